@@ -5,6 +5,7 @@ import logging
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict, dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -183,6 +184,8 @@ class _Service:
     ) -> Response:
         """What runs in a thread: arrays out of the body, the answer, and its text."""
         entry = model.module[name]
+        if kind == JSON and body.count(b"[") > (most := self._most_lists(entry)):  # reading those takes seconds
+            raise _too_large(f"the arrays of {name} are at most {most} lists in one request, found more")
         given = from_json(body) if kind == JSON else {}
         for key, value in query.items():
             if not value.isdecimal() or len(value) > 18:
@@ -209,6 +212,13 @@ class _Service:
         if len(arrays) == 1:
             return Response(to_npy(arrays[0]), media_type=NPY, headers=headers)
         return Response(to_npz(results), media_type=NPZ, headers=headers)
+
+    def _most_lists(self, entry: EntryPoint) -> int:
+        """Of how many lists the arrays of a request may be made: one for each entry of each axis but the last."""
+        shapes = [
+            [dim if isinstance(dim, int) else self._limits.rows for dim in one.shape] for one in entry.entry.arguments
+        ]
+        return sum(prod(shape[:axis]) for shape in shapes for axis in range(len(shape)))
 
     def _check_sizes(self, entry: EntryPoint, given: Mapping[str, Any]) -> None:
         """Refuse more rows than one request may have, before anything is made for them."""

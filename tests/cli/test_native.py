@@ -44,6 +44,16 @@ class TestRun:
         assert y.dtype == np.float32
         assert np.array_equal(y, X @ WEIGHT)
 
+    @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 1, 2, 2), (0, 2, 2)])
+    def test_images_are_rows(self, plica: Plica, file: Path, shape: tuple[int, ...]) -> None:
+        """As `plica sample` writes them, but only of as many pixels as a row has."""
+        images = X.ravel()[: np.prod(shape)].reshape(shape)
+        np.save("images.npy", images)
+        _done(plica("run", file, "-i", "images.npy", "-o", "y.npy"))
+        np.testing.assert_array_equal(np.load("y.npy"), images.reshape(len(images), 4) @ WEIGHT)
+        np.save("images.npy", images[..., :1])
+        assert "expected x: float32[n, 4]" in _refused(plica("run", file, "-i", "images.npy", "-o", "y.npy"))
+
     @pytest.mark.parametrize("ending", [".csv", ".parquet", ".npz"])
     def test_tables_go_in_and_out(self, plica: Plica, file: Path, ending: str) -> None:
         if ending == ".npz":

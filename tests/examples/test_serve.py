@@ -138,7 +138,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("no JSON", "/v1/score", b"{", JSON, 400, "no JSON that can be read"),
     ("no text", "/v1/score", b"\xff\xfe{", JSON, 400, "no JSON that can be read"),
     ("no object", "/v1/score", [1, 2], JSON, 400, "expected an object .* found list"),
-    ("nested too deep", "/v1/score", b'{"x":' + b"[" * 90_000, JSON, 400, "no JSON that can be read"),
+    ("nested too deep", "/v1/score", b'{"x":' + b"[" * 2_000, JSON, 400, "no JSON that can be read"),
     ("words", "/v1/score", {"x": [["a", 1, 2, 3]]}, JSON, 400, "expected numbers, .* found 'a'"),
     ("objects", "/v1/score", {"x": [{"y": 1}]}, JSON, 400, "found an object within one"),
     ("ragged", "/v1/score", {"x": [[1, 2, 3, 4], [1]]}, JSON, 400, "x: float32.* found list .* no array"),
@@ -172,6 +172,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("refused by the code", "/v1/complete", {"x": [1] * 3, "flag": [True] * 3, "z": [[0] * 5] * 2, "s": 0}, JSON, 400,
      "3 entries are too many"),
     ("too many rows", "/v1/score", np.zeros((2001, 4), "float32"), NPY, 413, "at most 2000 rows .* found 2001"),
+    ("too many lists", "/v1/score", b'{"x": [[' + b"[]," * 2001 + b"[]]]}", JSON, 413, "at most 2001 lists"),
     ("too many drawn", "/v1/drawn", {"n": 10**12}, JSON, 413, "at most 2000 rows .* found 1000000000000"),
     ("too many bytes", "/v1/score", b" " * 200_001, JSON, 413, "at most 200000 bytes, found 200001"),
 )  # fmt: skip

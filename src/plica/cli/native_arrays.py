@@ -10,7 +10,7 @@ from plica.errors import FileFormatError, InputError
 from plica.files.rows.batch import Array
 from plica.paths import check_is_file, replacing
 from plica.runtime.arrays import numpy_dtype
-from plica.runtime.manifest import Entry
+from plica.runtime.manifest import ArrayType, Entry
 
 _TABLES = (".csv", ".parquet")
 _ROWS = 4096  # of a table that are read at once
@@ -35,13 +35,13 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
 def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
     """The arguments of an entry from words of the command line: `FILE`, or `NAME=FILE`.
 
-    A `.npz` without a name brings every argument of which it has the name.
+    A `.npz` without a name brings every argument of which it has the name. Images become rows where rows are asked.
 
     Raises:
         InputError: An argument is there twice, or a word has no name and there are several arguments.
         FileFormatError: A file is missing, damaged or of another kind.
     """
-    types = {one.name: one.dtype for one in entry.arguments}
+    types = {one.name: one for one in entry.arguments}
     names = list(types)
     found: dict[str, Array] = {}
     for word in words:
@@ -52,9 +52,9 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
             arrays = _load(path)
             read = {name: arrays[name] for name in names if name in arrays} or _only(path, arrays, names)
         elif named:
-            read = {name: _read(path, types.get(name, "float64"))}
+            read = {name: _read(path, types[name].dtype if name in types else "float64")}
         elif len(names) == 1:
-            read = {names[0]: _read(path, types[names[0]])}
+            read = {names[0]: _read(path, types[names[0]].dtype)}
         else:
             raise InputError(
                 f"--input {word}: {entry.name} takes {', '.join(names) or 'nothing'}; write --input NAME={word}"
@@ -64,7 +64,7 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
                 problem = "is there twice" if key in found else f"is no argument; {entry.name} takes {', '.join(names)}"
                 raise InputError(f"--input {word}: {key} {problem}")
             found[key] = array
-    return {name: _fitting(array, types[name]) for name, array in found.items()}
+    return {name: _fitting(_in_rows(array, types[name]), types[name].dtype) for name, array in found.items()}
 
 
 def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
@@ -129,6 +129,12 @@ def _rounded(numbers: Array, name: str) -> Array:
     with np.errstate(over="ignore"):
         rounded = numbers.astype(dtype)
     return rounded if np.array_equal(np.isfinite(rounded), np.isfinite(numbers)) else numbers
+
+
+def _in_rows(array: Array, wanted: ArrayType) -> Array:
+    """Images `(N, H, W)` or `(N, C, H, W)` as rows `(N, D)`, if these are what is wanted."""
+    (*_, width), size = wanted.shape or (None,), prod(array.shape[1:])
+    return array.reshape(len(array), size) if len(wanted.shape) == 2 < array.ndim and width == size else array
 
 
 def _fitting(array: Array, name: str) -> Array:

@@ -21,6 +21,8 @@ FLAGS = (
 LOOPS = ("--iree-llvmcpu-loop-vectorization",)
 """What loops of nests take beside (`loops/mlir.py`); the compiler makes vectors of all others before."""
 
+_NEST = re.compile(r"stream\.executable private @\w+\.loop\d")
+
 
 def compile_text(text: str, target: str | Target = "host") -> bytes:
     """The code of a module.
@@ -35,7 +37,7 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     import iree.compiler as compiler
 
     found = target_of(target) if isinstance(target, str) else target
-    flags = (*FLAGS, *LOOPS, *found.flags) if "stream.executable" in text else (*FLAGS, *found.flags)
+    flags = (*FLAGS, *LOOPS, *found.flags) if _NEST.search(text) else (*FLAGS, *found.flags)
 
     def compiled(module: str, phase: str) -> bytes:
         made: bytes = compiler.compile_str(module, target_backends=[found.backend], extra_args=[*flags, phase])

@@ -133,3 +133,19 @@ def test_blocks_have_a_tile_of_rows_at_least() -> None:
     closed = join_trees(questions_of(compiled(_image()), ["log-likelihood"])[0].closed)
     text = module_text([emit(closed.program, "walk", are_places_known=True)])
     assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
+
+
+def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Those of the next step, which changes no result; not where the cache has the table anyway."""
+    model = compiled(_image())
+    closed = join_trees(questions_of(model, ["log-likelihood"])[0].closed)
+    fetch = '"llvm.intr.prefetch"'
+    assert fetch not in module_text([emit(closed.program, "walk", are_places_known=True)])
+    monkeypatch.setattr(trees, "_NEAR", 0)
+    assert fetch in module_text([emit(closed.program, "walk", are_places_known=True)])
+    plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
+    module = plica.native.load(tmp_path / "walked.plicab")
+    for count in (0, 1, 9):
+        with torch.no_grad():
+            expected = model(torch.from_numpy(_pixels(count))).numpy()
+        np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)

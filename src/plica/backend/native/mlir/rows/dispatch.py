@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.sizes import Dim
+from plica.ir.types import ArrayType
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 WIDEST = {"f32": 32, "f64": 16}
 """Entries of a vector: two of the widest registers."""
 TENSOR = "!iree_tensor_ext.dispatch.tensor"
+_LINE = 64  # bytes of memory that come together
 _GROUPS = 32  # blocks of folds, at most
 _ROWS = 64  # of a block of rows
 _BLOCKS = 4  # of rows, at least, where blocks may be smaller
@@ -37,25 +39,52 @@ def pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
 def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) -> Sequence[Value]:
     """The results of a dispatch, `(F, rows, ...)`."""
     code, operands = emitter.code, kernel.operands
-    name, number = code.name(), emitter.size(rows)
+    name, number = f"{emitter.name}.layer{len(code.executables)}", emitter.size(rows)
+    code.executables.append(_executable(name, kernel, call.types))
     given = ", ".join(one.text for one in operands)
     types = ", ".join(f"{one.type}{braced(emitter, one.shape)}" for one in operands)
-    shapes = [tensor_type(one.shape, one.dtype) for one in call.types]
-    made = ", ".join(f"{shape}{braced(emitter, one.shape)}" for shape, one in zip(shapes, call.types, strict=True))
-    taken = [f"%s{place}: {TENSOR}<readonly:{one.type}>" for place, one in enumerate(operands)]
-    taken += ["%rows: index", *(f"%o{place}: {TENSOR}<writeonly:{shape}>" for place, shape in enumerate(shapes))]
-    code.put(
-        f"{name}{f':{len(shapes)}' if len(shapes) > 1 else ''} = flow.dispatch.workgroups[{number}]({given}, {number})"
-        f" : ({types}, index) -> ({made}) = ({', '.join(taken)}) {{"
-    )
-    for line in (*kernel.constants(), *kernel.lines):
-        code.put(line)
-    code.put("} count(%n: index) -> (index, index, index) {")
-    for line in kernel.count():
-        code.put(line)
-    code.put("}")
-    names = [name] if len(shapes) == 1 else [f"{name}#{place}" for place in range(len(shapes))]
+    made = ", ".join(f"{tensor_type(one.shape, one.dtype)}{braced(emitter, one.shape)}" for one in call.types)
+    dispatch = f"flow.dispatch @{name}::@{name}[{number}]({given}, {number}) : ({types}, index) -> ({made})"
+    names = code.several(dispatch, len(call.types))
     return [Value(text, one.shape, one.dtype) for text, one in zip(names, call.types, strict=True)]
+
+
+def _executable(name: str, kernel: Dispatch, results: Sequence[ArrayType]) -> str:
+    """The text of an executable: arrays are tensors in it, and memory where it fetches of them."""
+    bindings = {f"s{place}": ("readonly", one.shape, one.type) for place, one in enumerate(kernel.operands)}
+    bindings |= {
+        f"o{place}": ("writeonly", one.shape, tensor_type(one.shape, one.dtype)) for place, one in enumerate(results)
+    }
+    head = [f"%{one}.b: !stream.binding" for one in bindings]
+    head.insert(len(kernel.operands), "%n: index")
+    lines = [
+        "%begin = arith.constant 0 : index",
+        "%rows = iree_tensor_ext.dispatch.workload.ordinal %n, 0 : index",
+    ]
+    for one, (access, shape, type_) in bindings.items():
+        sizes = "" if all(isinstance(dim, int) for dim in shape) else "{%rows}"
+        subspan = f"stream.binding.subspan %{one}.b[%begin] : !stream.binding"
+        lines.append(f"%{one} = {subspan} -> {TENSOR}<{access}:{type_}>{sizes}")
+        if one in kernel.fetched:
+            lines += [
+                f"%{one}.m = {subspan} -> memref<1xi8>",
+                f"%{one}.i = memref.extract_aligned_pointer_as_index %{one}.m : memref<1xi8> -> index",
+                f"%{one}.w = arith.index_cast %{one}.i : index to i64",
+                f"%{one}.p = llvm.inttoptr %{one}.w : i64 to !llvm.ptr",
+            ]
+    body = "\n".join(f"        {line}" for line in (*lines, *kernel.constants(), *kernel.lines))
+    count = "\n".join(f"      {line}" for line in kernel.count())
+    return f"""  stream.executable private @{name} {{
+    stream.executable.export public @{name} workgroups(%n: index) -> (index, index, index) {{
+{count}
+    }}
+    builtin.module {{
+      func.func @{name}({", ".join(head)}) {{
+{body}
+      }}
+    }}
+  }}
+"""
 
 
 def braced(emitter: Emitter, shape: Sequence[Dim]) -> str:
@@ -71,6 +100,7 @@ class Dispatch:
         lines: The lines.
         operands: What is read.
         tensors: The operands as tensors, by their places.
+        fetched: The operands of which rows are fetched.
         number: How many rows the block has.
         first_row: The first of them.
 
@@ -89,6 +119,7 @@ class Dispatch:
         self.operands, self.folds, self.rows = operands, folds, rows
         self.element = next(one.element for one in operands if one.element in WIDEST)
         self.tensors: dict[int, str] = {}
+        self.fetched: dict[str, None] = {}
         self._count = 0
         self._indices: dict[int, None] = {0: None, 1: None}
         self._block = -(-folds // _GROUPS)
@@ -102,7 +133,7 @@ class Dispatch:
             *self._rows_of_block("%n"),
             "%c2 = arith.ceildivui %n, %size : index",
             "%c3 = arith.maxui %c2, %c1 : index",
-            "flow.return %c0, %c3, %c1 : index, index, index",
+            "stream.return %c0, %c3, %c1 : index, index, index",
         ]
 
     def _rows_of_block(self, rows: str) -> list[str]:
@@ -148,7 +179,7 @@ class Dispatch:
         """The loop over folds `%f`; some operands are read as a `whole`."""
         for place in whole:
             self.tensors[place] = self._load(place)
-        group, part = (self.op(f"flow.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))
+        group, part = (self.op(f"stream.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))
         for line in self._rows_of_block("%rows"):
             self.put(line)
         block = self.index(self._block)
@@ -170,7 +201,7 @@ class Dispatch:
                 f"{TENSOR}<writeonly:tensor<{self.folds}x{rows}x{width}x{self.element}>>{dynamic}"
             )
         self.put("}")
-        self.put("flow.return")
+        self.put("return")
 
     def _load(self, place: int) -> str:
         value = self.operands[place]
@@ -209,3 +240,16 @@ class Dispatch:
             f"vector.transfer_read {self.tensors[place]}[{', '.join(places)}], %zero {{in_bounds = [true]}} : "
             f"{self.operands[place].type}, {type_}"
         )
+
+    def fetch(self, place: int, row: str) -> None:
+        """Bring a row of an operand nearer, without waiting for it."""
+        _, width = self.operands[place].shape
+        assert isinstance(width, int), "tables are constants"
+        self.fetched[f"s{place}"] = None
+        begin = self.op(f"arith.muli {row}, {self.index(width)} : index")
+        for start in range(0, width, _LINE // self.operands[place].dtype.numpy.itemsize):
+            entry = self.op(f"arith.addi {begin}, {self.index(start)} : index")
+            entry = self.op(f"arith.index_cast {entry} : index to i64")
+            there = f"llvm.getelementptr %s{place}.p[{entry}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.element}"
+            how = "<{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}>"
+            self.put(f'"llvm.intr.prefetch"({self.op(there)}) {how} : (!llvm.ptr) -> ()')

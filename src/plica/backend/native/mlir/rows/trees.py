@@ -7,6 +7,7 @@ dispatch [blocks of roots, blocks of rows]
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
 _ROOM = 2**16  # bytes of all places of a block of rows, on the stack
 _LARGEST, _SMALLEST = 64, 8  # rows of a block
+_NEAR = 2**20  # bytes of a table that is in the cache after some rows
 
 
 def _tree_of_sums(emitter: Emitter, call: Call) -> Sequence[Value]:
@@ -77,10 +79,34 @@ class _Tree(Tiles):
         types = ", ".join(self.types)
         carried = ", ".join(f"%p{place} = {one}" for place, one in enumerate(left))
         self.put(f"%w:{len(left)} = scf.for %t = {first} to {last} step %k1 iter_args({carried}) -> ({types}) {{")
+        self._fetch_ahead(last)
         found = self._chosen(self._number(0, ["%t", "%k0"]), 0, [f"%p{place}" for place in range(len(left))])
         self.put(f"scf.yield {', '.join(found)} : {types}")
         self.put("}")
         self.end(self._results())
+
+    def _fetch_ahead(self, last: str) -> None:
+        """Have what the next step looks up on its way while this one multiplies."""
+        far = [[(at, one) for at, one in enumerate(form.factors) if self._is_far(one)] for form in self.forms]
+        if not any(far):
+            return
+        end = self.op(f"arith.subi {last}, %k1 : index")
+        following = self.op("arith.addi %t, %k1 : index")
+        following = self.op(f"arith.minui {following}, {end} : index")
+        kind = self._number(0, [following, "%k0"])
+        for which, looked_up in enumerate(far):
+            if not looked_up:
+                continue
+            held, name = self.op(f"arith.cmpi eq, {kind}, {self.index(which)} : index"), self.fresh()
+            self.put(f"scf.if {held} {{")
+            columns = [self._column(source, following, at) for at, source in looked_up]
+            self.put(f"scf.for %r{name} = %k0 to {self.number} step %k1 {{")
+            row = self.op(f"arith.addi %r{name}, {self.first_row} : index")
+            for (_, source), column in zip(looked_up, columns, strict=True):
+                place = self._source(source)
+                self.fetch(place, self.looked_up(place, row, column))
+            self.put("}")
+            self.put("}")
 
     def _zeros(self, empty: str) -> str:
         name, type_ = self.fresh(), self.types[1]
@@ -144,7 +170,10 @@ class _Tree(Tiles):
             weight,
             self._number(0, ["%t", self.index(2)]),
             [self._number(0, ["%t", self.index(STEP + at)]) for at in range(len(form.factors))],
-            self._columns(form),
+            [
+                self._column(source, "%t", at) if self._is_looked_up(source) else None
+                for at, source in enumerate(form.factors)
+            ],
         )
         found, begin = list(left), "%k0"
         for kind in self.kinds(weight):
@@ -154,14 +183,19 @@ class _Tree(Tiles):
             begin = end
         return found
 
-    def _columns(self, form: Form) -> list[tuple[str, str] | None]:
-        """The columns of the sources that are looked up, of the step."""
-        return [
-            self.column(self._source(source), self._number(0, ["%t", self.index(STEP + at)]))
-            if source != PLACE and self.params["looked_up"][source]
-            else None
-            for at, source in enumerate(form.factors)
-        ]
+    def _is_looked_up(self, source: int) -> bool:
+        return source != PLACE and bool(self.params["looked_up"][source])
+
+    def _is_far(self, source: int) -> bool:
+        """Whether the rows of a table that is looked up are worth fetching ahead."""
+        if not self._is_looked_up(source):
+            return False
+        table = self.operands[self._source(source)]
+        return math.prod(dim for dim in table.shape if isinstance(dim, int)) * table.dtype.numpy.itemsize > _NEAR
+
+    def _column(self, source: int, step: str, at: int) -> tuple[str, str]:
+        """The column that a step reads of a source that is looked up, as one of its factors."""
+        return self.column(self._source(source), self._number(0, [step, self.index(STEP + at)]))
 
     def _tiles(self, step: _Step, kind: tuple[int, int], rows: tuple[str, str], left: Sequence[str]) -> list[str]:
         """The rows between two, some together."""
