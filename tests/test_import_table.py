@@ -39,6 +39,7 @@ LEVELS = {
     "numpy": 10,  # faces of eager/ and frontend/
     "pipeline": 10,
     "queries": 10,
+    "utils": 10,
     "cli": 11,
     "__init__": 12,  # the public names, nothing else
 }

@@ -103,7 +103,8 @@ name_to_dtype(name)
 
 plica.templates.data_modalities
 image_data(image_shape, region_graph='quad-graph', *, input_layer, num_input_units, sum_product_layer, num_sum_units,
- num_classes=1, input_params=None, sum_weight_param=None, use_mixing_weights=True)
+ num_classes=1, input_params=None, sum_weight_param=None, use_mixing_weights=True, data=None, num_bins=None,
+ mi_chunk_size=None)
 tabular_data(region_graph='random-binary-tree', *, num_features=None, data=None, input_layers, num_input_units,
  sum_product_layer, num_sum_units, num_classes=1, sum_weight_param=None, use_mixing_weights=True)
 
@@ -127,13 +128,14 @@ RegionGraph.load(file)
 RegionGraph.build_circuit(self, *, input_factory, sum_product=None, sum_weight_factory=None,
  nary_sum_weight_factory=None, sum_factory=None, prod_factory=None, num_input_units=1, num_sum_units=1, num_classes=1,
  factorize_multivariate=True)
-FullyFactorized(n, *, num_repetitions=1)
-LinearTree(n, *, num_repetitions=1, ordering=None, randomize=False, seed=42)
-RandomBinaryTree(n, *, depth=None, num_repetitions=1, seed=42)
+FullyFactorized(n, *, num_repetitions=1, num_variables=None)
+LinearTree(n, *, num_repetitions=1, ordering=None, randomize=False, seed=42, num_variables=None)
+RandomBinaryTree(n, *, depth=None, num_repetitions=1, seed=42, num_variables=None)
 QuadTree(shape, *, num_patch_splits=2)
 QuadGraph(shape)
 PoonDomingos(shape, *, delta, max_depth=None)
-ChowLiuTree(data, input_type, root=None, chunk_size=None, num_categories=None, num_bins=None, as_region_graph=True)
+ChowLiuTree(data, input_type, root=None, chunk_size=None, num_categories=None, num_bins=None, as_region_graph=True, *,
+ cat_bins=None, heter_cont_bins=None)
 
 plica.templates
 hclt(data, num_latents)
@@ -149,7 +151,8 @@ DisjunctionNode()
 LogicalCircuit.prune(self)
 LogicalCircuit.smooth(self)
 LogicalCircuit.node_scope(self, node)
-LogicalCircuit.build_circuit(self)
+LogicalCircuit.build_circuit(self, literal_input_factory=None, negated_literal_input_factory=None, weight_factory=None,
+ enforce_smoothness=True)
 SDD.load(file)
 """
 
@@ -214,12 +217,13 @@ VALUES = {
     "region graph": (
         lambda: QuadGraph((1, 2, 2)),
         "region_inputs partition_inputs region_outputs partition_outputs scope num_variables "
-        "is_structured_decomposable is_omni_compatible is_compatible dump load build_circuit",
+        "is_structured_decomposable is_omni_compatible is_compatible dump load build_circuit nodes_inputs "
+        "nodes_outputs topological_ordering layerwise_topological_ordering subgraph",
     ),
     "context": (
         PipelineContext,
         "compile __getitem__ is_compiled has_symbolic get_compiled_circuit get_symbolic_circuit compile_layer "
-        "compile_parameter compile_initializer add_operator_rule add_layer_compilation_rule "
+        "compile_parameter compile_initializer from_default_backend add_operator_rule add_layer_compilation_rule "
         "add_parameter_compilation_rule add_initializer_compilation_rule __enter__ __exit__",
     ),
     "compiled": (
@@ -251,8 +255,9 @@ def test_attributes(what: str) -> None:
 
 def test_one_name_in_two_places() -> None:
     from plica.symbolic.scope import Scope
+    from plica.utils.scope import Scope as OtherScope
 
-    assert plica.Scope is Scope
+    assert plica.Scope is Scope is OtherScope
     assert Scope.union(Scope([0]), Scope([2]), Scope([1])) == Scope(range(3))
     assert Scope([0, 1]).difference(Scope([1])) == Scope([0])
 
@@ -280,3 +285,9 @@ def test_an_empty_scope_takes_no_argument() -> None:
     layer = ConstantValueLayer(2, value=ConstantParameter(2, value=[1.0, 2.0]))
     circuit = Circuit([layer], {}, [layer])
     assert plica.compile(circuit)().shape == (1, 1, 2)
+
+
+def test_a_context_of_the_default_backend() -> None:
+    with PipelineContext.from_default_backend() as context:
+        circuit = _circuit()
+        assert plica.compile(circuit) is context[circuit]

@@ -55,7 +55,7 @@ REGION_GRAPHS: dict[str, Callable[[], RegionGraph]] = {
     "random binary, 2": lambda: RandomBinaryTree(2, num_repetitions=2),
     "random binary, 7": lambda: RandomBinaryTree(7),
     "random binary, 8, depth 2": lambda: RandomBinaryTree(8, depth=2),
-    "random binary, 6, depth 9": lambda: RandomBinaryTree(6, depth=9),
+    "random binary, 6, depth 3": lambda: RandomBinaryTree(6, depth=3),
     "random binary, 7, thrice": lambda: RandomBinaryTree(7, num_repetitions=3, seed=1),
     "quad tree, 1x1": lambda: QuadTree((1, 1, 1)),
     "quad tree, 1x7": lambda: QuadTree((1, 1, 7)),

@@ -283,6 +283,8 @@ def _template_calls() -> list[Call]:
         call(region_graph.PoonDomingos, (1, 4, 4), delta=2, max_depth=2),
         call(region_graph.ChowLiuTree, rows, "categorical", 0, 2, 3, None, True),
         call(region_graph.ChowLiuTree, rows, "gaussian", None, None, None, 4, False),
+        call(region_graph.ChowLiuTree, rows, "categorical", num_categories=3, cat_bins=2, pseudocount=0.5),
+        call(region_graph.ChowLiuTree, rows, ["categorical", "gaussian"] * 2, heter_cont_bins=2),
         call(region_graph.RegionNode, [0]),
         call(region_graph.PartitionNode, [0]),
         call(region_graph.RegionGraph, [leaf, other, root, part], {root: [part], part: [leaf, other]}, [root]),

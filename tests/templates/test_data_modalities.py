@@ -1,6 +1,8 @@
+import math
 from typing import Any
 
 import pytest
+import torch
 
 from plica.errors import InputError, ShapeError
 from plica.symbolic.initializers import UniformInitializer
@@ -8,6 +10,8 @@ from plica.symbolic.layers import CategoricalLayer, GaussianLayer
 from plica.symbolic.parameters import SoftmaxParameter, SoftplusParameter
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS, image_data
 from plica.templates.parameterization import Parameterization
+from plica.templates.region_graph import ChowLiuTree
+from tests.harness.region_graphs import dependent_rows
 
 SMALL: dict[str, Any] = {
     "input_layer": "categorical",
@@ -71,13 +75,37 @@ def test_parameters_as_asked() -> None:
     assert isinstance(weight.leaves[0].config["initializer"], UniformInitializer)
 
 
-@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 1, 9), (3, 5, 6), (1, 16, 4), (1, 28, 28)])
-def test_poon_domingos_goes_down_to_pixels_with_few_nodes(shape: tuple[int, int, int]) -> None:
-    channels, height, width = shape
+@pytest.mark.parametrize(
+    ("shape", "pieces"),
+    [((1, 1, 1), (1, 1)), ((1, 1, 9), (1, 5)), ((3, 5, 6), (5, 6)), ((1, 16, 4), (8, 2)), ((1, 28, 28), (7, 7))],
+)
+def test_poon_domingos_cuts_the_longer_side_into_eight_at_most(
+    shape: tuple[int, int, int], pieces: tuple[int, int]
+) -> None:
     graph = IMAGE_REGION_GRAPHS["poon-domingos"](shape)
-    pixels = [list(range(place, channels * height * width, height * width)) for place in range(height * width)]
-    assert sorted(list(region.scope) for region in graph.inputs) == pixels
-    assert len(graph.nodes) < 13 * height * width
+    rows, columns = (one * (one + 1) // 2 for one in pieces)
+    assert len(graph.region_nodes) == rows * columns
+    assert len(graph.inputs) == math.prod(pieces)
+
+
+def test_trees_of_images() -> None:
+    images = dependent_rows(200, 6, 256, seed=1).reshape(200, 1, 2, 3)
+    cases: tuple[tuple[Any, dict[str, Any], dict[str, Any]], ...] = (
+        (images, {}, {"num_categories": 256}),
+        (
+            torch.as_tensor(images).flatten(1),
+            {"num_bins": 8, "mi_chunk_size": 2},
+            {"num_categories": 256, "cat_bins": 8},
+        ),
+    )
+    for given, settings, expected in cases:
+        circuit = image_data((1, 2, 3), "chow-liu-tree", data=given, **SMALL, **settings)
+        tree = ChowLiuTree(images.reshape(200, 6), "categorical", **expected)
+        assert {circuit.layer_scope(layer) for layer in circuit.layers} == {one.scope for one in tree.region_nodes}
+    reals = image_data((1, 2, 3), "chow-liu-tree", data=images, **{**SMALL, "input_layer": "gaussian"})
+    tree = ChowLiuTree(images.reshape(200, 6), "gaussian")
+    assert {reals.layer_scope(layer) for layer in reals.layers} == {one.scope for one in tree.region_nodes}
+    assert len(image_data((1, 2, 3), "linear-tree", **SMALL).product_layers) == 5
 
 
 def test_random_binary_trees_are_deterministic() -> None:
@@ -90,6 +118,12 @@ def test_random_binary_trees_are_deterministic() -> None:
     [
         ({"image_shape": (28,)}, ShapeError, r"image_data: expected an image shape .* found \(28,\)"),
         ({"region_graph": "quad"}, InputError, "unknown region graph 'quad'; expected one of quad-tree-2"),
+        ({"region_graph": "chow-liu-tree"}, InputError, "a chow-liu-tree is made from data; pass data"),
+        (
+            {"region_graph": "chow-liu-tree", "data": [[0, 1, 2]]},
+            ShapeError,
+            r"expected data of 16 numbers for each image, found \(1, 3\)",
+        ),
         ({"input_layer": "normal"}, InputError, "unknown input layer 'normal'; expected one of .*gaussian"),
         (
             {"sum_product_layer": "cp-s"},

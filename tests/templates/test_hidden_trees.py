@@ -66,8 +66,8 @@ def subtree(tree, variable: int) -> plica.Scope:
 @pytest.mark.parametrize("size", [1, 2, 7, 12])
 def test_the_tree_is_that_of_the_data(size: int) -> None:
     rows = dependent_rows(200, size, 3, seed=size)
-    tree = ChowLiuTree(rows, "categorical", as_region_graph=False)
-    circuit = hclt(rows, 4, pseudocount=0.0)
+    tree = ChowLiuTree(rows, "categorical", root=0, pseudocount=1.0, as_region_graph=False)
+    circuit = hclt(rows, 4, root=0)
     assert {circuit.layer_scope(layer) for layer in circuit.sum_layers} == {subtree(tree, v) for v in range(size)}
     assert sorted(layer.arity - 1 for layer in circuit.product_layers) == sorted(
         len(children) for children in children_of(tree) if children

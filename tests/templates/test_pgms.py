@@ -40,7 +40,7 @@ def test_independent_variables_are_a_product() -> None:
 def test_independent_variables_of_any_layer() -> None:
     assert (
         repr(fully_factorized(1, input_layer_kwargs=THREE))
-        == "Circuit(2 layers, 1 variables, 1 output(s) of 1 unit(s))"
+        == "Circuit(1 layers, 1 variables, 1 output(s) of 1 unit(s))"
     )
     reals = fully_factorized(4, "gaussian", {"mean": Parameterization("uniform")})
     assert all(isinstance(layer, GaussianLayer) for layer in reals.input_layers)

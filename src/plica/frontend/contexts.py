@@ -77,6 +77,11 @@ class PipelineContext:
         self.rewriting = program_rewriting(**how) if optimize else None  # of Programs that are compiled as such
         self._tokens: list[Token[PipelineContext | None]] = []
 
+    @staticmethod
+    def from_default_backend() -> PipelineContext:
+        """A context in which everything is as by default."""
+        return PipelineContext()
+
     def __enter__(self) -> PipelineContext:
         self._tokens.append(_ACTIVE.set(self))
         return self

@@ -9,13 +9,26 @@
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from plica.arguments import known, shown
-from plica.errors import InputError
+from plica.errors import InputError, ShapeError
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.scope import Scope
 from plica.templates.inputs import input_factory
 from plica.templates.parameterization import Parameterization, sum_weight_factories
-from plica.templates.region_graph import PoonDomingos, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from plica.templates.region_graph import (
+    ChowLiuTree,
+    LinearTree,
+    PoonDomingos,
+    QuadGraph,
+    QuadTree,
+    RandomBinaryTree,
+    RegionGraph,
+)
 from plica.templates.region_graph.build import FAMILIES
 from plica.templates.region_graph.quad import image_shape as checked_image_shape
 from plica.templates.tabular import tabular_data
@@ -24,10 +37,8 @@ __all__ = ["IMAGE_REGION_GRAPHS", "image_data", "tabular_data"]
 
 
 def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
-    """Cuts at quarters of the image, within such a block at its quarters, and so on down to pixels."""
-    _, height, width = shape
-    depths = range(1, math.ceil(math.log(max(height, width, 2), 4)) + 1)
-    return PoonDomingos(shape, delta=[[math.ceil(side / 4**depth) for side in (height, width)] for depth in depths])
+    """Cuts that leave at most eight pieces of the longer side; what no cut goes through are independent pixels."""
+    return PoonDomingos(shape, delta=math.ceil(max(shape[1:]) / 8))
 
 
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
@@ -36,6 +47,7 @@ IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = 
     "quad-graph": QuadGraph,
     "random-binary-tree": lambda shape: RandomBinaryTree(math.prod(shape)),
     "poon-domingos": _poon_domingos,
+    "linear-tree": lambda shape: LinearTree(math.prod(shape)),
 }
 
 
@@ -51,13 +63,18 @@ def image_data(
     input_params: Mapping[str, Parameterization] | None = None,
     sum_weight_param: Parameterization | None = None,
     use_mixing_weights: bool = True,
+    data: Any = None,
+    num_bins: int | None = None,
+    mi_chunk_size: int | None = None,
     num_values: int = 256,
 ) -> Circuit:
     """A circuit over the pixels of images; variable `c*height*width + row*width + column` is a channel of a pixel.
 
     Args:
         image_shape: (channels, height, width).
-        region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree or poon-domingos.
+        region_graph: quad-tree-2, quad-tree-4, quad-graph, random-binary-tree, poon-domingos, linear-tree, or
+            chow-liu-tree, which needs data: by the pixels' mutual information where their values are counted, by their
+            correlations elsewhere.
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, such as categorical, binomial or gaussian.
         num_input_units: The units of each input layer.
         sum_product_layer: cp, cp-t or tucker.
@@ -66,18 +83,27 @@ def image_data(
         input_params: How to make parameters of the input layers, by name, such as `{"logits": Parameterization()}`.
         sum_weight_param: How to make the weights of sums; softmax of normal draws by default.
         use_mixing_weights: Sum the partitions of a region unit by unit instead of all with all.
+        data: Images for a chow-liu-tree, `(N, channels, height, width)` or rows `(N, variables)`.
+        num_bins: Values that a chow-liu-tree counts: neighbouring ones joined, `num_values // num_bins` to a bin.
+        mi_chunk_size: How many pairs of pixels a chow-liu-tree counts at once.
         num_values: The number of values of a pixel, for layers that count them.
 
     Raises:
-        InputError: A name that is not known.
+        InputError: A name that is not known, a chow-liu-tree without data, or a value that is none of a pixel.
+        ShapeError: No image shape, or data of another one.
     """
     shape = checked_image_shape("image_data", image_shape)
-    graph = _region_graph(region_graph)(shape)
+    inputs = input_factory(input_layer, params=input_params, num_values=num_values)
+    if region_graph == "chow-liu-tree":
+        states = inputs(Scope([0]), 1).domain.num_states
+        graph = _chow_liu_tree(_rows(data, math.prod(shape)), states, num_bins, mi_chunk_size)
+    else:
+        graph = _region_graph(region_graph)(shape)
     if not known(sum_product_layer, FAMILIES):
         raise InputError(f"unknown sum_product_layer {shown(sum_product_layer)}; expected one of {', '.join(FAMILIES)}")
     weights, mixing = sum_weight_factories(sum_weight_param, use_mixing_weights=use_mixing_weights)
     return graph.build_circuit(
-        input_factory=input_factory(input_layer, params=input_params, num_values=num_values),
+        input_factory=inputs,
         sum_product=sum_product_layer,
         sum_weight_factory=weights,
         nary_sum_weight_factory=mixing,
@@ -89,5 +115,24 @@ def image_data(
 
 def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
     if not known(name, IMAGE_REGION_GRAPHS):
-        raise InputError(f"unknown region graph {shown(name)}; expected one of {', '.join(IMAGE_REGION_GRAPHS)}")
+        expected = ", ".join((*IMAGE_REGION_GRAPHS, "chow-liu-tree"))
+        raise InputError(f"unknown region graph {shown(name)}; expected one of {expected}")
     return IMAGE_REGION_GRAPHS[name]
+
+
+def _rows(data: Any, num_variables: int) -> NDArray[Any]:
+    """A row for each image."""
+    if data is None:
+        raise InputError("image_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
+    images = np.asarray(data)
+    if images.ndim < 2 or math.prod(images.shape[1:]) != num_variables:
+        raise ShapeError(f"image_data: expected data of {num_variables} numbers for each image, found {images.shape}")
+    return images.reshape(len(images), num_variables)
+
+
+def _chow_liu_tree(
+    rows: NDArray[Any], num_states: int | None, num_bins: int | None, chunk_size: int | None
+) -> RegionGraph:
+    if num_states is None:
+        return ChowLiuTree(rows, "gaussian", chunk_size=chunk_size, num_bins=num_bins)
+    return ChowLiuTree(rows, "categorical", chunk_size=chunk_size, num_categories=num_states, cat_bins=num_bins)

@@ -28,7 +28,7 @@ def fully_factorized(
     input_params: Mapping[str, Parameterization] | None = None,
     input_layer_kwargs: Settings | Sequence[Settings] | None = None,
 ) -> Circuit:
-    """Independent variables: one input layer of one unit for each, and their product.
+    """Independent variables: one input layer of one unit for each, and their product where there are several.
 
     Args:
         num_variables: The number of variables.
@@ -46,6 +46,8 @@ def fully_factorized(
         )
     factories = _factories("fully_factorized", range(num_variables), input_layer, input_layer_kwargs, input_params)
     inputs = [factory(Scope([variable]), 1) for variable, factory in factories.items()]
+    if len(inputs) == 1:
+        return Circuit(inputs, {}, inputs)
     product = HadamardLayer(1, num_variables)
     return Circuit([*inputs, product], {product: inputs}, [product])
 

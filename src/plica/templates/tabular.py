@@ -54,8 +54,9 @@ def _chow_liu_tree(table: Table) -> RegionGraph:
     """The tree of the columns' mutual information, of whole numbers, of real ones, or of all in bins."""
     if table.rows is None:
         raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
-    if all(domain.num_states is not None for domain in table.domains):
-        return ChowLiuTree(table.rows, "categorical")
+    states = [domain.num_states for domain in table.domains]
+    if all(one is not None for one in states):
+        return ChowLiuTree(table.rows, "categorical", num_categories=max(one for one in states if one is not None))
     if not any(domain.whole for domain in table.domains):
         return ChowLiuTree(table.rows, "gaussian")
     return ChowLiuTree(table.rows, "categorical", num_bins=_BINS)

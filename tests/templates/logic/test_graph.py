@@ -11,7 +11,8 @@ import plica
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
 from plica.queries import mpe, sample
 from plica.symbolic.initializers import UniformInitializer
-from plica.symbolic.parameters import TensorParameter
+from plica.symbolic.layers import CategoricalLayer
+from plica.symbolic.parameters import ConstantParameter, TensorParameter
 from plica.symbolic.scope import Scope
 from plica.templates.logic import (
     SDD,
@@ -310,3 +311,68 @@ def test_a_constant_needs_variables() -> None:
     top = TopNode()
     with pytest.raises(InputError, match="the formula has no variables; pass scope"):
         LogicalCircuit([top], {}, [top]).build_circuit()
+
+
+# Layers and weights of one's own
+
+
+def coin(head: float) -> Any:
+    def factory(scope: Scope, num_units: int) -> CategoricalLayer:
+        probs = ConstantParameter(num_units, 2, value=[[1 - head, head]] * num_units)
+        return CategoricalLayer(scope, num_units, num_categories=2, probs=probs)
+
+    return factory
+
+
+def quarter(shape: tuple[int, ...]) -> ConstantParameter:
+    return ConstantParameter(*shape, value=0.25)
+
+
+@pytest.mark.parametrize(
+    ("built", "expected", "is_smooth"),
+    [
+        # x0 and x1 weighs 0.25, not x0 and (x1 or not x1) 0.25 * 0.25
+        ({"weight_factory": quarter}, [1 / 16, 1 / 16, 0, 1 / 4], True),
+        ({"weight_factory": quarter, "enforce_smoothness": False}, [1 / 4, 1 / 4, 0, 1 / 4], False),
+        ({"enforce_smoothness": False}, [1, 1, 0, 1], False),
+        (
+            {"literal_input_factory": coin(0.9), "negated_literal_input_factory": coin(0.3)},
+            [0.01 + 0.7 * 0.8, 0.09 + 0.7 * 1.2, 0.09 + 0.3 * 0.8, 0.81 + 0.3 * 1.2],
+            True,
+        ),
+    ],
+)
+def test_literals_and_disjunctions_may_be_made_by_factories(
+    built: dict[str, Any], expected: list[float], is_smooth: bool
+) -> None:
+    circuit = implication().build_circuit(**built)
+    assert circuit.is_smooth == is_smooth
+    compiled = plica.compile(circuit, semiring="sum-product", dtype=torch.float64)
+    rows = torch.tensor([[0, 0], [0, 1], [1, 0], [1, 1]])
+    np.testing.assert_allclose(compiled(rows).detach().flatten(), expected)
+
+
+@pytest.mark.parametrize(
+    ("built", "error", "message"),
+    [
+        ({"literal_input_factory": coin(0.5)}, InputError, "pass both literal_input_factory and negated"),
+        (
+            {
+                "literal_input_factory": coin(0.5),
+                "negated_literal_input_factory": coin(0.5),
+                "literal_weights": {0: (1, 2)},
+            },
+            InputError,
+            "no literal_weights beside them",
+        ),
+        (
+            {"literal_input_factory": lambda *_: 3, "negated_literal_input_factory": coin(0.5)},
+            DTypeError,
+            "make input layers, found 3",
+        ),
+        ({"weight_factory": 3}, DTypeError, "weight_factory must be a function"),
+    ],
+)
+def test_refuses_factories(built: dict[str, Any], error: type[Exception], message: str) -> None:
+    with pytest.raises(error, match=message):
+        implication().build_circuit(**built)

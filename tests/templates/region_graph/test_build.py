@@ -38,15 +38,6 @@ def test_cp_sums_each_part_before_the_product() -> None:
     ]
 
 
-def test_cp_sums_all_products_of_the_root_at_once() -> None:
-    circuit = FullyFactorized(2, num_repetitions=3).build_circuit(
-        input_factory=COIN, sum_product="cp", num_sum_units=4, num_classes=5, nary_sum_weight_factory=MIXING
-    )
-    root: Any = circuit.outputs[0]
-    assert repr(root) == "SumLayer(arity=3, 4 -> 5)"
-    assert not root.mixing
-
-
 @pytest.mark.parametrize(
     ("name", "product"), [("cp-t", "HadamardLayer(arity=2, 3 -> 3)"), ("tucker", "KroneckerLayer(arity=2, 3 -> 9)")]
 )
@@ -58,7 +49,7 @@ def test_cp_t_and_tucker_sum_after_the_product(name: str, product: str) -> None:
     assert text(circuit)[2:] == [product, f"SumLayer(arity=1, {units} -> 5)"]
 
 
-@pytest.mark.parametrize("name", ["cp-t", "tucker"])
+@pytest.mark.parametrize("name", ["cp", "cp-t", "tucker"])
 def test_the_root_mixes_sums_of_as_many_units_as_classes(name: str) -> None:
     circuit = FullyFactorized(2, num_repetitions=3).build_circuit(
         input_factory=COIN, sum_product=name, num_sum_units=4, num_classes=5, nary_sum_weight_factory=MIXING
@@ -73,6 +64,7 @@ def test_the_root_mixes_sums_of_as_many_units_as_classes(name: str) -> None:
     ("graph", "name", "expected"),
     [
         (QuadTree((1, 28, 28)), "cp", {"CategoricalLayer": 784, "HadamardLayer": 783, "SumLayer": 1567}),
+        (QuadGraph((1, 28, 28)), "cp", {"CategoricalLayer": 784, "HadamardLayer": 1560, "SumLayer": 3120 + 2 + 259}),
         (QuadGraph((1, 28, 28)), "tucker", {"CategoricalLayer": 784, "KroneckerLayer": 1560, "SumLayer": 1560 + 259}),
         (QuadGraph((1, 28, 28)), "cp-t", {"CategoricalLayer": 784, "HadamardLayer": 1560, "SumLayer": 1560 + 259}),
     ],

@@ -1,4 +1,5 @@
 import itertools
+from collections.abc import Callable
 from functools import partial
 
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from plica.errors import InputError, ShapeError
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from tests.harness.region_graphs import described
 
 
 def splits(graph: RegionGraph) -> set[tuple[Scope, frozenset[Scope]]]:
@@ -72,12 +74,18 @@ def test_nodes_are_those_of_the_blocks_of_each_size(
     assert (len(graph.region_nodes), len(graph.partition_nodes)) == (regions, partitions)
 
 
-@pytest.mark.parametrize("num_variables", [1, 2, 3, 8, 13])
-@pytest.mark.parametrize("depth", [0, 1, 2, 3, 20, None])
+@pytest.mark.parametrize(
+    ("num_variables", "depth"),
+    [
+        (variables, depth)
+        for variables, deepest in ((1, 0), (2, 1), (3, 2), (8, 3), (13, 4))
+        for depth in (*range(deepest + 1), None)
+    ],
+)
 @pytest.mark.parametrize("num_repetitions", [1, 3])
 def test_nodes_of_random_binary_trees(num_variables: int, depth: int | None, num_repetitions: int) -> None:
     sizes, partitions, inputs = [num_variables], 0, 0
-    for _ in range(20 if depth is None else depth):
+    for _ in range(4 if depth is None else depth):
         partitions += sum(size > 1 for size in sizes)
         inputs += sum(size == 1 for size in sizes)
         sizes = [half for size in sizes if size > 1 for half in (size - size // 2, size // 2)]
@@ -132,6 +140,14 @@ def test_random_binary_tree() -> None:
     assert sorted(len(region.scope) for region in shallow.inputs) == [2, 2, 2, 3]
 
 
+@pytest.mark.parametrize("make", [FullyFactorized, LinearTree, RandomBinaryTree])
+def test_the_number_of_variables_has_two_names(make: Callable[..., RegionGraph]) -> None:
+    assert described(make(num_variables=5, num_repetitions=2)) == described(make(n=5, num_repetitions=2))
+    for given in ({}, {"n": 5, "num_variables": 5}):
+        with pytest.raises(InputError, match="pass the number of variables once, as n or as num_variables"):
+            make(**given)
+
+
 def test_many_variables_need_no_recursion() -> None:
     assert len(LinearTree(3000).partition_nodes) == 2999
 
@@ -147,6 +163,8 @@ def test_many_variables_need_no_recursion() -> None:
         (lambda: LinearTree(3, ordering=[0, 1]), InputError, r"permutation of 0\.\.2, used as given; found \[0, 1\]"),
         (lambda: LinearTree(2, ordering=[1, 0], randomize=True), InputError, "found randomize=True with it"),
         (lambda: RandomBinaryTree(4, depth=-1), ShapeError, "depth must be at least 0, found -1"),
+        (lambda: RandomBinaryTree(5, depth=4), ShapeError, "5 variables are single after 3 splits .* found depth=4"),
+        (lambda: RandomBinaryTree(1, depth=1), ShapeError, "found depth=1"),
     ],
 )
 def test_refuses(make, error: type[Exception], message: str) -> None:

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from plica.errors import InputError, ShapeError
+from plica.templates.mutual_information import Codes, discrete_mutual_information
 from plica.templates.region_graph import ChowLiuTree
 from plica.templates.region_graph.chow_liu import centre, maximum_spanning_tree, rooted, tree_region_graph
 from tests.harness.region_graphs import dependent_rows, described, splits
@@ -47,6 +48,58 @@ def test_the_centre_is_where_the_farthest_is_nearest(size: int, seed: int) -> No
     assert max(depth(best, v) for v in range(size)) == networkx.radius(graph)
 
 
+def test_of_equal_edges_those_of_the_first_variables_are_taken() -> None:
+    for seed in range(20):
+        weights = np.random.default_rng(seed).integers(3, size=(7, 7))
+        weights += weights.T
+        among: list[frozenset[int]] = []
+        merged = networkx.utils.UnionFind(range(7))
+        for _, one, other in sorted((-weights[i, j], i, j) for i in range(7) for j in range(i + 1, 7)):
+            if merged[one] != merged[other]:
+                merged.union(one, other)
+                among.append(frozenset({one, other}))
+        assert edges(maximum_spanning_tree("test", weights)) == set(among)
+
+
+def test_an_edge_is_as_long_as_one_and_what_it_carries() -> None:
+    chain = np.array([-1, 0, 1, 2])
+    weights = np.zeros((4, 4))
+    assert centre(chain, weights) == 1  # the first of two
+    weights[0, 1] = weights[1, 0] = 0.2
+    assert centre(chain, weights) == 1
+    weights[2, 3] = weights[3, 2] = 0.3
+    assert centre(chain, weights) == 2
+    weights[0, 1] = weights[1, 0] = np.inf
+    assert centre(chain, weights) in (0, 1)
+    rows = dependent_rows(60, 9, 3, seed=0)
+    tree = ChowLiuTree(rows, "categorical", as_region_graph=False)
+    graph = networkx.Graph()
+    pseudocount = 0.09  # one hundredth of 3 x 3 joint states
+    information = discrete_mutual_information(Codes.of_states("test", rows), pseudocount=pseudocount)
+    graph.add_weighted_edges_from((*edge, 1 + information[tuple(edge)]) for edge in map(sorted, edges(tree)))
+    root = int(np.flatnonzero(tree < 0)[0])
+    assert root in networkx.center(graph, weight="weight")
+
+
+def test_few_rows_are_smoothed() -> None:
+    """One hundredth of a row for each joint state; these rows are such that it matters."""
+    rows = np.random.default_rng(29).integers(0, 3, (20, 10))
+    trees = [ChowLiuTree(rows, "categorical", pseudocount=one, as_region_graph=False) for one in (None, 0.09, 0.0)]
+    assert trees[0].tolist() == trees[1].tolist()
+    assert edges(trees[0]) - edges(trees[2]) == {frozenset({4, 9})}
+
+
+def test_neighbouring_states_are_joined() -> None:
+    rows = dependent_rows(200, 6, 10, seed=2)
+    expected = ChowLiuTree(rows // 2, "categorical", num_categories=5, as_region_graph=False).tolist()
+    for name in ("cat_bins", "num_bins"):
+        settings = {"num_categories": 10, name: 4}
+        assert ChowLiuTree(rows, "categorical", as_region_graph=False, **settings).tolist() == expected
+    rows[0, 0] = 9
+    with pytest.raises(InputError, match="cat_bins=11 joins neighbouring states; pass num_categories with it"):
+        ChowLiuTree(rows, "categorical", num_categories=10, cat_bins=11)
+
+
 def test_another_root_keeps_the_edges() -> None:
     tree = random_tree(20, seed=0)
     for root in range(20):
@@ -72,7 +125,7 @@ def test_the_tree_of_a_chain_of_copies(input_type: str, settings) -> None:
 def test_the_tree_is_the_best_by_likelihood() -> None:
     """What the name promises: no tree gives the rows a higher likelihood."""
     rows = dependent_rows(50, 5, 2, seed=3)
-    tree = ChowLiuTree(rows, "categorical", as_region_graph=False)
+    tree = ChowLiuTree(rows, "categorical", pseudocount=0, as_region_graph=False)
 
     def log_likelihood(one) -> float:
         total = 0.0
@@ -134,7 +187,11 @@ def test_variables_of_both_types() -> None:
     length = 2 * kind + rng.normal(size=300) / 2
     rows = np.stack([length + rng.normal(size=300), np.where(rng.random(300) < 0.3, 0, kind), length, kind], axis=1)
     types = ["gaussian", "categorical", "gaussian", "categorical"]
-    for settings in ({}, {"num_bins": 4, "num_categories": 5, "chunk_size": 1}):
+    for settings in (
+        {},
+        {"num_bins": 4, "num_categories": 5, "chunk_size": 1},
+        {"heter_cont_bins": 4, "cat_bins": 3, "num_categories": 3},
+    ):
         tree = ChowLiuTree(rows, types, as_region_graph=False, **settings)
         assert edges(tree) == {frozenset(edge) for edge in ((0, 2), (2, 3), (3, 1))}
     for one in ("gaussian", "categorical"):
@@ -174,6 +231,8 @@ def test_data_of_any_kind_of_array() -> None:
         ([0, 1], {}, ShapeError, r"ChowLiuTree: expected data of shape \(rows, variables\)"),
         ([[0, 1]], {"chunk_size": 0}, InputError, "chunk_size must be at least 1"),
         ([[0, 1]], {"num_bins": 0}, InputError, "num_bins must be at least 1"),
+        ([[0, 1]], {"cat_bins": 2}, InputError, "cat_bins=2 joins .* found num_categories=None"),
+        ([[0, 1]], {"pseudocount": -1}, InputError, "pseudocount must be at least 0"),
     ],
 )
 def test_refuses(data, settings, error: type[Exception], message: str) -> None:

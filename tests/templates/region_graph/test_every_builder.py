@@ -1,7 +1,6 @@
 """What holds for the region graphs of every builder, and for the circuits that are built on them."""
 
 import functools
-import inspect
 import io
 import itertools
 import json
@@ -16,14 +15,7 @@ import pytest
 from plica.errors import FileFormatError
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import (
-    ChowLiuTree,
-    FullyFactorized,
-    LinearTree,
     PartitionNode,
-    PoonDomingos,
-    QuadGraph,
-    QuadTree,
-    RandomBinaryTree,
     RegionGraph,
     RegionNode,
 )
@@ -125,36 +117,6 @@ def test_circuits_are_smooth_decomposable_and_sum_to_one(make, sum_product: str)
     rng = np.random.default_rng(0)
     values = {key: rng.normal(size=leaf.shape) for leaf, key in keys(circuit).items()}
     np.testing.assert_allclose(Oracle(circuit, values).total().astype(float), np.ones((1, 2)), rtol=1e-12)
-
-
-@pytest.mark.parametrize(
-    ("make", "expected"),
-    [
-        (FullyFactorized, "n, *, num_repetitions=1"),
-        (LinearTree, "n, *, num_repetitions=1, ordering=None, randomize=False, seed=42"),
-        (RandomBinaryTree, "n, *, depth=None, num_repetitions=1, seed=42"),
-        (QuadTree, "shape, *, num_patch_splits=2"),
-        (QuadGraph, "shape"),
-        (PoonDomingos, "shape, *, delta, max_depth=None"),
-        (
-            ChowLiuTree,
-            "data, input_type, root=None, chunk_size=None, num_categories=None, num_bins=None, as_region_graph=True",
-        ),
-        (
-            RegionGraph.build_circuit,
-            "self, *, input_factory, sum_product=None, sum_weight_factory=None, nary_sum_weight_factory=None, "
-            "sum_factory=None, prod_factory=None, num_input_units=1, num_sum_units=1, num_classes=1, "
-            "factorize_multivariate=True",
-        ),
-        (RegionGraph.is_compatible, "self, other, *, scope=None"),
-        (RegionGraph.__init__, "self, nodes, in_nodes, outputs"),
-    ],
-)
-def test_signatures_are_those_of_the_contract(make, expected: str) -> None:
-    signature = inspect.signature(make)
-    bare = [parameter.replace(annotation=inspect.Parameter.empty) for parameter in signature.parameters.values()]
-    plain = signature.replace(parameters=bare, return_annotation=inspect.Signature.empty)
-    assert str(plain) == f"({expected})"
 
 
 @pytest.mark.parametrize("first", ["quad tree, 3x3", "fully factorized, 5", "linear, 6", "Chow-Liu, 7"])

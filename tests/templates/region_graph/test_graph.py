@@ -22,6 +22,27 @@ A, B, AB, ABC = RegionNode([0]), RegionNode([1]), RegionNode([0, 1]), RegionNode
 SPLIT, WIDE = PartitionNode([0, 1]), PartitionNode([0, 1, 2])
 
 
+def test_parts_and_levels() -> None:
+    whole = QuadTree((1, 2, 2))
+    half = whole.inner_region_nodes[0]
+    part = whole.subgraph(half)
+    assert part.outputs == (half,)
+    assert set(part.nodes) < set(whole.nodes)
+    assert described(part) == described(QuadTree((1, 1, 2)))
+    assert [len(level) for level in whole.layerwise_topological_ordering()] == [4, 2, 2, 1, 1]
+    assert len(whole.subgraph(*whole.inputs).nodes) == 4
+    with pytest.raises(GraphError, match="is no node of this graph"):
+        whole.subgraph(A)
+    with pytest.raises(GraphError, match="is not a region among the nodes"):
+        whole.subgraph(whole.partition_nodes[0])  # type: ignore[arg-type]
+
+
+def test_the_neighbours_of_every_node() -> None:
+    graph = QuadGraph((1, 2, 3))
+    assert graph.nodes_inputs == {node: graph.node_inputs(node) for node in graph.nodes}
+    assert graph.nodes_outputs == {node: graph.node_outputs(node) for node in graph.nodes}
+
+
 def test_views() -> None:
     graph = RegionGraph([AB, SPLIT, B, A], {AB: [SPLIT], SPLIT: [A, B]}, [AB])
     assert graph.nodes == (A, B, SPLIT, AB)

@@ -6,15 +6,21 @@ that is zero nowhere.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import chain, repeat
 from typing import TYPE_CHECKING, TypeAlias
 
-from plica.arguments import function
-from plica.errors import InputError, ShapeError
+from plica.arguments import found, function
+from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import reals_of
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, Layer, SumLayer
-from plica.symbolic.parameters import ConstantParameter, HadamardParameter, Parameter, ParameterFactory, ParameterLike
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, Layer, SumLayer
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    HadamardParameter,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    Shape,
+)
 from plica.symbolic.scope import Scope
 from plica.templates.logic.nodes import (
     BottomNode,
@@ -25,6 +31,7 @@ from plica.templates.logic.nodes import (
     NegatedLiteralNode,
     TopNode,
 )
+from plica.templates.parameterization import InputFactory
 
 if TYPE_CHECKING:
     from plica.templates.logic.graph import LogicalCircuit
@@ -36,26 +43,60 @@ _FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
 _SHAPE = (1, 2)  # of the weights of a variable: one unit, two values
 
 
-def build_circuit(
-    logical: "LogicalCircuit", *, scope: Iterable[int] | None, literal_weights: LiteralWeights | None
-) -> Circuit:
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What `LogicalCircuit.build_circuit` was asked for.
+
+    Args:
+        literals: What makes the layers of negative and of positive literals; by default layers that are masked.
+        literal_weights: What literals weigh otherwise.
+        sum_weights: What makes the weights of disjunctions; ones by default.
+        smooth: Whether disjunctions are made smooth.
+    """
+
+    literals: tuple[InputFactory, InputFactory] | None
+    literal_weights: LiteralWeights | None
+    sum_weights: ParameterFactory | None
+    smooth: bool
+
+
+def literal_factories(
+    positive: InputFactory | None, negative: InputFactory | None, weights: LiteralWeights | None
+) -> tuple[InputFactory, InputFactory] | None:
+    """What makes the layers of negative and of positive literals, where it is given."""
+    if positive is None and negative is None:
+        return None
+    if positive is None or negative is None or weights is not None:
+        raise InputError(
+            "build_circuit: pass both literal_input_factory and negated_literal_input_factory, and no literal_weights "
+            "beside them"
+        )
+    return (
+        function("build_circuit", "negated_literal_input_factory", negative),
+        function("build_circuit", "literal_input_factory", positive),
+    )
+
+
+def build_circuit(logical: "LogicalCircuit", scope: Iterable[int] | None, options: Options) -> Circuit:
     """The circuit of a logical circuit, as `LogicalCircuit.build_circuit` describes it."""
-    wanted = logical.scope if scope is None else Scope(scope)
+    wanted, weights = logical.scope if scope is None else Scope(scope), options.literal_weights
     if not wanted:
         raise InputError("build_circuit: the formula has no variables; pass scope, the variables of the circuit")
     if not logical.scope <= wanted:
         raise InputError(
             f"build_circuit: the scope {wanted!s} lacks variables of the formula: {logical.scope - wanted!s}; add them"
         )
-    if literal_weights is not None and not isinstance(literal_weights, Mapping):
-        function("build_circuit", "literal_weights, where it is no mapping,", literal_weights)
-    if isinstance(literal_weights, Mapping) and not Scope(literal_weights) <= wanted:
+    if weights is not None and not isinstance(weights, Mapping):
+        function("build_circuit", "literal_weights, where it is no mapping,", weights)
+    if isinstance(weights, Mapping) and not Scope(weights) <= wanted:
         raise InputError(
             f"build_circuit: literal_weights names variables outside the scope {wanted!s}: "
-            f"{Scope(literal_weights) - wanted!s}; add them to the scope"
+            f"{Scope(weights) - wanted!s}; add them to the scope"
         )
-    simple = logical.prune().smooth()
-    stack = _Stack({} if literal_weights is None else literal_weights, wanted)
+    simple = logical.prune()
+    if options.smooth:
+        simple = simple.smooth()
+    stack = _Stack(options, {} if weights is None else weights, wanted)
     for node in simple.nodes:
         stack.push(node, simple.node_inputs(node))
     outputs = [stack.output(node, simple.node_scope(node)) for node in simple.outputs]
@@ -67,10 +108,12 @@ class _Stack:
     """The layers made so far, with their inputs.
 
     Args:
+        options: What was asked for.
         weights: What literals weigh.
         scope: The variables of the circuit.
     """
 
+    options: Options
     weights: LiteralWeights
     scope: Scope
     in_layers: dict[Layer, tuple[Layer, ...]] = field(default_factory=dict)
@@ -85,13 +128,15 @@ class _Stack:
                 self._gates[node] = self._product([self._layer(one) for one in inputs])
             case DisjunctionNode():
                 either = _either(inputs)
-                self._gates[node] = self._sum(inputs) if either is None else self._input(either, _EITHER)
+                self._gates[node] = self._sum(map(self._layer, inputs)) if either is None else self._both(either)
 
     def output(self, node: LogicalNode, scope: Scope) -> Layer:
         """The layer of an output, with the variables that it does not mention; constants mention none."""
         known = [] if isinstance(node, TopNode | BottomNode) else [self._layer(node)]
-        first = _NEITHER if isinstance(node, BottomNode) else _EITHER
-        return self._product([*known, *map(self._input, self.scope - scope, chain([first], repeat(_EITHER)))])
+        free = list(self.scope - scope)
+        if isinstance(node, BottomNode):
+            known.append(self._input(free.pop(0), _NEITHER))
+        return self._product([*known, *map(self._both, free)])
 
     def _layer(self, node: LogicalNode) -> Layer:
         match node:
@@ -109,19 +154,34 @@ class _Stack:
         self.in_layers[layer] = tuple(factors)
         return layer
 
-    def _sum(self, nodes: Sequence[LogicalNode]) -> Layer:
-        terms = [self._layer(node) for node in nodes]
-        layer = SumLayer(1, 1, len(terms), weight=ConstantParameter(1, len(terms), value=1.0))
-        self.in_layers[layer] = tuple(terms)
+    def _sum(self, terms: Iterable[Layer]) -> Layer:
+        inputs, weights = tuple(terms), self.options.sum_weights
+        layer = SumLayer(1, 1, len(inputs), weight_factory=_ones if weights is None else weights)
+        self.in_layers[layer] = inputs
         return layer
+
+    def _both(self, variable: int) -> Layer:
+        """`v or not v`: one layer where nothing is known of its literals and their weights, otherwise their sum."""
+        if self.options.literals is None and self.options.sum_weights is None:
+            return self._input(variable, _EITHER)
+        return self._sum([self._input(variable, _TRUE), self._input(variable, _FALSE)])
 
     def _input(self, variable: int, mask: Mask) -> Layer:
         """The input layer of a variable that is zero outside a mask; one for all nodes."""
         if (variable, mask) not in self._inputs:
-            layer = CategoricalLayer([variable], 1, num_categories=2, probs=self._masked(variable, mask))
+            layer = self._made(variable, mask)
             self.in_layers[layer] = ()
             self._inputs[variable, mask] = layer
         return self._inputs[variable, mask]
+
+    def _made(self, variable: int, mask: Mask) -> InputLayer:
+        literals = self.options.literals
+        if literals is None or mask == _NEITHER:
+            return CategoricalLayer([variable], 1, num_categories=2, probs=self._masked(variable, mask))
+        layer = literals[mask == _TRUE](Scope([variable]), 1)
+        if not isinstance(layer, InputLayer):
+            raise DTypeError(f"build_circuit: the factories of literals make input layers, {found(layer)}")
+        return layer
 
     def _masked(self, variable: int, mask: Mask) -> ParameterLike:
         if isinstance(self.weights, Mapping):
@@ -149,3 +209,7 @@ def _either(inputs: Sequence[LogicalNode]) -> int | None:
             return first if first == second else None
         case _:
             return None
+
+
+def _ones(shape: Shape) -> ConstantParameter:
+    return ConstantParameter(*shape, value=1.0)

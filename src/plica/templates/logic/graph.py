@@ -13,11 +13,12 @@ from itertools import combinations
 from operator import and_
 from typing import final, get_args
 
-from plica.arguments import edges, looked_up
+from plica.arguments import edges, flag, function, looked_up
 from plica.errors import DTypeError, GraphError
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
 from plica.templates.logic import build, simplify
 from plica.templates.logic.nodes import (
@@ -28,6 +29,7 @@ from plica.templates.logic.nodes import (
     LogicalNode,
     NegatedLiteralNode,
 )
+from plica.templates.parameterization import InputFactory
 
 
 @final
@@ -151,7 +153,14 @@ class LogicalCircuit:
         return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=self.is_deterministic)
 
     def build_circuit(
-        self, *, scope: Iterable[int] | None = None, literal_weights: build.LiteralWeights | None = None
+        self,
+        literal_input_factory: InputFactory | None = None,
+        negated_literal_input_factory: InputFactory | None = None,
+        weight_factory: ParameterFactory | None = None,
+        enforce_smoothness: bool = True,
+        *,
+        scope: Iterable[int] | None = None,
+        literal_weights: build.LiteralWeights | None = None,
     ) -> Circuit:
         """The circuit whose value is 1 at a model and 0 elsewhere, and whose sum over all states counts the models.
 
@@ -161,15 +170,28 @@ class LogicalCircuit:
         sum over all states the weighted model count.
 
         Args:
+            literal_input_factory: Makes the input layer of a literal from its scope and a number of units, one; given
+                together with that of negative literals, and instead of weights.
+            negated_literal_input_factory: Makes the input layer of a negative literal.
+            weight_factory: Makes the weights of disjunctions, `(1, number of inputs)`, those of `v or not v` among
+                them; by default all are one.
+            enforce_smoothness: Whether inputs of disjunctions get `v or not v` for the variables that they lack of the
+                others. Without it, queries that sum a variable out refuse the circuit where it is not smooth.
             scope: The variables of the circuit, with those that the formula does not mention; by default the formula's.
             literal_weights: For some variables, the weights of its negative and its positive literal, such as
                 `{0: (0.3, 0.7)}`; or a parameter factory, which is asked for a `(1, 2)` parameter of each variable. By
                 default all are one.
 
         Raises:
-            InputError: There is no variable, or the scope lacks one of the formula.
+            InputError: There is no variable, the scope lacks one of the formula, or one factory of literals is given
+                alone or beside weights.
         """
-        return build.build_circuit(self, scope=scope, literal_weights=literal_weights)
+        smooth = flag("build_circuit", "enforce_smoothness", enforce_smoothness)
+        literals = build.literal_factories(literal_input_factory, negated_literal_input_factory, literal_weights)
+        if weight_factory is not None:
+            function("build_circuit", "weight_factory", weight_factory)
+        options = build.Options(literals, literal_weights, weight_factory, smooth)
+        return build.build_circuit(self, scope, options)
 
     def __repr__(self) -> str:
         return f"LogicalCircuit({len(self._nodes)} nodes, {self.num_variables} variables)"

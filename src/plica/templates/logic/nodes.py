@@ -27,6 +27,11 @@ class LiteralNode:
 
     variable: int
 
+    @property
+    def literal(self) -> int:
+        """Another name of the variable."""
+        return self.variable
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,6 +39,11 @@ class NegatedLiteralNode:
     """A variable is false."""
 
     variable: int
+
+    @property
+    def literal(self) -> int:
+        """Another name of the variable."""
+        return self.variable
 
 
 @final

@@ -147,16 +147,10 @@ class _Stack:
         return self.push(layer)
 
     def sums_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
-        """A Hadamard product of sums for each partition, and a sum over them where there are several or at the root."""
+        """A Hadamard product of sums for each partition, at the root with a sum of its own, and a sum over several."""
         units = self.options.num_sum_units
         products = [self.product([self.summed(part, units) for part in parts]) for parts in partitions]
-        if root and len(products) == 1:
-            return self.summed(products[0], self.options.num_classes)
-        if root:
-            factory = self.options.sum_weight_factory
-            layer = SumLayer(units, self.options.num_classes, len(products), weight_factory=factory)
-            return self.push(layer, *products)
-        return self.mixed(products)
+        return self.mixed([self.summed(one, self.options.num_classes) for one in products] if root else products)
 
     def product_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
         """A product and a sum for each partition, and a sum over them where there are several."""

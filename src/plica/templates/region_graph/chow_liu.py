@@ -8,7 +8,8 @@ array([ 1, -1,  1])
 RegionGraph(4 regions, 1 partitions, 3 variables)
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias, overload
 
 import numpy as np
@@ -27,7 +28,9 @@ from plica.templates.region_graph.graph import RegionGraph, RegionNode
 
 Array: TypeAlias = NDArray[Any]
 
+_TYPES = ("categorical", "gaussian")
 _BINS = 8  # of real numbers beside categories
+_MOST_NATS = 64 * math.log(2.0)  # two columns of float64 say no more of each other
 
 
 @overload
@@ -39,6 +42,10 @@ def ChowLiuTree(
     num_categories: int | None = None,
     num_bins: int | None = None,
     as_region_graph: Literal[True] = True,
+    *,
+    cat_bins: int | None = None,
+    heter_cont_bins: int | None = None,
+    pseudocount: float | None = None,
 ) -> RegionGraph: ...
 
 
@@ -52,6 +59,9 @@ def ChowLiuTree(
     num_bins: int | None = None,
     *,
     as_region_graph: Literal[False],
+    cat_bins: int | None = None,
+    heter_cont_bins: int | None = None,
+    pseudocount: float | None = None,
 ) -> Array: ...
 
 
@@ -63,6 +73,10 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
     num_categories: int | None = None,
     num_bins: int | None = None,
     as_region_graph: bool = True,
+    *,
+    cat_bins: int | None = None,
+    heter_cont_bins: int | None = None,
+    pseudocount: float | None = None,
 ) -> RegionGraph | Array:
     """The maximum spanning tree of the variables' mutual information.
 
@@ -70,81 +84,95 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
         data: `(N, D)` rows; NaN is missing, and leaves its row out of the pairs that it touches.
         input_type: categorical (whole numbers from 0 on) or gaussian (from correlations), or one for each variable;
             beside categories real numbers are counted in bins.
-        root: The variable at the root; by default the centre of the tree, so that it is as shallow as can be.
+        root: The variable at the root; by default the one from which the farthest is nearest, the first of several. An
+            edge is as long as one and the information that its ends have of each other.
         chunk_size: How many pairs of variables are counted at once; memory is linear in it and in the number of pairs.
         num_categories: For categorical data, the states of each variable; by default as many as the data shows.
-        num_bins: Put each variable into at most so many bins of about as many rows, and count those; where there are
-            variables of both types the real ones, by default into 8.
+        num_bins: Put each variable into at most so many bins of about as many rows, and count those. Where there are
+            variables of both types another name of `heter_cont_bins`, where `num_categories` is given of `cat_bins`.
         as_region_graph: Whether to return a region graph; otherwise the tree.
+        cat_bins: Join neighbouring states of categorical data, `num_categories // cat_bins` to a bin.
+        heter_cont_bins: Where there are variables of both types, how many bins real ones have at most; by default 8.
+        pseudocount: A number of imaginary rows of counted data, spread evenly over the joint states of each pair; by
+            default one hundredth of the number of these. With 0 the tree makes the data as likely as a tree can.
 
     Returns:
         A region graph, in which the variables from v down split into v alone and those from each child of v down; or
         the tree, `(D,)` integers: the predecessor of each variable, and -1 for the root.
 
     Raises:
-        InputError: A name that is not known, or a value that is no state.
+        InputError: A name that is not known, a value that is no state, or `cat_bins` without `num_categories`.
 
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
     name = "ChowLiuTree"
     rows, as_region_graph = table(name, data), flag(name, "as_region_graph", as_region_graph)
     types = _types(input_type, rows.shape[1])
-    if len(set(types)) > 1:
-        codes = _mixed_codes(rows, types, num_categories, _BINS if num_bins is None else num_bins)
-    elif num_bins is not None:
-        codes = Codes.of_bins(name, rows, num_bins)
+    if "categorical" not in types and num_bins is None:
+        if num_categories is not None:
+            raise InputError(
+                f"ChowLiuTree: num_categories={num_categories} is for input_type 'categorical'; leave it out, or pass "
+                "num_bins to count real numbers in bins"
+            )
+        information = gaussian_mutual_information(name, rows)
     else:
-        codes = None
-    if codes is None:
-        information = _MEASURES[types[0]](rows, num_categories, chunk_size)
-    else:
-        information = discrete_mutual_information(codes, chunk_size=chunk_size)
-    tree = maximum_spanning_tree("ChowLiuTree", information, root)
+        codes = _codes(rows, types, num_categories, num_bins, cat_bins, heter_cont_bins)
+        spread = float(codes.num_states.max()) ** 2 / 100 if pseudocount is None else pseudocount
+        information = discrete_mutual_information(codes, pseudocount=spread, chunk_size=chunk_size)
+    tree = maximum_spanning_tree(name, information, root)
+    if root is None:
+        tree = rooted(tree, centre(tree, information))
     return tree_region_graph(tree) if as_region_graph else tree
+
+
+def _codes(
+    rows: Array,
+    types: Sequence[str],
+    num_categories: int | None,
+    num_bins: int | None,
+    cat_bins: int | None,
+    heter_cont_bins: int | None,
+) -> Codes:
+    """States as they are or joined, real numbers in bins; columns in their order."""
+    name, real = "ChowLiuTree", np.array([one == "gaussian" for one in types])
+    if num_bins is not None and not real.any() and num_categories is not None and cat_bins is None:
+        cat_bins = num_bins
+    elif num_bins is not None and (real.all() or not real.any()):
+        return Codes.of_bins(name, rows, num_bins)
+    states = Codes.of_states(name, np.where(real, np.nan, rows), num_categories)
+    if cat_bins is not None:
+        states = _joined(states, num_categories, cat_bins)
+    if not real.any():
+        return states
+    counted = next(one for one in (heter_cont_bins, num_bins, _BINS) if one is not None)
+    bins = Codes.of_bins(name, rows[:, real], counted)
+    states.values[real], states.num_states[real] = bins.values, bins.num_states
+    return states
+
+
+def _joined(states: Codes, num_categories: int | None, cat_bins: int) -> Codes:
+    """Neighbouring states as one."""
+    if num_categories is None or not 1 <= integer("ChowLiuTree", "cat_bins", cat_bins) <= num_categories:
+        raise InputError(
+            f"ChowLiuTree: cat_bins={shown(cat_bins)} joins neighbouring states; pass num_categories with it, at least "
+            f"as many; found num_categories={shown(num_categories)}"
+        )
+    width = num_categories // cat_bins
+    return Codes(states.values // width, -(-states.num_states // width))
 
 
 def _types(input_type: Any, num_variables: int) -> list[str]:
     """The type of each variable."""
     types = list(input_type) if isinstance(input_type, list | tuple) else [input_type] * num_variables
     for one in types:
-        if not known(one, _MEASURES):
-            raise InputError(f"ChowLiuTree: unknown input_type {shown(one)}; expected one of {', '.join(_MEASURES)}")
+        if not known(one, _TYPES):
+            raise InputError(f"ChowLiuTree: unknown input_type {shown(one)}; expected one of {', '.join(_TYPES)}")
     if len(types) != num_variables:
         raise InputError(
             f"ChowLiuTree: input_type names {len(types)} variables, and the data has {num_variables}; give one for "
             "each, or a name for all of them"
         )
     return types
-
-
-def _mixed_codes(rows: Array, types: Sequence[str], num_categories: int | None, num_bins: int) -> Codes:
-    """States as they are, real numbers in bins; columns in their order."""
-    values, num_states = np.empty(rows.T.shape, dtype=np.int64), np.empty(len(types), dtype=np.int64)
-    real = np.array([one == "gaussian" for one in types])
-    states = Codes.of_states("ChowLiuTree", np.where(real, np.nan, rows), num_categories)
-    bins = Codes.of_bins("ChowLiuTree", rows[:, real], num_bins)
-    values[~real], num_states[~real] = states.values[~real], states.num_states[~real]
-    values[real], num_states[real] = bins.values, bins.num_states
-    return Codes(values, num_states)
-
-
-def _categorical(rows: Array, num_categories: int | None, chunk_size: int | None) -> Array:
-    return discrete_mutual_information(Codes.of_states("ChowLiuTree", rows, num_categories), chunk_size=chunk_size)
-
-
-def _gaussian(rows: Array, num_categories: int | None, chunk_size: int | None) -> Array:  # noqa: ARG001 (one product)
-    if num_categories is not None:
-        raise InputError(
-            f"ChowLiuTree: num_categories={num_categories} is for input_type 'categorical'; leave it out, or pass "
-            "num_bins to count real numbers in bins"
-        )
-    return gaussian_mutual_information("ChowLiuTree", rows)
-
-
-_MEASURES: dict[str, Callable[[Array, int | None, int | None], Array]] = {
-    "categorical": _categorical,
-    "gaussian": _gaussian,
-}
 
 
 def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) -> Array:
@@ -156,20 +184,28 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
         root: Where it begins; by default at its centre.
 
     Returns:
-        `(D,)` the predecessor of each variable, and -1 for the root. Among equal weights the first edge is taken.
+        `(D,)` the predecessor of each variable, and -1 for the root. Of edges of equal weight that of the first
+        variables is taken, as if all had been sorted.
     """
     variables = len(weights)
     if root is not None and not 0 <= (root := integer(name, "root", root)) < variables:
         raise InputError(f"{name}: root must be a variable from 0 to {variables - 1}, found {root}")
     tree = np.full(variables, -1, dtype=np.int64)
     best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(variables, dtype=np.int64)
-    outside = np.ones(variables, dtype=bool)
-    outside[0] = False
+    places, outside = np.arange(variables), np.arange(variables) > 0
+
+    def edges(ends: Any) -> Array:
+        """The number of each variable's edge to an end, in the order in which edges are preferred."""
+        numbers: Array = np.minimum(places, ends) * variables + np.maximum(places, ends)
+        return numbers
+
     for _ in range(variables - 1):
-        joined = int(np.where(outside, best, -np.inf).argmax())
+        largest = np.where(outside, best, -np.inf).max()
+        joined = int(np.where(outside & (best == largest), edges(nearest), variables**2).argmin())
         tree[joined] = nearest[joined]
         outside[joined] = False
-        closer = outside & (weights[joined] > best)
+        first = edges(joined) < edges(nearest)
+        closer = outside & ((weights[joined] > best) | ((weights[joined] == best) & first))
         best[closer], nearest[closer] = weights[joined][closer], joined
     return rooted(tree, centre(tree) if root is None else root)
 
@@ -200,13 +236,27 @@ def rooted(tree: Array, root: int) -> Array:
     return turned
 
 
-def centre(tree: Array) -> int:
-    """The variable from which the farthest one is nearest; the smaller where there are two."""
-    one_end = order_from_root(tree)[-1]  # the farthest from the root is an end of a longest path
-    path = [order_from_root(away := rooted(tree, one_end))[-1]]
-    while (predecessor := int(away[path[-1]])) >= 0:
-        path.append(predecessor)
-    return min(path[(len(path) - 1) // 2], path[len(path) // 2])
+def centre(tree: Array, weights: Array | None = None) -> int:
+    """The variable from which the farthest one is nearest; the first where there are several.
+
+    Args:
+        tree: The predecessors.
+        weights: `(D, D)`, what an edge is longer than one; by default nothing.
+    """
+    one_end = int(_distances(tree, 0, weights).argmax())  # the farthest from any is an end of a longest path
+    away = _distances(tree, one_end, weights)
+    other_end = int(away.argmax())
+    return int(np.maximum(away, _distances(tree, other_end, weights)).round(9).argmin())
+
+
+def _distances(tree: Array, start: int, weights: Array | None) -> Array:
+    """How far each variable is from one of them."""
+    turned, distances = rooted(tree, start), np.zeros(len(tree))
+    for variable in order_from_root(turned)[1:]:
+        before = int(turned[variable])
+        more = 0.0 if weights is None else min(float(weights[before, variable]), _MOST_NATS)
+        distances[variable] = distances[before] + 1 + more
+    return distances
 
 
 def tree_region_graph(tree: Array) -> RegionGraph:

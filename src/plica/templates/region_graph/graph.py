@@ -14,7 +14,7 @@ from typing import Any, Literal, TypeAlias, final
 from plica.arguments import edges, flag, found, looked_up
 from plica.errors import DTypeError, FileFormatError, GraphError, InputError
 from plica.graph.listing import Listing
-from plica.graph.order import consumers, topological_order
+from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import ParameterFactory
@@ -127,6 +127,28 @@ class RegionGraph:
     def topological_ordering(self) -> tuple[RegionGraphNode, ...]:
         """Every node, each after its inputs."""
         return self._nodes
+
+    def layerwise_topological_ordering(self) -> tuple[tuple[RegionGraphNode, ...], ...]:
+        """The nodes by level: a node is one level above its highest input."""
+        return layerwise_topological_order(self._nodes, self._in_nodes.__getitem__)
+
+    def subgraph(self, *roots: RegionNode) -> "RegionGraph":
+        """The region graph of some regions of this one, with what they are split into; the nodes are shared."""
+        for root in roots:
+            self._of(self._in_nodes, root)
+        tops: tuple[RegionGraphNode, ...] = roots
+        nodes = topological_order(tops, self._in_nodes.__getitem__)
+        return RegionGraph(nodes, {node: self._in_nodes[node] for node in nodes}, roots)
+
+    @property
+    def nodes_inputs(self) -> dict[RegionGraphNode, tuple[RegionGraphNode, ...]]:
+        """For each node the partitions of a region, or the parts of a partition."""
+        return dict(self._in_nodes)
+
+    @property
+    def nodes_outputs(self) -> dict[RegionGraphNode, tuple[RegionGraphNode, ...]]:
+        """For each node the partitions that a region is a part of, or the regions that a partition splits."""
+        return {node: tuple(readers) for node, readers in self._readers.items()}
 
     def node_inputs(self, node: RegionGraphNode) -> tuple[RegionGraphNode, ...]:
         """The partitions of a region, or the parts of a partition."""

@@ -6,6 +6,7 @@ RegionGraph(5 regions, 1 partitions, 4 variables)
 RegionGraph(7 regions, 3 partitions, 4 variables)
 """
 
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -17,14 +18,17 @@ from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph
 
 
-def FullyFactorized(n: int, *, num_repetitions: int = 1) -> RegionGraph:  # noqa: N802 (a constructor to its users)
+def FullyFactorized(  # noqa: N802 (a constructor to its users)
+    n: int | None = None, *, num_repetitions: int = 1, num_variables: int | None = None
+) -> RegionGraph:
     """All variables split into single ones at once.
 
     Args:
         n: The number of variables.
         num_repetitions: The number of such partitions, each with input regions of its own.
+        num_variables: Another name of `n`.
     """
-    check_counts("FullyFactorized", n, num_repetitions)
+    n = counted("FullyFactorized", n, num_variables, num_repetitions)
     parts = Assembly()
     root = parts.region(range(n))
     if n > 1:
@@ -34,12 +38,13 @@ def FullyFactorized(n: int, *, num_repetitions: int = 1) -> RegionGraph:  # noqa
 
 
 def LinearTree(  # noqa: N802 (a constructor to its users)
-    n: int,
+    n: int | None = None,
     *,
     num_repetitions: int = 1,
     ordering: Sequence[int] | None = None,
     randomize: bool = False,
     seed: int = 42,
+    num_variables: int | None = None,
 ) -> RegionGraph:
     """Variables split off one after another, the first of the ordering first.
 
@@ -49,8 +54,9 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
         ordering: A permutation of 0..n-1; ascending by default.
         randomize: Draw an ordering for each chain.
         seed: The seed of the draws.
+        num_variables: Another name of `n`.
     """
-    check_counts("LinearTree", n, num_repetitions)
+    n = counted("LinearTree", n, num_variables, num_repetitions)
     randomize = flag("LinearTree", "randomize", randomize)
     given = tuple(range(n)) if ordering is None else elements("LinearTree", "ordering", ordering)
     if ordering is not None and (randomize or not is_permutation(given, n)):
@@ -68,10 +74,22 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
     return parts.graph(root)
 
 
-def check_counts(name: str, n: int, num_repetitions: int) -> None:
-    """Raise unless there is a variable and a repetition."""
-    if not all(is_count(one) for one in (n, num_repetitions)):
+def counted(name: str, n: int | None, num_variables: int | None, num_repetitions: int) -> int:
+    """The number of variables, under either of its names.
+
+    Raises:
+        InputError: It is given under none of them, or under both.
+        ShapeError: There is no variable, or no repetition.
+    """
+    if (n is None) == (num_variables is None):
+        raise InputError(
+            f"{name}: pass the number of variables once, as n or as num_variables; found n={shown(n)} and "
+            f"num_variables={shown(num_variables)}"
+        )
+    variables = num_variables if n is None else n
+    if not all(is_count(one) for one in (variables, num_repetitions)):
         raise ShapeError(
-            f"{name}: expected at least one variable and one repetition, found n={shown(n)} and "
+            f"{name}: expected at least one variable and one repetition, found n={shown(variables)} and "
             f"num_repetitions={shown(num_repetitions)}"
         )
+    return operator.index(variables)  # type: ignore[arg-type]

@@ -8,36 +8,49 @@ import numpy as np
 
 from plica.arguments import integer
 from plica.arguments import seed as checked_seed
+from plica.errors import ShapeError
 from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph, RegionNode
-from plica.templates.region_graph.linear import check_counts
+from plica.templates.region_graph.linear import counted
 
 
 def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
-    n: int, *, depth: int | None = None, num_repetitions: int = 1, seed: int = 42
+    n: int | None = None,
+    *,
+    depth: int | None = None,
+    num_repetitions: int = 1,
+    seed: int = 42,
+    num_variables: int | None = None,
 ) -> RegionGraph:
     """Random halves of random halves.
 
     Args:
         n: The number of variables.
-        depth: After how many splits to stop; by default when every region is a single variable.
+        depth: After how many splits to stop, at most as many as there are until every region is a single variable;
+            these by default.
         num_repetitions: The number of trees, which share the root alone.
         seed: The seed; one seed gives one graph.
+        num_variables: Another name of `n`.
+
+    Raises:
+        ShapeError: There is no variable or no repetition, or `depth` is not from 0 to the number of splits there are.
 
     Source: Peharz et al., "Random Sum-Product Networks", 2019, algorithm 1.
     """
-    check_counts("RandomBinaryTree", n, num_repetitions)
-    if depth is not None:
-        integer("RandomBinaryTree", "depth", depth, least=0)
+    n = counted("RandomBinaryTree", n, num_variables, num_repetitions)
+    most = (n - 1).bit_length()
+    if depth is not None and integer("RandomBinaryTree", "depth", depth, least=0) > most:
+        raise ShapeError(
+            f"RandomBinaryTree: {n} variables are single after {most} splits into halves, found depth={depth}; pass at "
+            "most that, or leave it out"
+        )
     generator = np.random.default_rng(checked_seed("RandomBinaryTree", seed))
     parts = Assembly()
     root = parts.region(range(n))
     for _ in range(num_repetitions):
         level = [root]
-        for _ in range(n if depth is None else depth):
+        for _ in range(most if depth is None else depth):
             level = [half for region in level for half in _split(parts, region, generator)]
-            if not level:
-                break
     return parts.graph(root)
 
 

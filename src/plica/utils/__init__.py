@@ -1,0 +1,1 @@
+"""Names under which others have what lives in `symbolic/`: `scope`."""

@@ -1,0 +1,5 @@
+"""Sets of variables; they live in `symbolic/scope.py`."""
+
+from plica.symbolic.scope import Scope
+
+__all__ = ["Scope"]
