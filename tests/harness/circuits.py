@@ -217,9 +217,11 @@ def _drawn(draw: Any, finite: bool) -> Circuit:
     graph = draw(
         st.one_of(
             st.builds(
-                RandomBinaryTree,
+                lambda n, is_shallow, **settings: RandomBinaryTree(
+                    n, depth=min(n - 1, 1) if is_shallow else None, **settings
+                ),
                 st.integers(1, 4),
-                depth=st.sampled_from([None, 1]),
+                st.booleans(),
                 num_repetitions=st.integers(1, 2),
                 seed=st.integers(0, 9),
             ),
