@@ -1,3 +1,4 @@
+import os
 import re
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -154,3 +155,13 @@ def test_a_folder_without_permission(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_a_file_in_a_folder_that_takes_nothing() -> None:
     with pytest.raises(FileFormatError, match=r"^/proc/a\.csv: cannot be written: .*; choose another folder"):
         replacing("/proc/a.csv").__enter__()
+
+
+def test_pipes_are_not_replaced(tmp_path: Path) -> None:
+    """Nor devices: whoever may write to their folder would lose them."""
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    with pytest.raises(FileFormatError, match="is a pipe or a device"), replacing(path):
+        pass
+    assert path.is_fifo()
+    assert list(tmp_path.iterdir()) == [path]

@@ -32,7 +32,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Where `path` is a link, what it points to is replaced.
 
     Raises:
-        FileFormatError: A folder is in the way, or there is no folder to write to.
+        FileFormatError: A folder, a pipe or a device is in the way, or there is no folder to write to.
 
     >>> target = Path(tempfile.mkdtemp()) / "note.txt"
     >>> with replacing(target) as temporary:
@@ -46,6 +46,8 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
+    if path.exists() and not path.is_file():  # whoever may write to /dev would replace /dev/null
+        raise FileFormatError(f"{path}: is a pipe or a device, and a file is to be written there; choose another name")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
     except OSError as error:  # names the temporary file, which means nothing to whoever asked for another

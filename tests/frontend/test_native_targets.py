@@ -81,6 +81,11 @@ def test_what_graphics_processors_are_given(layer: Any, settings: dict[str, Any]
                     np.testing.assert_allclose(one, wanted, rtol=1e-4, atol=1e-4)
 
 
+def test_the_least_processor_is_compiled_for_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
+    compile_text("func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }", "x86-64")
+    assert capfd.readouterr().err == ""
+
+
 def test_refused(tmp_path: Path) -> None:
     """What no compiler makes code of, in one line and not in its words alone."""
     for text in ("func.func @f() { nothing }", "module { func.func private @f(%x: tensor<2xf99>) }"):

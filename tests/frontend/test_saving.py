@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from safetensors import SafetensorError
 
 import plica
 from plica.errors import DTypeError, FileFormatError, UnsupportedError
@@ -84,3 +85,20 @@ def test_refused(tmp_path: Path) -> None:
     assert not path.exists()
     with pytest.raises(FileFormatError, match=r"one\.plica"):
         plica.load(path)
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Is said in words of Plica, and the file that was there stays."""
+    path = tmp_path / "one.plica"
+    circuit = plica.compile(_circuit())
+    plica.save(circuit, path)
+    before = path.read_bytes()
+
+    def full(*_: Any, **__: Any) -> None:
+        raise SafetensorError("no space left on device")
+
+    monkeypatch.setattr("plica.files.model.save_file", full)
+    with pytest.raises(FileFormatError, match=r"one\.plica: cannot be written: no space left on device"):
+        plica.save(circuit, path)
+    assert path.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [path]

@@ -122,7 +122,7 @@ def save_model(
     Raises:
         UnsupportedError: The circuit holds something that a file cannot name, or a module with a state that is not
             made of tensors.
-        FileFormatError: The tensors do not fit the circuit.
+        FileFormatError: The tensors do not fit the circuit, or nothing can be written there.
         DTypeError: Something among the classes is neither a class nor a LeafRow.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
@@ -152,7 +152,10 @@ def save_model(
     plain = {name: _to_storable(value) for name, value in stored.items()}
     plain[_DIGEST] = _digest(text, plain)
     with replacing(path) as temporary:
-        save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
+        try:
+            save_file(plain, temporary, metadata={KEY: text})  # one key, because the format keeps no order of keys
+        except (SafetensorError, OSError) as error:  # a full disk, for instance
+            raise FileFormatError(f"{path}: cannot be written: {error}; what was there stays") from error
 
 
 def load_model(
