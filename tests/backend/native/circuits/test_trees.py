@@ -65,6 +65,17 @@ def test_trees_are_walked(fewest: int, layers: int) -> None:
     assert names.count("rescale") == 0
 
 
+def test_several_trees_whose_exponents_are_added_up_together() -> None:
+    """The folds below are read twice, so the layers above are a tree of their own."""
+    units: dict[str, Any] = {"num_input_units": 2, "num_sum_units": 2, "num_values": 4}
+    model = compiled(image_data((2, 5, 2), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **units))
+    closed = questions_of(model, ["log-likelihood"])[0].closed
+    after = join_trees(closed)
+    assert [one.op.name for one in after.program.equations].count("tree_of_sums") == 2
+    x = np.random.default_rng(0).integers(0, 4, (5, 20))
+    np.testing.assert_allclose(after(x)[0], closed(x)[0], rtol=2e-6)
+
+
 @pytest.mark.parametrize("number", range(4))
 def test_tree_of_sums(number: int) -> None:
     """The reference has the types that its rule says."""

@@ -184,8 +184,10 @@ class _Tree:
                 (type_,) = NATIVE_OPS["concat"].types([x.type for x in joined], one.params)
                 total = renamed[one.outputs[0]] = Var(names.fresh(), type_)
                 equations.append(replace(one, inputs=joined, outputs=(total,)))
-            elif one not in self.layers:
+            elif renamed.keys() & {*one.inputs}:
                 equations.append(replace(one, inputs=tuple(renamed.get(x, x) for x in one.inputs)))
+            elif one not in self.layers:  # as it is: other trees know their layers by it
+                equations.append(one)
         return closed.rewritten(replace(program, equations=tuple(equations)), constants, held)
 
     def _needs(self) -> dict[Fold, int]:
