@@ -26,6 +26,7 @@ demo: $(STAMP) ## train a circuit on handwritten digits, then look at runs/demo
 	$(BIN)/plica train digits --out runs/demo
 
 test: $(STAMP) ## run the test suite
+	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
 
 test-all: $(STAMP) ## run the test suite with the full product of layers, semirings, flags and sizes
