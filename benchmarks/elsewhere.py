@@ -15,6 +15,8 @@ from multiprocessing.connection import Connection
 from types import TracebackType
 from typing import Any, Self
 
+_REST = 0.02  # seconds, in which threads of the process that was asked before stop turning on the spot
+
 
 class Elsewhere:
     """A process that makes something that takes one argument, and calls it; leave it as a context manager.
@@ -90,6 +92,7 @@ class Asked:
 
     def timed(self, repeats: int) -> float:
         """Seconds for each of so many calls, without the way there and back."""
+        time.sleep(_REST)
         return self.process.ask(self.argument, repeats)[1]
 
 
@@ -124,6 +127,7 @@ def _serve(pipe: Connection, make: Callable[..., Callable[[Any], Any]], argument
 
 
 def _timed(call: Callable[[Any], Any], argument: Any, repeats: int) -> tuple[Any, float]:
+    call(argument)  # its threads are awake then, and its caches full
     start = time.perf_counter()
     for _ in range(repeats):
         result = call(argument)
