@@ -363,7 +363,12 @@ def test_data_without_numbers_or_with_some_left_out() -> None:
     """The meta device, and sparse and nested tensors: for the circuit, its queries, their masks and its leaves."""
     circuit = compiled(product_then_sum(HadamardLayer(2, 2), [coin([0], 2), coin([1], 2)]))
     x = torch.zeros(2, circuit.num_variables)
-    asked = [circuit, circuit.check, lambda x: queries.log_likelihood(circuit, x), lambda x: queries.mpe(circuit, x)]
+    asked: list[Any] = [
+        circuit,
+        circuit.check,
+        lambda x: queries.log_likelihood(circuit, x),
+        lambda x: queries.mpe(circuit, x),
+    ]
     asked += [lambda x: queries.cdf(circuit, x), lambda x: queries.sample(circuit, given=x)]
     for ask in asked:
         with pytest.raises(InputError, match=r"data is on the meta device.*circuit on cpu.*circuit\.to\('meta'\)"):
