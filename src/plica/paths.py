@@ -1,20 +1,51 @@
 """Checks of paths, and files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
+import reprlib
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from plica.errors import FileFormatError
+from plica.errors import DTypeError, FileFormatError
 
 _HIDDEN = ".plica-"  # how temporary folders begin
 _PREFIX = 40  # letters of a name that its temporary file begins with: names have a length at most
+_NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR)
+
+
+def as_path(path: str | os.PathLike[str]) -> Path:
+    """A path that can be asked for: there may be nothing, but the name is one that files can have.
+
+    Raises:
+        DTypeError: It is no path.
+        FileFormatError: No file can have that name, or the way to it is closed.
+    """
+    try:
+        found = Path(path)
+    except TypeError:
+        kind = type(path).__name__
+        raise DTypeError(
+            f'expected the path of a file, found {reprlib.repr(path)} of type {kind}; pass text such as "model.plica"'
+        ) from None
+    try:
+        found.stat()
+    except ValueError as error:  # a null byte, or what is no Unicode text
+        name = reprlib.repr(str(path))
+        raise FileFormatError(f"{name}: no file can have that name ({error}); choose another") from error
+    except OSError as error:
+        if error.errno not in _NOTHING_THERE:
+            reason = (error.strerror or type(error).__name__).lower()
+            name = reprlib.repr(str(path)) if error.errno == errno.ENAMETOOLONG else str(path)
+            raise FileFormatError(f"{name}: cannot be reached: {reason}; choose another path") from error
+    return found
 
 
 def check_is_file(path: Path) -> None:
     """Raise unless `path` is a file that holds something."""
+    as_path(path)
     if path.is_dir():
         raise FileFormatError(f"{path}: is a folder, expected a file")
     if not path.exists():
@@ -32,7 +63,9 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     Where `path` is a link, what it points to is replaced.
 
     Raises:
-        FileFormatError: A folder, a pipe or a device is in the way, or there is no folder to write to.
+        FileFormatError: A folder, a pipe or a device is in the way, there is no folder to write to, or no file can have
+            that name.
+        DTypeError: It is no path.
 
     >>> target = Path(tempfile.mkdtemp()) / "note.txt"
     >>> with replacing(target) as temporary:
@@ -40,7 +73,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text(), len(list(target.parent.iterdir()))
     ('whole', 1)
     """
-    path = Path(path)
+    path = as_path(path)
     if path.is_dir():
         raise FileFormatError(f"{path}: is a folder, and a file is to be written there; choose another name")
     path = path.resolve()

@@ -87,6 +87,36 @@ def test_refused(tmp_path: Path) -> None:
         plica.load(path)
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("n" * 300, FileFormatError, "cannot be reached: file name too long; choose another path"),
+        ("a\0b", FileFormatError, r"no file can have that name \(embedded null byte\); choose another"),
+        ("\ud800", FileFormatError, "no file can have that name .*surrogates"),
+        (".", FileFormatError, "is a folder"),
+        (None, DTypeError, "expected the path of a file, found None of type NoneType; pass text"),
+        (5, DTypeError, "expected the path of a file, found 5 of type int"),
+        (b"model.plica", DTypeError, "expected the path of a file, found b'model.plica' of type bytes"),
+    ],
+)
+def test_names_that_no_file_has(name: Any, error: type[Exception], message: str, tmp_path: Path) -> None:
+    path: Any = f"{tmp_path}/{name}" if isinstance(name, str) else name
+    with pytest.raises(error, match=message):
+        plica.save(plica.compile(_circuit()), path)
+    with pytest.raises(error, match=message):
+        plica.load(path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_options_that_do_not_exist(tmp_path: Path) -> None:
+    path = tmp_path / "one.plica"
+    plica.save(plica.compile(_circuit()), path)
+    with pytest.raises(DTypeError, match=r"no option 'device'; there are backend, semiring.*circuit\.to\(\"cuda\"\)"):
+        plica.load(path, device="gpu")
+    with pytest.raises(DTypeError, match="max_bytes must be an integer, found '1' of type str"):
+        plica.load(path, max_bytes="1")  # type: ignore[arg-type]
+
+
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Is said in words of Plica, and the file that was there stays."""
     path = tmp_path / "one.plica"

@@ -33,6 +33,7 @@ from plica.files.tables import (
     read_table,
 )
 from plica.ir.dtypes import DType
+from plica.paths import as_path
 from plica.symbolic.domains import Domain, outside
 
 ImageShape = tuple[int, int, int]
@@ -116,7 +117,7 @@ def from_path(
         FileFormatError: The file cannot be read.
         InputError: A value does not fit, or there are too few rows.
     """
-    path = Path(path)
+    path = as_path(path)
     if path.suffix.lower() == ".parquet":
         raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))

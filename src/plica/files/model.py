@@ -23,7 +23,7 @@ import numpy as np
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from plica.arguments import elements, found, keywords
+from plica.arguments import elements, found, integer, keywords
 from plica.errors import DTypeError, FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
 from plica.files.encoding import Encoding, KeptEncoding
@@ -38,7 +38,7 @@ from plica.lower.fold.groups import single_groups
 from plica.lower.leaves import leaf_keys
 from plica.lower.queries.score import lower_score
 from plica.lower.resolve import resolve_circuit
-from plica.paths import check_is_file, replacing
+from plica.paths import as_path, check_is_file, replacing
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import LeafRow
@@ -123,7 +123,7 @@ def save_model(
         UnsupportedError: The circuit holds something that a file cannot name, or a module with a state that is not
             made of tensors.
         FileFormatError: The tensors do not fit the circuit, or nothing can be written there.
-        DTypeError: Something among the classes is neither a class nor a LeafRow.
+        DTypeError: Something among the classes is neither a class nor a LeafRow, or the path is none.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
     known, rows = _classes(classes)
@@ -181,9 +181,13 @@ def load_model(
             not fit; the message names the place in the file. Files without a digest, as they were written before, are
             read.
         UnsupportedError: A module has a state that is not made of tensors.
+        DTypeError: The path is none, or an argument is of another type.
+        ShapeError: `max_bytes` is below 1.
     """
-    path = Path(path)
+    path = as_path(path)
     check_is_file(path)
+    if max_bytes is not None:
+        integer("a model file", "max_bytes", max_bytes, least=1)
     given = keywords("a model file", "modules", modules or {})
     try:
         return _load(path, *_classes(classes), given, Budget(max_bytes or default_limit(path.stat().st_size)))

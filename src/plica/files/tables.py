@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.paths import check_is_file
+from plica.paths import as_path, check_is_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
@@ -74,7 +74,7 @@ def read_table(path: str | os.PathLike[str], *, key: str | None = None) -> Table
         FileFormatError: The file is missing, empty, damaged, or of another kind.
         InputError: A value is missing or not finite; the message says which.
     """
-    path = Path(path)
+    path = as_path(path)
     reader = _READERS.get(path.suffix.lower())
     check_is_file(path)
     if reader is None:

@@ -10,7 +10,9 @@ The functions of this module work in the innermost active context, or in one wit
 from __future__ import annotations
 
 import importlib
+from collections.abc import Iterable
 from contextvars import ContextVar, Token
+from inspect import signature
 from typing import TYPE_CHECKING, Any, final, overload
 
 from plica.arguments import found, known, shown
@@ -69,6 +71,8 @@ class PipelineContext:
         **options: Any,
     ) -> None:
         compiler = _load_compiler(backend)
+        if options:
+            _check_known(compiler, options)
         self._rules = CompilationRules()
         how: dict[str, Any] = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
         self._compiler: TorchCompiler = compiler(
@@ -235,6 +239,16 @@ def compile_initializer(
 ) -> TorchInitializer:
     """`PipelineContext.compile_initializer` in `ctx`, else in the active context, else in a new one with `options`."""
     return _context(ctx, options).compile_initializer(initializer)
+
+
+def _check_known(compiler: type, options: Iterable[str]) -> None:
+    names = [name for name in signature(compiler).parameters if name != "compilation_rules"]
+    unknown = [name for name in options if name not in names]
+    if unknown:
+        raise DTypeError(
+            f"PipelineContext: there is no option {unknown[0]!r}; there are backend, {', '.join(names)}. A compiled "
+            'circuit is moved as modules are: circuit.to("cuda")'
+        )
 
 
 def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineContext:

@@ -41,7 +41,8 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
             `ComposedParameter` by the LeafRow that its context has.
 
     Raises:
-        DTypeError: It is no compiled circuit.
+        DTypeError: It is no compiled circuit, or the path is none.
+        FileFormatError: Nothing can be written there.
         UnsupportedError: It holds something that a file cannot name, such as a semiring of one's own.
     """
     if not isinstance(circuit, TorchCircuit):
@@ -68,6 +69,8 @@ def load(
 ) -> TorchCircuit:
     """The compiled circuit of a model file, on the CPU and in training mode, as `plica.compile` makes circuits.
 
+    Move it as modules are moved: `plica.load(path).to("cuda")`.
+
     Args:
         path: What `plica.save` or `plica train` wrote.
         ctx: What compiles it; by default the active context, else a new one, with the semiring and dtype of the file.
@@ -80,6 +83,7 @@ def load(
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version, or the modules do not fit.
         UnsupportedError: `options` were given beside a context that has its own.
+        DTypeError: The path is none, or an option is unknown.
     """
     file = load_model(path, classes=classes, modules=modules, max_bytes=max_bytes)
     kept: dict[str, Any] = {name: file.options[name] for name in ("semiring", "dtype") if name in file.options}

@@ -9,13 +9,14 @@ import pytest
 import torch
 
 import plica
+from plica import queries
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.queries import SamplingQuery
 from plica.draw.circuit import draw_circuit
 from plica.draw.view import view_circuit
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.files.model import load_model, save_model
 from plica.ir.dtypes import as_dtype
 from plica.lower.data import column_domains, lower_check
@@ -356,3 +357,31 @@ def test_data_is_checked_as_the_layers_read_it() -> None:
             call(x)
     assert model.double()(x).isfinite().all()
     model.check(x)
+
+
+def test_data_without_numbers_or_with_some_left_out() -> None:
+    """The meta device, and sparse and nested tensors: for the circuit, its queries, their masks and its leaves."""
+    circuit = compiled(product_then_sum(HadamardLayer(2, 2), [coin([0], 2), coin([1], 2)]))
+    x = torch.zeros(2, circuit.num_variables)
+    asked: list[Any] = [
+        circuit,
+        circuit.check,
+        lambda x: queries.log_likelihood(circuit, x),
+        lambda x: queries.mpe(circuit, x),
+    ]
+    asked += [lambda x: queries.cdf(circuit, x), lambda x: queries.sample(circuit, given=x)]
+    for ask in asked:
+        with pytest.raises(InputError, match=r"data is on the meta device.*circuit on cpu.*circuit\.to\('meta'\)"):
+            ask(x.to("meta"))
+        for sparse in (x.to_sparse(), x.to_sparse_csr()):
+            with pytest.raises(DTypeError, match=r"hold every entry, found torch\.sparse_.*x\.to_dense"):
+                ask(sparse)
+        with pytest.raises(DTypeError, match="nested rows"):
+            ask(torch.nested.nested_tensor(list(x)))
+    for mask in (x.bool().to("meta"), x.bool().to_sparse()):
+        with pytest.raises(DTypeError, match="given is a mask with a value for each entry"):
+            queries.conditional_log_likelihood(circuit, x, mask)
+    name, tensor = next(iter(circuit.state_dict().items()))
+    with pytest.raises(DTypeError, match="expected a dense tensor"):
+        circuit(x, parameters={name: tensor.to_sparse()})
+    assert copy.deepcopy(circuit).to("meta")(x.to("meta")).is_meta

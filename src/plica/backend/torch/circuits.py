@@ -192,7 +192,7 @@ class TorchCircuit(nn.Module):
         given = NOTHING_GIVEN if parameters is None and not self._needs else self.take_parameters(parameters)
         if x is None or self._data.width == 0:
             return self._constant(x, given)
-        x = self._data.take(x)
+        x = self.taken(x)
         unknown = is_abstract(x)
         if given.names:
             given.check_rows(len(x))
@@ -340,7 +340,13 @@ class TorchCircuit(nn.Module):
 
     def taken(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have, of a shape that fits the circuit."""
-        return self._data.take(x)
+        x = self._data.take(x)
+        if x.is_meta and self.leaves.device.type != "meta":
+            raise InputError(
+                f"the data is on the meta device, where tensors have no numbers, and the circuit on "
+                f"{self.leaves.device}; give the numbers, or move the circuit too: circuit.to('meta')."
+            )
+        return x
 
     def readable(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does."""

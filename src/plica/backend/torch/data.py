@@ -57,11 +57,16 @@ class DataCheck:
         """Raise where `x` is no tensor of real numbers with one column for each variable.
 
         Raises:
-            DTypeError: It is no tensor, or has complex numbers.
+            DTypeError: It is no tensor, is sparse, or has complex numbers.
             InputError: It has another shape.
         """
         if not isinstance(x, Tensor):
             raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")
+        if x.layout is not torch.strided or x.is_nested:
+            raise DTypeError(
+                f"a circuit takes tensors that hold every entry, found {'nested rows' if x.is_nested else x.layout}; "
+                "try x.to_dense(), or torch.nested.to_padded_tensor(x, torch.nan) for rows of several lengths."
+            )
         if x.is_complex():
             raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; take real numbers.")
         if x.ndim != 2 or x.shape[1] != self._width:

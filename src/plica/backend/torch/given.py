@@ -162,6 +162,11 @@ class Givable:
                 f"parameters[{name!r}] is {type(tensor).__name__}, expected a torch tensor; a function that plica.jit "
                 "traces cannot give parameters: give them where it is called."
             )
+        if tensor.layout is not torch.strided or tensor.is_nested:
+            raise DTypeError(
+                f"parameters[{name!r}] is {'nested' if tensor.is_nested else tensor.layout}, expected a dense tensor; "
+                "try .to_dense()."
+            )
         shape, found = self._leaves[name].shape, tuple(tensor.shape)
         if found == shape:
             return False

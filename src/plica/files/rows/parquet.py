@@ -50,7 +50,8 @@ class ParquetRows(RowFile):
         self.types = tuple(_type(arrow.types, one) for one in schema.types)
         if len(set(self.names)) < len(self.names):
             self._file.close()
-            raise FileFormatError(f"{path}: two columns have one name; names tell columns apart")
+            twice = next(name for name in self.names if self.names.count(name) > 1)
+            raise FileFormatError(f"{path}: two columns are called {twice!r}; rename one: names tell columns apart")
 
     def batches(self, size: int) -> Iterator[Batch]:
         """See `RowFile.batches`."""

@@ -81,8 +81,8 @@ class TextRows(RowFile):
         seen: set[str] = set()
         for name in self.names or ():
             if not name or name in seen:
-                found = f"two columns are called {name!r}" if name else "a column has no name"
-                raise FileFormatError(f"{self.source}, line {self._first}: {found}; names tell columns apart")
+                what = f"two columns are called {name!r}; rename one" if name else "a column has no name; give it one"
+                raise FileFormatError(f"{self.source}, line {self._first}: {what}: names tell columns apart")
             seen.add(name)
 
 

@@ -3,8 +3,10 @@
 What is learned may be anything. So a unit of an input layer is known to be zero at a state where a constant says so
 (indicators, above all), and a term of a sum where its weight is a constant zero. Every unit is zero outside a box of
 states, one set for each variable, that follows from these; terms with boxes that have no common state of some
-variable are never above zero together. The answer is sound: circuits that it calls deterministic are, and others may
-be.
+variable are never above zero together. Two terms whose boxes meet are taken apart: a sum excludes what all its terms
+exclude, and a product what one of its factors excludes, which finds all that can be found where products split their
+variables alike, as those of sentential decision diagrams do. The answer is sound: circuits that it calls deterministic
+are, and others may be, such as those where it takes more than a fixed number of comparisons to tell.
 
 Source: Darwiche, "A logical approach to factoring belief networks", 2002; Choi and Darwiche, "On relaxing determinism
 in arithmetic circuits", 2017.
@@ -12,7 +14,7 @@ in arithmetic circuits", 2017.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -29,12 +31,17 @@ from plica.lower.queries.units import num_states
 from plica.ops import OPS
 from plica.symbolic.layers import Choice, InputLayer, InputRow, Layer, ProductRow, SumRow
 from plica.symbolic.parameters import ConstantParameter, dereferenced
+from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import LSE_SUM
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 Masks: TypeAlias = NDArray[np.bool_]
 Boxes: TypeAlias = dict[int, Masks]  # by variable, which states each unit may have above zero: (K, C)
+Unit: TypeAlias = tuple[Layer, int]
+
+_MOST_COMPARISONS = 100_000  # of units, which take about half a second
+_DEEPEST = 300  # comparisons within comparisons: Python has a limit
 
 
 def is_deterministic(folded: FoldedCircuit) -> bool:
@@ -49,6 +56,7 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
     if not all(isinstance(folded.row(layer), SumRow | ProductRow | InputRow) for layer in layers):
         return False
     boxes: dict[Layer, Boxes] = {}
+    apart = _Apart(boxes, {layer: circuit.layer_scope(layer) for layer in layers})
     for layer in layers:
         inputs = [boxes[one] for one in circuit.layer_inputs(layer)]
         row = folded.row(layer)
@@ -64,27 +72,80 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
                 for box, route in zip(inputs, routes, strict=True)
                 for variable, mask in box.items()
             }
+            factors = list(zip(circuit.layer_inputs(layer), routes, strict=True))
+            apart.products[layer] = [[(one, int(route[unit])) for one, route in factors] for unit in units[0]]
         else:
-            found = _sum(layer, row, inputs, known.get(layer))
+            found = _sum(layer, row, circuit.layer_inputs(layer), apart, known.get(layer))
             if found is None:
                 return False
             boxes[layer] = found
     return True
 
 
-def _sum(layer: Layer, row: object, inputs: Sequence[Boxes], possible: Masks | None) -> Boxes | None:
+class _Apart:
+    """Which units are never above zero together, found by taking them apart.
+
+    Args:
+        boxes: The boxes of layers, those before the one that is asked about.
+        scopes: The variables of layers.
+    """
+
+    def __init__(self, boxes: Mapping[Layer, Boxes], scopes: Mapping[Layer, Scope]) -> None:
+        self.boxes = boxes
+        self.products: dict[Layer, list[list[Unit]]] = {}  # the factors of each unit
+        self.sums: dict[Layer, list[list[Unit]]] = {}  # the terms of each unit that may be above zero
+        self._scopes = scopes
+        self._known: dict[tuple[Unit, Unit], bool] = {}
+
+    def excludes(self, first: Unit, second: Unit, depth: int = 0) -> bool:
+        """Whether two units are never above zero together; False too where that takes too long to tell."""
+        key = (first, second)
+        if key not in self._known:
+            if len(self._known) >= _MOST_COMPARISONS or depth > _DEEPEST:
+                return False
+            self._known[key] = False
+            self._known[key] = self._compared(first, second, depth + 1)
+        return self._known[key]
+
+    def _compared(self, first: Unit, second: Unit, depth: int) -> bool:
+        (layer, unit), (other, number) = first, second
+        one, two = self.boxes[layer], self.boxes[other]
+        for variable in one.keys() & two.keys():
+            pair = zip(one[variable][unit].tolist(), two[variable][number].tolist(), strict=False)
+            if not any(here and there for here, there in pair):
+                return True
+        if layer in self.sums:
+            return all(self.excludes(term, second, depth) for term in self.sums[layer][unit])
+        if other in self.sums:
+            return all(self.excludes(first, term, depth) for term in self.sums[other][number])
+        if layer not in self.products and other not in self.products:
+            return False
+        factors = self.products[layer][unit] if layer in self.products else [first]
+        others = self.products[other][number] if other in self.products else [second]
+        return any(
+            self.excludes(factor, another, depth)
+            for factor in factors
+            for another in others
+            if not self._scopes[factor[0]].isdisjoint(self._scopes[another[0]])
+        )
+
+
+def _sum(layer: Layer, row: object, layers: Sequence[Layer], apart: _Apart, possible: Masks | None) -> Boxes | None:
     """The boxes of sums; None where one is not known to be deterministic.
 
     Args:
         layer: The layer.
         row: Its row.
-        inputs: The boxes of its inputs.
+        layers: Its inputs.
+        apart: Their boxes, and how to tell two of their units apart; the terms of this layer are noted there.
         possible: Which weights may be above zero, `(O, N)`; None where nothing is known of them.
     """
     assert isinstance(row, SumRow), "what is no input and no product is a sum"
     if not isinstance(row.choose, Choice):
         return None
-    outputs = layer.num_output_units
+    outputs, inputs = layer.num_output_units, [apart.boxes[one] for one in layers]
+    units = [(one, unit) for one in layers for unit in range(one.num_output_units)]
+    terms: list[list[Unit]] = []
     reads = np.asarray(row.choose.reads(layer))
     reads = np.broadcast_to(reads, (outputs, reads.shape[1]))
     common = [variable for variable in inputs[0] if all(variable in box for box in inputs)]
@@ -98,8 +159,13 @@ def _sum(layer: Layer, row: object, inputs: Sequence[Boxes], possible: Masks | N
             mask = masks[variable][read]
             boxes[variable][unit] = mask.any(axis=0)
             together &= mask.astype(np.float32) @ mask.T.astype(np.float32) > 0
-        if together.any():
+        terms.append([units[place] for place in read])
+        if not common and together.any():  # nothing is known of any unit
             return None
+        for first, second in np.argwhere(np.triu(together)):
+            if not apart.excludes(terms[-1][first], terms[-1][second]):
+                return None
+    apart.sums[layer] = terms
     return boxes
 
 

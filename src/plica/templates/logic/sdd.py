@@ -57,7 +57,7 @@ class SDD:
             raise DTypeError(f"SDD.load: expected a path, {found(file)}")
         try:
             lines = Path(file).read_text(encoding="utf-8").splitlines()
-        except (OSError, UnicodeDecodeError) as error:
+        except (OSError, ValueError) as error:  # no text, or a null byte in the name
             raise FileFormatError(f"{file}: the file cannot be read ({error}); check the path") from error
         reader = _Reader()
         for number, line in enumerate(lines, 1):

@@ -44,8 +44,9 @@ def write(file: File, records: list[NodeRecord], outputs: list[int]) -> None:
     if isinstance(file, str | os.PathLike):
         try:
             Path(file).write_text(text, encoding="utf-8")
-        except OSError as error:
-            raise FileFormatError(f"{file}: the file cannot be written ({error.strerror}); check the path") from error
+        except (OSError, ValueError) as error:  # a null byte in the name, for one
+            why = error.strerror if isinstance(error, OSError) else error
+            raise FileFormatError(f"{file}: the file cannot be written ({why}); check the path") from error
         return
     try:
         file.write(text)
@@ -114,7 +115,7 @@ def _json(file: File, path: str) -> Any:
     try:
         read = Path(file).read_bytes() if isinstance(file, str | os.PathLike) else file.read()
         text = read.decode() if isinstance(read, bytes) else read
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:  # a null byte in the name, for one
         raise FileFormatError(f"{path}: the file cannot be read ({error}); check the path") from error
     if not text.strip():
         raise FileFormatError(f"{path}: the file is empty; write it with RegionGraph.dump")

@@ -75,6 +75,11 @@ def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
             f"{f'{mask!r:.80}' if given is None else given.dtype}; "
             f"compare to make one: {name}=numbers > 0, for instance."
         )
+    if given.is_meta or given.layout is not torch.strided:
+        raise DTypeError(
+            f"{name} is a mask with a value for each entry, found a tensor that is "
+            f"{'on the meta device' if given.is_meta else given.layout}; pass a dense one on {x.device}."
+        )
     if given.shape not in (x.shape, x.shape[1:], (1, x.shape[1])):
         raise InputError(
             f"{name} has shape {tuple(given.shape)}, expected {tuple(x.shape)}, one entry for each of the data, or "
