@@ -215,7 +215,7 @@ def test_a_body_of_unknown_length_is_refused_when_it_gets_too_large(served: Serv
 
 
 @pytest.mark.parametrize(
-    ("path", "kind", "status"), [("score", JSON, 413), ("score", "text/plain", 415), ("", "", 405)]
+    ("path", "kind", "status"), [("v1/score", JSON, 413), ("v1/score", "text/plain", 415), ("model", JSON, 405)]
 )
 def test_a_client_that_sends_all_before_it_reads_is_told_why(
     served: Service, path: str, kind: str, status: int
