@@ -142,6 +142,8 @@ def test_refused(tmp_path: Path, circuit: Any) -> None:
     path = tmp_path / "x.plicab"
     with pytest.raises(InputError, match="there is no query 'best' of native files; there are log-likelihood"):
         native.compile(circuit, path, queries="best")
+    with pytest.raises(InputError, match="answers at least one query; there are log-likelihood"):
+        native.compile(circuit, path, queries=())
     with pytest.raises(InputError, match="there is no target 'pdp-11'"):
         native.compile(circuit, path, targets="pdp-11")
     with pytest.raises(InputError, match="found int; compile or trace it first"):
