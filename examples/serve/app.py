@@ -22,6 +22,7 @@ from plica.runtime.manifest import ArrayType
 
 from .bodies import JSON, NPY, NPZ, from_json, from_npy, to_json, to_npy, to_npz
 from .models import Model, Models
+from .unread import Unread
 
 log = logging.getLogger("serve")
 ALIASES = {
@@ -52,7 +53,7 @@ class Limits:
     seconds: float = 30.0
 
 
-def application(models: Models, limits: Limits | None = None, *, every: float = 1.0) -> Starlette:
+def application(models: Models, limits: Limits | None = None, *, every: float = 1.0) -> Unread:
     """The service of the newest model at a path.
 
     Args:
@@ -60,7 +61,8 @@ def application(models: Models, limits: Limits | None = None, *, every: float = 
         limits: What requests may take.
         every: How many seconds lie between two looks at the file.
     """
-    service = _Service(models, limits or Limits())
+    limits = limits or Limits()
+    service = _Service(models, limits)
 
     @asynccontextmanager
     async def watching(_: Starlette) -> AsyncIterator[None]:
@@ -76,7 +78,8 @@ def application(models: Models, limits: Limits | None = None, *, every: float = 
         Route("/v1/{question}", service.ask, methods=["POST"]),
     ]
     handlers: Mapping[Any, Any] = {HTTPException: _refused, PlicaError: _bad_request, Exception: _failed}
-    return Starlette(routes=routes, lifespan=watching, exception_handlers=handlers)
+    starlette = Starlette(routes=routes, lifespan=watching, exception_handlers=handlers)
+    return Unread(starlette, limits.seconds)
 
 
 class _Service:

@@ -1,17 +1,22 @@
+import contextlib
 import hashlib
 import io
 import itertools
+import json
 import os
 import re
 import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 
 import numpy as np
 import pytest
@@ -207,6 +212,48 @@ def test_a_body_of_unknown_length_is_refused_when_it_gets_too_large(served: Serv
     found = served.request("POST", "/v1/score", pieces, {"Content-Type": JSON})
     assert found.status == 413
     assert "at most 200000 bytes" in found.json["error"]
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "status"), [("v1/score", JSON, 413), ("v1/score", "text/plain", 415), ("model", JSON, 405)]
+)
+def test_a_client_that_sends_all_before_it_reads_is_told_why(
+    served: Service, path: str, kind: str, status: int
+) -> None:
+    """Closed by then, the connection would be reset while the client sends."""
+    where = f"http://127.0.0.1:{served.port}/{path}"
+    request = urllib.request.Request(where, bytes(8 << 20), {"Content-Type": kind})  # which urllib closes at once
+    with pytest.raises(HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=10)
+    assert refused.value.code == status
+    assert json.load(refused.value)["error"]
+
+
+@pytest.mark.parametrize("sends", [b"", b" "])
+def test_a_client_that_is_refused_and_goes_on_slowly_is_not_waited_for(tmp_path: Path, sends: bytes) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", seconds=0.2) as found:
+        connection = found.connect()
+        connection.putrequest("POST", "/v1/score")
+        for name, value in (("Content-Type", "text/plain"), ("Content-Length", "1000000"), ("Connection", "close")):
+            connection.putheader(name, value)
+        connection.endheaders()
+        with connection.sock.dup() as stream:  # which stays open when the answer has been read
+            began = time.monotonic()
+            assert answer(connection).status == 415
+            assert time.monotonic() - began < 0.2  # before the rest is waited for
+            stream.settimeout(0.02)
+            with contextlib.suppress(ConnectionError):
+                while not _ended(stream):
+                    assert time.monotonic() - began < 5
+                    stream.sendall(sends)
+
+
+def _ended(stream: socket.socket) -> bool:
+    try:
+        return stream.recv(1) == b""
+    except TimeoutError:
+        return False
 
 
 def test_health_and_what_is_served(served: Service) -> None:

@@ -142,6 +142,8 @@ def test_refused(tmp_path: Path, circuit: Any) -> None:
     path = tmp_path / "x.plicab"
     with pytest.raises(InputError, match="there is no query 'best' of native files; there are log-likelihood"):
         native.compile(circuit, path, queries="best")
+    with pytest.raises(InputError, match="answers at least one query; there are log-likelihood"):
+        native.compile(circuit, path, queries=())
     with pytest.raises(InputError, match="there is no target 'pdp-11'"):
         native.compile(circuit, path, targets="pdp-11")
     with pytest.raises(InputError, match="found int; compile or trace it first"):
@@ -194,3 +196,17 @@ def _plain(shape: tuple[int, ...]) -> object:
     from plica.symbolic.parameters import TensorParameter
 
     return TensorParameter(*shape, initializer=UniformInitializer(0.1, 1.0))
+
+
+def test_a_function_that_calls_a_compiled_circuit(tmp_path):
+    """The circuit's weights are read as they are when the file is written."""
+    structure = image_data(
+        (1, 1, 2), "quad-tree-2", input_layer="categorical", num_values=3, num_input_units=2, num_sum_units=2,
+        sum_product_layer="cp",
+    )  # fmt: skip
+    circuit = plica.compile(structure).eval()
+    scores = plica.jit(lambda x: circuit(x)[:, 0, 0] * 2, abstracted_axes={0: "n"})
+    x = torch.tensor([[0, 2], [1, 1]])
+    expected = scores(x).detach().numpy()
+    native.compile(scores, tmp_path / "m.plicab")
+    np.testing.assert_allclose(native.load(tmp_path / "m.plicab")(x.numpy()), expected, rtol=1e-5)

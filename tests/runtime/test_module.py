@@ -108,7 +108,7 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
     x = torch.arange(8.0).reshape(2, 4)
     y = torch.utils.dlpack.from_dlpack(module(x))
     assert torch.equal(y, x @ torch.from_numpy(WEIGHT))
-    with pytest.raises(InputError, match=r"product: x: this Tensor gives no array .*detach or copy it first"):
+    with pytest.raises(InputError, match=r"product: x: this Tensor gives no array .*detach, copy or convert it"):
         module(x.requires_grad_())
     with pytest.raises(InputError, match=r"product: x: this Tensor gives no array .*meta"):
         module(x.to("meta"))

@@ -32,6 +32,28 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
         raise FileFormatError(f"{path}: {entry.shown[0]} is no table; write it to a .npy")
 
 
+def read_for(words: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[Entry, dict[str, Array]]:
+    """The first of some entries whose arguments hold what is in the files, or the first of all, and these arguments.
+
+    Raises:
+        InputError, FileFormatError: As `read_arrays`.
+    """
+    first, *others = entries
+    given = read_arrays(words, first)
+    if _holds(first, given):
+        return first, given
+    for entry in others:
+        if _holds(entry, found := read_arrays(words, entry)):
+            return entry, found
+    return first, given
+
+
+def _holds(entry: Entry, given: Mapping[str, Array]) -> bool:
+    return all(
+        np.can_cast(given[one.name].dtype, numpy_dtype(one.dtype)) for one in entry.arguments if one.name in given
+    )
+
+
 def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
     """The arguments of an entry from words of the command line: `FILE`, or `NAME=FILE`.
 

@@ -42,13 +42,15 @@ def run(
     public_key: str | None,
 ) -> None:
     """Ask FILE, which `plica export` wrote, and write what it answers; torch is not needed."""
-    from plica.cli.native_arrays import check_can_write_arrays, read_arrays, write_arrays
+    from plica.cli.native_arrays import check_can_write_arrays, read_for, write_arrays
     from plica.runtime.module import load
 
     with load(file, public_key=public_key_of(public_key), target=target) as module:
-        point = module[entry or module.manifest.main]
-        check_can_write_arrays(output, point.entry)
-        given = read_arrays(inputs, point.entry)
+        named = (entry,) if entry else (module.manifest.main, *module.manifest.also)
+        entries = tuple(module[name].entry for name in named)
+        check_can_write_arrays(output, entries[0])
+        asked, given = read_for(inputs, entries)
+        point = module[asked.name]
         further = _sizes(sizes, given)
         found = point(**given, **further, **({} if seed is None else {"seed": seed}))
         write_arrays(output, point.entry, found if isinstance(found, tuple) else (found,))

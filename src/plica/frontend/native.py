@@ -13,6 +13,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from plica.backend.native.build import COMMAND
 from plica.backend.native.circuits.choices import choice_question
 from plica.backend.native.circuits.closed import closed
 from plica.backend.native.circuits.held import Held
@@ -94,6 +95,8 @@ def mlir(
 ) -> tuple[str, Mapping[str, NDArray[Any]]]:
     """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
 
+    Its first line says how `iree-compile` makes code of it.
+
     Args:
         model: As for `compile`.
         queries: As for `compile`.
@@ -105,7 +108,7 @@ def mlir(
     """
     store = Store()
     questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries))
-    text = module_of(questions, store, embedded=embedded)
+    text = COMMAND + module_of(questions, store, embedded=embedded)
     return text, {} if embedded else store.arrays
 
 
@@ -244,6 +247,8 @@ def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))
+    if not wanted:
+        raise InputError(f"a native file answers at least one query; there are {', '.join(_QUERIES)}.")
     for one in wanted:
         if one not in _QUERIES:
             raise InputError(f"there is no query {one!r} of native files; there are {', '.join(_QUERIES)}.")

@@ -20,13 +20,16 @@ from plica.lower.queries.score import lower_score
 from plica.runtime.decode import word
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
+from plica.tracing.scope import Reference
 
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
 """What may be replaced: all, nothing, names, or names and arrays."""
 
 
 def array_of(leaf: Any) -> Array:
-    """An array of any library as numpy's."""
+    """An array of any library as numpy's; one that is read anew at each call, as a circuit's weights, as it is now."""
+    if isinstance(leaf, Reference):
+        leaf = leaf.read()
     if hasattr(leaf, "detach"):
         leaf = leaf.detach().cpu()
     return np.asarray(leaf)

@@ -169,7 +169,7 @@ def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
-            f"{where}: {one.name}: this {kind} gives no array ({reason}); detach or copy it first"
+            f"{where}: {one.name}: this {kind} gives no array ({reason}); detach, copy or convert it first"
         ) from error
     if array is None:
         raise InputError(f"{where}: {one.name}: this {kind} lies on another device; move it to the CPU first")

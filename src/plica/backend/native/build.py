@@ -18,6 +18,9 @@ FLAGS = (
     "--iree-llvmcpu-stack-allocation-limit=131072",  # walks through trees keep what they have left there
 )
 
+COMMAND = f"// iree-compile --iree-hal-target-backends=llvm-cpu {' '.join(FLAGS)} IN.mlir -o OUT.vmfb\n"
+"""How text is compiled that leaves Plica, as a comment: without these flags it does not mean the same."""
+
 LOOPS = ("--iree-llvmcpu-loop-vectorization",)
 """What loops of nests take beside (`loops/mlir.py`); the compiler makes vectors of all others before."""
 
