@@ -261,6 +261,17 @@ def counting_wraps(n):
     return plica.for_loop(0, 5, 1, lambda i, a, b: (a * 3 + i, b + a), n, n)
 
 
+@cases.add([int, int], (2**62 + 1, -(2**62) - 1), (-(2**62) - 1, 2**62 + 1), (-(2**63), 2**63 - 1), (7, 7), eager=False)
+def extremes_of_far_numbers(a, b):
+    return (
+        pnp.maximum(a, b),
+        pnp.minimum(a, b),
+        pnp.minimum(a, a * a),
+        pnp.clip(a, b, b + 1),
+        pnp.maximum(a // 2 - b, 3),
+    )
+
+
 @cases.add([int], (2**24 + 1,), (2**53 + 1,), (3,), eager=False)
 def numbers_are_rounded_as_arrays_are(n):
     single = pnp.astype(n, "float32")

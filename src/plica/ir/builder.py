@@ -21,7 +21,19 @@ from plica.errors import PlicaError, ShapeError, UndecidedSizeError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
 from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name, size_value
-from plica.ir.sizes import Dim, Opaque, Size, as_size, atoms, halves, is_light, single_atom, sorted_terms
+from plica.ir.sizes import (
+    Atom,
+    Dim,
+    Opaque,
+    Size,
+    as_size,
+    atoms,
+    halves,
+    is_light,
+    signed_parts,
+    single_atom,
+    sorted_terms,
+)
 from plica.ir.types import SCALAR_SIZE, ArrayType, OutDBIdx, array_type, resolve
 
 
@@ -73,6 +85,7 @@ class Builder:
         self._lines: dict[Var, str] = {}
         self._meanings: dict[Operand, Dim] = {}
         self._computed: dict[Size, Var] = {}
+        self._lengths: set[Atom] = set()
         self._asserted: dict[tuple[Var, ArrayType], Var] = {}
 
     def size(self, name: str) -> Size:
@@ -144,12 +157,23 @@ class Builder:
         operand = self.size_operand(size)
         found = self.size_of(operand)
         assert isinstance(found, Size), "a scalar of 64 bits that an equation computes is a size"
+        if all(map(self._is_length, atoms(size))):
+            self._lengths.update(atoms(found))
         self._computed.setdefault(found, operand)  # type: ignore[arg-type]  # no literal: an equation computes it
         return found
 
     def _opaque(self, application: Opaque) -> Operand:
+        first, second = application.arguments
+        if application.function == "max" and isinstance(first, Size) and not all(map(self._is_length, atoms(first))):
+            more, less = signed_parts(first)  # whose difference may leave 64 bits
+            greater = self.add("maximum", self.size_operand(more), self.size_operand(less))[0]
+            return greater if less == 0 else self.add("subtract", greater, self.size_operand(less))[0]
         operation = {"floordiv": "floor_divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
-        return self.add(operation[application.function], *map(self.size_operand, application.arguments))[0]
+        return self.add(operation[application.function], self.size_operand(first), self.size_operand(second))[0]
+
+    def _is_length(self, atom: Atom) -> bool:
+        """Whether it is the size of an axis, or stands for one in few terms: no number that is given."""
+        return bool(getattr(atom, "is_size", False)) or atom in self._lengths
 
     def _polynomial(self, size: Size) -> Operand:
         first, second = (size, 0) if is_light(size) else halves(size)

@@ -222,6 +222,12 @@ def halves(size: Size) -> tuple[Dim, Dim]:
     return part, size - part
 
 
+def signed_parts(size: Size) -> tuple[Dim, Dim]:
+    """Two sizes without negative coefficients, whose difference is `size`."""
+    more = polynomial({monomial: factor for monomial, factor in size.terms if factor > 0})
+    return more, more - size
+
+
 def name_of(atom: Atom) -> str:
     """An atom as it is written."""
     return str(getattr(atom, "name", atom))
