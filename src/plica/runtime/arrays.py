@@ -131,7 +131,7 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
     """An array in bytes that are at hand, `ALIGNMENT` more of them than it has."""
-    start = -memory.ctypes.data % ALIGNMENT
+    start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[start : start + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 

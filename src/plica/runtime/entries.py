@@ -27,13 +27,15 @@ def answer(
         sizes: The symbols of the call.
         tensors: The constants, the same for every piece and for the way out.
     """
-    if entry.rows is None:
+    total = 0 if entry.rows is None else sizes[entry.rows.symbol]
+    chunk = max(total, 1) if entry.rows is None else entry.rows.chunk or max(total, 1)
+    if entry.rows is None or (total <= chunk and entry.way_out is None):  # one piece, and no other
         with sessions(entry, sizes) as session:
             found = session.call(entry.function, given, entry.results, entry.constants, tensors)
+            for array, one in zip(found, entry.results, strict=True):
+                _check(entry, array, _known(one, array.shape, sizes))
             return [array.copy() for array in found]
     rows = entry.rows.symbol
-    total = sizes[rows]
-    chunk = entry.rows.chunk or max(total, 1)
     inward = _axes((*entry.arguments, *entry.draws), rows)
     outward = _axes(entry.shown, rows)
     results: list[Array] = []
@@ -41,11 +43,7 @@ def answer(
     with sessions(entry, sizes) as session:
         for start in range(0, max(total, 1), chunk):  # once for no rows: the results have shapes all the same
             piece = slice(start, min(start + chunk, total))
-            cut = (
-                given
-                if total <= chunk
-                else [_part(array, axis, piece) for array, axis in zip(given, inward, strict=True)]
-            )
+            cut = [_part(array, axis, piece) for array, axis in zip(given, inward, strict=True)]
             found = session.call(entry.function, cut, entry.results, entry.constants, tensors)
             if entry.way_out is not None:
                 place = [one.name for one in entry.results].index(entry.way_out.proven)
@@ -54,8 +52,7 @@ def answer(
                 results = [_results(array, axis, total) for array, axis in zip(found, outward, strict=True)]
             for whole, array, axis in zip(results, found, outward, strict=True):
                 part = _part(whole, axis, piece)
-                if part.shape != array.shape:
-                    raise NativeFileError(f"{entry.name}: its code gives {array.shape}, expected {part.shape}")
+                _check(entry, array, part.shape)
                 part[...] = array
     if entry.way_out is not None and (which := np.concatenate(open_rows)).size:
         again = [array if axis is None else array.take(which, axis) for array, axis in zip(given, inward, strict=True)]
@@ -72,6 +69,17 @@ def _axes(types: tuple[ArrayType, ...], rows: str) -> Axes:
 
 def _part(array: Array, axis: int | None, piece: slice) -> Array:
     return array if axis is None else array[(slice(None),) * axis + (piece,)]
+
+
+def _known(one: ArrayType, shape: tuple[int, ...], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    """The shape of a result, with sizes of the call where its type has their symbols."""
+    axes = zip(one.shape, shape, strict=True)
+    return tuple(sizes.get(size, found) if isinstance(size, str) else size for size, found in axes)
+
+
+def _check(entry: Entry, array: Array, shape: tuple[int, ...]) -> None:
+    if array.shape != shape:
+        raise NativeFileError(f"{entry.name}: its code gives {array.shape}, expected {shape}")
 
 
 def _results(first: Array, axis: int | None, total: int) -> Array:

@@ -5,7 +5,7 @@ The binding holds none of the memory that it is given or shows: whoever calls ke
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -29,7 +29,12 @@ class Memory(ABC):
 
     Args:
         device: A device of the IREE runtime.
+
+    Attributes:
+        is_shared: Whether a view of an array shows what is written there later.
     """
+
+    is_shared: ClassVar[bool] = False
 
     def __init__(self, device: Any) -> None:
         self.rt = binding()
@@ -41,7 +46,7 @@ class Memory(ABC):
     def view(self, array: Array) -> Any:
         """An aligned array as the runtime takes it; the array must outlive it."""
         element, stored = self._elements.get(array.dtype) or self._element(array.dtype)
-        return self.given(array.view(stored), array.shape, element)
+        return self.given(array if stored is array.dtype else array.view(stored), array.shape, element)
 
     def array(self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Any]:
         """What the runtime gives as an array, and what must outlive it."""
@@ -67,6 +72,8 @@ class Memory(ABC):
 
 class HostMemory(Memory):
     """Of devices that compute in the memory of the process: nothing is copied."""
+
+    is_shared = True
 
     def __init__(self, device: Any) -> None:
         super().__init__(device)

@@ -3,6 +3,7 @@
 import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from math import prod
 from types import MappingProxyType
 from typing import Any
@@ -98,6 +99,21 @@ class Code:
             raise NativeFileError(f"its code does not fit its manifest: {name} {problem}; export the model again")
 
 
+@dataclass(frozen=True, slots=True)
+class _Argument:
+    """Where the argument of a function lies from one call to the next.
+
+    Args:
+        memory: Bytes, more than it needs.
+        array: Its copy in them.
+        view: The copy as the runtime takes it; None where that is a copy once more.
+    """
+
+    memory: Array
+    array: Array
+    view: Any
+
+
 class Session:
     """One context: whoever has it is alone with it, so several threads run at one time.
 
@@ -125,7 +141,7 @@ class Session:
         self._memory = MEMORIES.get(driver, DeviceMemory)(device)
         self._waiting = nullcontext if driver == ALONE else patiently
         self._functions: dict[str, Any] = {}
-        self._kept: dict[tuple[str, int], Array] = {}
+        self._kept: dict[tuple[str, int], _Argument] = {}
         self._alive: list[Any] = []
         self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
         owns_threads(self)  # every device has some
@@ -155,8 +171,8 @@ class Session:
         passed = rt.VmVariantList(len(arguments) + len(constants))
         copies = [self._copied((function, place), array) for place, array in enumerate(arguments)]
         self._alive = [copies]  # the binding holds none of the memory that it is given, nor what its arrays show
-        for array in copies:
-            passed.push_ref(self._memory.view(array).ref)
+        for one in copies:
+            passed.push_ref((one.view or self._memory.view(one.array)).ref)
         for name in constants:
             passed.push_ref(self._constant(name, tensors).ref)
         given = rt.VmVariantList(len(results))
@@ -181,17 +197,18 @@ class Session:
             self._functions[name] = self._code.function(name)
         return self._functions[name]
 
-    def _copied(self, key: tuple[str, int], array: Array) -> Array:
+    def _copied(self, key: tuple[str, int], array: Array) -> "_Argument":
         """An argument in aligned memory: code may hand it out as a result, and the caller's may be read-only."""
-        needed = array.nbytes + ALIGNMENT
-        memory = self._kept.get(key)
-        if memory is None or len(memory) < needed:
-            memory = np.empty(needed, np.uint8)
+        kept = self._kept.get(key)
+        if kept is None or kept.array.shape != array.shape or kept.array.dtype != array.dtype:
+            needed = array.nbytes + ALIGNMENT
+            memory = np.empty(needed, np.uint8) if kept is None or len(kept.memory) < needed else kept.memory
+            copy = placed(memory, array.shape, array.dtype)
+            kept = _Argument(memory, copy, self._memory.view(copy) if self._memory.is_shared else None)
             if needed <= _MOST_KEPT:
-                self._kept[key] = memory
-        copy = placed(memory, array.shape, array.dtype)
-        np.copyto(copy, array)
-        return copy
+                self._kept[key] = kept
+        np.copyto(kept.array, array)
+        return kept
 
     def _constant(self, name: str, tensors: Tensors) -> Any:
         if self._constants[0] is not tensors:  # an update came between
