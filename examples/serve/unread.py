@@ -51,7 +51,8 @@ class Unread:
             try:
                 async with asyncio.timeout(self._seconds):
                     while coming:
-                        await asyncio.wait_for(receiving(), _PAUSE)
+                        async with asyncio.timeout(_PAUSE):  # wait_for of Python 3.11 may lose the limit around it
+                            await receiving()
             except TimeoutError:
                 pass
             await send({"type": "http.response.body"})

@@ -80,8 +80,8 @@ def test_mlir(plica: Plica, expected: np.ndarray) -> None:
     subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
     np.testing.assert_allclose(np.load("y.npy"), expected, rtol=1e-6)
     assert not Path("m.mlir.npz").exists()
-    options = ("--to", "mlir", "--weights", "external", "--query", "log-likelihood")
-    _done(plica("export", "m.plica", "-o", "m.mlir", *options))
+    external = ("--weights", "external", "--query", "log-likelihood")
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "mlir", *external))
     text = Path("m.mlir").read_text()
     with np.load("m.mlir.npz") as arrays:
         assert all(f'"plica"::"{name}"' in text for name in arrays.files)

@@ -1,3 +1,4 @@
+import asyncio
 import contextlib
 import hashlib
 import io
@@ -26,6 +27,7 @@ import plica
 import plica.native
 from examples.serve.bodies import JSON, NPY
 from examples.serve.models import Models
+from examples.serve.unread import Unread
 from plica.errors import FileFormatError, NativeFileError
 from plica.queries import mpe
 from plica.runtime.container import beside, write
@@ -232,28 +234,61 @@ def test_a_client_that_sends_all_before_it_reads_is_told_why(
 @pytest.mark.parametrize("sends", [b"", b" "])
 def test_a_client_that_is_refused_and_goes_on_slowly_is_not_waited_for(tmp_path: Path, sends: bytes) -> None:
     model_file(tmp_path / "model.plicab")
-    with service(tmp_path / "model.plicab", seconds=0.2) as found:
-        connection = found.connect()
-        connection.putrequest("POST", "/v1/score")
-        for name, value in (("Content-Type", "text/plain"), ("Content-Length", "1000000"), ("Connection", "close")):
-            connection.putheader(name, value)
-        connection.endheaders()
-        with connection.sock.dup() as stream:  # which stays open when the answer has been read
-            began = time.monotonic()
-            assert answer(connection).status == 415
-            assert time.monotonic() - began < 0.2  # before the rest is waited for
-            stream.settimeout(0.02)
-            with contextlib.suppress(ConnectionError):
-                while not _ended(stream):
-                    assert time.monotonic() - began < 5
-                    stream.sendall(sends)
+    with service(tmp_path / "model.plicab", seconds=0.2) as found, _refused(found) as stream:
+        stream.settimeout(0.02)
+        with contextlib.suppress(ConnectionError):
+            until(lambda: _ended(stream, sends))
 
 
-def _ended(stream: socket.socket) -> bool:
+def test_the_answer_comes_before_the_rest_is_waited_for(tmp_path: Path) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", seconds=1000) as found, _refused(found):
+        pass
+
+
+@contextlib.contextmanager
+def _refused(served: Service) -> Iterator[socket.socket]:
+    """The connection of a client that has read why it is refused, and has sent nothing of a large body yet."""
+    connection = served.connect()
+    connection.putrequest("POST", "/v1/score")
+    for name, value in (("Content-Type", "text/plain"), ("Content-Length", "1000000"), ("Connection", "close")):
+        connection.putheader(name, value)
+    connection.endheaders()
+    with connection.sock.dup() as stream:  # which stays open when the answer has been read
+        assert answer(connection).status == 415
+        yield stream
+
+
+def _ended(stream: socket.socket, sends: bytes) -> bool:
     try:
-        return stream.recv(1) == b""
+        if stream.recv(1) == b"":
+            return True
     except TimeoutError:
-        return False
+        pass
+    stream.sendall(sends)
+    return False
+
+
+def test_the_limit_holds_where_a_piece_comes_just_then() -> None:
+    """A piece that arrives as the limit ends; all after it come at once, without an end."""
+    pieces, sent = itertools.count(), []
+
+    async def application(_scope: Any, _receive: Any, send: Any) -> None:
+        await send({"type": "http.response.body"})
+
+    async def receive() -> Any:
+        if next(pieces) == 0:
+            time.sleep(0.05)
+        await asyncio.sleep(0)
+        assert next(pieces) < 1000
+        return {"type": "http.request", "body": b" ", "more_body": True}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope: Any = {"type": "http", "headers": [(b"content-length", b"9999")]}
+    asyncio.run(Unread(application, seconds=0.02)(scope, receive, send))
+    assert sent[-1] == {"type": "http.response.body"}
 
 
 def test_health_and_what_is_served(served: Service) -> None:
