@@ -19,7 +19,7 @@ from examples.serve.bodies import JSON, NPY
 from examples.serve.models import Models
 
 Array = Any
-_PATIENCE = 10.0  # seconds for what takes milliseconds
+_PATIENCE = 60.0  # seconds for what takes milliseconds
 
 
 @dataclass(frozen=True, slots=True)
