@@ -56,6 +56,17 @@ def check_is_file(path: Path) -> None:
         raise FileFormatError(f"{path}: the file is empty (0 bytes)")
 
 
+def check_is_other(out: Path, *read: Path | None) -> None:
+    """Raise where what is written would take the place of a file that is read.
+
+    Raises:
+        FileFormatError: `out` is one of the files, by this name or another.
+    """
+    for path in read:
+        if path is not None and as_path(path).exists() and as_path(out).exists() and out.samefile(path):
+            raise FileFormatError(f"{out}: is read, and would be lost as it is written; choose another name")
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the same folder that takes the place of `path` when the block ends without an error.

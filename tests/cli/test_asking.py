@@ -66,6 +66,25 @@ def pets(plica: Plica, trained: Path, tmp_path: Path) -> Plica:
     return plica
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("score", MODEL, "pets.csv"),
+        ("marginal", MODEL, "pets.csv", "--of", "pet"),
+        ("complete", MODEL, "pets.csv"),
+        ("sample", MODEL, "--given", "pets.csv"),
+        ("export", "pets.csv"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_what_is_read_is_never_lost(pets: Plica, words: tuple[str, ...]) -> None:
+    before = Path("pets.csv").read_bytes()
+    result = pets(*words, "-o", "out/../pets.csv")
+    assert result.exit_code == 2
+    assert "out/../pets.csv: is read, and would be lost" in result.stderr
+    assert Path("pets.csv").read_bytes() == before
+
+
 def compiled() -> tuple[Any, Encoding]:
     loaded = load_model(MODEL)
     circuit = TorchCompiler().compile(loaded.circuit)

@@ -44,6 +44,12 @@ class TestRun:
         assert y.dtype == np.float32
         assert np.array_equal(y, X @ WEIGHT)
 
+    def test_what_is_read_is_never_lost(self, plica: Plica, file: Path) -> None:
+        Path("link.npy").symlink_to("x.npy")
+        for word, out in (("x.npy", "x.npy"), ("x=x.npy", "./link.npy")):
+            assert f"{Path(out)}: is read" in _refused(plica("run", file, "-i", word, "-o", out))
+        assert np.array_equal(np.load("x.npy"), X)
+
     @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 1, 2, 2), (0, 2, 2)])
     def test_images_are_rows(self, plica: Plica, file: Path, shape: tuple[int, ...]) -> None:
         """As `plica sample` writes them, but only of as many pixels as a row has."""

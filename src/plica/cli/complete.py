@@ -12,6 +12,7 @@ from plica.cli.errors import one_line_errors
 from plica.files.columns import whole_of
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.lower.data import column_domains
+from plica.paths import check_is_other
 
 if TYPE_CHECKING:
     import torch
@@ -42,6 +43,7 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
     that the model has never seen.
     """
     check_can_write(out)
+    check_is_other(out, model, data)
     loaded = load(model, device)
     fill = FILLERS[method]
     with (

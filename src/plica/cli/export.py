@@ -12,7 +12,7 @@ import click
 from plica.cli.asking import PATH, load
 from plica.cli.errors import one_line_errors
 from plica.errors import InputError
-from plica.paths import replacing
+from plica.paths import check_is_other, replacing
 
 _WEIGHTS = ("embedded", "external")
 _ALL = "all"
@@ -143,5 +143,6 @@ def export(
     What is missing (NaN) is summed out by `marginal`, drawn by `conditional-sample`, and completed as it is most
     probable by `mpe`. `plica run` asks a native file, and `plica inspect` shows what it answers.
     """
+    check_is_other(out, model)
     loaded = load(model, "cpu")
     _FORMATS[form](loaded.circuit, out, _Options(queries, targets, weights, updatable))

@@ -67,14 +67,12 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
     names = list(types)
     found: dict[str, Array] = {}
     for word in words:
-        name, equals, rest = word.partition("=")
-        named = bool(equals) and name.isidentifier()
-        path = Path(rest if named else word)
+        named, path = named_file(word)
         if not named and path.suffix.lower() == ".npz":
             arrays = _load(path)
             read = {name: arrays[name] for name in names if name in arrays} or _only(path, arrays, names)
         elif named:
-            read = {name: _read(path, types[name].dtype if name in types else "float64")}
+            read = {named: _read(path, types[named].dtype if named in types else "float64")}
         elif len(names) == 1:
             read = {names[0]: _read(path, types[names[0]].dtype)}
         else:
@@ -87,6 +85,12 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
                 raise InputError(f"--input {word}: {key} {problem}")
             found[key] = array
     return {name: _fitting(_in_rows(array, types[name]), types[name].dtype) for name, array in found.items()}
+
+
+def named_file(word: str) -> tuple[str, Path]:
+    """The name of an argument, or none, and the file that holds it, from a word of the command line."""
+    name, equals, path = word.partition("=")
+    return (name, Path(path)) if equals and name.isidentifier() else ("", Path(word))
 
 
 def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:

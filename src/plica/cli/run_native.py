@@ -8,6 +8,7 @@ import click
 from plica.cli.errors import one_line_errors
 from plica.cli.native_files import KEY_OPTION, public_key_of
 from plica.errors import InputError
+from plica.paths import check_is_other
 from plica.runtime.checks import SEED
 
 _PATH = click.Path(path_type=Path)
@@ -42,13 +43,14 @@ def run(
     public_key: str | None,
 ) -> None:
     """Ask FILE, which `plica export` wrote, and write what it answers; torch is not needed."""
-    from plica.cli.native_arrays import check_can_write_arrays, read_for, write_arrays
+    from plica.cli.native_arrays import check_can_write_arrays, named_file, read_for, write_arrays
     from plica.runtime.module import load
 
     with load(file, public_key=public_key_of(public_key), target=target) as module:
         named = (entry,) if entry else (module.manifest.main, *module.manifest.also)
         entries = tuple(module[name].entry for name in named)
         check_can_write_arrays(output, entries[0])
+        check_is_other(output, file, *(path for _, path in map(named_file, inputs)))
         asked, given = read_for(inputs, entries)
         point = module[asked.name]
         further = _sizes(sizes, given)

@@ -20,6 +20,7 @@ from plica.cli.asking import (
 from plica.cli.complete import batch_seed, named
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
+from plica.paths import check_is_other
 
 if TYPE_CHECKING:
     import torch
@@ -53,6 +54,7 @@ def sample(
     A table has the columns that the model knows. In arrays, categories that are text are the numbers of their states.
     """
     check_can_write(out)
+    check_is_other(out, model, given)
     loaded = load(model, device)
     shape = loaded.image_shape or (loaded.width,)
     with writing_rows(out, loaded.names, shape, loaded.types, named=named(loaded)) as write:

@@ -9,6 +9,7 @@ from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, 
 from plica.cli.errors import one_line_errors
 from plica.errors import InputError
 from plica.files.rows.write import check_can_write, writing_rows
+from plica.paths import check_is_other
 
 if TYPE_CHECKING:
     from plica.cli.model import Model
@@ -27,6 +28,7 @@ def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> No
     What is missing (an empty cell, NaN) is summed out. A row that the model cannot have gets -inf.
     """
     check_can_write(out)
+    check_is_other(out, model, data)
     loaded = load(model, device)
     _write(loaded, data, out, set(), **options)
 
@@ -43,6 +45,7 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     Columns are named as in the table, or by their numbers, counted from 0, where it has no names.
     """
     check_can_write(out)
+    check_is_other(out, model, data)
     loaded = load(model, device)
     columns = tuple(name.strip() for name in columns)
     unknown = [name for name in columns if name not in loaded.names]

@@ -376,6 +376,10 @@ def test_data_without_numbers_or_with_some_left_out() -> None:
         for sparse in (x.to_sparse(), x.to_sparse_csr()):
             with pytest.raises(DTypeError, match=r"hold every entry, found torch\.sparse_.*x\.to_dense"):
                 ask(sparse)
+        with pytest.raises(DTypeError, match=r"found torch\.float8_e5m2; convert it"):
+            ask(x.to(torch.float8_e5m2))
+        with pytest.raises(DTypeError, match=r"found torch\.quint8; .*dequantize"):
+            ask(torch.quantize_per_tensor(x, 0.1, 0, torch.quint8))
         with pytest.raises(DTypeError, match="nested rows"):
             ask(torch.nested.nested_tensor(list(x)))
     for mask in (x.bool().to("meta"), x.bool().to_sparse()):

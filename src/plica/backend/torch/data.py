@@ -19,6 +19,10 @@ from plica.symbolic.semirings import Reduction, Semiring
 
 _WIDER = {torch.bfloat16: torch.float32}  # which says too little of whole numbers for the Programs of circuits
 
+_TAKEN = frozenset({torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64})
+_TAKEN |= {torch.int8, torch.int16, torch.int32, torch.int64}
+_TAKEN |= {torch.bfloat16, torch.float16, torch.float32, torch.float64}
+
 
 @final
 class DataCheck:
@@ -57,7 +61,7 @@ class DataCheck:
         """Raise where `x` is no tensor of real numbers with one column for each variable.
 
         Raises:
-            DTypeError: It is no tensor, is sparse, or has complex numbers.
+            DTypeError: It is no tensor, is sparse or quantized, or has complex numbers or floats of 8 bits.
             InputError: It has another shape.
         """
         if not isinstance(x, Tensor):
@@ -67,8 +71,11 @@ class DataCheck:
                 f"a circuit takes tensors that hold every entry, found {'nested rows' if x.is_nested else x.layout}; "
                 "try x.to_dense(), or torch.nested.to_padded_tensor(x, torch.nan) for rows of several lengths."
             )
-        if x.is_complex():
-            raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; take real numbers.")
+        if x.dtype not in _TAKEN:
+            advice = (
+                "take real numbers" if x.is_complex() else "convert it, as by x.to(torch.float32) or x.dequantize()"
+            )
+            raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; {advice}.")
         if x.ndim != 2 or x.shape[1] != self._width:
             raise InputError(
                 f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "
