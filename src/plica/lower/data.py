@@ -69,7 +69,8 @@ def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[In
 
 def _reduction(layer: InputLayer, row: InputRow, semiring: Semiring) -> Any:
     """How the variables of a layer are reduced, or why they are not: by its row, and by what it says itself."""
-    return row.reduction(semiring) if layer.unsummed is None else unsupported(layer.unsummed)
+    summed = semiring.algebra.reduction is Reduction.INTEGRATE
+    return unsupported(layer.unsummed) if summed and layer.unsummed is not None else row.reduction(semiring)
 
 
 def lower_check(

@@ -8,7 +8,11 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+import plica
 from plica.backend.torch.multivariate import log_multivariate_normal
+from plica.errors import InputError
+from plica.queries import conditional_log_likelihood, latent_posterior, mean, quantile
+from plica.symbolic.layers import DiagonalGaussianLayer, GaussianLayer, HadamardLayer, SumLayer
 
 FOLDS, UNITS, SIZE = 2, 3, 4
 
@@ -76,3 +80,27 @@ def test_no_rows_and_float32() -> None:
     found = log_multivariate_normal(scores, factor, missing)
     assert found.dtype == torch.float32
     torch.testing.assert_close(found.double(), log_multivariate_normal(scores.double(), factor.double(), missing))
+
+
+@pytest.mark.parametrize("semiring", ["max-sum", "max-product", "min-plus"])
+def test_questions_of_probability_sum_out_parts_of_a_vector_whatever_the_semiring(semiring: str) -> None:
+    inputs, product, mixture = (
+        [DiagonalGaussianLayer([0, 1], 2), GaussianLayer([2], 2)],
+        HadamardLayer(2),
+        SumLayer(2, 1),
+    )
+    circuit = plica.Circuit([*inputs, product, mixture], {product: inputs, mixture: [product]}, [mixture])
+    summing, choosing = (plica.compile(circuit, semiring=name, dtype="float64") for name in ("lse-sum", semiring))
+    choosing.load_state_dict(summing.state_dict())
+    x = torch.tensor([[np.nan, 0.3, 0.2], [0.1, np.nan, np.nan]], dtype=torch.float64)
+    given = torch.tensor([True, True, False])
+    for ask in (
+        lambda one: conditional_log_likelihood(one, x, given),
+        lambda one: quantile(one, 2, 0.5, x),
+        lambda one: latent_posterior(one, x)[3],
+    ):
+        torch.testing.assert_close(ask(choosing), ask(summing))
+    with pytest.raises(InputError, match=r"row 0: the mean fills in all variables \{0, 1\}"):
+        mean(choosing, x)
+    with pytest.raises(InputError, match="`partial` in a row sums"):
+        choosing(x)

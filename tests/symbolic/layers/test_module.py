@@ -127,6 +127,16 @@ def test_queries() -> None:
     assert plica.queries.sample(found, 5, seed=1).shape == (5, 4)
 
 
+def test_explanations_ask_for_modes_alone() -> None:
+    found = compiled(answers=("mode",))
+    rows, log_values = plica.queries.mpe(found, GAP)
+    assert torch.equal(rows[GAP.isfinite()], GAP[GAP.isfinite()])
+    assert any(torch.equal(rows[0, :2], mode) for mode in found.leaves.module_0.mean)
+    torch.testing.assert_close(plica.queries.mpe_bounds(found, GAP).log_values, log_values)
+    with pytest.raises(UnsupportedError, match="normalized=True"):
+        plica.queries.latent_posterior(found, GAP)
+
+
 def _peaks(found: Any) -> list[Tensor]:
     peaks = [module(module.mean).diagonal() for module in (found.leaves.module_0, found.leaves.module_1)]
     spread = nn.functional.softplus(found.state_dict()["2.stddev"]) + 1e-5

@@ -87,7 +87,7 @@ class TorchCircuit(nn.Module):
         self._report = report
         self.layer_map = layer_map
         self._drawing = drawing
-        self._data = DataCheck(folded, semiring)
+        self._data = DataCheck(folded)
         self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
         self.saved_with: Mapping[str, Any] = {}
         self._givable = Givable(leaf_keys(folded.described))
@@ -205,7 +205,7 @@ class TorchCircuit(nn.Module):
         result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
-            self._check_states(x)
+            self.readable(x)
         return result
 
     def take_parameters(self, parameters: Mapping[str, Tensor] | None) -> GivenTensors:
@@ -348,10 +348,10 @@ class TorchCircuit(nn.Module):
             )
         return x
 
-    def readable(self, x: Tensor) -> Tensor:
-        """`x` in a dtype that Programs have; raises as `check` does."""
+    def readable(self, x: Tensor, semiring: Semiring | None = None) -> Tensor:
+        """`x` in a dtype that Programs have; raises as `check` does, of what computes in `semiring` (else its own)."""
         x = self.taken(x)
-        self._check_states(x)
+        self._data.check(x, self.dtype, semiring or self._semiring)
         return x
 
     def reset_parameters(self, seed: int | None = None) -> None:
@@ -480,9 +480,6 @@ class TorchCircuit(nn.Module):
         result = self._exact(watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:])
-
-    def _check_states(self, x: Tensor) -> None:
-        self._data.check(x, self.dtype)
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
         if given.num_rows == 0:  # of no numbers none is the least

@@ -30,14 +30,12 @@ class DataCheck:
 
     Args:
         folded: The folded circuit.
-        semiring: What stands for missing values there.
     """
 
-    def __init__(self, folded: FoldedCircuit, semiring: Semiring) -> None:
+    def __init__(self, folded: FoldedCircuit) -> None:
         self._folded = folded
-        self._semiring = semiring
         self._width = input_width(folded.described)
-        self._runs: dict[tuple[torch.dtype, torch.dtype], tuple[Callable[..., Any], Leaves]] = {}
+        self._runs: dict[tuple[torch.dtype, torch.dtype, Reduction], tuple[Callable[..., Any], Leaves]] = {}
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_runs": {}}  # generated functions are made again where they are needed
@@ -82,12 +80,13 @@ class DataCheck:
                 f"{self._width - 1}, found {tuple(x.shape)}; reshape or select columns."
             )
 
-    def check(self, x: Tensor, real: torch.dtype) -> None:
+    def check(self, x: Tensor, real: torch.dtype, semiring: Semiring) -> None:
         """Raise where some entry of `x` cannot be read; `x` as `take` gives it. This waits for the device.
 
         Args:
             x: The data.
             real: The dtype in which layers read real numbers.
+            semiring: What stands for missing values.
 
         Raises:
             InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
@@ -96,17 +95,17 @@ class DataCheck:
         """
         if x.is_meta:
             raise InputError("data on the meta device has no values to check; check it before it goes there.")
-        entries, rows = self._masks(x, real)
+        entries, rows = self._masks(x, real, semiring)
         if bool(entries.any()):
             row, column = (int(place) for place in entries.nonzero()[0])
-            self._refuse_entry(x, row, column)
+            self._refuse_entry(x, row, column, semiring)
         if bool(rows.any()):
-            self._refuse_row(x, int(rows.nonzero()[0]))
+            self._refuse_row(x, int(rows.nonzero()[0]), semiring)
 
-    def _masks(self, x: Tensor, real: torch.dtype) -> tuple[Tensor, Tensor]:
-        key = (x.dtype, real)
+    def _masks(self, x: Tensor, real: torch.dtype, semiring: Semiring) -> tuple[Tensor, Tensor]:
+        key = (x.dtype, real, semiring.algebra.reduction)
         if key not in self._runs:
-            program, constants = lower_check(self._folded, self._semiring, as_dtype(real), as_dtype(x.dtype))
+            program, constants = lower_check(self._folded, semiring, as_dtype(real), as_dtype(x.dtype))
             leaves = Leaves()
             for var, constant in zip(program.consts, constants, strict=True):
                 leaves.keep(var.name, constant)
@@ -115,12 +114,12 @@ class DataCheck:
         entries, rows = run(leaves.to(x.device), x)
         return entries, rows
 
-    def _refuse_entry(self, x: Tensor, row: int, column: int) -> NoReturn:
+    def _refuse_entry(self, x: Tensor, row: int, column: int, semiring: Semiring) -> NoReturn:
         circuit = self._folded.described
         value = x[row, column].detach().cpu().numpy()[()]
         if value != value:
             circuit.check_smooth_and_decomposable("a missing value (NaN)")
-            layer, rule = not_reduced(self._folded, self._semiring)[column]
+            layer, rule = not_reduced(self._folded, semiring)[column]
             name = self._folded.circuit.layer_name(layer)
             raise UnsupportedError(f"row {row}: variable {column} is missing, and {name} needs it: {rule.why}.")
         domain = column_domains(circuit)[column]
@@ -129,25 +128,26 @@ class DataCheck:
             f"row {row}, variable {column}: the value {_shown(value)} is {domain.refusal}; {domain.advice}{or_missing}."
         )
 
-    def _refuse_row(self, x: Tensor, row: int) -> NoReturn:
+    def _refuse_row(self, x: Tensor, row: int, semiring: Semiring) -> NoReturn:
         circuit = self._folded.circuit
         for layer in circuit.live.input_layers:
             missing = [variable for variable in layer.scope if bool(x[row, variable].isnan())]
             found = self._folded.row(layer)
             assert isinstance(found, InputRow), "input layers have input rows"
-            if reads_whole(layer, found, self._semiring) and 0 < len(missing) < layer.num_variables:
+            if reads_whole(layer, found, semiring) and 0 < len(missing) < layer.num_variables:
                 raise InputError(
                     f"row {row}: variable {missing[0]} is missing, but {circuit.layer_name(layer)} sums out all of its "
                     f"variables {layer.scope!s} or none; give the value, make all of them missing, or "
-                    + self._more_advice(type(layer).__name__)
+                    + _more_advice(type(layer).__name__, semiring)
                 )
         raise AssertionError("the Program of the check found a layer")
 
-    def _more_advice(self, layer: str) -> str:
-        algebra = self._semiring.algebra
-        if algebra.reduction is Reduction.INTEGRATE:
-            return f"write `partial` in the row of {layer}."
-        return f"use another semiring: `partial` in a row sums, which the algebra {algebra.name} does not."
+
+def _more_advice(layer: str, semiring: Semiring) -> str:
+    algebra = semiring.algebra
+    if algebra.reduction is Reduction.INTEGRATE:
+        return f"write `partial` in the row of {layer}."
+    return f"use another semiring: `partial` in a row sums, which the algebra {algebra.name} does not."
 
 
 def _shown(value: Any) -> str:

@@ -33,7 +33,7 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
     if x is None:
         given = torch.full((1, max(circuit.scope, default=-1) + 1), torch.nan, dtype=torch.float64, device=device)
         return covariance(circuit, asked, given)[0]
-    x = whole_layers(circuit, COVARIANCE.name, x)
+    x = whole_layers(circuit, COVARIANCE, x)
     if not asked:
         return torch.zeros((len(x), 0, 0), dtype=dtype, device=device)
 

@@ -136,7 +136,7 @@ def _longer(array: Tensor, axis: int, size: int) -> Tensor:
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
     """See `plica.queries.posterior`."""
     device_of(circuit, POSTERIOR.name)
-    x = whole_layers(circuit, POSTERIOR.name, x)
+    x = whole_layers(circuit, POSTERIOR.needs, x)
     lowered, results = read_flows(circuit, POSTERIOR, x)
     _write_known(results[0], floating(x), lowered.states)
     return Posterior(*results)
@@ -160,21 +160,21 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
 def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.mean`."""
     device_of(circuit, MEAN.name)
-    return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.name, x))[1][0]
+    return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.needs, x))[1][0]
 
 
 @untraced
 def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.variance`."""
     device_of(circuit, VARIANCE.name)
-    return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.name, x))[1][0]
+    return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.needs, x))[1][0]
 
 
 @untraced
 def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
     """See `plica.queries.latent_posterior`."""
     device_of(circuit, LATENTS.name)
-    lowered, results = read_flows(circuit, LATENTS, circuit.readable(x))
+    lowered, results = read_flows(circuit, LATENTS, circuit.readable(x, LATENTS.needs.carrier(circuit.semiring)))
     found = {
         index: terms
         for indices, group in zip(lowered.sums, results, strict=True)

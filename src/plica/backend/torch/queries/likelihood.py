@@ -7,7 +7,7 @@ from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating, mask_of
-from plica.backend.torch.queries.values import check_needs, log_total, log_values
+from plica.backend.torch.queries.values import carrier_of, check_needs, log_total, log_values
 from plica.backend.torch.sources import untraced
 from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD
 
@@ -28,7 +28,7 @@ def conditional_log_likelihood(circuit: TorchCircuit, x: Tensor, given: Tensor) 
     rows = floating(circuit.taken(x))
     evidence = torch.where(mask_of("given", given, rows), rows, torch.nan)
     if any(layer.num_variables > 1 for layer in circuit.symbolic.live.input_layers):
-        circuit.readable(evidence)  # here, where a message counts the rows as the caller does
+        circuit.readable(evidence, carrier_of(circuit))  # here, where a message counts the rows as the caller does
     if not torch.is_grad_enabled():
         return log_values(circuit, rows) - log_values(circuit, evidence)
     found = log_values(circuit, torch.cat([rows, evidence]))  # what depends on weights alone is computed once

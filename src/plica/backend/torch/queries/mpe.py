@@ -22,7 +22,7 @@ from plica.lower.queries.score import lower_score
 @untraced
 def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
     """See `plica.queries.mpe`."""
-    x = whole_layers(circuit, MPE.name, x)
+    x = whole_layers(circuit, MPE.needs, x)
     found = answer(circuit, MPE, len(x), x)
     return found.rows, found.log_value
 
@@ -31,7 +31,7 @@ def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
 @torch.no_grad()
 def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
     """See `plica.queries.mpe_bounds`."""
-    x = whole_layers(circuit, MPE.name, x)
+    x = whole_layers(circuit, MPE.needs, x)
     rows, values = mpe(circuit, x)
     found = log_values(circuit, rows)
     is_exact = once(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))

@@ -116,7 +116,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
                 f"row {int(known[0])}: {QUANTILE.name} of variable {variable} needs all variables {layer.scope!s} of "
                 f"{circuit.symbolic.layer_name(layer)} to be missing; make the others missing, too."
             )
-    return circuit.readable(rows)
+    return circuit.readable(rows, QUANTILE.carrier(circuit.semiring))
 
 
 Suffices = Callable[[Tensor], Tensor]

@@ -12,6 +12,7 @@ from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.values import once
 from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.lower.queries.needs import Needs
 
 
 def device_of(circuit: TorchCircuit, query: str) -> torch.device:
@@ -29,13 +30,13 @@ def device_of(circuit: TorchCircuit, query: str) -> torch.device:
     return device
 
 
-def whole_layers(circuit: TorchCircuit, query: str, x: Tensor) -> Tensor:
-    """Rows in a dtype that Programs have, checked: an input layer knows all its variables or none.
+def whole_layers(circuit: TorchCircuit, needs: Needs, x: Tensor) -> Tensor:
+    """Rows in a dtype that Programs have, checked: a query that fills in a layer's variables fills in all or none.
 
     Raises:
         InputError: A row does not fit the circuit, or a layer of several variables has some of them.
     """
-    x = circuit.readable(x)
+    x = circuit.taken(x)
     several = once(
         circuit,
         ("layers of several variables",),
@@ -46,11 +47,11 @@ def whole_layers(circuit: TorchCircuit, query: str, x: Tensor) -> Tensor:
         some = (missing.any(1) & missing.logical_not().any(1)).nonzero()
         if len(some):
             raise InputError(
-                f"row {int(some[0])}: {query} fills in all variables {layer.scope!s} of "
+                f"row {int(some[0])}: {needs.name} fills in all variables {layer.scope!s} of "
                 f"{circuit.symbolic.layer_name(layer)} or none, and the row has some of them; give all of them, or "
                 "make all of them missing."
             )
-    return x
+    return circuit.readable(x, needs.carrier(circuit.semiring))
 
 
 def floating(x: Tensor) -> Tensor:

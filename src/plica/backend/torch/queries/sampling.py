@@ -33,7 +33,7 @@ def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None
         found = answer(circuit, SAMPLING, number, generator=generator)
         check_total(found.log_value)
         return found.rows
-    x = whole_layers(circuit, SAMPLING.name, given)
+    x = whole_layers(circuit, SAMPLING.needs, given)
     found = answer(circuit, SAMPLING, len(x) * number, x, times=number, generator=generator)
     check_known(found.log_value, number)
     return found.rows
