@@ -9,7 +9,7 @@ import pytest
 
 from plica.draw.canvas import new_figure
 from plica.draw.circuit import draw_circuit
-from plica.draw.marks import Heading
+from plica.draw.marks import Heading, draw_kind
 from plica.draw.view import Role, describe_kinds, view_circuit
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit
@@ -78,6 +78,18 @@ def test_titles_and_legends_keep_apart(kinds: str, letters: int) -> None:
         assert bottom > 3.0 - heading.height
         assert top < 3.0
     assert not any(one.overlaps(other) for one, other in combinations(boxes, 2))
+
+
+@pytest.mark.parametrize("kind", ["Sum", "NegativeBinomial", "MultivariateGaussian", "m" * 60])
+@pytest.mark.parametrize("units", ["1", "32", "1-1024"])
+def test_kinds_and_their_units_keep_apart(kind: str, units: str) -> None:
+    axes = new_figure(3, 1).add_axes((0, 0, 1, 1))
+    axes.set_xlim(0, 3)
+    draw_kind(axes, kind, units, "black", (0.5, 2.3), 0.5)
+    last, first = (np.asarray(text.get_window_extent().extents)[::2] / axes.figure.dpi for text in axes.texts)
+    assert first[0] > 0.48
+    assert first[1] < last[0]
+    assert last[1] < 2.32
 
 
 @pytest.mark.parametrize("kind", ["svg", "png", "pdf"])

@@ -12,6 +12,7 @@ from plica.draw.marks import (
     Heading,
     ImageShape,
     colours,
+    draw_kind,
     draw_mark,
     draw_symbol,
     draw_tiles,
@@ -141,9 +142,7 @@ def _draw_row_labels(axes: "Axes", view: CircuitView, layout: Layout, grid: _Gri
         for line, (kind, _, count, units) in enumerate(rows):
             base = y - 0.17 * (line - (len(rows) - 1) / 2)
             axes.text(_MARGIN, base, f"{count}", fontsize=9, color=MUTED, va="center")
-            axes.text(_MARGIN + 0.38, base, kind, fontsize=9, color=chosen[kind], va="center", fontweight="bold")
-            words = f"{units} unit{'' if units == '1' else 's'}"
-            axes.text(_MARGIN + _LABELS - 0.1, base, words, fontsize=9, color=MUTED, va="center", ha="right")
+            draw_kind(axes, kind, units, chosen[kind], (_MARGIN + 0.38, _MARGIN + _LABELS - 0.1), base)
         start, first = _MARGIN + _LABELS, grid.left + grid.step * layout.x[nodes[0]]
         axes.plot((start, first), (y, y), color=FAINT, linewidth=0.6, linestyle=(0, (1, 3)), zorder=0.4)
 

@@ -27,7 +27,8 @@ _COLOURS: dict[Role, tuple[str, ...]] = {
 }
 _TINT = 0.84  # how far a tile's ground is moved from its colour towards white
 _HEADER = 1.15  # inches of a title and a subtitle
-_TITLE, _LEGEND = 15, 9.5  # points
+_TITLE, _LEGEND, _LABEL = 15, 9.5, 9  # points
+_GAP = 0.1  # inches between the name of a kind and its units
 _BOLD = 1.16  # how much wider a bold title is than `text_width` says, at most
 _NARROWEST = 0.2  # width of a letter, as a share of its size, below which none is
 _LEGEND_LINE = 0.3
@@ -239,6 +240,15 @@ def draw_legend(
         right -= _BEFORE_NAME
         draw_mark(axes, role, right, y, 0.2, chosen[kind])
         right -= _BETWEEN
+
+
+def draw_kind(axes: "Axes", kind: str, units: str, colour: str, ends: tuple[float, float], y: float) -> None:
+    """The name of a kind from one end on and its units up to the other; a long name in smaller letters."""
+    words = f"{units} unit{'' if units == '1' else 's'}"
+    axes.text(ends[1], y, words, fontsize=_LABEL, color=MUTED, va="center", ha="right")
+    room = ends[1] - ends[0] - text_width(words, _LABEL) - _GAP
+    size = _LABEL * min(1.0, room / (text_width(kind, _LABEL) * _BOLD))
+    axes.text(ends[0], y, kind, fontsize=size, color=colour, va="center", fontweight="bold")
 
 
 def _shortened(title: str, width: float) -> str:

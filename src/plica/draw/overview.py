@@ -14,6 +14,7 @@ from plica.draw.marks import (
     Heading,
     ImageShape,
     colours,
+    draw_kind,
     draw_symbol,
     draw_tiles,
     scope_rectangles,
@@ -144,11 +145,7 @@ def _draw_bars(axes: "Axes", view: CircuitView, bars: dict[tuple[int, str], _Bar
         y = bar.y - 0.17 * (lines[level] - (totals[level] - 1) / 2)
         lines[level] += 1
         axes.text(_MARGIN + 0.42, y, f"{bar.count:,}", fontsize=9, color=MUTED, va="center", ha="right")
-        axes.text(_MARGIN + 0.52, y, kind, fontsize=9, color=chosen[kind], va="center", fontweight="bold")
-        plural = "" if bar.units == "1" else "s"
-        axes.text(
-            _MARGIN + _LABELS - 0.1, y, f"{bar.units} unit{plural}", fontsize=9, color=MUTED, va="center", ha="right"
-        )
+        draw_kind(axes, kind, bar.units, chosen[kind], (_MARGIN + 0.52, _MARGIN + _LABELS - 0.1), y)
 
 
 def _draw_omission(axes: "Axes", y: float, count: int) -> None:
