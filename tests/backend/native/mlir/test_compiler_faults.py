@@ -73,6 +73,12 @@ def chosen_then_carried(x):
     return chosen, longer
 
 
+def sums_of_a_number(x):
+    """It made the whole of what is summed on the stack, in 2^56 bytes."""
+    rows = x[:, 0]
+    return pnp.cumulative_sum(rows.at[:].set(3.0)), pnp.cumulative_prod(rows.at[::-1].set(-1.0))
+
+
 FUNCTIONS = (
     sums_of_numbers,
     counts_then_turns,
@@ -80,6 +86,7 @@ FUNCTIONS = (
     sizes_of_inner_loops,
     lost_terms,
     chosen_then_carried,
+    sums_of_a_number,
 )
 
 

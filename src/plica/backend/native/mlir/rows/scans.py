@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from plica.backend.native.mlir.entries import on_entries
 from plica.backend.native.mlir.rows.reduce import PROD, SUM, Reduced, converted
 from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.structured import apart
 from plica.backend.native.mlir.types import Value
 from plica.ops.rules import normal_axis
 
@@ -21,6 +22,7 @@ def _scan(how: Reduced) -> Row:
         x, out = converted(emitter, emitter.tensor(x), dtype), emitter.empty(type_.shape, dtype)
         if 0 in x.shape:
             return out
+        x = apart(emitter, x)  # a fill would be made anew in the scan, all of it on the stack
         start = emitter.full([*x.shape[:axis], *x.shape[axis + 1 :]], emitter.constant(how.start(dtype), dtype))
         name = code.name()
         code.put(
