@@ -1,6 +1,7 @@
 """Densities: what a layer of a circuit reads off its data, as one operation with a derivative that stays finite."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -86,7 +87,64 @@ def _vectors_samples() -> list[Sample]:
     ]
 
 
+def _completion_type(*types: ArrayType) -> ArrayType:
+    require_operands(types, 2, 2)
+    require_kind(types[:1], ("float",))
+    factor, missing = types
+    if len(factor.shape) != 4 or factor.shape[-2] != factor.shape[-1]:
+        raise ShapeError(f"factors of covariances are (F, K, V, V), found {factor}.")
+    if missing.dtype != DType.BOOL or (*missing.shape[:1], *missing.shape[2:]) != (factor.shape[0], factor.shape[-1]):
+        raise ShapeError(f"what is missing of vectors with factors {factor} is bool[F, B, V], found {missing}.")
+    return array_type((factor.shape[0], missing.shape[1], *factor.shape[1:]), factor.dtype)
+
+
+def _of_covariances(factor: Array, missing: Array) -> Iterator[tuple[Any, Array, Array, Array]]:
+    """Covariances (V, V) by fold, row and unit, with the entries that are known and those that are not."""
+    lower = np.tril(factor).astype("float64")
+    for fold, row in np.ndindex(missing.shape[:2]):
+        hidden = missing[fold, row]
+        for unit in range(factor.shape[1]):
+            covariance = lower[fold, unit] @ lower[fold, unit].T
+            yield (fold, row, unit), covariance, np.flatnonzero(~hidden), np.flatnonzero(hidden)
+
+
+def _regression_matrix(factor: Array, missing: Array) -> Any:
+    size = factor.shape[-1]
+    found = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
+    for place, covariance, known, hidden in _of_covariances(factor, missing):
+        matrix = np.zeros((size, size))
+        matrix[known, known] = 1.0
+        slopes = np.linalg.solve(covariance[np.ix_(known, known)], covariance[np.ix_(known, hidden)])
+        matrix[np.ix_(hidden, known)] = slopes.T
+        found[place] = matrix
+    return found
+
+
+def _conditional_factor(factor: Array, missing: Array) -> Any:
+    size = factor.shape[-1]
+    found = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
+    for place, covariance, known, hidden in _of_covariances(factor, missing):
+        across = covariance[np.ix_(known, hidden)]
+        explained = across.T @ np.linalg.solve(covariance[np.ix_(known, known)], across)
+        matrix = np.zeros((size, size))
+        matrix[np.ix_(hidden, hidden)] = np.linalg.cholesky(covariance[np.ix_(hidden, hidden)] - explained)
+        found[place] = matrix
+    return found
+
+
+def _completion_samples() -> list[Sample]:
+    _, factor, missing = _vectors_samples()[1].inputs
+    return [
+        sample(factor, missing),
+        sample(factor, np.tile(missing, (1, 3, 1))),
+        sample(factor.astype("float32"), missing),
+        sample(factor, missing[:, :0]),
+    ]
+
+
 DENSITIES = (
     Op("log_normal", _log_normal_type, _log_normal, _log_normal_samples, never_raises=ALWAYS),
     Op("log_multivariate_normal", _vectors_type, _log_multivariate_normal, _vectors_samples, tolerance=10.0),
+    Op("regression_matrix", _completion_type, _regression_matrix, _completion_samples, tolerance=10.0),
+    Op("conditional_factor", _completion_type, _conditional_factor, _completion_samples, tolerance=10.0),
 )

@@ -102,6 +102,18 @@ EXAMPLES = [
         lambda x: np.where(x > 0, 0, -0.5 * x * x - np.float32(np.log(np.sqrt(2 * np.pi)))).sum(-1)[None, :, None],
     ),
     Example(
+        "regression_matrix",
+        "f",
+        lambda x: pnp.regression_matrix(pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None], x[None] > 0),
+        lambda x: ((x <= 0)[:, :, None] * np.eye(x.shape[1], dtype=x.dtype))[None, :, None],
+    ),
+    Example(
+        "conditional_factor",
+        "f",
+        lambda x: pnp.conditional_factor(pnp.tril(pnp.triu(pnp.ones_like(x.T @ x)))[None, None], x[None] > 0),
+        lambda x: ((x > 0)[:, :, None] * np.eye(x.shape[1], dtype=x.dtype))[None, :, None],
+    ),
+    Example(
         "log_einsum_exp",
         "fp",
         lambda x, w: pnp.log_einsum_exp("ab,cb->ac", [x], w),

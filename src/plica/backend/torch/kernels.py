@@ -18,7 +18,7 @@ from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
-from plica.backend.torch.multivariate import log_multivariate_normal
+from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
 from plica.backend.torch.pages import matmul, softmax, take
@@ -43,6 +43,7 @@ __all__ = [
     "betainc",
     "betaincc",
     "betaincinv",
+    "conditional_factor",
     "directed_matmul",
     "gammainc",
     "gammaincc",
@@ -73,6 +74,7 @@ __all__ = [
     "random",
     "refuse_size",
     "refuse_slice",
+    "regression_matrix",
     "rescale",
     "rescale_",
     "round",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
@@ -46,6 +47,57 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     squares = white.square().sum(2).mT.flatten(0, 1)[places.slots]  # (F*B, K)
     densities: Tensor = (-0.5 * squares - volumes[patterns.of_rows]).reshape(scores.shape[:3])
     return densities.to(scores.dtype)
+
+
+def regression_matrix(factor: Tensor, missing: Tensor) -> Tensor:
+    """What vectors of covariance `factor @ factor.T`, times what is known of them, are expected to be; in float64.
+
+    Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
+    """
+
+    def of_patterns(lower: Tensor, is_row: Tensor, is_column: Tensor) -> Tensor:
+        unit = torch.eye(lower.shape[-1], dtype=_WIDE, device=lower.device)
+        inverse = torch.linalg.solve_triangular(lower.where(is_row & is_column, unit), unit, upper=False)
+        return unit.where(is_row, lower.where(is_column, 0) @ inverse)
+
+    return _by_pattern(of_patterns, factor, missing)
+
+
+def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
+    """Factors of the covariances of what is missing, given the rest, of vectors of covariance `factor @ factor.T`.
+
+    Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
+    """
+
+    def of_patterns(lower: Tensor, is_row: Tensor, is_column: Tensor) -> Tensor:
+        signs = torch.where(lower.diagonal(0, -2, -1) < 0, -1.0, 1.0).to(_WIDE)
+        return (lower * signs[..., None, :]).where((is_row | is_column).logical_not(), 0)
+
+    return _by_pattern(of_patterns, factor, missing)
+
+
+def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor: Tensor, missing: Tensor) -> Tensor:
+    """Matrices `(F, B, K, V, V)` that depend on what a row knows.
+
+    `of_patterns` is given the triangular factors `(P, K, V, V)` of covariances of what is known, and then of what is
+    not, and the rows `(P, 1, V, 1)` and columns `(P, 1, 1, V)` of what is known; its result is put in order again.
+    """
+    looks = missing.is_cpu and not (is_abstract(factor) or is_abstract(missing))
+    known = missing.logical_not()
+    patterns = _found(known) if looks else _possible(known)
+    order = patterns.known.logical_not().to(torch.int8).argsort(dim=-1, stable=True)
+    is_first = patterns.known.gather(-1, order)[:, None]
+    factors = _at(factor.to(_WIDE).tril()[patterns.folds], order, -2)
+    found = of_patterns(torch.linalg.qr(factors.mT).R.mT, is_first[..., None], is_first[..., None, :])
+    back = order.argsort(dim=-1)
+    found = _at(_at(found, back, -2), back, -1).to(factor.dtype)
+    return found[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
+
+
+def _at(matrices: Tensor, places: Tensor, axis: int) -> Tensor:
+    """The rows (axis -2) or columns (-1) of `matrices (P, K, V, V)` at `places (P, V)`."""
+    places = places[:, None, :, None] if axis == -2 else places[:, None, None, :]
+    return matrices.gather(axis, places.expand_as(matrices))
 
 
 class _Patterns(NamedTuple):

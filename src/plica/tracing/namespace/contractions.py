@@ -174,6 +174,34 @@ def log_multivariate_normal(scores: Array, factor: Array, missing: Array | None 
     return record(name, *promoted(name, [scores, factor]), *masks)
 
 
+def regression_matrix(factor: Array, missing: Array, /) -> Tracer:
+    """What completes vectors of mean 0 and covariance `factor @ factor.T`: the means of what each row lacks.
+
+    A matrix times what is known is what is known and, of the rest, the mean given it; columns of the rest are 0. It is
+    computed in float64, with as many factorizations as `log_multivariate_normal` makes.
+
+    Args:
+        factor: Matrices, of which the lower triangle is read; no zeros in the diagonal.
+        missing: Which entries of each row are not there.
+
+    Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
+    """
+    name = "regression_matrix"
+    return record(name, as_tracer(name, factor), as_tracer(name, missing))
+
+
+def conditional_factor(factor: Array, missing: Array, /) -> Tracer:
+    """The factors of covariances of what each row lacks, given the rest, where those of all are `factor @ factor.T`.
+
+    They are lower triangular, with a positive diagonal; rows and columns of what is known are 0. They are computed as
+    `regression_matrix` is, and take its arguments.
+
+    Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
+    """
+    name = "conditional_factor"
+    return record(name, as_tracer(name, factor), as_tracer(name, missing))
+
+
 def directed_matmul(
     direction: Tracer, size: Tracer, weight: Tracer, logs: Tracer | None = None, form: str = "log"
 ) -> tuple[Tracer, Tracer]:

@@ -8,7 +8,11 @@ from typing import Any
 
 from plica.backend.native.decompositions.cholesky import cholesky
 from plica.backend.native.decompositions.contractions import cross, directed_matmul, vector_norm
-from plica.backend.native.decompositions.densities import log_multivariate_normal
+from plica.backend.native.decompositions.densities import (
+    conditional_factor,
+    log_multivariate_normal,
+    regression_matrix,
+)
 from plica.backend.native.decompositions.elimination import det, inv, slogdet, solve
 from plica.backend.native.decompositions.fourier import fft, ifft, irfft, rfft
 from plica.backend.native.decompositions.jacobi import eigh, eigvalsh, matrix_rank, pinv, svd, svdvals
@@ -19,6 +23,7 @@ from plica.backend.native.decompositions.searches import nonzero, unique
 
 DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "cholesky": cholesky,
+    "conditional_factor": conditional_factor,
     "cross": cross,
     "det": det,
     "directed_matmul": directed_matmul,
@@ -35,6 +40,7 @@ DECOMPOSITIONS: Mapping[str, Callable[..., Any]] = {
     "pack": pack,
     "pinv": pinv,
     "qr": qr,
+    "regression_matrix": regression_matrix,
     "rfft": rfft,
     "slogdet": slogdet,
     "solve": solve,

@@ -1,4 +1,4 @@
-"""Normal densities of vectors, of which each row may lack some entries."""
+"""Normal densities of vectors, of which each row may lack some entries, and what these are given the rest."""
 
 from __future__ import annotations
 
@@ -39,13 +39,58 @@ def log_multivariate_normal(xp: Any, scores: Any, factor: Any, *missing: Any) ->
     return xp.astype(squares * -0.5 - volume - number * _HALF_LOG_TWO_PI, scores.dtype)
 
 
+def regression_matrix(xp: Any, factor: Any, missing: Any) -> Any:
+    """What vectors of covariance `factor @ factor.T`, times what is known of them, are expected to be, in float64.
+
+    Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
+    """
+    lower, order, known = _known_first(xp, factor, missing)
+    is_row, is_column = xp.expand_dims(known, axis=-1), xp.expand_dims(known, axis=-2)
+    unit = xp.broadcast_to(xp.eye(factor.shape[-1], dtype="float64"), lower.shape)
+    inverse = _substituted(xp, xp.where(is_row & is_column, lower, unit), unit)
+    found = xp.where(is_row, unit, xp.matmul(xp.where(is_column, lower, 0.0), inverse))
+    return xp.astype(_reordered(xp, found, order), factor.dtype)
+
+
+def conditional_factor(xp: Any, factor: Any, missing: Any) -> Any:
+    """The factors of covariances of what is missing, given the rest: arguments and shapes of `regression_matrix`."""
+    lower, order, known = _known_first(xp, factor, missing)
+    signs = xp.where(xp.linalg.diagonal(lower) < 0, -1.0, 1.0)
+    hidden = ~(xp.expand_dims(known, axis=-1) | xp.expand_dims(known, axis=-2))
+    found = xp.where(hidden, lower * xp.expand_dims(signs, axis=-2), 0.0)
+    return xp.astype(_reordered(xp, found, order), factor.dtype)
+
+
+def _known_first(xp: Any, factor: Any, missing: Any) -> tuple[Any, Any, Any]:
+    """Lower triangles of the covariances of what is known and then of what is not, the order, and what is known in it.
+
+    They are the triangle L of P A = L Q, P the order: a permutation matrix.
+
+    Shapes: (F, B, K, V, V), (F, B, 1, V, V), (F, B, 1, V).
+    """
+    lower, size = xp.tril(xp.astype(factor, "float64"))[:, None], factor.shape[-1]
+    known = xp.astype(~missing, "int64")
+    count = xp.sum(known, axis=-1, keepdims=True)
+    after = count + xp.cumulative_sum(1 - known, axis=-1)
+    position = xp.where(missing, after, xp.cumulative_sum(known, axis=-1)) - 1  # (F, B, V)
+    numbers = xp.arange(size)
+    order = xp.astype(xp.expand_dims(position, axis=-2) == xp.expand_dims(numbers, axis=-1), "float64")[:, :, None]
+    triangle, _ = reflected(xp, xp.matrix_transpose(xp.matmul(order, lower)))
+    return xp.tril(xp.matrix_transpose(triangle)), order, (numbers < count)[:, :, None]
+
+
+def _reordered(xp: Any, matrices: Any, order: Any) -> Any:
+    """Rows and columns where they were."""
+    return xp.matmul(xp.matmul(xp.matrix_transpose(order), matrices), order)
+
+
 def _substituted(xp: Any, lower: Any, x: Any) -> Any:
-    """What the lower triangle times it is `x`, vectors (..., V, 1)."""
+    """What the lower triangle times it is `x`, matrices (..., V, N)."""
     below = row_numbers(xp, x)
 
     def substitute(place: Any, rest: Any) -> Any:
         value = rest[..., place, :] / entry(xp, lower[..., place, :], place)[..., 0]
-        later = rest - xp.expand_dims(lower[..., place], axis=-1) * xp.expand_dims(value, axis=-1)
-        return xp.where(below == place, xp.expand_dims(value, axis=-1), xp.where(below > place, later, rest))
+        later = rest - xp.expand_dims(lower[..., place], axis=-1) * xp.expand_dims(value, axis=-2)
+        return xp.where(below == place, xp.expand_dims(value, axis=-2), xp.where(below > place, later, rest))
 
     return repeat(x.shape[-2], substitute, x)

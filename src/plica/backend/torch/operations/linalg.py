@@ -105,6 +105,8 @@ LINALG: dict[str, Row] = {
     "einsum": Row(_einsum, unsigned=Unsigned.MODULAR, transposed=_weight_of_einsum),
     "log_einsum_exp": Row(_log_einsum_exp, transposed=_weight_of_einsum),
     "log_multivariate_normal": Row(lambda call: f"kernels.log_multivariate_normal({call.tensors})"),
+    "regression_matrix": Row(lambda call: f"kernels.regression_matrix({call.tensors})"),
+    "conditional_factor": Row(lambda call: f"kernels.conditional_factor({call.tensors})"),
     "directed_matmul": Row(lambda call: f"kernels.directed_matmul({call.tensors}{_logs(call)})"),
     "cross": Row(_kernel("cross", "axis"), unsigned=Unsigned.MODULAR),
     "diagonal": Row(lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)"),
