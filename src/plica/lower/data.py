@@ -6,6 +6,7 @@ variables of a layer that is only summed out whole; nothing indexes out of range
 own (`lower_check`), with which a backend finds the entry that an error names.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,11 +17,13 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported, unsupported
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
+from plica.lower.given import RowAxis
 from plica.lower.leaves import Constant
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain, by_row, either, nearest, outside
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.rows import independent
 from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
@@ -51,9 +54,14 @@ def samples_dtype(circuit: Circuit, real: DType) -> DType:
 
 
 def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
-    """Whether a row of data has all variables of a layer or lacks all of them: `partial` knows sums alone."""
-    partial = row.partial is not None and semiring.algebra.reduction is Reduction.INTEGRATE
-    return layer.num_variables > 1 and not partial
+    """Whether a row of data has all variables of a layer or lacks all of them."""
+    return layer.num_variables > 1 and row.partial_of(semiring) is None
+
+
+def fills_whole(folded: FoldedCircuit, layer: InputLayer) -> bool:
+    """Whether queries fill in all variables of a layer or none."""
+    row = folded.row(layer)
+    return layer.num_variables > 1 and isinstance(row, InputRow) and row.conditional is None
 
 
 def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[InputLayer, Unsupported]]:
@@ -183,14 +191,41 @@ class InputData:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
         missing = missing if by_row is None else by_row.value(missing, group.num_folds)
-        if row.partial is not None and layer.num_variables > 1 and not reads_whole(layer, row, semiring):
-            return row.partial(xp, semiring, layer, params, x, missing)
+        partial = row.partial_of(semiring)
+        if partial is not None and layer.num_variables > 1:
+            return partial(xp, semiring, layer, params, x, missing)
         if isinstance(_reduction(layer, row, semiring), Unsupported):  # rows that lack one of its variables are told
             return row.body(xp, semiring, layer, params, x)
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
         whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
         return semiring.choose(xp, whole, value, reduced)
+
+    def conditional(self, group: FoldedLayer, unit: Tracer | None = None) -> Params | None:
+        """The parameters of a group's units given what each row has of their variables: `(F*B, *shape)` each.
+
+        None where these are the parameters as they are, or a row has all of the variables of a layer or none of them.
+
+        Args:
+            group: Input layers.
+            unit: One unit for each row `(F, B)`, in place of all.
+        """
+        layer, row = group.representative, self._scope.folded.row(group.representative)
+        assert isinstance(layer, InputLayer), "data is read by input layers"
+        assert isinstance(row, InputRow), "input rows belong to input layers"
+        if layer.num_variables < 2 or row.conditional in (None, independent) or self.missing is None:
+            return None
+        params, x, missing = (
+            self._scope.parameters(group),
+            self._columns(group, layer),
+            self._gather(self.missing, group),
+        )
+        if unit is not None:
+            rows = RowAxis(x.dims[1])
+            chosen = {name: _of_units(one, unit) for name, one in params.items()}
+            params = Params.of(xp, chosen)
+            x, missing = (rows.value(one, group.num_folds) for one in (x, missing))
+        return row.conditional(xp, layer, params, x, missing)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
         """The variables of a group, `(F, B, num_variables)`, in the dtype of their domain."""
@@ -208,6 +243,16 @@ class InputData:
         if bad is None:
             return result
         return xp.where(xp.reshape(bad, (bad.dims[0], 1, 1)), float("nan"), result)
+
+
+def _of_units(parameter: Tracer, unit: Tracer) -> Tracer:
+    """A parameter `(F, K, *shape)` of one unit for each row, of `unit (F, B)`: `(F*B, 1, *shape)`."""
+    folds, units, *shape = parameter.dims
+    size = math.prod(shape)
+    flat = xp.reshape(parameter, (folds, units, size))
+    index = xp.broadcast_to(xp.expand_dims(unit, axis=-1), (*unit.dims, size))
+    chosen = xp.take_along_axis(flat, index, axis=1, nonnegative=True)
+    return xp.reshape(chosen, (folds * unit.dims[1], 1, *shape))
 
 
 def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Tracer:

@@ -147,7 +147,7 @@ def _more_advice(layer: str, semiring: Semiring) -> str:
     algebra = semiring.algebra
     if algebra.reduction is Reduction.INTEGRATE:
         return f"write `partial` in the row of {layer}."
-    return f"use another semiring: `partial` in a row sums, which the algebra {algebra.name} does not."
+    return f"write `partial_maximum` in the row of {layer}, or use a semiring that sums: {algebra.name} does not."
 
 
 def _shown(value: Any) -> str:

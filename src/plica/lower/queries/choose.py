@@ -13,8 +13,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from plica.ir.dtypes import DType
+from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
+from plica.lower.given import RowAxis
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.shares import at_one_scale
@@ -63,7 +65,8 @@ class Choices:
         scope: The Program under construction.
         chooser: How it chooses.
         up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where all rows know the same.
-        knows: Whether something is known of variables, in each row by itself.
+        data: What is known of variables, if anything is.
+        knows: Whether it is in each row by itself; else it is one row for all.
         uniforms: `(U, B)`, in the order of the circuit's layers; None where chance plays no part.
         filled: Takes what is chosen for variables.
     """
@@ -71,6 +74,7 @@ class Choices:
     scope: LoweringScope
     chooser: Chooser
     up: Sequence[Value]
+    data: InputData | None
     knows: bool
     uniforms: Tracer | None
     filled: FilledRows
@@ -111,8 +115,7 @@ class Choices:
         if isinstance(row, InputRow):
             if not layer.num_input_units:
                 return ()  # without variables, there is nothing to choose
-            column, params = getattr(row, self.chooser.column), self.scope.parameters(group)
-            self.filled.add(group, self.chooser.fill(column, layer, params, units, self._chance(group)), comes_by)
+            self.filled.add(group, self._fill(group, getattr(row, self.chooser.column), units), comes_by)
             return ()
         if isinstance(row, ProductRow):
             routes = row.route(xp, layer, units)
@@ -120,6 +123,17 @@ class Choices:
         assert isinstance(row, SumRow), "a query checks its rows first"
         assert isinstance(row.choose, Choice), "a query checks its rows first"
         return self._choose(group, row.choose, units, comes_by)
+
+    def _fill(self, group: FoldedLayer, column: Any, units: Tracer) -> Tracer:
+        """Values for the variables of a group, `(F, B, num_variables)`, given what rows have of them."""
+        layer, chance = group.representative, self._chance(group)
+        params = None if self.data is None else self.data.conditional(group, units if self.knows else None)
+        if params is None or not self.knows:
+            return self.chooser.fill(column, layer, params or self.scope.parameters(group), units, chance)
+        rows, folds = RowAxis(self.filled.count), group.num_folds
+        chance = None if chance is None else rows.value(chance, folds)
+        alone = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
+        return rows.value_apart(self.chooser.fill(column, layer, params, alone, chance), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
         """Note that no row comes by some layers."""

@@ -26,6 +26,7 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.needs import Needs
+from plica.lower.queries.posterior import of_place
 from plica.lower.queries.units import num_states, unit_moment
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.semirings import SIGNED_LSE_SUM, Params, Value
@@ -124,7 +125,8 @@ class _Distances:
         missing = xp.isnan(x)
         own = scope.constant(np.asarray(group.scope_idx)[:, None, :], "variables")
         is_first, is_second = (xp.equal(xp.reshape(one, (1, x.dims[1], 1)), own) for one in self._chosen)
-        means = unit_moment(scope, group, "mean", _ratio)  # (F, K, V)
+        given = self._data.conditional(group)
+        means = unit_moment(scope, group, "mean", _ratio, given)  # (F, K, V), or (F, B, K, V)
         products: Tracer | None = None
         distances: list[Tracer] = []
         for mask in (is_first, is_second):
@@ -132,11 +134,11 @@ class _Distances:
                 self._distance(place, x, missing, means, reference, mask) for place in range(len(group.scope_idx[0]))
             ]
             distances.append(_added(found))
-        for one in range(means.dims[2]):
-            for other in range(means.dims[2]):
+        for one in range(len(group.scope_idx[0])):
+            for other in range(len(group.scope_idx[0])):
                 both = xp.logical_and(is_first[:, :, one : one + 1], is_second[:, :, other : other + 1])
                 hidden = xp.logical_and(missing[:, :, one : one + 1], missing[:, :, other : other + 1])
-                within = self._within(group, one, other)
+                within = self._within(group, given, one, other)
                 if within is not None:
                     found_here = xp.where(xp.logical_and(both, hidden), within, 0.0)
                     products = found_here if products is None else products + found_here
@@ -153,23 +155,21 @@ class _Distances:
     def _distance(place: int, x: Tracer, missing: Tracer, means: Tracer, reference: Tracer, mask: Tracer) -> Tracer:
         """The mean distance of one variable of layers from its reference, `(F, B, K)`; 0 where it is not chosen."""
         here = slice(place, place + 1)
-        centre = xp.matrix_transpose(means[:, :, here])  # (F, 1, K)
+        centre = of_place(means, place)
         known = xp.where(missing[:, :, here], 0.0, x[:, :, here])
         where = xp.where(missing[:, :, here], centre, known)
         distance: Tracer = xp.where(mask[:, :, here], where - reference[:, :, here], 0.0)
         return distance
 
-    def _within(self, group: FoldedLayer, one: int, other: int) -> Tracer | None:
-        """The covariance of two variables within each unit, `(F, 1, K)`; None where nobody asks for it."""
-        layer, row = group.representative, self._scope.folded.row(group.representative)
+    def _within(self, group: FoldedLayer, given: Params | None, one: int, other: int) -> Tracer | None:
+        """The covariance of two variables within each unit, `(F, 1, K)` or `(F, B, K)`; None where nobody asks."""
+        row = self._scope.folded.row(group.representative)
         assert isinstance(row, InputRow), "input rows belong to input layers"
         if one == other:
-            variances = unit_moment(self._scope, group, "variance", _ratio)
-            return xp.matrix_transpose(variances[:, :, one : one + 1])
+            return of_place(unit_moment(self._scope, group, "variance", _ratio, given), one)
         if isinstance(row.covariance, Unsupported):
             return None
-        found = xp.astype(row.covariance(xp, layer, self._scope.parameters(group)), self._scope.dtype)
-        return xp.expand_dims(found[:, :, one, other], axis=1)
+        return of_place(unit_moment(self._scope, group, "covariance", _ratio, given)[..., one, :], other)
 
 
 def _added(arrays: Sequence[Tracer]) -> Tracer:

@@ -135,7 +135,8 @@ def lower_flows(
     flows: Flows | Derivatives
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
-        up = layer_values(scope, InputData(scope, x), read)
+        data = InputData(scope, x)
+        up = layer_values(scope, data, read)
         if by_derivatives:
             flows = Derivatives(scope, up, read, x.dims[0])
         else:
@@ -143,7 +144,7 @@ def lower_flows(
         walk_down(scope, flows)
         ((group, fold),) = folded.out_fold_idx
         log_value = semiring.to_log(xp, up[group])[fold, :, 0]
-        reading = Reading(scope, flows, Known.of(x))
+        reading = Reading(scope, flows, data, Known.of(x))
         is_whole = reading.is_whole() if semiring.proven is not None else None  # before flows are written over
         results = [*query.read(reading), log_value, _invalid(scope, flows)]
         if semiring.proven is not None and is_whole is not None:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from plica.lower.data import input_width
+from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
 from plica.lower.lowering import LoweringScope
@@ -69,11 +69,13 @@ class Reading:
     Args:
         scope: The Program under construction.
         flows: The flows of its input layers, found in either way.
+        data: The rows, as layers read them.
         known: What is known of the variables.
     """
 
     scope: LoweringScope
     flows: Flows | Derivatives
+    data: InputData
     known: Known
 
     @property
@@ -140,15 +142,18 @@ class Reading:
         spreads = ByVariable(self.scope)
         for group, flow in means.groups:
             apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
-            within = xp.matmul(flow, unit_moment(self.scope, group, "variance", self.flows.ratio))
+            within = _weighed(flow, self.moment(group, "variance"))
             between = []
             for place in range(len(group.scope_idx[0])):
-                centre = xp.matrix_transpose(means.centred[group][:, :, place : place + 1])  # (F, 1, K)
-                away = centre - apart[:, :, place : place + 1]
+                away = of_place(means.centred[group], place) - apart[:, :, place : place + 1]
                 between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
             spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
         variance = self._of_all(means.variables, spreads.total(), float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
+
+    def moment(self, group: FoldedLayer, name: str) -> Tracer:
+        """A moment of variables under each unit, `(F, K, V)`, or `(F, B, K, V)` where it is another in each row."""
+        return unit_moment(self.scope, group, name, self.flows.ratio, self.data.conditional(group))
 
     def _nothing(self) -> Tracer:
         return xp.full((self._width, self.flows.count), float("nan"), dtype=self.scope.dtype)
@@ -192,6 +197,19 @@ def _by_layer(group: FoldedLayer, array: Tracer) -> Tracer:
     return xp.permute_dims(xp.reshape(array, shape), (0, 2, 1))
 
 
+def of_place(moment: Tracer, place: int) -> Tracer:
+    """That of one variable of layers, `(F, 1, K)` or `(F, B, K)`."""
+    found: Tracer = moment[..., place]
+    return xp.expand_dims(found, axis=1) if moment.ndim == 3 else found
+
+
+def _weighed(flow: Tracer, moment: Tracer) -> Tracer:
+    """Moments of units, weighed by their flows `(F, B, K)`: `(F, B, V)`."""
+    if moment.ndim == 3:
+        return xp.matmul(flow, moment)
+    return xp.squeeze(xp.matmul(xp.expand_dims(flow, axis=2), moment), axis=2)
+
+
 @dataclass(frozen=True, slots=True)
 class _Means:
     """The mean of each variable, as its distance from a number of its own, so that means far from zero are exact too.
@@ -200,7 +218,7 @@ class _Means:
         groups: The layers of the variables that are asked about, with their flows.
         variables: The D variables of these layers.
         reference: `(D, 1)`, the numbers.
-        centred: The mean of each unit of each group as a distance, `(F, K, V)`.
+        centred: The mean of each unit of each group as a distance, `(F, K, V)` or `(F, B, K, V)`.
         distance: `(D, B)`, that of each variable.
     """
 
@@ -221,15 +239,14 @@ class _Means:
         ]
         if not groups:
             return None
-        means = {group: unit_moment(found.scope, group, "mean", found.flows.ratio) for group, _ in groups}
         references = ByVariable(found.scope)
         for group, _ in groups:
-            references.add(*_by_variable(group, means[group][:, 0:1]))
+            anywhere = unit_moment(found.scope, group, "mean", found.flows.ratio)
+            references.add(*_by_variable(group, anywhere[:, 0:1]))
         reference, known = references.first(), references.variables
-        centred = {
-            group: mean - _by_layer(group, found.select(reference, known, group)) for group, mean in means.items()
-        }
-        distances = ByVariable(found.scope)
+        centred, distances = {}, ByVariable(found.scope)
         for group, flow in groups:
-            distances.add(*_by_variable(group, xp.matmul(flow, centred[group])))
+            mean, origin = found.moment(group, "mean"), _by_layer(group, found.select(reference, known, group))
+            centred[group] = mean - (origin if mean.ndim == 3 else xp.expand_dims(origin, axis=1))
+            distances.add(*_by_variable(group, _weighed(flow, centred[group])))
         return _Means(groups, known, reference, centred, distances.total())

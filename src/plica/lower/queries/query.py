@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
-from plica.lower.data import InputData, columns_of, input_width, samples_dtype
+from plica.lower.data import InputData, columns_of, fills_whole, input_width, samples_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
@@ -131,7 +131,7 @@ def _lowered(
     count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
     up = layer_values(scope, data)
     knows = data is not None and not one_row
-    choices = Choices(scope, query.chooser, up, knows, uniforms, FilledRows(scope, count, dtype))
+    choices = Choices(scope, query.chooser, up, data, knows, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
     choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
@@ -161,9 +161,9 @@ def _negative(scope: LoweringScope) -> list[Tracer]:
 
 
 def _in_part(scope: LoweringScope, x: Tracer) -> Iterator[Tracer]:
-    """For each group of layers of several variables, which rows have some of one and not all, `(B,)`."""
+    """For each group of layers that fill in all of several variables or none, which rows have some, `(B,)`."""
     for group in scope.folded.groups if x.dtype.kind == "float" else ():
-        if isinstance(group.representative, InputLayer) and len(group.scope_idx[0]) > 1:
+        if isinstance(group.representative, InputLayer) and fills_whole(scope.folded, group.representative):
             missing = columns_of(scope, xp.permute_dims(xp.isnan(x), (1, 0)), group)  # (F, B, num_variables)
             yield xp.any(xp.logical_and(xp.any(missing, axis=2), ~xp.all(missing, axis=2)), axis=0)
 

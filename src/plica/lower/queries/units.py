@@ -9,7 +9,7 @@ from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.semirings import Value
+from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
@@ -40,14 +40,23 @@ def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Rat
     return xp.concat([tables, rest], axis=2)
 
 
-def unit_moment(scope: LoweringScope, group: FoldedLayer, name: str, ratio: Ratio) -> Tracer:
-    """The `mean` or the `variance` of each variable under each unit, `(F, K, V)`: the row's own, or of its states."""
+def unit_moment(
+    scope: LoweringScope, group: FoldedLayer, name: str, ratio: Ratio, given: Params | None = None
+) -> Tracer:
+    """The `mean`, `variance` or `covariance` of variables under each unit, `(F, K, ...)`: the row's own, or of states.
+
+    Where parameters are `given` by row of data (see `InputData.conditional`), `(F, B, K, ...)`.
+    """
     layer = group.representative
     assert isinstance(layer, InputLayer), "moments are of input layers"
     rule = getattr(scope.folded.row(layer), name)
     if not isinstance(rule, Unsupported):
-        found: Tracer = xp.astype(rule(xp, layer, scope.parameters(group)), scope.dtype)
-        return found
+        params = scope.parameters(group) if given is None else given
+        found: Tracer = xp.astype(rule(xp, layer, params), scope.dtype)
+        if given is None:
+            return found
+        rows = xp.floor_divide(found.dims[0], group.num_folds)
+        return xp.reshape(found, (group.num_folds, rows, *found.dims[1:]))
     tables = unit_tables(scope, group, num_states(layer) or 0, ratio)
     states = xp.astype(xp.arange(tables.dims[2]), tables.dtype)
     mean: Tracer = xp.sum(tables * states, axis=2, keepdims=True)

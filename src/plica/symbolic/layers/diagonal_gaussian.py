@@ -13,7 +13,7 @@ from typing import Any, final
 
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
-from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.layers.rows import InputRow, independent, normalized_total
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
     inside,
@@ -120,6 +120,19 @@ def _maximum(
     return semiring.from_log(xp, xp.expand_dims(peak, axis=1))
 
 
+def _partial_maximum(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: DiagonalGaussianLayer,  # noqa: ARG001
+    params: Params,
+    x: Array,
+    missing: Array,
+) -> Value:
+    peaks = xp.expand_dims(-params.log(xp, "stddev") - HALF_LOG_TWO_PI, axis=1)
+    largest = xp.where(xp.expand_dims(missing, axis=2), peaks, _of_each(xp, params, x))
+    return semiring.from_log(xp, xp.sum(largest, axis=-1))
+
+
 def _sample(
     xp: Namespace,
     layer: DiagonalGaussianLayer,  # noqa: ARG001
@@ -174,6 +187,8 @@ ROW = InputRow(
     body=_body,
     marginal=normalized_total,
     partial=_partial,
+    partial_maximum=_partial_maximum,
+    conditional=independent,
     sample=_sample,
     mode=_centre,
     maximum=_maximum,

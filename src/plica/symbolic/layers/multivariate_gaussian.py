@@ -12,6 +12,7 @@ from typing import Any, final
 
 import numpy as np
 
+from plica.ir.dtypes import DType
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
@@ -179,6 +180,49 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer
     return semiring.from_log(xp, xp.expand_dims(-volume - layer.num_variables * HALF_LOG_TWO_PI, axis=1))
 
 
+def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
+    """The distances of `_scores`, with those to be expected in place of what is missing: `(F, B, K, V)`, in float64."""
+    factor, log_stddev = _factor(xp, params)
+    matrix = xp.regression_matrix(xp.astype(factor, DType.FLOAT64), missing)
+    scores = xp.where(xp.expand_dims(missing, axis=2), 0.0, _scores(xp, params, log_stddev, x))
+    scores = xp.expand_dims(xp.astype(scores, DType.FLOAT64), axis=-1)
+    return xp.squeeze(xp.matmul(matrix, scores), axis=-1)
+
+
+def _partial_maximum(
+    xp: Namespace,
+    semiring: Semiring,
+    layer: MultivariateGaussianLayer,  # noqa: ARG001
+    params: Params,
+    x: Array,
+    missing: Array,
+) -> Value:
+    factor, log_stddev = _factor(xp, params)
+    completed = xp.astype(_completed(xp, params, x, missing), factor.dtype)
+    density = xp.log_multivariate_normal(completed, factor)
+    density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
+    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
+    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
+
+
+def _conditional(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array) -> Params:
+    factor, log_stddev = _factor(xp, params)
+    stddev = xp.exp(_by_row(xp, log_stddev, x))
+    completed = _completed(xp, params, x, missing)
+    completed = xp.reshape(xp.astype(completed, factor.dtype), stddev.dims)
+    left = xp.conditional_factor(xp.astype(factor, DType.FLOAT64), missing)
+    left = xp.reshape(xp.astype(left, factor.dtype), (*stddev.dims, layer.num_variables))
+    mean = _by_row(xp, params["mean"], x) + stddev * completed
+    return Params.of(xp, {"mean": mean, "scale_tril": xp.expand_dims(stddev, axis=-1) * left})
+
+
+def _by_row(xp: Namespace, parameter: Array, x: Array) -> Array:
+    """A parameter `(F, K, *shape)` for each row of data `(F, B, V)`: `(F*B, K, *shape)`."""
+    folds, *shape = parameter.dims
+    repeated = xp.broadcast_to(xp.expand_dims(parameter, axis=1), (folds, x.dims[1], *shape))
+    return xp.reshape(repeated, (folds * x.dims[1], *shape))
+
+
 def _sample(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, units: Array, uniforms: Array) -> Array:
     size = layer.num_variables
     factor = xp.tril(params["scale_tril"])
@@ -205,6 +249,8 @@ ROW = InputRow(
     body=_body,
     marginal=normalized_total,
     partial=_partial,
+    partial_maximum=_partial_maximum,
+    conditional=_conditional,
     sample=_sample,
     mode=_centre,
     maximum=_maximum,

@@ -21,7 +21,7 @@ from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers.base import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.parameters import Array, Namespace
-from plica.symbolic.semirings import Params, Semiring, Value
+from plica.symbolic.semirings import Params, Reduction, Semiring, Value
 
 # x: (F, B, num_variables), of the domain of the layer, in its dtype -> (F, B, K)
 InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value]
@@ -29,6 +29,8 @@ InputBody: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array], Value
 Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 # x as above, missing: (F, B, num_variables) booleans -> (F, B, K): summed or integrated over what is missing
 Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
+# x and missing as above -> the parameters of each unit given the rest of each row: each (F*B, *shape)
+Conditional: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Params]
 # units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # -> (F, C, K): the value at each of C states
@@ -94,7 +96,14 @@ class InputRow:
             though they differ in its length. The class names these parameters in `padded`; the rules are given the
             layer that has the longest ones.
         partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
-            value in their place). Without it, a row lacks all variables of a layer or none.
+            value in their place), summed or integrated over these. Without it, a row lacks all variables of a layer or
+            none.
+        partial_maximum: The same where an algebra takes the largest value.
+        conditional: For layers of several variables, what units become in a row that has some of them: parameters of
+            the same names under which `sample`, `mode`, `mean`, `variance` and `covariance` tell of what is missing,
+            given the rest. What they tell of the rest is not read. The first axis of each parameter counts units, and
+            may be of one unit alone; `independent` is for variables that tell nothing of each other. Without it,
+            queries that fill in variables take rows that lack all of a layer or none.
         distribution: How templates and the command line ask for it, if they do.
         mean: The mean of each variable under each unit, divided by the unit's total; NaN or infinite where the
             distribution has none.
@@ -117,6 +126,8 @@ class InputRow:
     mode: Mode | Unsupported = _NO_MODE
     padding: Mapping[str, float] = field(default_factory=dict)
     partial: Partial | None = None
+    partial_maximum: Partial | None = None
+    conditional: Conditional | None = None
     distribution: Distribution | None = None
     mean: Moment | Unsupported = _NO_MEAN
     variance: Moment | Unsupported = _NO_VARIANCE
@@ -129,6 +140,10 @@ class InputRow:
         """The column that says how the layer loses its variables in the algebra."""
         found: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
         return found
+
+    def partial_of(self, semiring: Semiring) -> Partial | None:
+        """The column that says how the layer loses some of its variables in the algebra, where there is one."""
+        return self.partial if semiring.algebra.reduction is Reduction.INTEGRATE else self.partial_maximum
 
     def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
         """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
@@ -204,6 +219,11 @@ def normalized_total(xp: Namespace, semiring: Semiring, layer: InputLayer, param
     """The marginal of a layer whose units all sum or integrate to 1: `(F, 1, K)`."""
     first = params[next(iter(params))]  # (F, K, ...)
     return semiring.one(xp, (first.shape[0], 1, layer.num_output_units), first.dtype)
+
+
+def independent(xp: Namespace, layer: InputLayer, params: Params, x: Array, missing: Array) -> Params:  # noqa: ARG001
+    """The `conditional` of a layer whose variables are independent under each unit: known ones tell of no other."""
+    return params
 
 
 LayerRow: TypeAlias = InputRow | SumRow | ProductRow | FusedRow

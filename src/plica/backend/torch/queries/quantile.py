@@ -24,6 +24,7 @@ from plica.errors import InputError
 from plica.lower.leaves import owners_of
 from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, lower_shares
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.rows import independent
 from plica.symbolic.scope import Scope
 
 _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
@@ -104,11 +105,14 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     """Rows that say nothing of a variable, checked.
 
     Raises:
-        InputError: A row does not fit, or knows another variable of one of its layers.
+        InputError: A row does not fit, or knows another variable of one of its layers, which tells something of it.
     """
     rows = rows.clone()
     rows[:, variable] = torch.nan
     for layer in layers:
+        row = circuit.folded.row(layer)
+        if isinstance(row, InputRow) and row.conditional is independent:
+            continue
         others = list(layer.scope - Scope([variable]))
         known = rows[:, others].isnan().logical_not().any(1).nonzero()
         if len(known):

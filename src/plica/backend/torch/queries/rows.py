@@ -12,6 +12,7 @@ from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.values import once
 from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.lower.data import fills_whole
 from plica.lower.queries.needs import Needs
 
 
@@ -31,16 +32,16 @@ def device_of(circuit: TorchCircuit, query: str) -> torch.device:
 
 
 def whole_layers(circuit: TorchCircuit, needs: Needs, x: Tensor) -> Tensor:
-    """Rows in a dtype that Programs have, checked: a query that fills in a layer's variables fills in all or none.
+    """Rows in a dtype that Programs have, checked: some layers are filled in as a whole or not at all.
 
     Raises:
-        InputError: A row does not fit the circuit, or a layer of several variables has some of them.
+        InputError: A row does not fit the circuit, or has some of the variables of such a layer.
     """
     x = circuit.taken(x)
     several = once(
         circuit,
-        ("layers of several variables",),
-        lambda: [layer for layer in circuit.symbolic.live.input_layers if layer.num_variables > 1],
+        ("layers that are filled in as a whole",),
+        lambda: [layer for layer in circuit.symbolic.live.input_layers if fills_whole(circuit.folded, layer)],
     )
     for layer in several if x.is_floating_point() else ():
         missing = x[:, list(layer.scope)].isnan()
