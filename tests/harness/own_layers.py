@@ -10,6 +10,7 @@ from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +107,33 @@ def _pair_mode(xp: Any, layer: PairLayer, params: Any) -> Any:
     return _both(xp, layer, xp.argmax(params["table"], axis=-1))
 
 
-def _pair_partial(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Any:
+def _pair_fits(xp: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Any:
+    """The tables with zeros for states that are not those of a row, `(F, B, K, S * S)`."""
     index = xp.arange(layer.num_states**2)
     fits = [
         missing[:, :, place : place + 1] | (x[:, :, place : place + 1] == states)
         for place, states in enumerate((index // layer.num_states, index % layer.num_states))
     ]
-    mask = xp.astype(fits[0] & fits[1], params["table"].dtype)
-    return semiring.from_linear(xp, xp.matmul(mask, xp.matrix_transpose(params["table"])))
+    return xp.where(xp.expand_dims(fits[0] & fits[1], axis=2), xp.expand_dims(params["table"], axis=1), 0.0)
+
+
+def _pair_partial(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Any:
+    return semiring.from_linear(xp, xp.sum(_pair_fits(xp, layer, params, x, missing), axis=-1))
+
+
+def _pair_partial_maximum(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Any:
+    return semiring.from_linear(xp, xp.max(_pair_fits(xp, layer, params, x, missing), axis=-1))
+
+
+def _pair_conditional(xp: Any, layer: PairLayer, params: Any, x: Any, missing: Any) -> Params:
+    tables = _pair_fits(xp, layer, params, x, missing)
+    folds, rows, units, states = tables.dims
+    return Params.of(xp, {"table": xp.reshape(tables, (folds * rows, units, states))})
 
 
 PAIRS = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample, mode=_pair_mode, maximum=_pair_maximum)
 PAIRS_IN_PART = replace(PAIRS, partial=_pair_partial)
+PAIRS_FILLED_IN_PART = replace(PAIRS_IN_PART, partial_maximum=_pair_partial_maximum, conditional=_pair_conditional)
 PAIRS_WITHOUT_MODE = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sample)
 
 

@@ -15,10 +15,10 @@ from plica.errors import InputError
 from plica.lower.fold.settings import own_settings_of, padded_lengths
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS
-from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow, with_sub_layers
+from plica.symbolic.layers.rows import FusedRow, InputRow, ProductRow, SumRow, independent, with_sub_layers
 from plica.symbolic.parameters import ConstantParameter, TensorParameter, normal
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import SEMIRINGS, Params, Semiring
+from plica.symbolic.semirings import SEMIRINGS, Params, Reduction, Semiring
 from plica.tracing import namespace as xp
 from tests.harness.case_circuits import UNITS
 from tests.harness.layer_cases import InnerCase, InputCase, num_states
@@ -237,6 +237,80 @@ def check_partial(case: InputCase) -> None:
         close(folds.run(rule, x, missing, batched={0: 1, 1: 1}), np.stack(expected))
 
 
+def _given(case: InputCase, layer: Any, params: Any, row: Array, missing: Array) -> list[tuple[Array, Array]]:
+    """The mean and the covariance of what a row of normal variables lacks, given the rest, under each unit."""
+    assert case.means is not None, "asked of layers of several normal variables"
+    assert case.covariances is not None, "asked of layers of several normal variables"
+    found = []
+    means, covariances = (np.asarray(one(layer, params), float) for one in (case.means, case.covariances))
+    for mean, covariance in zip(means, covariances, strict=True):
+        among, across = covariance[np.ix_(~missing, ~missing)], covariance[np.ix_(~missing, missing)]
+        slopes = np.linalg.solve(among, across).T
+        expected = mean[missing] + slopes @ (row - mean)[~missing]
+        found.append((expected, covariance[np.ix_(missing, missing)] - slopes @ across))
+    return found
+
+
+def _with_holes(case: InputCase, layer: Any) -> tuple[Array, Array]:
+    rng = np.random.default_rng(3)
+    x = np.stack([case.draw(layer, rng, B) for _ in range(F)])
+    return x, rng.random(x.shape) < 0.5
+
+
+def check_partial_maximum(case: InputCase) -> None:
+    """The largest value, whatever is in place of what is missing: that of the mean of a normal distribution."""
+    layer, partial = input_layer(case), case.row.partial_maximum
+    assert partial is not None, "asked of rows that have it"
+    folds, (x, missing) = Folds(layer), _with_holes(case, layer)
+    for semiring in SEMIRINGS.values():
+        if semiring.algebra.reduction is Reduction.INTEGRATE:
+            continue
+        space, expected = SPACES[semiring.algebra.name], np.zeros((F, B, UNITS))
+        for fold, row in np.ndindex(F, B):
+            params, hidden, completed = folds.params[fold], missing[fold, row], x[fold, row].astype(WIDE)
+            for unit, (mean, _) in enumerate(_given(case, layer, params, x[fold, row], hidden)):
+                completed[hidden] = mean
+                expected[fold, row, unit] = case.reference(space, layer, params, completed[None])[0, unit]
+
+        def rule(params: Any, data: Any, absent: Any, semiring: Any = semiring) -> Any:
+            return semiring.to_linear(xp, partial(xp, semiring, layer, params, data, absent))
+
+        np.testing.assert_allclose(folds.run(rule, x, missing, batched={0: 1, 1: 1}), expected, rtol=1e-9)
+
+
+def check_conditional(case: InputCase) -> None:
+    """Mean, mode, variance and covariance of what is missing, given the rest; samples follow them (their tests)."""
+    layer, conditional = input_layer(case), case.row.conditional
+    assert conditional is not None, "asked of rows that have it"
+    folds, (x, missing) = Folds(layer), _with_holes(case, layer)
+    if conditional is independent:
+        rows = np.eye(case.num_variables, dtype=bool)
+        for params in folds.params:
+            assert case.covariances is not None, "asked of layers of several normal variables"
+            assert not np.asarray(case.covariances(layer, params))[:, ~rows].any()
+        return
+
+    def moment(name: str) -> Array:
+        def rule(params: Any, data: Any, absent: Any) -> Any:
+            given = conditional(xp, layer, params, data, absent)
+            return getattr(case.row, name)(xp, layer, given)
+
+        found = folds.run(rule, x, missing, batched={0: 1, 1: 1})
+        return found.reshape(F, B, *found.shape[1:])
+
+    means, modes, variances, covariances = (moment(name) for name in ("mean", "mode", "variance", "covariance"))
+    for fold, row in np.ndindex(F, B):
+        hidden = missing[fold, row]
+        for unit, (mean, covariance) in enumerate(_given(case, layer, folds.params[fold], x[fold, row], hidden)):
+            for found, expected in (
+                (means[fold, row, unit][hidden], mean),
+                (modes[fold, row, unit][hidden], mean),
+                (variances[fold, row, unit][hidden], np.diag(covariance)),
+                (covariances[fold, row, unit][np.ix_(hidden, hidden)], covariance),
+            ):
+                np.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
+
+
 def _moments(case: InputCase, moment: str) -> Callable[[Any, Any], Array]:
     """What SciPy says of each unit of a layer of one variable, `(K, 1)`; the case's own word for several."""
     return lambda layer, params: np.asarray([getattr(kind, moment)() for kind in case.distributions(layer, params)])
@@ -419,6 +493,8 @@ COLUMNS: dict[type, dict[str, Callable[[Any], None] | None]] = {
         "mode": check_mode,
         "maximum": check_maximum,
         "partial": check_partial,
+        "partial_maximum": check_partial_maximum,
+        "conditional": check_conditional,
         "distribution": check_distribution,
         "mean": check_mean,
         "variance": check_variance,

@@ -114,6 +114,9 @@ complex64: DType
 def concat(arrays: Any, /, *, axis: Any = 0) -> Any:
     """Arrays joined along an existing axis (flat, if `axis` is None)."""
 
+def conditional_factor(factor: Any, missing: Any, /) -> Any:
+    """The factors of covariances of what each row lacks, given the rest, where those of all are `factor @ factor.T`."""
+
 def conj(x: Any, /) -> Any:
     """The complex conjugate; a real array is its own."""
 
@@ -615,6 +618,9 @@ def real(x: Any, /) -> Any:
 
 def reciprocal(x: Any, /) -> Any:
     """`reciprocal` of each element: float, complex; operands are promoted and broadcast."""
+
+def regression_matrix(factor: Any, missing: Any, /) -> Any:
+    """What completes vectors of mean 0 and covariance `factor @ factor.T`: the means of what each row lacks."""
 
 def remainder(x1: Any, x2: Any, /) -> Any:
     """`remainder` of each element: int, float; operands are promoted and broadcast."""

@@ -205,7 +205,7 @@ def test_a_missing_variable_of_several_is_refused_where_the_algebra_does_not_sum
     circuit = compiler.compile(chain(PairLayer(Scope([0, 1]), 1, 2, parameter([[0.1, 0.2, 0.3, 0.4]]))))
     assert circuit(torch.full((1, 2), nan)).item() == pytest.approx(0.4)
     with pytest.raises(
-        InputError, match="use another semiring: `partial` in a row sums, which the algebra max-product"
+        InputError, match="write `partial_maximum` in the row of PairLayer, or use a semiring that sums: max-product"
     ):
         circuit(torch.tensor([[0, nan]]))
 
