@@ -10,6 +10,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica import native, queries
+from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.frontend.native import questions_of as native_questions
 from plica.runtime.module import NativeModule
@@ -22,9 +23,12 @@ from plica.symbolic.layers import (
     ModuleLayer,
     PoissonLayer,
 )
+from plica.symbolic.parameters import Parameter
+from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
-from tests.harness.circuits import product_then_sum
+from tests.harness.circuits import constant, product_then_sum
 from tests.harness.native_circuits import compiled
+from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
 
 
 def _scaled(x: object, w: object) -> object:
@@ -72,11 +76,16 @@ def test_rows_that_cannot_be_completed(module: NativeModule) -> None:
     x = np.asarray([[0, 3, np.nan], [np.nan, 0.5, 1], [0, 1, np.nan]], dtype="float32")
     for _, values in (module.mpe(x), module.conditional_sample(x, seed=0)):
         assert np.isnan(values).tolist() == [True, True, False]
-    layer = DiagonalGaussianLayer([0, 1], 1)
-    y = np.asarray([[0.5, np.nan], [0.5, -1], [np.nan, np.nan]], dtype="float32")
-    for question in native_questions(compiled(Circuit([layer], {}, [layer])), ["mpe", "conditional-sample"]):
-        uniforms = [np.full((2, 3), 0.3, "float32")] if question.draws else []
-        assert np.isnan(question.closed(y, *uniforms)[1]).tolist() == [True, False, False]
+    pair = PairLayer(Scope([0, 1]), 1, 2, Parameter.from_input(constant([[0.1, 0.2, 0.3, 0.4]])))
+    y = np.asarray([[1, np.nan], [1, 0], [np.nan, np.nan]], dtype="float32")
+    for layer, row, wrong in ((pair, PAIRS_IN_PART, True), (DiagonalGaussianLayer([0, 1], 1), None, False)):
+        compiler = TorchCompiler()
+        if row is not None:
+            compiler.add_layer_rule(row)
+        model = compiler.compile(Circuit([layer], {}, [layer])).eval()
+        for question in native_questions(model, ["mpe", "conditional-sample"]):
+            uniforms = [np.full((2, 3), 0.3, "float32")] if question.draws else []
+            assert np.isnan(question.closed(y, *uniforms)[1]).tolist() == [wrong, False, False]
 
 
 def test_completions(module: NativeModule, circuit: Any) -> None:

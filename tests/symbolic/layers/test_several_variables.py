@@ -79,6 +79,7 @@ def test_derivatives_are_limits_of_differences(layer: Any) -> None:
     missing = torch.tensor(np.random.default_rng(1).random((1, 5, 3)) < 0.5)
     assert torch.autograd.gradcheck(rule(layer, "body", x), leaves)
     assert torch.autograd.gradcheck(rule(layer, "partial", x, missing), leaves)
+    assert torch.autograd.gradcheck(rule(layer, "partial_maximum", x, missing), leaves)
     assert torch.autograd.gradgradcheck(rule(layer, "partial", x, missing), leaves, fast_mode=True)
 
 
@@ -94,7 +95,8 @@ def test_scales_apart_and_data_far_away(layer: Any, dtype: torch.dtype) -> None:
     x = np.concatenate([near.reshape(-1, 3), np.full((1, 3), 1e30), np.full((1, 3), -np.inf), np.zeros((1, 3))])
     data = torch.tensor(x[None], dtype=dtype)
     missing = torch.zeros(data.shape, dtype=torch.bool)
-    for found in (rule(layer, "body", data)(*leaves), rule(layer, "partial", data, missing)(*leaves)):
+    for column, arrays in (("body", ()), ("partial", (missing,)), ("partial_maximum", (missing,))):
+        found = rule(layer, column, data, *arrays)(*leaves)
         assert not found.isnan().any()
         for slope in torch.autograd.grad(found[found.isfinite()].sum(), leaves):
             assert slope.isfinite().all()
@@ -142,6 +144,6 @@ def test_a_box_of_correlated_variables_is_refused_by_name() -> None:
 def test_what_is_above_the_diagonal_is_not_read() -> None:
     above = torch.tensor(FACTOR[None] + np.triu(np.full((3, 3), 9.0), 1))
     mean, x = torch.tensor(MEAN[None]), torch.zeros(1, 2, 3, dtype=torch.float64)
-    for column, arrays in (("body", (x,)), ("partial", (x, x > 0)), ("maximum", ())):
+    for column, arrays in (("body", (x,)), ("partial", (x, x > 0)), ("partial_maximum", (x, x > 0)), ("maximum", ())):
         apply = rule(MultivariateGaussianLayer, column, *arrays)
         torch.testing.assert_close(apply(mean, above), apply(mean, torch.tensor(FACTOR[None])))

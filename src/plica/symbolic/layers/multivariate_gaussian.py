@@ -180,13 +180,16 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer
     return semiring.from_log(xp, xp.expand_dims(-volume - layer.num_variables * HALF_LOG_TWO_PI, axis=1))
 
 
+def _wide(xp: Namespace, params: Params) -> Params:
+    """Parameters in float64: what vectors are expected to be is a sum of large numbers that may cancel."""
+    return Params.of(xp, {name: xp.astype(params[name], DType.FLOAT64) for name in ("mean", "scale_tril")})
+
+
 def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
-    """The distances of `_scores`, with those to be expected in place of what is missing: `(F, B, K, V)`, in float64."""
+    """The distances of `_scores`, with those to be expected in place of what is missing: `(F, B, K, V)`."""
     factor, log_stddev = _factor(xp, params)
-    matrix = xp.regression_matrix(xp.astype(factor, DType.FLOAT64), missing)
     scores = xp.where(xp.expand_dims(missing, axis=2), 0.0, _scores(xp, params, log_stddev, x))
-    scores = xp.expand_dims(xp.astype(scores, DType.FLOAT64), axis=-1)
-    return xp.squeeze(xp.matmul(matrix, scores), axis=-1)
+    return xp.squeeze(xp.matmul(xp.regression_matrix(factor, missing), xp.expand_dims(scores, axis=-1)), axis=-1)
 
 
 def _partial_maximum(
@@ -197,23 +200,25 @@ def _partial_maximum(
     x: Array,
     missing: Array,
 ) -> Value:
-    factor, log_stddev = _factor(xp, params)
-    completed = xp.astype(_completed(xp, params, x, missing), factor.dtype)
-    density = xp.log_multivariate_normal(completed, factor)
+    wide = _wide(xp, params)
+    factor, log_stddev = _factor(xp, wide)
+    density = xp.log_multivariate_normal(_completed(xp, wide, x, missing), factor)
     density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
     is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
-    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
+    density = xp.astype(xp.where(is_infinite, float("-inf"), density), params["mean"].dtype)
+    return semiring.from_log(xp, density)
 
 
 def _conditional(xp: Namespace, layer: MultivariateGaussianLayer, params: Params, x: Array, missing: Array) -> Params:
-    factor, log_stddev = _factor(xp, params)
+    wide, dtype = _wide(xp, params), params["mean"].dtype
+    factor, log_stddev = _factor(xp, wide)
     stddev = xp.exp(_by_row(xp, log_stddev, x))
-    completed = _completed(xp, params, x, missing)
-    completed = xp.reshape(xp.astype(completed, factor.dtype), stddev.dims)
-    left = xp.conditional_factor(xp.astype(factor, DType.FLOAT64), missing)
-    left = xp.reshape(xp.astype(left, factor.dtype), (*stddev.dims, layer.num_variables))
-    mean = _by_row(xp, params["mean"], x) + stddev * completed
-    return Params.of(xp, {"mean": mean, "scale_tril": xp.expand_dims(stddev, axis=-1) * left})
+    completed = xp.reshape(_completed(xp, wide, x, missing), stddev.dims)
+    largest = float(xp.finfo(dtype).max)  # what is beyond has no number in it: infinities would make others NaN
+    mean = xp.clip(_by_row(xp, wide["mean"], x) + stddev * completed, -largest, largest)
+    left = xp.reshape(xp.conditional_factor(factor, missing), (*stddev.dims, layer.num_variables))
+    factor = xp.expand_dims(stddev, axis=-1) * left
+    return Params.of(xp, {"mean": xp.astype(mean, dtype), "scale_tril": xp.astype(factor, dtype)})
 
 
 def _by_row(xp: Namespace, parameter: Array, x: Array) -> Array:

@@ -16,7 +16,7 @@ from plica.ops import DENSITIES, ELEMENTWISE, OPS, SPECIAL
 from plica.ops.elementwise import ARITIES, KINDS
 from tests.harness.scalar_functions import NativeScalars, Signature, aligned, signature
 
-OF_MANY_ENTRIES = {"isin", "log_multivariate_normal"}
+OF_MANY_ENTRIES = {"conditional_factor", "isin", "log_multivariate_normal", "regression_matrix"}
 WHOLE = ("int8", "uint8", "int32", "int64", "uint64")
 INTEGERS = [
     signature(name, [dtype] * 2)
