@@ -41,7 +41,7 @@ def posterior(circuit: Any, x: Any) -> Posterior:
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
-        InputError: A row does not fit the circuit, has some of the variables of a layer that is filled in as a whole, or
+        InputError: A row does not fit the circuit, has a part of the variables of a layer that is filled in whole, or
             has a probability that is zero or not finite.
         UnsupportedError: A layer without states does not say its mean or its variance.
     """

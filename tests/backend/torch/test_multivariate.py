@@ -9,7 +9,7 @@ from scipy import stats
 from torch import Tensor
 
 import plica
-from plica.backend.torch.multivariate import log_multivariate_normal
+from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.queries import conditional_log_likelihood, latent_posterior, mean, quantile
 from plica.symbolic.layers import DiagonalGaussianLayer, GaussianLayer, HadamardLayer, SumLayer
 
@@ -53,6 +53,17 @@ def test_what_does_not_look_at_the_data_finds_the_same(rows: int) -> None:
     blind = torch.func.vmap(log_multivariate_normal)(scores[None], factor[None], missing[None])[0]
     torch.testing.assert_close(blind, looked)
     torch.testing.assert_close(gradients(blind), gradients(looked))
+
+
+@pytest.mark.parametrize("matrices", [regression_matrix, conditional_factor])
+@pytest.mark.parametrize("rows", [3, 40])
+def test_what_completes_rows_is_found_without_a_look_too(matrices: Any, rows: int) -> None:
+    factor, missing = arrays(rows)[1].requires_grad_(), holes(rows, 0.4)
+    looked, blind = matrices(factor, missing), torch.func.vmap(matrices)(factor[None], missing[None])[0]
+    torch.testing.assert_close(blind, looked)
+    weights = torch.randn(looked.shape, dtype=torch.float64)
+    one, other = (torch.autograd.grad((found * weights).sum(), factor)[0] for found in (looked, blind))
+    torch.testing.assert_close(one, other)
 
 
 @pytest.mark.parametrize(("share", "most"), [(0.0, 0), (0.4, 2**SIZE * FOLDS)])
