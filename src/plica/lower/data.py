@@ -222,8 +222,7 @@ class InputData:
         )
         if unit is not None:
             rows = RowAxis(x.dims[1])
-            chosen = {name: _of_units(one, unit) for name, one in params.items()}
-            params = Params.of(xp, chosen)
+            params = Params.of(xp, {name: _of_units(one, unit) for name, one in params.items()})
             x, missing = (rows.value(one, group.num_folds) for one in (x, missing))
         return row.conditional(xp, layer, params, x, missing)
 
@@ -248,11 +247,8 @@ class InputData:
 def _of_units(parameter: Tracer, unit: Tracer) -> Tracer:
     """A parameter `(F, K, *shape)` of one unit for each row, of `unit (F, B)`: `(F*B, 1, *shape)`."""
     folds, units, *shape = parameter.dims
-    size = math.prod(shape)
-    flat = xp.reshape(parameter, (folds, units, size))
-    index = xp.broadcast_to(xp.expand_dims(unit, axis=-1), (*unit.dims, size))
-    chosen = xp.take_along_axis(flat, index, axis=1, nonnegative=True)
-    return xp.reshape(chosen, (folds * unit.dims[1], 1, *shape))
+    flat = xp.reshape(parameter, (folds, units, math.prod(shape)))
+    return xp.reshape(xp.lookup(xp.matrix_transpose(flat), unit), (folds * unit.dims[1], 1, *shape))
 
 
 def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Tracer:
