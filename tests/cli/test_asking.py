@@ -139,7 +139,10 @@ def test_a_marginal_sums_out_all_other_columns(pets: Plica) -> None:
     np.testing.assert_allclose(np.load("scores.npy"), log_likelihood(circuit, x).detach().numpy(), rtol=1e-5)
     result = pets("marginal", MODEL, "pets.csv", "--of", "legz", "-o", "scores.npy")
     assert result.exit_code == 2
-    assert "--of legz: the model has no such column; it has pet, legs, weight" in result.stderr
+    assert (
+        "--of legz: the model has no such column; it has pet, legs, weight; --of takes one, and may be repeated"
+        in result.stderr
+    )
 
 
 @pytest.mark.parametrize("method", ["sample", "mpe", "mean"])

@@ -36,7 +36,14 @@ def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> No
 @click.command(short_help="Write the log-likelihood of some columns of each row.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
-@click.option("--of", "columns", required=True, multiple=True, metavar="COLUMN", help="A column by name or number.")
+@click.option(
+    "--of",
+    "columns",
+    required=True,
+    multiple=True,
+    metavar="COLUMN",
+    help="A column by name or number; may be repeated.",
+)
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
 def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, device: str, **options: Any) -> None:
@@ -51,7 +58,9 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
     unknown = [name for name in columns if name not in loaded.names]
     if unknown:
         shown = ", ".join(loaded.names[:20]) + (", ..." if len(loaded.names) > 20 else "")
-        raise InputError(f"--of {unknown[0]}: the model has no such column; it has {shown}")
+        raise InputError(
+            f"--of {unknown[0]}: the model has no such column; it has {shown}; --of takes one, and may be repeated."
+        )
     hidden = {place for place, name in enumerate(loaded.names) if name not in columns}
     _write(loaded, data, out, hidden, **options)
 
