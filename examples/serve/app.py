@@ -2,14 +2,14 @@
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
-from anyio import CapacityLimiter, to_thread
+from anyio import CapacityLimiter, Semaphore, move_on_after, to_thread
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -17,6 +17,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from plica.errors import InputError, PlicaError
+from plica.runtime.arrays import as_numbers
 from plica.runtime.entry_points import EntryPoint
 from plica.runtime.manifest import ArrayType
 
@@ -25,6 +26,7 @@ from .models import Model, Models
 from .unread import Unread
 
 log = logging.getLogger("serve")
+_OTHER_LISTS = 100  # in fields that are no arrays, each of which is refused by its name
 ALIASES = {
     "score": ("log_likelihood", "score"),
     "marginal": ("marginal",),
@@ -40,10 +42,11 @@ class Limits:
 
     Args:
         threads: How many questions are answered at one time.
-        requests: How many requests are read or answered at one time; others are told to come again.
+        requests: How many requests are read or answered at one time; others wait in the order in which they came.
         bytes: The largest body.
         rows: The largest size of an axis that is not fixed.
-        seconds: How long the body of a request may take to arrive.
+        seconds: How long the body of a request may take to arrive, and how long a request waits for its turn.
+        connections: How many connections are open at one time; further clients wait until they are accepted.
     """
 
     threads: int = 2
@@ -51,6 +54,7 @@ class Limits:
     bytes: int = 16 << 20
     rows: int = 100_000
     seconds: float = 30.0
+    connections: int = 1000
 
 
 def application(models: Models, limits: Limits | None = None, *, every: float = 1.0) -> Unread:
@@ -66,6 +70,7 @@ def application(models: Models, limits: Limits | None = None, *, every: float = 
 
     @asynccontextmanager
     async def watching(_: Starlette) -> AsyncIterator[None]:
+        service.begin()
         task = asyncio.create_task(service.watch(every))
         try:
             yield
@@ -86,8 +91,13 @@ class _Service:
     def __init__(self, models: Models, limits: Limits) -> None:
         self._models = models
         self._limits = limits
-        self._running = 0
-        self._threads: CapacityLimiter | None = None
+        self._turns: Semaphore
+        self._threads: CapacityLimiter
+
+    def begin(self) -> None:
+        """Make what belongs to the event loop that runs now."""
+        self._turns = Semaphore(self._limits.requests)
+        self._threads = CapacityLimiter(self._limits.threads)
 
     async def watch(self, every: float) -> None:
         """Look for another model from time to time."""
@@ -136,7 +146,7 @@ class _Service:
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind not in (JSON, NPY):
             raise HTTPException(415, f"the content type is {JSON} or {NPY}, found {kind or 'none'!r}")
-        with self._place():
+        async with self._turn():
             body = await self._body(request)
             model = self._models.current  # to the end of this request, whatever is loaded meanwhile
             name = request.path_params["question"]
@@ -144,23 +154,24 @@ class _Service:
             if entry is None:
                 have = ", ".join([*(one for one in ALIASES if _entry_of(model, one)), *model.module.entries])
                 raise HTTPException(404, f"this model answers no {name!r}; it answers {have}")
-            if self._threads is None:
-                self._threads = CapacityLimiter(self._limits.threads)
             wanted = request.headers.get("accept", "*/*")
             as_json = JSON in wanted if kind == NPY else NPY not in wanted
             return await to_thread.run_sync(
                 self._answer, model, entry, kind, body, dict(request.query_params), as_json, limiter=self._threads
             )
 
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        if self._running >= self._limits.requests:
-            raise HTTPException(503, "too many requests at one time; come again", {"Retry-After": "1"})
-        self._running += 1
+    @asynccontextmanager
+    async def _turn(self) -> AsyncIterator[None]:
+        """Wait until one request more may be read; its body stays with the client meanwhile."""
+        with move_on_after(self._limits.seconds) as waiting:
+            await self._turns.acquire()
+        if waiting.cancelled_caught:
+            message = f"the request waited {self._limits.seconds:g} seconds for its turn; come again later"
+            raise HTTPException(503, message, {"Retry-After": "1"})
         try:
             yield
         finally:
-            self._running -= 1
+            self._turns.release()
 
     async def _body(self, request: Request) -> bytes:
         """The body; one that is too large is refused before it is read, or as soon as it turns out to be."""
@@ -187,7 +198,8 @@ class _Service:
     ) -> Response:
         """What runs in a thread: arrays out of the body, the answer, and its text."""
         entry = model.module[name]
-        if kind == JSON and body.count(b"[") > (most := self._most_lists(entry)):  # reading those takes seconds
+        most = self._most_lists(entry)
+        if kind == JSON and body.count(b"[") > most + _OTHER_LISTS:  # reading those takes seconds
             raise _too_large(f"the arrays of {name} are at most {most} lists in one request, found more")
         given = from_json(body) if kind == JSON else {}
         for key, value in query.items():
@@ -198,7 +210,8 @@ class _Service:
             if len(entry.entry.arguments) != 1:
                 names = ", ".join(one.name for one in entry.entry.arguments) or "none"
                 raise InputError(f"{name} takes the arguments {names}, not one array; send {JSON}")
-            given[entry.entry.arguments[0].name] = from_npy(body)
+            wanted = entry.entry.arguments[0]
+            given[wanted.name] = as_numbers(from_npy(body), wanted, name)
         seed = given.get("seed", 0)
         if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
             raise InputError(f"a seed is a whole number from 0 on, found {seed!r:.60}")

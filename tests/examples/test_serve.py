@@ -89,6 +89,13 @@ def test_scores_of_batches_of_any_size(served: Service, count: int) -> None:
         assert listed.json == {"results": {"y": (x @ WEIGHT).tolist()}, "model": served.models.current.digest}
 
 
+@pytest.mark.parametrize("dtype", ["float64", "int64", "float16", "uint8", ">f4"])
+def test_arrays_of_other_dtypes_are_read_as_lists_are(served: Service, dtype: str) -> None:
+    """numpy makes float64 and int64 unless it is told; JSON has no dtypes at all."""
+    x = np.abs(_rows(5))
+    assert np.array_equal(served.post("/v1/score", x.astype(dtype)).array, x @ WEIGHT)
+
+
 def test_an_empty_list_is_a_batch_of_no_rows(served: Service) -> None:
     assert served.post("/v1/score", {"x": []}).json["results"] == {"y": []}
     assert served.post("/v1/conditional-sample", {"x": [], "seed": 1}).json["results"] == {"s": []}
@@ -152,12 +159,16 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("too wide", "/v1/score", {"x": [[1, 2, 3, 4, 5]]}, JSON, 400, "axis 1 of x has size 5, expected 4"),
     ("one row alone", "/v1/score", {"x": [1, 2, 3, 4]}, JSON, 400, "found an array of 1 axes"),
     ("missing", "/v1/score", {}, JSON, 400, "x missing"),
-    ("unknown", "/v1/score", {"x": [[1, 2, 3, 4]], "y": 1}, JSON, 400, "y unknown"),
+    ("unknown", "/v1/score", {"x": [[1, 2, 3, 4]], "y": 1}, JSON, 400, r"found 2 argument\(s\); y unknown"),
+    ("a size in a list", "/v1/drawn", {"n": [2]}, JSON, 400, r"expected n as a number .* found \[2\]"),
+    ("too large", "/v1/score", {"x": [[1e300, 2, 3, 4]]}, JSON, 400, r"found the number 1e\+300, which float32"),
+    ("whole numbers only", "/v1/complete", {"x": [1.5, 2], "flag": [True] * 2, "z": [[0] * 3] * 2, "s": 7}, JSON, 400,
+     "x: int64.* found an array of dtype float64"),
     ("a seed of nothing", "/v1/score", {"x": [[1, 2, 3, 4]], "seed": 1}, JSON, 400, "takes no seed"),
     ("no seed", "/v1/drawn", {"n": 2, "seed": -1}, JSON, 400, "a seed is a whole number from 0 on, found -1"),
     ("no size", "/v1/drawn", {"n": "Infinity"}, JSON, 400, "expected n as a number of rows"),
     ("no number", "/v1/drawn?n=many", {}, JSON, 400, "n is a whole number, found 'many'"),
-    ("another dtype", "/v1/score", np.zeros((1, 4)), NPY, 400, "float64, which does not become float32"),
+    ("another dtype", "/v1/score", np.zeros((1, 4), complex), NPY, 400, "complex128, which does not become float32"),
     ("no file", "/v1/score", b"PK\x03\x04", NPY, 400, "no .npy file"),
     ("an empty file", "/v1/score", b"", NPY, 400, "no .npy file"),
     ("objects in a file", "/v1/score", _npy("'|O'", "(1,)", b"x" * 8), NPY, 400, "expected an array of numbers"),
@@ -179,7 +190,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("refused by the code", "/v1/complete", {"x": [1] * 3, "flag": [True] * 3, "z": [[0] * 5] * 2, "s": 0}, JSON, 400,
      "3 entries are too many"),
     ("too many rows", "/v1/score", np.zeros((2001, 4), "float32"), NPY, 413, "at most 2000 rows .* found 2001"),
-    ("too many lists", "/v1/score", b'{"x": [[' + b"[]," * 2001 + b"[]]]}", JSON, 413, "at most 2001 lists"),
+    ("too many lists", "/v1/score", b'{"x": [[' + b"[]," * 2101 + b"[]]]}", JSON, 413, "at most 2001 lists"),
     ("too many drawn", "/v1/drawn", {"n": 10**12}, JSON, 413, "at most 2000 rows .* found 1000000000000"),
     ("too many bytes", "/v1/score", b" " * 200_001, JSON, 413, "at most 200000 bytes, found 200001"),
 )  # fmt: skip
@@ -321,14 +332,79 @@ def _hold(found: Service) -> Any:
     return connection
 
 
-def test_more_requests_than_there_is_room_for_are_sent_away(tmp_path: Path) -> None:
+def test_more_requests_than_there_is_room_for_wait_for_their_turn(tmp_path: Path) -> None:
     model_file(tmp_path / "model.plicab")
-    with service(tmp_path / "model.plicab", requests=1, seconds=1000) as found:
-        waiting = _hold(found)
-        until(lambda: found.post("/v1/score", _rows(1)).status == 503)
-        assert found.post("/v1/score", _rows(1)).headers["retry-after"] == "1"
-        waiting.close()
+    with service(tmp_path / "model.plicab", requests=1, seconds=1000) as found, ThreadPoolExecutor(8) as clients:
+        first = _hold(found)
+        until(lambda: len(found.connections) == 1)
+        calls = [clients.submit(found.post, "/v1/score", _rows(count)) for count in range(8)]
+        until(lambda: len(found.connections) == 9)
+        assert not any(call.done() for call in calls)
+        assert found.get("/health").status == 200
+        first.close()
+        for count, call in enumerate(calls):
+            assert np.array_equal(call.result().array, _rows(count) @ WEIGHT)
+
+
+def test_a_request_that_waits_too_long_for_its_turn_is_sent_away(tmp_path: Path) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", requests=1, seconds=0.3) as found:
+        held = [_hold(found) for _ in range(3)]  # the first has its turn until its body is late, the second the next
+        statuses = sorted(answer(one).status for one in held)
+        assert statuses[0] == 408
+        assert statuses[-1] == 503
+        for one in held:
+            one.close()
         until(lambda: found.post("/v1/score", _rows(1)).status == 200)
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["new connections", "one connection each"])
+def test_clients_beyond_all_limits_are_answered_in_the_end(tmp_path: Path, again: bool) -> None:
+    """Many more than there are connections; each asks until it is answered, twice."""
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", requests=2, connections=4) as found, ThreadPoolExecutor(40) as clients:
+
+        def ask(count: int) -> list[Answer]:
+            if not again:
+                return [found.post("/v1/score", _rows(count)) for _ in range(2)]
+            assert len(found.connections) <= 4
+            connection = found.connect()
+            answers = []
+            for _ in range(2):
+                connection.request(
+                    "POST", "/v1/score", json.dumps({"x": _rows(count).tolist()}), {"Content-Type": JSON}
+                )
+                answers.append(answer(connection))
+            connection.close()
+            return answers
+
+        for answers in clients.map(ask, range(1, 41)):
+            assert [one.status for one in answers] == [200, 200]
+
+
+@pytest.mark.parametrize("head", [b"", b"POST /v1/score HTTP/1.1\r\nHost: x\r\n"])
+def test_a_client_that_sends_no_whole_head_is_not_waited_for(tmp_path: Path, head: bytes) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", connections=1, seconds=0.2) as found:
+        with socket.create_connection(("127.0.0.1", found.port), timeout=60) as silent:
+            silent.sendall(head)
+            until(lambda: len(found.connections) == 1)
+            assert silent.recv(1) == b""
+        assert found.post("/v1/score", _rows(1)).status == 200
+
+
+def test_a_client_that_does_not_read_its_answer_is_not_waited_for(tmp_path: Path) -> None:
+    model_file(tmp_path / "model.plicab")
+    with service(tmp_path / "model.plicab", connections=1, seconds=0.3) as found:
+        body = json.dumps({"x": (_rows(100_000) / 3).tolist()}).encode()  # more than the system keeps for a client
+        head = f"POST /v1/score HTTP/1.1\r\nHost: x\r\nContent-Type: {JSON}\r\nContent-Length: {len(body)}\r\n\r\n"
+        with socket.socket() as silent:
+            silent.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            silent.settimeout(60)
+            silent.connect(("127.0.0.1", found.port))
+            silent.sendall(head.encode() + body)
+            until(lambda: any(one.transport.get_write_buffer_size() for one in found.connections))
+            assert found.post("/v1/score", _rows(1)).status == 200  # accepted when the silent client is gone
 
 
 def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:

@@ -5,7 +5,7 @@ import io
 import json
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ import uvicorn
 from examples.serve.app import Limits, application
 from examples.serve.bodies import JSON, NPY
 from examples.serve.models import Models
+from examples.serve.server import Server
 
 Array = Any
 _PATIENCE = 60.0  # seconds for what takes milliseconds
@@ -47,6 +48,12 @@ class Service:
 
     port: int
     models: Models
+    server: Server
+
+    @property
+    def connections(self) -> Collection[Any]:
+        """Those that are open."""
+        return self.server.server_state.connections
 
     def connect(self) -> http.client.HTTPConnection:
         """A connection of a client's own."""
@@ -98,14 +105,17 @@ def until(holds: Any) -> None:
 def service(path: Path, **limits: Any) -> Iterator[Service]:
     """The service of a file."""
     models = Models(path)
-    server = uvicorn.Server(
-        uvicorn.Config(application(models, Limits(**limits), every=0.01), port=0, log_level="critical")
+    given = Limits(**limits)
+    server = Server(
+        uvicorn.Config(application(models, given, every=0.01), port=0, log_level="critical"),
+        connections=given.connections,
+        seconds=given.seconds,
     )
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
-    until(lambda: server.started)
+    until(lambda: server.started and server.servers)
     try:
-        yield Service(server.servers[0].sockets[0].getsockname()[1], models)
+        yield Service(server.servers[0].sockets[0].getsockname()[1], models, server)
     finally:
         server.should_exit = True
         thread.join(_PATIENCE)

@@ -188,10 +188,31 @@ def _listed(value: Any, wanted: _Reading, where: str) -> Array:
         )
     if not array.size:
         return array.astype(wanted.dtype)
-    if _RANKS[array.dtype.kind] > _RANKS[wanted.dtype.kind]:
-        return array  # which is refused as arrays are
+    return as_numbers(array, wanted.type, where)
+
+
+def as_numbers(array: Array, one: ArrayType, where: str) -> Array:
+    """Numbers whose dtype says nothing, in the one that is wanted; real numbers are rounded to it.
+
+    An array of numbers of a wider kind (real numbers where whole ones are wanted) comes back as it is.
+
+    Args:
+        array: Numbers of text or of a file, whose dtype is that of whoever read or wrote it.
+        one: The argument.
+        where: The entry, for messages.
+
+    Raises:
+        InputError: A number is too large for the dtype.
+    """
+    dtype = numpy_dtype(one.dtype)
+    if array.dtype == dtype or _RANKS.get(array.dtype.kind, 9) > _RANKS[dtype.kind]:
+        return array
     with np.errstate(all="ignore"):
-        converted = array.astype(wanted.dtype)
-    if wanted.dtype.kind in "iu" and not np.array_equal(converted, array):
-        raise InputError(f"{where}: expected {wanted.type}, found numbers that it cannot hold: {value!r:.60}")
+        converted = array.astype(dtype)
+        fits = converted == array if dtype.kind in "iu" else np.isfinite(converted) | ~np.isfinite(array)
+    if not fits.all():
+        raise InputError(
+            f"{where}: expected {one}, found the number {array[~fits].flat[0]!s:.60}, which {dtype} does not hold; "
+            f"give numbers that it holds"
+        )
     return converted

@@ -68,7 +68,7 @@ class EntryPoint:
                 if kind
             ]
             raise InputError(
-                f"{entry.name}: takes {signature(entry)}, found {len(arguments)} argument(s)"
+                f"{entry.name}: takes {signature(entry)}, found {len(arguments) + len(named)} argument(s)"
                 + (f"; {'; '.join(wrong)}" if wrong else "")
             )
         return [values[name] if name in values else named[name] for name in names]

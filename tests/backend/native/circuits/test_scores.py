@@ -13,6 +13,7 @@ from plica.backend.native.file import Store, module_of
 from plica.errors import UnsupportedError
 from plica.frontend.native import questions_of
 from plica.ir.dtypes import as_dtype
+from plica.lower.data import samples_dtype
 from plica.lower.leaves import opaque_keys
 from plica.runtime.module import NativeModule
 from plica.symbolic.semirings import SEMIRINGS
@@ -28,9 +29,10 @@ _LAPLACE = next(case for case in LAYER_CASES if case.name == "laplace")
 
 @pytest.fixture(scope="module")
 def models() -> dict[str, Any]:
-    """Circuits: proven by their weights, by their rows, of real numbers, and of another algebra."""
+    """Circuits: proven by their weights, by their rows, of real numbers, of another algebra, of states and reals."""
     largest = compiled(CIRCUITS["mixing"](), "max-product")
-    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE)), "largest": largest}
+    mixed = compiled(CIRCUITS["several sizes"]())
+    return {"image": compiled(image(3)), "real": compiled(circuit_of(_LAPLACE)), "largest": largest, "mixed": mixed}
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +40,11 @@ def module(models: dict[str, Any], tmp_path_factory: pytest.TempPathFactory) -> 
     """All of them in one file."""
     with native_file(tmp_path_factory.mktemp("native") / "circuits.plicab", models) as loaded:
         yield loaded
+
+
+def _complete_dtype(model: Any) -> np.dtype[Any]:
+    """The dtype of complete rows: int64 if every variable has whole values, else that of real numbers."""
+    return samples_dtype(model.symbolic, as_dtype(model.dtype)).numpy
 
 
 def _scores(model: Any, x: Any) -> Any:
@@ -49,8 +56,7 @@ def _scores(model: Any, x: Any) -> Any:
 def test_rows(module: NativeModule, models: dict[str, Any], rows: int) -> None:
     """One file answers any number of rows."""
     for name, model in models.items():
-        x = data(model.symbolic, rows)
-        x = x.astype(model.program.arguments[-1].type.dtype.numpy)
+        x = data(model.symbolic, rows).astype(_complete_dtype(model))
         found = getattr(module, f"{name}_log_likelihood")(x)
         np.testing.assert_allclose(found, _scores(model, x), rtol=2e-6, atol=2e-6)
         assert found.shape == (rows, len(model.symbolic.outputs), found.shape[2])
@@ -62,7 +68,7 @@ def test_missing(module: NativeModule, models: dict[str, Any]) -> None:
         x = data(model.symbolic, 9).astype("float32")
         x[np.random.default_rng(0).random(x.shape) < 0.4] = np.nan
         x[3] = np.nan
-        is_real = model.program.arguments[-1].type.dtype.kind == "float"
+        is_real = _complete_dtype(model).kind == "f"
         ask = getattr(module, f"{name}_log_likelihood" if is_real else f"{name}_marginal")
         np.testing.assert_allclose(ask(x), _scores(model, x), rtol=2e-6, atol=2e-6)
 
@@ -101,10 +107,11 @@ _TOLERANCE = {"float32": 1e-5, "float64": 1e-12}
 
 def _questions(module: NativeModule, name: str, model: Any, rows: int) -> Iterator[tuple[Any, Any, str]]:
     """What a file answers to whole rows, and to some of which a part is missing; what torch does, and the question."""
-    dtype = model.program.arguments[-1].type.dtype.numpy
-    for missing, question in ((0.0, "log_likelihood"), (0.4, "marginal" if dtype.kind == "i" else "log_likelihood")):
+    real = as_dtype(model.dtype)
+    complete = _complete_dtype(model)
+    for missing, question in ((0.0, "log_likelihood"), (0.4, "marginal" if complete.kind == "i" else "log_likelihood")):
         x = data_of(model.symbolic, LAYER_CASES, rows, missing)
-        x = x.astype(dtype if dtype.kind == "f" or not missing else as_dtype(model.dtype).numpy)
+        x = x.astype(complete if complete.kind == "f" or not missing else real.numpy)
         yield getattr(module, f"{name}_{question}")(x), _scores(model, x), f"{question} of {model.symbolic!r}"
 
 
@@ -131,7 +138,7 @@ def _is_refused(model: Any) -> bool:
     """Whether torch refuses a circuit, or a part of it is code of another library."""
     if opaque_keys(model.symbolic):
         return True
-    x = data_of(model.symbolic, LAYER_CASES, 1, 0.0).astype(model.program.arguments[-1].type.dtype.numpy)
+    x = data_of(model.symbolic, LAYER_CASES, 1, 0.0).astype(_complete_dtype(model))
     try:
         _scores(model, x)
     except UnsupportedError:
