@@ -66,7 +66,7 @@ def main() -> None:
     parser.add_argument("--port", type=int, default=8123)
     given = parser.parse_args()
     command = [sys.executable, "-m", "examples.serve", given.path, "--port", str(given.port)]
-    service = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
         for _ in range(600):
             try:
