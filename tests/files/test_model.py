@@ -63,6 +63,34 @@ def test_complex_tensors_survive(tmp_path: Path, dtype: type) -> None:
     np.testing.assert_array_equal(found, tensors["1.weight"])
 
 
+def test_weights_of_nan_are_neither_saved_nor_loaded(tmp_path: Path) -> None:
+    """A file whose digest is right too: every answer would be NaN."""
+    path = saved(tmp_path)
+    good = load_model(path)
+    damaged = good.tensors | {"1.weight": np.array([[np.nan, 0.5]])}
+    message = "1.weight: 1 of 2 entries are NaN"
+    with pytest.raises(FileFormatError, match=f"save_model: tensors do not fit the circuit: {message}"):
+        save_model(path, good.circuit, damaged, {})
+    assert load_model(path).tensors.keys() == good.tensors.keys()
+    with pytest.MonkeyPatch.context() as patch:  # as a version that did not look wrote it
+        patch.setattr(np, "isnan", lambda value: np.zeros(np.shape(value), bool))
+        save_model(path, good.circuit, damaged, {})
+    with pytest.raises(FileFormatError, match=message):
+        load_model(path)
+
+
+@pytest.mark.parametrize("name", CIRCUITS)
+def test_every_weight_is_looked_at(tmp_path: Path, name: str) -> None:
+    circuit = CIRCUITS[name]()
+    _, tensors = weights(circuit)
+    for key, value in tensors.items():
+        if value.dtype.kind in "fc":
+            damaged = value.copy()
+            damaged.flat[-1] = np.nan
+            with pytest.raises(FileFormatError, match=f"{key}: 1 of {value.size} entries are NaN"):
+                save_model(tmp_path / "m.plica", circuit, {**tensors, key: damaged}, {})
+
+
 def saved(tmp_path: Path) -> Path:
     circuit = chain(coin([0], 2), SumLayer(2, 1))
     path = tmp_path / "m.plica"

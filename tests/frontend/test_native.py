@@ -187,6 +187,19 @@ def test_modules_refused(tmp_path: Path) -> None:
         native.compile(compiled(Circuit([layer], {}, [layer])), tmp_path / "x.plicab")
 
 
+def test_weights_of_nan_refused(tmp_path: Path) -> None:
+    """The layer of the fold is named, by the key of its `state_dict`."""
+    model = compiled(
+        product_then_sum(HadamardLayer(3, 3), [CategoricalLayer([v], 3, num_categories=3) for v in range(3)])
+    )
+    state = model.state_dict()
+    state["1.logits"][2, 0] = float("nan")
+    model.load_state_dict(state)
+    with pytest.raises(InputError, match=r"^1\.logits: some entries are NaN"):
+        native.compile(model, tmp_path / "x.plicab")
+    assert not (tmp_path / "x.plicab").exists()
+
+
 def test_negative_weights_refused(tmp_path: Path) -> None:
     """A circuit one of whose weights has become negative describes no distribution to draw from."""
     inputs = [CategoricalLayer([v], 2, num_categories=2) for v in range(2)]

@@ -173,6 +173,15 @@ def _reverse(described: Json) -> None:
     described["parts"].reverse()
 
 
+def _swap_places(described: Json) -> None:
+    first, second = described[_M]["tensors"][:2]
+    first["offset"], second["offset"] = second["offset"], first["offset"]
+
+
+def _among_code(described: Json) -> None:
+    described[_M]["tensors"][2] |= {"part": "code/host", "offset": 0}
+
+
 def _no_key(described: Json) -> None:
     del described["manifest"]["entries"][0]["rows"]
 
@@ -228,6 +237,10 @@ FORGERIES: tuple[tuple[str, Forgery], ...] = (
     ("a tensor that is too long", _set(_M, "tensors", 0, "shape", to=[4, 300])),
     ("a tensor outside", _set(_M, "tensors", 0, "offset", to=6400)),
     ("a tensor that is not aligned", _set(_M, "tensors", 0, "offset", to=4)),
+    ("a tensor over another", _set(_M, "tensors", 1, "offset", to=0)),
+    ("a tensor in the place of the next", _set(_M, "tensors", 0, "offset", to=64)),
+    ("two tensors in each other's places", _swap_places),
+    ("a tensor among code", _among_code),
     ("a tensor in no part", _set(_M, "tensors", 0, "part", to="none")),
     ("a tensor missing", _set(_M, "tensors", to=[])),
     ("a fold of nothing", _set(_M, "folds", 0, "inputs", to=["none"])),

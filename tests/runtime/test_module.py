@@ -351,7 +351,8 @@ def test_code_that_does_not_fit_the_manifest_is_refused(tmp_path: Path) -> None:
 
 
 def test_parameters_that_are_missing_are_named(tmp_path: Path) -> None:
-    path = native_file(tmp_path / "x.plicab", tensors=MANIFEST.tensors[1:])
+    renamed = replace(MANIFEST.tensors[0], name="other")
+    path = native_file(tmp_path / "x.plicab", tensors=(renamed, *MANIFEST.tensors[1:]))
     with pytest.raises(NativeFileError, match="no parameter found in index with key 'weight'"):
         load(path)
     fixed = replace(MANIFEST.tensors[0], updatable=True)

@@ -324,7 +324,7 @@ def _check_tensors(
     *,
     exactly: bool = False,
 ) -> None:
-    """Raise unless there is one tensor for each leaf and entry of a module, of its shape and kind of number.
+    """Raise unless there is one tensor for each leaf and entry of a module, of its shape and kind, and no leaf has NaN.
 
     Args:
         source: What the tensors are called.
@@ -345,11 +345,20 @@ def _check_tensors(
     for name, entry in entries.items():
         of_modules += _misfit(name, tensors, entry.dtype, entry.shape, entry.kinds, exactly=exactly)
     problems += of_modules
+    problems += [f"{name}: {_not_numbers(tensors[name])}" for name in leaves if _not_numbers(tensors.get(name))]
     if problems:
         more = f"; and {len(problems) - _SHOWN} more" if len(problems) > _SHOWN else ""
         is_given = exactly and of_modules
         advice = "; give modules of the sizes and dtypes of the file (module.to changes dtypes)" if is_given else ""
         raise FileFormatError(f"{source} do not fit the circuit: {'; '.join(problems[:_SHOWN])}{more}{advice}")
+
+
+def _not_numbers(value: Array | None) -> str:
+    """How many entries of a weight are NaN, of which every answer would be NaN; empty where none is."""
+    if value is None or value.dtype.kind not in "fc":
+        return ""
+    count = int(np.isnan(value).sum())
+    return f"{count} of {value.size} entries are NaN" if count else ""
 
 
 def _misfit(

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from plica.backend.native.build import COMMAND
@@ -28,7 +29,7 @@ from plica.frontend.native_updates import Updatable, array_of, floors_of, held_l
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
 from plica.lower.data import input_width, samples_dtype
-from plica.lower.leaves import Leaf
+from plica.lower.leaves import Leaf, leaf_keys
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
 from plica.lower.queries.sample import SAMPLING
@@ -226,8 +227,16 @@ _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
 }
 
 
-def _check_weights(model: Any) -> None:
-    """Refuse weights that have become negative where the semiring carries no such numbers, as calls do."""
+def _check_weights(model: Any, leaves: Sequence[tuple[Leaf, Any]]) -> None:
+    """Refuse weights that are NaN, and those that have become negative where the semiring carries no such numbers."""
+    names = leaf_keys(model.symbolic)
+    for leaf, array in leaves:
+        if array.dtype.kind in "fc" and np.isnan(array).any():
+            fold = int(np.argwhere(np.isnan(array))[0, 0])
+            raise InputError(
+                f"{names.get(leaf.members[fold], 'a weight')}: some entries are NaN, and so would be every answer; "
+                "train the model anew, with a smaller learning rate or in float64"
+            )
     tensor = next((tensor for _, tensor in model.leaves.items()), None)
     if tensor is not None and model.num_variables:
         model.check(tensor.new_zeros((0, input_width(model.folded.described)), dtype=model.dtype))
@@ -243,7 +252,7 @@ def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable)
         samples_dtype(model.folded.described, dtype) if model.num_variables else DType.FLOAT32,
     )
     check_is_closed(model.folded, "native code")
-    _check_weights(model)
+    _check_weights(model, leaves)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))

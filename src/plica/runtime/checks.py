@@ -59,6 +59,7 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
     for tensor in manifest.tensors:
         _check_tensor(tensor, parts)
+    _check_places(manifest.tensors, parts)
     for entry in manifest.entries:
         _check_entry(entry, entries, tensors)
     _check_folds(manifest.folds, tensors)
@@ -71,11 +72,26 @@ def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
     where = f"tensor {tensor.name}"
     _require(tensor.dtype in ITEM_SIZES, f"{where}: no dtype {tensor.dtype}")
     _require(tensor.part in parts, f"{where}: there is no part {tensor.part}")
-    _require(tensor.offset % ALIGNMENT == 0, f"{where}: begins at {tensor.offset}, no multiple of {ALIGNMENT}")
     fits = not tensor.parts or (tensor.updatable and tensor.shape[:1] == (len(tensor.parts),))
     _require(fits, f"{where}: has {len(tensor.parts)} parts to replace, and the shape {tensor.shape}")
     end = tensor.offset + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
     _require(end <= parts[tensor.part], f"{where}: ends at {end} of {parts[tensor.part]} bytes of {tensor.part}")
+
+
+def _check_places(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
+    """Tensors fill their parts without overlap: one that lies elsewhere has another one's numbers, or indices."""
+    ends: dict[str, int] = {}
+    for tensor in tensors:
+        expected = ends.get(tensor.part, 0)
+        _require(
+            tensor.offset == expected,
+            f"tensor {tensor.name}: begins at {tensor.offset}, expected {expected}: tensors "
+            f"follow each other, each at the next multiple of {ALIGNMENT}",
+        )
+        length = prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
+        ends[tensor.part] = expected + -(-length // ALIGNMENT) * ALIGNMENT
+    for name, end in ends.items():
+        _require(end == parts[name], f"the tensors of part {name} end at {end} of its {parts[name]} bytes")
 
 
 def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> None:

@@ -117,7 +117,7 @@ class Tensor:
         dtype: As in `ArrayType`.
         shape: Numbers.
         part: The part of the file that holds it.
-        offset: Where in that part it begins; a multiple of `ALIGNMENT`.
+        offset: Where in that part it begins: the first multiple of `ALIGNMENT` after the tensor listed before it.
         updatable: Whether users may replace it.
         parts: The names by which they replace the arrays along its first axis, an empty one where one stays; empty
             where they replace all of it.
