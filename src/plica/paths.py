@@ -34,7 +34,8 @@ def as_path(path: str | os.PathLike[str]) -> Path:
         found.stat()
     except ValueError as error:  # a null byte, or what is no Unicode text
         name = reprlib.repr(str(path))
-        raise FileFormatError(f"{name}: no file can have that name ({error}); choose another") from error
+        reason = "it has a null byte" if "\0" in str(path) else error  # whose words differ among versions of Python
+        raise FileFormatError(f"{name}: no file can have that name ({reason}); choose another") from error
     except OSError as error:
         if error.errno not in _NOTHING_THERE:
             reason = (error.strerror or type(error).__name__).lower()

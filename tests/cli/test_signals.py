@@ -51,18 +51,33 @@ def test_a_signal_while_writing_leaves_nothing(
 ) -> None:
     assert threading.current_thread() is threading.main_thread(), "the signal would end the test run"
     number = getattr(signal, name)
-    before = signal.getsignal(number)
+    before = signal.signal(number, signal.SIG_DFL)  # `nohup` starts processes that ignore SIGHUP
 
     def stop(*args: object, **settings: object) -> None:  # noqa: ARG001
         assert any(path.name.startswith(".plica-") for path in Path("runs").iterdir())
         os.kill(os.getpid(), number)
 
     monkeypatch.setattr("plica.cli.outputs.draw_circuit", stop)
-    result = plica("train", toy, "--out", "runs/out", "--quiet", "--epochs", 1, "--units", 2)
+    try:
+        result = plica("train", toy, "--out", "runs/out", "--quiet", "--epochs", 1, "--units", 2)
+        assert signal.getsignal(number) is signal.SIG_DFL
+    finally:
+        signal.signal(number, before)
     assert result.exit_code == 128 + number
     assert result.stderr == "plica: terminated; nothing was written\n"
     assert [path.name for path in Path().iterdir()] == [toy]
-    assert signal.getsignal(number) is before
+
+
+def test_a_signal_that_is_ignored_stays_ignored() -> None:
+    """As under `nohup`: the command goes on."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        with ending_tidily():
+            os.kill(os.getpid(), signal.SIGHUP)
+            assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, before)
 
 
 def test_handlers_are_put_back_and_those_of_others_kept() -> None:

@@ -91,7 +91,7 @@ def test_refused(tmp_path: Path) -> None:
     ("name", "error", "message"),
     [
         ("n" * 300, FileFormatError, "cannot be reached: file name too long; choose another path"),
-        ("a\0b", FileFormatError, r"no file can have that name \(embedded null byte\); choose another"),
+        ("a\0b", FileFormatError, r"no file can have that name \(it has a null byte\); choose another"),
         ("\ud800", FileFormatError, "no file can have that name .*surrogates"),
         (".", FileFormatError, "is a folder"),
         (None, DTypeError, "expected the path of a file, found None of type NoneType; pass text"),
