@@ -38,12 +38,13 @@ class Server(uvicorn.Server):
         for one in listening:
             one.listen(self.config.backlog)
             one.setblocking(False)
-        self.servers += [_Acceptor(self, one, self._limit, self._seconds) for one in listening]
+        acceptors: list[Any] = [_Acceptor(self, one, self._limit, self._seconds) for one in listening]
+        self.servers += acceptors
 
 
 @final
-class _Acceptor(asyncio.AbstractServer):
-    """Accepts connections of one socket, and ends those that stand still."""
+class _Acceptor:
+    """Accepts connections of one socket, and ends those that stand still; closed as an `asyncio.Server` is."""
 
     def __init__(self, server: Server, listening: socket.socket, limit: int, seconds: float) -> None:
         self.sockets = (listening,)
