@@ -190,7 +190,7 @@ def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
     (given,) = inputs
     logs = given.size
     if given.sign is not None:
-        if op.vmin is None or op.vmin < 0:
+        if op.vmin is None or op.vmin <= 0:
             below, above = (inf if one is None else _log_of(abs(one)) for one in (op.vmin, op.vmax))
             kinds = (ClampSizeParameter, ClampSignParameter)
             return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *given) for kind in kinds))

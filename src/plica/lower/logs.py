@@ -8,7 +8,7 @@ logarithm, or the exponential, of the number itself.
 ['TensorParameter', 'LogSoftmaxParameter']
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import inf, log
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
-from plica.ir.ranges import excludes_negative
+from plica.ir.ranges import ANYTHING, excludes_negative
 from plica.lower.log_rules import LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, copied, is_derived
 from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
@@ -47,6 +47,36 @@ def log_form(parameter: Parameter) -> Parameter:
     if type(output) is ExpParameter and _is_log(parameter.node_inputs(output)[0]):
         return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()
+
+
+def directed_form(parameter: Parameter) -> tuple[Parameter, Parameter] | None:
+    """Directions and sizes of a parameter's numbers: `direction * exp(size)`.
+
+    A number that is 0 has a direction of 0, with the derivative that it has in ordinary arithmetic. None where no rule
+    tells the logarithms from those of inputs, or no number can be 0.
+    """
+    return _Logs(parameter, directed=True).directions()
+
+
+def may_be_zero(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
+    """Whether a number may be 0 by a value of its leaves, and not by underflow alone as that of a softmax.
+
+    Args:
+        parameter: The parameter.
+        is_learned: Whether a leaf may have a gradient.
+    """
+    if not any(is_learned(dereferenced(node)) for node in parameter.nodes if not isinstance(node, ParameterOp)):
+        return False
+    logs = log_form(parameter)
+    known = numbers(logs.node_inputs)
+
+    def is_of_zero(node: Any) -> bool:
+        if not _is_log(node):
+            return type(node) is SignedLogParameter
+        least, _ = known(logs.node_inputs(node)[0]).range or ANYTHING
+        return least <= 0
+
+    return any(map(is_of_zero, logs.nodes))
 
 
 def as_it_is(parameter: Parameter) -> Parameter:
@@ -134,22 +164,38 @@ def _is_small(node: Any) -> bool:
 class _Logs:
     """The graph of logarithms under construction: nodes of the parameter as they are, and logarithms of sizes."""
 
-    def __init__(self, parameter: Parameter) -> None:
+    def __init__(self, parameter: Parameter, *, directed: bool = False) -> None:
         self.parameter = parameter
+        self.directed = directed
         self.edges: dict[Any, list[Any]] = {}
         self.numbers = numbers(parameter.node_inputs)
         self.takes = from_inputs(parameter.node_inputs, self._takes)
 
     def run(self) -> Parameter:
         """Logarithms of the nodes from which the output's can be told, the inputs' before the operations'."""
-        output, logs = self.parameter.output, dict[Any, SignedLog]()
-        if not (self.takes(output) or self._is_derived(output)):
+        output = self.parameter.output
+        if not self._is_known(output):
             return self._graph(self._of_number(output))
-        for node in topological_order([output], self._descended):
-            logs[node] = self._log(node, logs)
-        found = logs[output]
+        found = self._logs()
         signed = found.sign is not None
         return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *found) if signed else found.size)
+
+    def directions(self) -> tuple[Parameter, Parameter] | None:
+        """Directions and sizes of the output; None where the rules do not tell them, or it has no directions."""
+        if not self._is_known(self.parameter.output):
+            return None
+        found = self._logs()
+        return None if found.sign is None else (self._graph(found.sign), self._graph(found.size))
+
+    def _is_known(self, output: Any) -> bool:
+        return bool(self.takes(output)) or self._is_derived(output)
+
+    def _logs(self) -> SignedLog:
+        """The logarithm of the output, from those of the nodes before it."""
+        output, logs = self.parameter.output, dict[Any, SignedLog]()
+        for node in topological_order([output], self._descended):
+            logs[node] = self._log(node, logs)
+        return logs[output]
 
     def _graph(self, output: Any) -> Parameter:
         nodes = topological_order([output], lambda node: self.edges.get(node, ()))
@@ -190,7 +236,8 @@ class _Logs:
             (source,) = self.parameter.node_inputs(node)
             self._keep(source)
             return SignedLog(OF_INPUT[type(node)](self._add, node, source))
-        if excludes_negative(self.numbers(node).range):
+        found = self.numbers(node).range
+        if excludes_negative(found) and not (self.directed and _known(node) is None and found and found[0] <= 0):
             return SignedLog(self._of_number(node))
         return self._of_signed(node)
 

@@ -27,10 +27,12 @@ from plica.lower.given import Given, RowAxis, folded_by_row, parameters_by_row
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys
 from plica.lower.logs import (
     as_it_is,
+    directed_form,
     exp_form,
     is_better,
     is_ordinary,
     log_form,
+    may_be_zero,
     right_logs,
     with_right_logs,
     with_right_logs_within,
@@ -69,6 +71,7 @@ class LoweringScope:
 
     Attributes:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
+        zeros: Those of these that are learned and may be 0: where they are, logarithms have not every derivative.
         fired: The rules that fired on the Program, and where.
     """
 
@@ -80,6 +83,7 @@ class LoweringScope:
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
+    zeros: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
     fired: Fired = field(default_factory=dict)
     trace: Trace = field(init=False)
     _keys: Mapping[TensorParameter, str] = field(init=False)
@@ -192,6 +196,8 @@ class LoweringScope:
             self._check_kind(group, name)
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
+                if not logs and any(may_be_zero(one, self._is_learned) for one in self._named(group, name, as_it_is)):
+                    self.zeros.setdefault((group, name))
             form = with_right_logs_within
             parameters, others = self._named(group, name, form), self._others(group, name, form)
             if not logs and not checked and all(map(is_ordinary, parameters)):
@@ -210,6 +216,10 @@ class LoweringScope:
         names = tuple(group.representative.all_evaluated_params)
         params = Params(names, array, weight, call=call, dtype=self.dtype)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _is_learned(self, leaf: Any) -> bool:
+        """Whether a leaf may have a gradient."""
+        return leaf in self.given or (isinstance(leaf, TensorParameter) and leaf.learnable)
 
     def _check_kind(self, group: FoldedLayer, name: str) -> None:
         """Refuse a complex weight where real numbers are added and multiplied: in a query of such a circuit.
@@ -264,6 +274,7 @@ class LoweringScope:
         least = min(-inf if one.numbers.range is None else one.numbers.range[0] for one in magnitudes)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
+        directed = self._directions(parameters, fill) if better and not from_logs else None
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
 
@@ -274,6 +285,10 @@ class LoweringScope:
             return self._padded(logs, fills[1], more_logs)
 
         def in_linear() -> Tracer:
+            if better and unbounded and directed is not None:
+                direction, size = directed()
+                product: Tracer = direction * exponential(xp, size)
+                return product
             if better and unbounded and not self.semiring.negative:
                 numbers: Tracer = exponential(xp, in_logs())
                 return numbers
@@ -281,7 +296,21 @@ class LoweringScope:
 
         if not better:
             return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
-        return Weight(in_linear, in_logs, lambda: self._logs(logs, more_logs, fills[1]), most, least, lost, row_sum)
+        exact = partial(self._logs, logs, more_logs, fills[1])
+        return Weight(in_linear, in_logs, exact, directed, most, least, lost, row_sum)
+
+    def _directions(
+        self, parameters: list[Parameter], fill: float | None
+    ) -> Callable[[], tuple[Tracer, Tracer]] | None:
+        """What computes parameters as directions and sizes, in a semiring that carries them; None where no rule does."""
+        if not (self.semiring.logarithmic and self.semiring.negative):
+            return None
+        forms = [directed_form(one) for one in parameters]
+        directions, sizes = ([one[place] for one in forms if one is not None] for place in (0, 1))
+        if len(directions) < len(parameters):
+            return None
+        fills = (None, None) if fill is None else (float(np.sign(fill)), _log(abs(fill)) if fill else 0.0)
+        return lambda: (self._padded(directions, fills[0], list), self._padded(sizes, fills[1], list))
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""

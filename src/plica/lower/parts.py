@@ -86,7 +86,7 @@ class LayerPart:
             with scope.builder.at(repr(self.layer)):
                 result = self.semiring.result(xp, inner_value(scope, group, inputs))
         return Lowered(
-            scope.build([result]), tuple(scope.captured), doubtful_weights(scope), scope.parameter_info, scope.fired
+            scope.build([result]), tuple(scope.captured), doubtful_weights(scope), (), scope.parameter_info, scope.fired
         )
 
 
@@ -118,7 +118,7 @@ class ParameterPart:
         (layer,) = self.folded.circuit.layers
         with scope.trace.active(), scope.builder.at("parameter"):
             results = scope.outputs(layer.params["value"])
-        return Lowered(scope.build(results), tuple(scope.captured), (), scope.parameter_info, scope.fired)
+        return Lowered(scope.build(results), tuple(scope.captured), (), (), scope.parameter_info, scope.fired)
 
 
 def _own_keys(circuit: Circuit) -> dict[TensorParameter, str]:

@@ -263,6 +263,8 @@ class TorchCircuit(nn.Module):
     def _score(self, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
         attempt = self._semiring.attempt
+        if self._needs_zeros(x, given):
+            return self._exact(x, watch=watch, given=given)
         if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
             return self._exact(x, watch=watch, given=given)
         work = len(x) * self.num_activations
@@ -309,9 +311,20 @@ class TorchCircuit(nn.Module):
         return ready if is_proven else None
 
     def _exact(self, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
-        """The result of `program`."""
-        result: Tensor = self._run(self._semiring, *x, watch=watch, given=given)
+        """The result of `program`, in the carrier that has the derivatives that are asked for."""
+        at_zeros = self._semiring.at_zeros if self._needs_zeros(x[0] if x else self._real, given) else None
+        result: Tensor = self._run(at_zeros or self._semiring, *x, watch=watch, given=given)
         return result
+
+    def _needs_zeros(self, x: Tensor, given: GivenTensors) -> bool:
+        """Whether gradients are asked for and a learned weight is 0, or may be where nobody may look at it."""
+        if self._semiring.at_zeros is None or not torch.is_grad_enabled():
+            return False
+        check = self._weight_check(given.names)
+        if not check.may_have_zeros:
+            return False
+        unknown = is_abstract(x) or given.is_abstract or is_abstract(self._real)
+        return unknown or not self._real.is_cpu or check.has_zeros(self.leaves, given.tensors)
 
     def _run(
         self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
@@ -442,7 +455,8 @@ class TorchCircuit(nn.Module):
                 raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
             found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
             attempt = self._semiring.attempt
-            carriers = (self._semiring, *(() if attempt is None else attempt.carriers))
+            others = () if self._semiring.at_zeros is None else (self._semiring.at_zeros,)
+            carriers = (self._semiring, *others, *(() if attempt is None else attempt.carriers))
             semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
             self._programs[key] = self._lowered[key], []
@@ -484,12 +498,17 @@ class TorchCircuit(nn.Module):
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
         if given.num_rows == 0:  # of no numbers none is the least
             return
-        check = self._weights.get(given.names)
+        self._weight_check(given.names).check(self.leaves, watch, given.tensors)
+
+    def _weight_check(self, names: GivenNames) -> WeightCheck:
+        """What looks at the weights of calls that give values to some leaves."""
+        check = self._weights.get(names)
         if check is None:
-            lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, given.names))
-            check = WeightCheck(self._folded, self._semiring, lowered.weights, self.given_leaves(given.names))
-            self._weights[given.names] = check
-        check.check(self.leaves, watch, given.tensors)
+            lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, names))
+            given = self.given_leaves(names)
+            check = WeightCheck(self._folded, self._semiring, lowered.weights, given, lowered.zeros)
+            self._weights[names] = check
+        return check
 
 
 def _may_have_nan(x: Tensor) -> bool:

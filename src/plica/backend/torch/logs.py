@@ -28,7 +28,8 @@ def log_from(x: Tensor, limit: float) -> Tensor:
     small = x.detach() < limit
     if x.device.type == "cpu" and not is_abstract(x) and not bool(small.any()):
         return torch.log(x)
-    return torch.log(torch.where(small, x.detach(), x))
+    # two choices: behind one alone, the second derivative at 0 is 0 / 0
+    return torch.where(small, torch.log(x.detach()), torch.log(torch.where(small, 1.0, x)))
 
 
 def shift_of(x: Tensor, axes: tuple[int, ...]) -> Tensor:

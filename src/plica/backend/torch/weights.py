@@ -31,6 +31,7 @@ class WeightCheck:
         semiring: What carries its numbers.
         weights: The weights, by group and name.
         given: The leaves that calls give values to.
+        zeros: Learned weights that may be 0.
     """
 
     def __init__(
@@ -39,30 +40,50 @@ class WeightCheck:
         semiring: Semiring,
         weights: Sequence[tuple[FoldedLayer, str]],
         given: Given | None = None,
+        zeros: Sequence[tuple[FoldedLayer, str]] = (),
     ) -> None:
         self._folded = folded
         self._semiring = semiring
-        self._weights = tuple(weights)
+        self._checked = frozenset(weights)
+        self._zeros = frozenset(zeros)
+        self._weights = tuple(dict.fromkeys((*weights, *zeros)))
         self._given: Given = given or {}
         self._run: Callable[..., Tensor] | None = None
         self._dtype: torch.dtype | None = None  # of the tensors that it reads
         self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
         self._constants: dict[str, Constant] = {}
         self._seen: Watch | None = None
+        self._some_zero = True
         self._under: ReferenceType[Watch] | None = None  # while which no weight is negative
 
     def __deepcopy__(self, memo: dict[int, Any]) -> WeightCheck:
         """One for copied tensors: what it was made of is immutable, and what was seen belongs to the original."""
         del memo
-        return WeightCheck(self._folded, self._semiring, self._weights, self._given)
+        return WeightCheck(*self._settings())
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return WeightCheck, (
-            self._folded,
-            self._semiring,
-            self._weights,
-            self._given,
-        )  # what is generated is made again
+        return WeightCheck, self._settings()  # what is generated is made again
+
+    def _settings(self) -> tuple[Any, ...]:
+        weights, zeros = ([one for one in self._weights if one in some] for some in (self._checked, self._zeros))
+        return self._folded, self._semiring, weights, self._given, zeros
+
+    @property
+    def may_have_zeros(self) -> bool:
+        """Whether some learned weight may be 0."""
+        return bool(self._zeros)
+
+    def has_zeros(self, leaves: Leaves, given: Sequence[Tensor] = ()) -> bool:
+        """Whether some learned weight is 0 now. This waits for the device.
+
+        Args:
+            leaves: The tensors.
+            given: The values of the leaves that this call gives.
+        """
+        if not self._zeros:
+            return False
+        self._look(leaves, given)
+        return self._some_zero
 
     def check(self, leaves: Leaves, watch: Watch | None = None, given: Sequence[Tensor] = ()) -> None:
         """Raise where a weight is negative. This waits for the device.
@@ -75,7 +96,7 @@ class WeightCheck:
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
         """
-        if not self._weights or (watch is not None and self._under is not None and self._under() is watch):
+        if not self._checked or (watch is not None and self._under is not None and self._under() is watch):
             return
         self._look(leaves, given)
         if watch is not None and not given:
@@ -87,6 +108,7 @@ class WeightCheck:
         run = self._function(leaves, given)
         tensors = self._tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):
+            self._some_zero = True
             return
         seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
@@ -94,9 +116,12 @@ class WeightCheck:
             constants = {name: torch.from_numpy(one.value).to(leaves.device) for name, one in found}
             named = dict(zip(self._read, tensors, strict=True))
             least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given)
-        wrong = (least < 0).nonzero()
-        if len(wrong):
-            self._refuse(int(wrong[0]), float(least[wrong[0]]))
+        rows = [one for one in self._weights for _ in one[0].members]
+        numbers = least.tolist()
+        wrong = [place for place, one in enumerate(rows) if one in self._checked and numbers[place] < 0]
+        if wrong:
+            self._refuse(wrong[0], numbers[wrong[0]])
+        self._some_zero = any(numbers[place] <= 0 for place, one in enumerate(rows) if one in self._zeros)
         self._seen = seen
 
     def _tensors(self, leaves: Leaves) -> list[Tensor]:

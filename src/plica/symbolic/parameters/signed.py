@@ -42,6 +42,20 @@ def sign(xp: Namespace, x: Array) -> Array:
     return xp.where(small, xp.stop_gradient(x), x) * xp.exp(-log_size(xp, x))
 
 
+def scaled_sum(xp: Namespace, size: Array, sign: Array, axis: int) -> tuple[Array, Array]:
+    """The sum of `sign * exp(size)` along an axis, divided by the exponential of a shift, and the shift.
+
+    The shift is the largest size of a term that is not 0.
+    """
+    counted = xp.where(xp.equal(sign, 0.0), -inf, size)
+    limits = np.finfo(str(size.dtype))
+    largest, most = (xp.stop_gradient(xp.max(one, axis=axis, keepdims=True)) for one in (counted, size))
+    shift = xp.clip(xp.where(xp.greater(largest, -inf), largest, most), float(limits.min), float(limits.max))
+    # only what a sign of 0 multiplies can lie far above the shift
+    terms = sign * xp.exp(xp.clip(size - shift, max=log(float(limits.max)) / 2))
+    return xp.sum(terms, axis=axis), xp.squeeze(shift, axis=axis)
+
+
 def _anything(op: object, *ranges: Range) -> Range:  # noqa: ARG001
     return ANYTHING
 
@@ -103,15 +117,8 @@ class SignedSumOp(BinaryOp):
         return self.in_shape1[:at] + self.in_shape1[at + 1 :]
 
     def total(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
-        """The sum divided by the exponential of a shift, and the shift: the largest size of a term that is not 0."""
-        axis = fold_axis(self.axis)
-        counted = xp.where(xp.equal(sign, 0.0), -inf, size)
-        limits = np.finfo(str(size.dtype))
-        largest, most = (xp.stop_gradient(xp.max(one, axis=axis, keepdims=True)) for one in (counted, size))
-        shift = xp.clip(xp.where(xp.greater(largest, -inf), largest, most), float(limits.min), float(limits.max))
-        # only what a sign of 0 multiplies can lie far above the shift
-        terms = sign * xp.exp(xp.clip(size - shift, max=log(float(limits.max)) / 2))
-        return xp.sum(terms, axis=axis), xp.squeeze(shift, axis=axis)
+        """The sum divided by the exponential of a shift, and the shift."""
+        return scaled_sum(xp, size, sign, fold_axis(self.axis))
 
 
 @final
@@ -141,7 +148,7 @@ class SignedClampOp(BinaryOp):
     """An operation on numbers that are clamped between bounds, and given by their sizes and signs.
 
     Args:
-        below: The logarithm of the size of the lower bound, which is negative or 0.
+        below: The logarithm of the size of the lower bound, which is negative or 0; of 0 -inf.
         above: The logarithm of the upper bound, which is positive or 0.
     """
 

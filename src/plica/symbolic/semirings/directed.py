@@ -44,8 +44,18 @@ def _from_log(xp: Namespace, x: Array) -> Value:
     return xp.exp(x - size), size
 
 
+def _from_direction(xp: Namespace, direction: Array, size: Array) -> Value:
+    """Numbers `direction * exp(size)` whose sizes have derivatives, and may be -inf."""
+    limits = np.finfo(as_dtype(size.dtype).value)
+    known = xp.stop_gradient(size)
+    known = xp.clip(xp.where(xp.equal(known, -math.inf), 0.0, known), float(limits.min), float(limits.max))
+    return direction * xp.exp(size - known), known
+
+
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
     """Numbers of a parameter: from logarithms, if it has some that tell the sign."""
+    if weight.in_directions is not None:
+        return _from_direction(xp, *weight.directions)
     if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
         return _from_log(xp, weight.log(xp))
     return _from_linear(xp, weight.linear)
@@ -159,7 +169,9 @@ def _is_complex(x: Array) -> bool:
     return as_dtype(x.dtype).kind == "complex"
 
 
-def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any) -> Semiring:
+def _directed(
+    name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result
+) -> Semiring:
     """The row of one name."""
     return Semiring(
         name=name,
@@ -173,7 +185,7 @@ def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any
         from_result=from_result,
         to_log=to_log,
         to_linear=_to_linear,
-        result=_result,
+        result=result,
         product=_product,
         outer=_outer,
         total=_total,
@@ -201,3 +213,7 @@ def _from_signed_result(xp: Namespace, x: Array) -> Value:
 
 COMPLEX_LSE_SUM = _directed("complex-lse-sum", carries_complex=True, from_result=_from_log, to_log=_result)
 SIGNED_LSE_SUM = _directed("signed-lse-sum", carries_complex=False, from_result=_from_signed_result, to_log=_real_logs)
+LSE_AT_ZEROS = _directed(
+    "lse-sum-at-zeros", carries_complex=False, from_result=_from_log, to_log=_real_logs, result=_real_logs
+)
+"""What `lse-sum` is differentiated in where weights may be 0: the same logarithms, and the derivative at each zero."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from plica.symbolic.semirings.algebra import REAL
 from plica.symbolic.semirings.bounded import BOUNDED
+from plica.symbolic.semirings.directed import LSE_AT_ZEROS
 from plica.symbolic.semirings.linear import contract, einsum
 from plica.symbolic.semirings.scaled import SCALED, deepest
 from plica.symbolic.semirings.semiring import (
@@ -86,4 +87,5 @@ LSE_SUM = Semiring(
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     attempt=Attempt(SCALED, devices=("cpu",), of_constants=BOUNDED, deepest=deepest),
+    at_zeros=LSE_AT_ZEROS,
 )

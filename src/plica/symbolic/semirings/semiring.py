@@ -90,6 +90,8 @@ class Semiring:
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
+        at_zeros: Another carrier of the same results, whose derivatives are right at numbers that are 0 too: where
+            gradients are asked for and a weight may be 0. None where this carrier's own derivatives are right there.
         choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
         most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized; of
             products that only sums of several read, for the sum.
@@ -117,6 +119,7 @@ class Semiring:
     from_result: Callable[[Namespace, Array], Value] = lambda _, array: (array,)
     proven: Callable[[Namespace, Value], Array] | None = None
     attempt: Attempt | None = None
+    at_zeros: Semiring | None = None
     choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
     most_factors: int = 1
 

@@ -18,6 +18,7 @@ from math import inf
 from typing import Any, TypeAlias, final
 
 from plica.ir.dtypes import as_dtype
+from plica.symbolic.parameters.signed import log_size, scaled_sum, sign
 
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
@@ -49,6 +50,8 @@ class Weight:
             logarithms of the ordinary numbers.
         exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
             the ordinary numbers.
+        in_directions: Computes them as directions and sizes, `direction * exp(size)`, whose derivatives are right where
+            a number is 0 too; None where the ordinary numbers tell as much.
         most: No number is larger.
         least: None is smaller; infinite where numbers may be complex.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
@@ -60,6 +63,7 @@ class Weight:
     in_linear: Callable[[], Array]
     in_logs: Callable[[], Array] | None = None
     exact: Callable[[], Logs] | None = None
+    in_directions: Callable[[], tuple[Array, Array]] | None = None
     most: float = inf
     least: float = -inf
     lost: float = 1.0
@@ -92,6 +96,12 @@ class Weight:
         return self.in_logs()
 
     @cached_property
+    def directions(self) -> tuple[Array, Array]:
+        """Directions and sizes."""
+        assert self.in_directions is not None, "asked for where there are some"
+        return self.in_directions()
+
+    @cached_property
     def logs(self) -> Logs | None:
         """What an exact way out needs; None where it is the ordinary numbers."""
         return None if self.exact is None else self.exact()
@@ -104,9 +114,14 @@ class Weight:
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
+            in_directions=self._moved(fn),
             row_sum=inf,
             whole=None,
         )
+
+    def _moved(self, fn: Callable[[Array], Array]) -> Callable[[], tuple[Array, Array]] | None:
+        """Directions and sizes, each changed in shape."""
+        return None if self.in_directions is None else lambda: (fn(self.directions[0]), fn(self.directions[1]))
 
     def each(self, fn: Callable[[Array], Array]) -> Weight:
         """The same numbers with folds repeated, each for several rows: `(F, O, N)` as `(F*B, O, N)`."""
@@ -122,6 +137,7 @@ class Weight:
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None if exact is None else in_full,
+            in_directions=self._moved(fn),
         )
 
     def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
@@ -133,11 +149,18 @@ class Weight:
         terms, logs = self, self.in_logs
         if logs is not None and as_dtype(self._logs.dtype).kind == "complex":
             logs = None
+
+        def in_directions() -> tuple[Array, Array]:
+            direction, size = terms.directions
+            found, shift = scaled_sum(xp, size, direction, -1)
+            return sign(xp, found), log_size(xp, found) + shift
+
         return replace(
             self,
             in_linear=lambda: xp.sum(terms.linear, axis=-1),
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
+            in_directions=None if terms.in_directions is None else in_directions,
             whole=None,
             most=inf,  # how many terms there are is known where they are computed
             least=0.0 if self.least >= 0 else -inf,
