@@ -70,11 +70,19 @@ def may_be_zero(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool
     logs = log_form(parameter)
     known = numbers(logs.node_inputs)
 
+    def reaches_zero(node: Any, inputs: list[bool]) -> bool:
+        if not isinstance(node, ParameterOp):
+            return is_learned(dereferenced(node))
+        return any(inputs) and not is_derived(node)
+
+    reaches = from_inputs(logs.node_inputs, reaches_zero)
+
     def is_of_zero(node: Any) -> bool:
         if not _is_log(node):
             return type(node) is SignedLogParameter
-        least, _ = known(logs.node_inputs(node)[0]).range or ANYTHING
-        return least <= 0
+        (number,) = logs.node_inputs(node)
+        least, _ = known(number).range or ANYTHING
+        return least <= 0 and reaches(number)
 
     return any(map(is_of_zero, logs.nodes))
 

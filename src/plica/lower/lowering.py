@@ -196,7 +196,7 @@ class LoweringScope:
             self._check_kind(group, name)
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
-                if not logs and any(may_be_zero(one, self._is_learned) for one in self._named(group, name, as_it_is)):
+                if not logs and self._may_be_zero(self._named(group, name, as_it_is)):
                     self.zeros.setdefault((group, name))
             form = with_right_logs_within
             parameters, others = self._named(group, name, form), self._others(group, name, form)
@@ -274,6 +274,7 @@ class LoweringScope:
         least = min(-inf if one.numbers.range is None else one.numbers.range[0] for one in magnitudes)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
+        zeros = not from_logs and self._may_be_zero(parameters)
         directed = self._directions(parameters, fill) if better and not from_logs else None
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
@@ -295,14 +296,17 @@ class LoweringScope:
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, least=least, lost=lost, row_sum=row_sum)
+            return Weight(in_linear, most=most, least=least, lost=lost, may_be_zero=zeros, row_sum=row_sum)
         exact = partial(self._logs, logs, more_logs, fills[1])
-        return Weight(in_linear, in_logs, exact, directed, most, least, lost, row_sum)
+        return Weight(in_linear, in_logs, exact, directed, most, least, lost, zeros, row_sum)
+
+    def _may_be_zero(self, parameters: list[Parameter]) -> bool:
+        return any(may_be_zero(one, self._is_learned) for one in parameters)
 
     def _directions(
         self, parameters: list[Parameter], fill: float | None
     ) -> Callable[[], tuple[Tracer, Tracer]] | None:
-        """What computes parameters as directions and sizes, in a semiring that carries them; None where no rule does."""
+        """Computes parameters as directions and sizes; None where the semiring has none, or no rule tells them."""
         if not (self.semiring.logarithmic and self.semiring.negative):
             return None
         forms = [directed_form(one) for one in parameters]

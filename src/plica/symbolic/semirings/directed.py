@@ -58,6 +58,8 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
         return _from_direction(xp, *weight.directions)
     if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
         return _from_log(xp, weight.log(xp))
+    if weight.least >= 0 and not weight.may_be_zero:  # a Program may know the logarithms of what underflows
+        return _from_log(xp, weight.log(xp))
     return _from_linear(xp, weight.linear)
 
 
@@ -169,9 +171,7 @@ def _is_complex(x: Array) -> bool:
     return as_dtype(x.dtype).kind == "complex"
 
 
-def _directed(
-    name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result
-) -> Semiring:
+def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result) -> Semiring:
     """The row of one name."""
     return Semiring(
         name=name,

@@ -55,6 +55,7 @@ class Weight:
         most: No number is larger.
         least: None is smaller; infinite where numbers may be complex.
         lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
+        may_be_zero: Whether a number may be 0 by a value of what is learned, and not by underflow alone.
         row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
         whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
             no such rows, or of no table that is known.
@@ -67,6 +68,7 @@ class Weight:
     most: float = inf
     least: float = -inf
     lost: float = 1.0
+    may_be_zero: bool = True
     row_sum: float = inf
     whole: Callable[[], Array] | None = None
 
