@@ -82,7 +82,7 @@ def _module(name: str, given: Sequence[Var], arguments: Sequence[Value], code: C
     return "\n".join(lines) + "\n"
 
 
-def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Var, Dim]:
+def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable, Dim]:
     """The numbers that a caller gives for symbolic sizes, by variable."""
     names = [var.name for var in implicit]
     for name, number in sizes.items():
@@ -136,7 +136,7 @@ class Emitter:
 
     def _given(self, dim: Dim) -> Dim:
         """A size of an argument with the numbers that were given."""
-        return substitute(dim, lambda atom: self._dims.get(atom, Size.of(atom)))  # type: ignore[call-overload]
+        return substitute(dim, lambda atom: self._dims.get(atom, Size.of(atom)))
 
     def constant(self, leaf: Array) -> Value:
         """An array that stands in the text."""
