@@ -1,22 +1,23 @@
 """Every example of the documentation runs, and its generated parts are up to date."""
 
 import doctest
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import plica
 from plica.backend.native.scalars.__main__ import accuracy_table
 from plica.lower.optimize.__main__ import rules_table
 from plica.lower.queries.table import layers_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
 from plica.symbolic.layers.__main__ import input_layers_table
+from plica.templates.data_modalities import image_data
+from tests.harness.pages import LANGUAGES, blocks_of, is_typed, run_page
 
 ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
 @pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
@@ -56,14 +57,33 @@ def test_every_link_of_the_readme_leads_somewhere() -> None:
     assert not missing
 
 
-@pytest.mark.parametrize("number", range(len(re.findall(r"```python\n", (ROOT / "README.md").read_text()))))
-def test_python_of_the_readme_runs(number: int, tmp_path: Path) -> None:
-    block = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)[number]
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-c", block], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_block_of_a_page_names_its_language(page: Path) -> None:
+    unknown = [block.text for block in blocks_of(page) if block.language not in LANGUAGES]
+    assert not unknown
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if any(map(is_typed, blocks_of(page)))], ids=lambda page: page.name
+)
+def test_what_a_reader_types_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    run_page(page, tmp_path)
+
+
+def test_figures_of_the_readme_are_those_of_the_circuit() -> None:
+    text = (ROOT / "README.md").read_text()
+    [figures] = re.findall(r"quad graph of (\d+) layers folds into (\d+) groups, and its Program has (\d+) equ", text)
+    circuit = image_data(
+        (1, 28, 28),
+        "quad-graph",
+        input_layer="categorical",
+        num_input_units=16,
+        sum_product_layer="cp-t",
+        num_sum_units=16,
     )
-    assert done.returncode == 0, done.stderr
+    model = plica.compile(circuit)
+    assert [len(circuit.layers), len(model.folded.groups), len(model.program.equations)] == list(map(int, figures))
 
 
 def test_every_dependency_is_explained() -> None:

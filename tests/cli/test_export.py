@@ -108,6 +108,8 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
     with np.load("m.mlir.npz") as arrays:
         found = stablehlo.run(Path("m.mlir").read_text(), *(arrays[name] for name in arrays.files), X)
     np.testing.assert_allclose(found[0], expected, rtol=1e-6)
+    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo", "--size", f"b={len(X)}"))
+    np.testing.assert_allclose(stablehlo.run_module(Path("m.mlir").read_text(), [X])[0], expected, rtol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -118,6 +120,10 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
         (("--to", "mlir", "--target", "host"), "--target is of native files"),
         (("--to", "mlir", "--updatable", "all"), "--updatable is of native files"),
+        (("--to", "stablehlo", "--size", "n=3"), "sizes: expected one of b, found 'n'"),
+        (("--to", "stablehlo", "--size", "b"), "--size b: expected a name and a number"),
+        (("--to", "mlir", "--size", "b=3"), "--size is of --to stablehlo"),
+        (("--size", "b=3"), "--size is of --to stablehlo"),
         (("--updatable", "9.weight"), "updatable: the circuit has no tensor '9.weight'; it has 0.logits"),
     ],
 )

@@ -1,5 +1,6 @@
 import numpy as np
 import pytest
+import torch
 
 import plica
 import plica.native
@@ -12,7 +13,7 @@ from plica.templates.data_modalities import image_data
 from tests.harness.case_circuits import circuit_of, data_of
 from tests.harness.conformance import is_signed
 from tests.harness.layer_cases import LAYER_CASES, LayerCase
-from tests.harness.stablehlo import run
+from tests.harness.stablehlo import run, run_module
 
 QUERIES = ("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")
 
@@ -53,6 +54,12 @@ def test_questions_to_a_circuit(model, query: str) -> None:
         for found, expected in zip(run(text, *given), closed(*given), strict=True):
             assert found.dtype == expected.dtype
             np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_a_circuit_for_a_given_number_of_rows(model) -> None:
+    x = np.asarray([[0, 1, 2, 2], [1, 1, 0, 2]])
+    text, _ = plica.native.stablehlo(model, sizes={"b": 2})
+    np.testing.assert_allclose(run_module(text, [x])[0], model(torch.from_numpy(x)).detach(), rtol=1e-5)
 
 
 @pytest.mark.full

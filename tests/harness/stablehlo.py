@@ -1,4 +1,4 @@
-"""Runs StableHLO text with XLA: arguments' shapes are put in, sizes follow from them, and the rest is compiled.
+"""Runs StableHLO text with XLA, which shapes of arguments are put into where sizes are open, and with IREE.
 
 What it needs of `jaxlib` has no public names but in JAX itself, of which nothing else is needed here.
 """
@@ -57,6 +57,19 @@ class _Placed(_jax.SingleDeviceSharding):  # type: ignore[misc]
 
     def _to_xla_hlo_sharding(self, rank: int) -> Any:  # noqa: ARG002 - every rank
         return xla_client.HloSharding.replicate()
+
+
+def run_by_iree(text: str, arrays: Sequence[Array]) -> list[Array]:
+    """The results of a module that leaves no size open, compiled by IREE as it is."""
+    import iree.compiler
+    import iree.runtime
+
+    flags = ["--iree-input-demote-f64-to-f32=false", "--iree-llvmcpu-target-cpu=host"]
+    code = iree.compiler.compile_str(text, input_type="stablehlo", target_backends=["llvm-cpu"], extra_args=flags)
+    config = iree.runtime.Config("local-sync")
+    module = iree.runtime.load_vm_module(iree.runtime.VmModule.copy_buffer(config.vm_instance, code), config)
+    results = module["main"](*arrays)
+    return [np.asarray(result) for result in (results if isinstance(results, tuple | list) else [results])]
 
 
 def run(text: str, *arrays: Array) -> list[Array]:

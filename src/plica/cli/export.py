@@ -11,6 +11,7 @@ import click
 
 from plica.cli.asking import PATH, load
 from plica.cli.errors import one_line_errors
+from plica.cli.sizes import sizes_of
 from plica.errors import InputError
 from plica.paths import check_is_other, replacing
 
@@ -26,11 +27,13 @@ class _Options:
     targets: Sequence[str]
     weights: str
     updatable: Sequence[str]
+    sizes: Mapping[str, int]
 
 
 def _native(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
+    _check_has_no_sizes("native", options)
     compile_native(
         circuit,
         out,
@@ -45,6 +48,7 @@ def _mlir(circuit: Any, out: Path, options: _Options) -> None:
     from plica.frontend.native import mlir
 
     _check_is_text("MLIR", options)
+    _check_has_no_sizes("mlir", options)
     text, arrays = mlir(circuit, options.queries or None, embedded=options.weights == "embedded")
     _write_text(out, text, arrays)
 
@@ -56,7 +60,9 @@ def _stablehlo(circuit: Any, out: Path, options: _Options) -> None:
     queries = options.queries
     if len(queries) > 1:
         raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
-    text, arrays = stablehlo(circuit, queries[0] if queries else None, embedded=options.weights == "embedded")
+    text, arrays = stablehlo(
+        circuit, queries[0] if queries else None, embedded=options.weights == "embedded", sizes=options.sizes
+    )
     _write_text(out, text, arrays)
 
 
@@ -65,6 +71,11 @@ def _check_is_text(form: str, options: _Options) -> None:
         raise InputError(f"--target is of native files; {form} is compiled for a machine later")
     if options.updatable:
         raise InputError(f"--updatable is of native files; for {form}, --weights external keeps weights apart")
+
+
+def _check_has_no_sizes(form: str, options: _Options) -> None:
+    if options.sizes:
+        raise InputError(f"--size is of --to stablehlo; --to {form} writes code for every number of rows")
 
 
 def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
@@ -128,6 +139,13 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     metavar="NAME|all",
     help="Tensor, by its name in the state dict, that a loaded file may replace (`update`); all: every one.",
 )
+@click.option(
+    "--size",
+    "sizes",
+    multiple=True,
+    metavar="NAME=NUMBER",
+    help="With --to stablehlo: a number in the place of a symbolic size, for example b=128 for batches of 128 rows.",
+)
 @one_line_errors
 def export(
     model: Path,
@@ -137,6 +155,7 @@ def export(
     targets: tuple[str, ...],
     weights: str,
     updatable: tuple[str, ...],
+    sizes: tuple[str, ...],
 ) -> None:
     """Write MODEL, a file that `plica train` wrote, in a form that runs without torch.
 
@@ -145,4 +164,4 @@ def export(
     """
     check_is_other(out, model)
     loaded = load(model, "cpu")
-    _FORMATS[form](loaded.circuit, out, _Options(queries, targets, weights, updatable))
+    _FORMATS[form](loaded.circuit, out, _Options(queries, targets, weights, updatable, sizes_of(sizes)))

@@ -7,12 +7,12 @@ import click
 
 from plica.cli.errors import one_line_errors
 from plica.cli.native_files import KEY_OPTION, public_key_of
+from plica.cli.sizes import sizes_of
 from plica.errors import InputError
 from plica.paths import check_is_other
 from plica.runtime.checks import SEED
 
 _PATH = click.Path(path_type=Path)
-_DIGITS = 18  # of a size
 
 
 @click.command(short_help="Answer arrays by a native file.")
@@ -59,12 +59,8 @@ def run(
 
 
 def _sizes(words: tuple[str, ...], given: Mapping[str, object]) -> dict[str, int]:
-    found = {}
-    for word in words:
-        name, _, number = word.partition("=")
-        if not number.isdecimal() or len(number) > _DIGITS:
-            raise InputError(f"--size {word:.60}: expected a name and a number, as n=10")
+    sizes = sizes_of(words)
+    for name, number in sizes.items():
         if name in given or name == SEED:
-            raise InputError(f"--size {word:.60}: {name} is no size; give arrays by --input, and a seed by --seed")
-        found[name] = int(number)
-    return found
+            raise InputError(f"--size {name}={number}: {name} is no size; give arrays by --input, and a seed by --seed")
+    return sizes

@@ -13,18 +13,20 @@ from plica.frontend.native import questions_of
 
 
 def stablehlo(
-    model: Any, query: str | None = None, *, embedded: bool = True
+    model: Any, query: str | None = None, *, embedded: bool = True, sizes: Mapping[str, int] | None = None
 ) -> tuple[str, Mapping[str, NDArray[np.generic]]]:
-    """One function as StableHLO text, for any number of rows, and the arrays that are its first arguments.
+    """One function as StableHLO text, for any number of rows or a given one, and the arrays that it takes first.
 
     Args:
         model: A compiled circuit, a Program, or a compiled function, as for `plica.native.compile`.
         query: What is asked of a circuit: "log-likelihood" (the default), "marginal", "sample", "conditional-sample",
             "mpe". Uniforms that are drawn for it are its last arguments.
         embedded: Whether the arrays stand in the text instead.
+        sizes: Numbers in the place of symbolic sizes, for example `{"b": 128}`: the batch size of a circuit is `b`.
+            XLA and IREE compile a text without symbolic sizes as it is.
 
     Raises:
-        InputError: There is no such query.
+        InputError: There is no such query, or no such size.
         UnsupportedError: Something of the model has no form in StableHLO; the message names it.
     """
     is_circuit = hasattr(model, "folded")
@@ -32,5 +34,5 @@ def stablehlo(
     made = questions_of(model, queries)[-1].closed  # what others ask where they are not sure
     constants = {var.name: made.constants[var] for var in made.program.consts}
     if embedded:
-        return emit(made.program, list(constants.values())), {}
-    return emit(made.program), constants
+        return emit(made.program, list(constants.values()), sizes=sizes), {}
+    return emit(made.program, sizes=sizes), constants

@@ -7,14 +7,14 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.backend.native.stablehlo.emit import emit
-from plica.errors import UnsupportedError
+from plica.errors import InputError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
 from plica.ir.types import array_type
 from plica.lower.leaves import Constant
 from plica.templates.data_modalities import image_data
 from tests.harness.programs import assert_same
-from tests.harness.stablehlo import refined, run
+from tests.harness.stablehlo import refined, run, run_by_iree, run_module
 
 SIZES = (0, 1, 5)
 
@@ -103,6 +103,45 @@ def test_one_text_serves_all_sizes(function) -> None:
         expected = plica.interpret(program, *arrays)
         for one, other in zip(run(text, *arrays), expected, strict=True):
             assert_same(one, other)
+
+
+RUNNERS = [run_module, pytest.param(run_by_iree, marks=pytest.mark.full)]
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+@pytest.mark.parametrize("function", [_shapes, _numbers, _places, _control], ids=lambda one: one.__name__[1:])
+def test_a_text_for_given_sizes_is_compiled_as_it_is(function, runner) -> None:
+    program = plica.trace(function, plica.spec(("n", 3), "float64"), plica.spec((), "float64"))
+    rng = np.random.default_rng(0)
+    for size in SIZES:
+        text = emit(program, sizes={"n": size})
+        assert "?" not in text
+        assert "dynamic" not in text.replace("dynamic_slice", "").replace("dynamic_update_slice", "")
+        arrays = rng.normal(size=(size, 3)), np.asarray(0.25)
+        for one, other in zip(runner(text, arrays), plica.interpret(program, *arrays), strict=True):
+            assert_same(one, other)
+
+
+def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows() -> None:
+    program, leaves = _circuit(3)
+    x = np.random.default_rng(1).integers(17, size=(4, 9))
+    (expected,) = plica.interpret(program, x, consts=leaves)
+    assert_same(run_by_iree(emit(program, leaves, sizes={"b": 4}), [x])[0], expected, 4.0)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "message"),
+    [
+        ({"m": 3}, "sizes: expected one of n, found 'm'"),
+        ({"n": -1}, "sizes: expected n from 0 to 2147483647, found -1"),
+        ({"n": 2.0}, "sizes: expected n from 0 .* found 2.0"),
+        ({"n": True}, "sizes: expected n from 0 .* found True"),
+    ],
+)
+def test_sizes_that_there_are_not_are_refused(sizes, message: str) -> None:
+    program = plica.trace(lambda x: x * 2.0, plica.spec(("n",), "float32"))
+    with pytest.raises(InputError, match=message):
+        emit(program, sizes=sizes)
 
 
 def _circuit(side: int) -> tuple[Program, list[np.ndarray]]:

@@ -23,7 +23,7 @@ from plica.backend.native.stablehlo.control import CONTROL, ControlRow
 from plica.backend.native.stablehlo.rows import ROWS
 from plica.backend.native.stablehlo.scalars import write_entries
 from plica.backend.native.stablehlo.values import Value
-from plica.errors import UnsupportedError
+from plica.errors import InputError, UnsupportedError
 from plica.ir.op import Array, Unsupported
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_value
 from plica.ir.sizes import Dim, Size, atoms, substitute
@@ -33,25 +33,35 @@ from plica.tracing import namespace
 from plica.tracing.trace import trace
 
 
-def emit(program: Program, leaves: Sequence[Any] | None = None, *, name: str = "plica") -> str:
+def emit(
+    program: Program,
+    leaves: Sequence[Any] | None = None,
+    *,
+    sizes: Mapping[str, int] | None = None,
+    name: str = "plica",
+) -> str:
     """A Program as the text of a module.
 
     Args:
         program: The Program.
         leaves: The arrays that it captures, which become constants; without them they are the first arguments.
+        sizes: Numbers in the place of symbolic sizes of the arguments, by name; the others stay open (`?`).
         name: The name of the module.
 
     Raises:
+        InputError: There is no symbolic size of such a name, or the number is no size.
         UnsupportedError: An operation has no row, or a size of the Program depends on data.
     """
-    emitter = Emitter(Code())
+    implicit = program.inputs[: program.num_implicit_inputs]
+    numbers = _numbers(implicit, sizes or {})
+    emitter = Emitter(Code(), numbers)
     captured = [] if leaves is None else [np.asarray(one) for one in leaves]
     given = [*([] if leaves is not None else program.consts), *program.arguments]
     arguments = emitter.arguments(given)
     consts = [emitter.constant(one) for one in captured] if leaves is not None else arguments[: len(program.consts)]
     emitter.bind(program.consts, consts, [_size(one) for one in captured] or None)
-    sizes = program.inputs[: program.num_implicit_inputs]
-    emitter.bind(sizes, [emitter.size(Size.of(var)) for var in sizes], [Size.of(var) for var in sizes])
+    dims = [numbers.get(var, Size.of(var)) for var in implicit]
+    emitter.bind(implicit, list(map(emitter.size, dims)), dims)
     emitter.bind(program.arguments, arguments[len(arguments) - len(program.arguments) :])
     results = [one.tensor for one in emitter.run(program)[program.num_implicit_outputs :]]
     return _module(name, given, arguments, emitter.code, results)
@@ -72,6 +82,18 @@ def _module(name: str, given: Sequence[Var], arguments: Sequence[Value], code: C
     return "\n".join(lines) + "\n"
 
 
+def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable, Dim]:
+    """The numbers that a caller gives for symbolic sizes, by variable."""
+    names = [var.name for var in implicit]
+    for name, number in sizes.items():
+        if name not in names:
+            known = f"one of {', '.join(names)}" if names else "none: no size of the arguments is open"
+            raise InputError(f"sizes: expected {known}, found {name!r}")
+        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
+            raise InputError(f"sizes: expected {name} from 0 to 2147483647, found {number!r:.60}")
+    return {var: sizes[var.name] for var in implicit if var.name in sizes}
+
+
 def _size(leaf: Array) -> Dim | None:
     return int(leaf) if leaf.dtype == np.int64 and not leaf.shape else None
 
@@ -83,27 +105,38 @@ class Emitter:
         code: The function.
         rows: The row of each operation on arrays.
         control: The row of each operation that runs Programs.
+
+    Args:
+        code: The function.
+        dims: Numbers in the place of symbolic sizes of the arguments.
     """
 
-    def __init__(self, code: Code) -> None:
+    def __init__(self, code: Code, dims: Mapping[Hashable, Dim] | None = None) -> None:
         self.code = code
         self.rows: Mapping[str, Row] = ROWS
         self.control: Mapping[str, ControlRow] = CONTROL
         self._values: dict[Var, Value] = {}
-        self._dims: dict[Hashable, Dim] = {}  # what variables stand for in terms of the sizes of arguments
+        self._dims: dict[Hashable, Dim] = dict(
+            dims or {}
+        )  # what variables stand for in terms of the sizes of arguments
 
     def arguments(self, variables: Sequence[Var]) -> list[Value]:
         """The arguments of the function, off which sizes are read."""
         found = []
         for place, var in enumerate(variables):
-            value = Value(self.code, Tensor(f"%arg{place}", var.type.shape, var.type.dtype))
-            for axis, dim in enumerate(var.type.shape):
+            shape = tuple(self._given(dim) for dim in var.type.shape)
+            value = Value(self.code, Tensor(f"%arg{place}", shape, var.type.dtype))
+            for axis, dim in enumerate(shape):
                 alone = [atom for atom in atoms(dim) if dim == Size.of(atom)]
                 if alone and not self.code.measures(dim):
                     self.code.measure(alone[0], value.tensor, axis)
                     self._dims[alone[0]] = dim
             found.append(value)
         return found
+
+    def _given(self, dim: Dim) -> Dim:
+        """A size of an argument with the numbers that were given."""
+        return substitute(dim, lambda atom: self._dims.get(atom, Size.of(atom)))
 
     def constant(self, leaf: Array) -> Value:
         """An array that stands in the text."""

@@ -1,0 +1,171 @@
+"""Runs the code blocks of a page in their order, as a reader who types them does.
+
+A block is `sh`, commands for a shell, `python`, a program, or `text`, which nobody types. Doctest runs examples with
+`>>>`; they are left out here.
+"""
+
+import json
+import os
+import re
+import shlex
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+from click.testing import CliRunner
+
+from plica.cli.main import main
+
+ROOT = Path(__file__).parents[2]
+LANGUAGES = ("python", "sh", "text")
+_PATIENCE = 60.0  # seconds until a service answers
+_LESS = ("--epochs", "1", "--units", "2")
+"""What is added to `plica train`: the last value of an option counts."""
+_ELSEWHERE = {"pip": "an installation", "docker": "a container engine", "make": "the set-up and the suite itself"}
+"""Commands that are not run, and what they need."""
+
+
+class Block(NamedTuple):
+    """A code block, and the language that its fence names."""
+
+    language: str
+    text: str
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """The code blocks of a page."""
+    return [Block(*found) for found in re.findall(r"^```(\w*)\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)]
+
+
+def is_typed(block: Block) -> bool:
+    """Whether a reader types the block, and no doctest runs it."""
+    return block.language == "sh" or (block.language == "python" and ">>>" not in block.text)
+
+
+def run_page(page: Path, folder: Path) -> None:
+    """Run what a reader types, in a folder that holds the files that pages read.
+
+    Raises:
+        AssertionError: A command or a program fails; the message has its output.
+    """
+    for name, write in _FILES.items():
+        write(folder / name)
+    (folder / "examples").symlink_to(ROOT / "examples")
+    port = _free_port()
+    with ExitStack() as services:
+        program = ""
+        for block in filter(is_typed, blocks_of(page)):
+            text = block.text.replace("localhost:8000", f"localhost:{port}").replace("--port 8000", f"--port {port}")
+            if block.language == "python":
+                program += text
+                _run_program(program)
+                continue
+            for line in text.replace("\\\n", " ").splitlines():
+                words = shlex.split(line, comments=True)
+                if words and words[0] not in _ELSEWHERE:
+                    _run_command(words, services)
+
+
+def _run_command(words: list[str], services: ExitStack) -> None:
+    if words[0] == "plica":
+        more = _LESS if words[1] == "train" else ()
+        result = CliRunner().invoke(main, [*words[1:], *more], prog_name="plica")
+        assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
+    elif words[:3] == ["python", "-m", "examples.serve"]:
+        services.enter_context(_serving(words))
+    elif words[0] == "curl":
+        _ask(words[1:])
+    else:
+        raise AssertionError(f"no test runs the command {words[0]!r}; add it to tests/harness/pages.py")
+
+
+def _run_program(program: str) -> None:
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{program}\n{done.stderr}"
+
+
+@contextmanager
+def _serving(words: list[str]) -> Iterator[None]:
+    """The service of a page, until the page ends."""
+    with subprocess.Popen([sys.executable, *words[1:]], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            _wait_for(process, int(words[words.index("--port") + 1]))
+            yield
+        finally:
+            process.terminate()
+
+
+def _wait_for(process: subprocess.Popen[str], port: int) -> None:
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=1).close()
+        except OSError:
+            assert process.poll() is None, process.stderr.read() if process.stderr else ""
+            assert time.monotonic() < end, "the service does not answer"
+            time.sleep(0.05)
+        else:
+            return
+
+
+def _ask(words: list[str]) -> None:
+    """What `curl URL -H HEADER -d BODY --data-binary @FILE` asks; the answer must be JSON without an error."""
+    headers: dict[str, str] = {}
+    body, url = None, ""
+    values = iter(words)
+    for word in values:
+        if word == "-H":
+            name, _, value = next(values).partition(":")
+            headers[name] = value.strip()
+        elif word in ("-d", "--data-binary"):
+            value = next(values)
+            body = Path(value[1:]).read_bytes() if value.startswith("@") else value.encode()
+        else:
+            assert not word.startswith("-"), f"no test knows the option {word} of curl"
+            url = word
+    request = urllib.request.Request(f"http://{url}", body, headers)
+    with urllib.request.urlopen(request, timeout=_PATIENCE) as answer:
+        assert "error" not in json.load(answer)
+
+
+def _free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+    return port
+
+
+def _write_images(path: Path) -> None:
+    np.savez(path, images=np.random.default_rng(0).integers(0, 4, (60, 6, 6)).astype(np.uint8))
+
+
+def _write_rows(path: Path) -> None:
+    np.save(path, np.random.default_rng(0).integers(0, 17, (5, 64)))
+
+
+def _write_table(missing: float) -> Callable[[Path], None]:
+    def write(path: Path) -> None:
+        rng = np.random.default_rng(0)
+        lines = ["age,pet,weight"]
+        for pet, age in zip(rng.choice(["cat", "dog"], 80), rng.integers(1, 20, 80), strict=True):
+            cells = [age, pet, round(float(rng.uniform(3, 9)), 2)]
+            lines.append(",".join("" if rng.random() < missing else str(cell) for cell in cells))
+        path.write_text("\n".join(lines) + "\n")
+
+    return write
+
+
+_FILES: Mapping[str, Callable[[Path], None]] = {
+    "my_images.npz": _write_images,
+    "rows.npy": _write_rows,
+    "table.csv": _write_table(0.0),
+    "holes.csv": _write_table(0.2),
+}
+"""What readers of pages have: their own data."""
