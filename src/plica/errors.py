@@ -50,6 +50,10 @@ class VerifyError(PlicaError):
     """A Program that breaks a rule of the intermediate representation; the message shows the equation."""
 
 
+class MissingNameError(PlicaError, AttributeError):
+    """A function or a method that other libraries have and Plica does not; the message says what to write instead."""
+
+
 class InternalError(PlicaError, RuntimeError):
     """A fault of Plica itself; users are asked to report it."""
 

@@ -133,6 +133,8 @@ class _Writer:
         factor, times = self.fresh("", 0).size, self.fresh("", 0).size
         for place, array in enumerate(first):
             key = array.size if shared else place
+            if not shared:  # sizes of carries are compared with captured ones alone
+                factor, times = self.fresh("", 0).size, self.fresh("", 0).size
             kind = kinds.setdefault(key, self.pick(["kept", "kept", "doubled", "grown"]))
             largest = {"doubled": array.largest * 2**trips, "grown": array.largest + trips * added.largest}
             if largest.get(kind, 0) > _LARGEST:
