@@ -50,6 +50,20 @@ class VerifyError(PlicaError):
     """A Program that breaks a rule of the intermediate representation; the message shows the equation."""
 
 
+class MissingNameError(PlicaError, AttributeError):
+    """A function or a method that other libraries have and Plica does not; the message says what to write instead."""
+
+
+class InternalError(PlicaError, RuntimeError):
+    """A fault of Plica itself; users are asked to report it."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            f"{message}\nThis is a fault of Plica, not of your program. Please report it, with the function that the "
+            "message names and the types of its arguments."
+        )
+
+
 class TraceError(PlicaError, TypeError):
     """A Python construct that cannot be recorded."""
 

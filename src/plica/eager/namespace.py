@@ -17,26 +17,28 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, partial, wraps
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import array_api_compat
 import numpy as np
 
 from plica.eager.packed import PackedArray
 from plica.eager.scalars import Scalar, with_scalars
-from plica.errors import ShapeError, TraceError
+from plica.errors import MissingNameError, ShapeError, TraceError
 from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
 from plica.tracing import namespace as _tracing
+from plica.tracing.elsewhere import advice
 from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.results import Updates
+from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace
 from plica.tracing.signatures import signature_of, with_plain_settings
 from plica.tracing.trace import TracedFunction, trace_function
-from plica.tracing.tracer import Tracer, call_traced
+from plica.tracing.tracer import Tracer, call_traced, public_names
 from plica.tracing.trees import unflatten
 
 _NAMES = frozenset(dir(_tracing))
@@ -55,9 +57,16 @@ else:
 
     @cache
     def __getattr__(name: str) -> Any:
-        if name.startswith("_") or name not in _NAMES:
+        if name.startswith("_"):
             raise AttributeError(f"{_PUBLIC} has no {name!r}")
+        if name not in _NAMES:
+            raise _missing(_PUBLIC, name)
         return _public(name, getattr(_tracing, name))
+
+
+def _missing(module: str, name: str) -> MissingNameError:
+    what = f"{user_line()}: {module} has no {name!r}: {advice(name, public_names())}."
+    return MissingNameError(what, name=name)
 
 
 def __dir__() -> list[str]:
@@ -70,8 +79,14 @@ def _public(name: str, traced: Any) -> Any:
         module = ModuleType(f"{_PUBLIC}.{name}", traced.__doc__)
         for one in traced.__all__:
             setattr(module, one, _public(f"{name}.{one}", getattr(traced, one)))
+        module.__getattr__ = partial(_attribute_of, module)  # type: ignore[method-assign]
         return module
     return _function(name, traced) if inspect.isfunction(traced) else traced
+
+
+def _attribute_of(module: ModuleType, name: str) -> NoReturn:
+    """What is asked of a module that has no such name."""
+    raise AttributeError(name) if name.startswith("_") else _missing(module.__name__, name)
 
 
 def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:

@@ -37,6 +37,7 @@ from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, requ
 from plica.frontend.folding import constant_names, folded_executor
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.kept.single_flight import SingleFlight
 from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.rewriting import Rewriting
@@ -165,12 +166,13 @@ class CompiledFunction:
         self._runs: dict[Hashable, Callable[[Sequence[Any]], Any]] = {}
         self._last: _Compiled | None = None
         self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
+        self._flights = SingleFlight()
         self._signature = signature_of(fn)
         self._positional_count = _positional_count(self._signature)
         self._annotated = None if self._static else annotated_specs(fn, abstracted_axes)
         self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
-            self._compile_annotated(self._annotated)
+            self._compile_annotated()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """A function of a module is known by its name, as Python's are; another one is copied with its state."""
@@ -207,7 +209,7 @@ class CompiledFunction:
 
     def _found(self) -> _Compiled:
         if self._last is None and self._annotated is not None:  # a copy
-            self._compile_annotated(self._annotated)
+            self._flights.once("annotated", self._compile_annotated)
         if self._last is None:
             raise InputError(
                 f"{self.__name__} was not compiled yet; call it, or annotate its arguments with int, float "
@@ -229,16 +231,20 @@ class CompiledFunction:
     def _for_object(self, instance: Any) -> CompiledFunction:
         try:
             if instance not in self._methods:
-                method = _method_of(self._fn, instance)
-                self._methods[instance] = CompiledFunction(
-                    method, self._axes, self._static, self._backend, self._rewriting, self._constants, self._policy
-                )
+                self._flights.once(("method", id(instance)), lambda: self._add_method(instance))
             return self._methods[instance]
         except TypeError:
             raise TraceError(
                 f"{place_of(self._fn)}: a method can be compiled for objects with a hash and weak references, found "
                 f"{type(instance).__name__}; write a function of arrays, or define __hash__."
             ) from None
+
+    def _add_method(self, instance: Any) -> None:
+        if instance not in self._methods:
+            method = _method_of(self._fn, instance)
+            self._methods[instance] = CompiledFunction(
+                method, self._axes, self._static, self._backend, self._rewriting, self._constants, self._policy
+            )
 
     # Calls
 
@@ -277,8 +283,12 @@ class CompiledFunction:
             axes = self._dynamic if self._annotated is not None else call.leaf_axes(self._dynamic)
             key = self._key(call.leaves, axes, call.structure, call.static)
         if key not in self._runs:
-            self._runs[key] = self._specialized(call)
+            self._flights.once(("run", key), lambda: self._add_run(key, call))
         return self._runs[key](call.leaves)
+
+    def _add_run(self, key: Hashable, call: Call) -> None:
+        if key not in self._runs:
+            self._runs[key] = self._specialized(call)
 
     def _is_classmethod_of(self, owner: type) -> bool:
         found = (one for base in owner.__mro__ for one in vars(base).values())
@@ -324,13 +334,20 @@ class CompiledFunction:
         specs = call.specs(self._axes)
         key = (call.structure, call.static, specs)
         if key not in self._compiled:
-            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
-        self._last = self._compiled[key]
-        program = self._last.traced.bound.program
+            self._flights.once(("compiled", key), lambda: self._add_compiled(key, specs, call))
+        compiled = self._last = self._compiled[key]
+        program = compiled.traced.bound.program
         bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
-        return self._last
+        return compiled
 
-    def _compile_annotated(self, trees: list[Any]) -> None:
+    def _add_compiled(self, key: Hashable, specs: Sequence[Any], call: Call) -> None:
+        if key not in self._compiled:
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
+
+    def _compile_annotated(self) -> None:
+        trees = self._annotated
+        if self._last is not None or trees is None:
+            return
         leaves, structure = flatten(tuple(trees))
         names = parameter_names(self._fn)
         self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names)

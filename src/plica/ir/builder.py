@@ -10,14 +10,14 @@
   in (a,) }
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from itertools import product
 from string import ascii_lowercase
 from typing import Any
 
-from plica.errors import PlicaError, ShapeError, UndecidedSizeError
+from plica.errors import InternalError, PlicaError, ShapeError, UndecidedSizeError, VerifyError
 from plica.ir.dtypes import DType
 from plica.ir.op import OpTable
 from plica.ir.program import RESERVED, Equation, Literal, Operand, OpRef, Program, Var, is_name, size_value
@@ -280,7 +280,7 @@ class Builder:
         where = f" ({self.source})" if self.source else ""
         lines = {one: self.line_of(one) for one in inputs if isinstance(one, Var) and self.line_of(one)}
         made = "".join(f"\n  {one!r} was made at {line}" for one, line in lines.items())
-        kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
+        kind = _SHOWN_AS.get(type(error), type(error))
         return kind(f"{op}({operands}){where}: {error}{made}")
 
     @contextmanager
@@ -322,6 +322,13 @@ class Builder:
         first = tuple(implicit)
         inputs = (*sizes, *self._arguments)
         return Program(tuple(self._consts), inputs, tuple(self._equations), (*first, *outputs), len(sizes), len(first))
+
+
+# Whoever adds equations has checked them: that one breaks a rule of Programs is no mistake of users.
+_SHOWN_AS: Mapping[type[PlicaError], type[PlicaError]] = {
+    UndecidedSizeError: ShapeError,
+    VerifyError: InternalError,
+}
 
 
 def _referred(types: Iterable[ArrayType]) -> frozenset[int]:

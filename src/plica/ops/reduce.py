@@ -6,12 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import ShapeError
+from plica.errors import InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
 from plica.ir.ranges import as_first, combined
 from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axes, normal_axis, require_kind
+
+NO_ENTRIES = "an axis of size 0 has no largest or smallest element; give it entries."
 
 _X = np.asarray([[0.5, -1.0, 2.0], [3.0, 0.25, -0.75]])
 
@@ -28,7 +30,7 @@ def _rule(kinds: tuple[str, ...], result: Callable[[DType], DType], empty: bool)
     def rule(x: ArrayType, *, axis: tuple[int, ...], keepdims: bool) -> ArrayType:
         require_kind([x], kinds)
         if not empty and any(x.shape[index] == 0 for index in normal_axes(axis, len(x.shape))):
-            raise ShapeError(f"an axis of size 0 in {x} has no largest or smallest element.")
+            raise ShapeError(f"{x}: {NO_ENTRIES}")
         return array_type(reduced_shape(x, axis, keepdims), result(x.dtype))
 
     return rule
@@ -62,6 +64,17 @@ def _samples(kind: str) -> Callable[[], list[Sample]]:
     return make
 
 
+def _of_entries(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction without identity, which refuses an axis that turns out to have no entries."""
+
+    def reduce(x: Array, *, axis: int | tuple[int, ...], keepdims: bool) -> Any:
+        if any(x.shape[index] == 0 for index in normal_axes(axis if isinstance(axis, tuple) else (axis,), x.ndim)):
+            raise InputError(NO_ENTRIES)
+        return function(x, axis=axis, keepdims=keepdims)
+
+    return reduce
+
+
 def _logsumexp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     largest = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     shift = np.where(np.isfinite(largest), largest, 0)
@@ -91,7 +104,7 @@ def _one_axis(kinds: tuple[str, ...], result: Callable[[DType], DType] = _own) -
 def _arg_type(x: ArrayType, *, axis: int, keepdims: bool) -> ArrayType:
     require_kind([x], ("int", "float"))
     if x.shape[normal_axis(axis, len(x.shape))] == 0:
-        raise ShapeError(f"an axis of size 0 in {x} has no largest or smallest element.")
+        raise ShapeError(f"{x}: {NO_ENTRIES}")
     return array_type(reduced_shape(x, (axis,), keepdims), DType.INT64)
 
 
@@ -130,7 +143,7 @@ def _rescale_type(x: ArrayType) -> tuple[ArrayType, ArrayType]:
 
 
 def _rescale(x: Array) -> tuple[Any, Any]:
-    largest = np.max(x, axis=-1, keepdims=True)
+    largest = np.max(x, axis=-1, keepdims=True, initial=0)
     exponent = np.where(largest >= np.finfo(x.dtype).tiny, np.frexp(largest)[1], 0)
     return np.ldexp(x, -exponent), np.ldexp(np.ones_like(largest), exponent)
 
@@ -160,8 +173,8 @@ REDUCE = (
         range=combined,
         never_raises=ALWAYS,
     ),
-    Op("max", _rule(_REAL, _own, False), np.max, _samples("number"), range=as_first),
-    Op("min", _rule(_REAL, _own, False), np.min, _samples("number"), range=as_first),
+    Op("max", _rule(_REAL, _own, False), _of_entries(np.max), _samples("number"), range=as_first),
+    Op("min", _rule(_REAL, _own, False), _of_entries(np.min), _samples("number"), range=as_first),
     Op("any", _rule(("bool",), _bool, True), np.any, _samples("bool")),
     Op("all", _rule(("bool",), _bool, True), np.all, _samples("bool")),
     Op(
@@ -169,8 +182,8 @@ REDUCE = (
     ),
     Op("logsumexp", _rule(("float",), _own, True), _logsumexp, _lse_samples, never_raises=ALWAYS),
     Op("rescale", _rescale_type, _rescale, _rescale_samples, derivative=Derivative.ITS_OWN),
-    Op("argmax", _arg_type, lambda x, **params: np.argmax(x, **params), _arg_samples, derivative=Derivative.NONE),
-    Op("argmin", _arg_type, lambda x, **params: np.argmin(x, **params), _arg_samples, derivative=Derivative.NONE),
+    Op("argmax", _arg_type, _of_entries(np.argmax), _arg_samples, derivative=Derivative.NONE),
+    Op("argmin", _arg_type, _of_entries(np.argmin), _arg_samples, derivative=Derivative.NONE),
     Op("softmax", _one_axis(("float",)), _softmax, _axis_samples, range=(0.0, 1.0), never_raises=ALWAYS),
     Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples, range=(-math.inf, 0.0), never_raises=ALWAYS),
     Op(

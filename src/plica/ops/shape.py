@@ -39,6 +39,11 @@ def reshape_dims(found: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, .
     elements, known = product(found), product(size for size in shape if size != -1)
     if sum(size == -1 for size in shape) > 1 or known == 0:
         raise ShapeError(f"{_text(found)} cannot become {_text(shape)}: -1 stands for one size, found from the others.")
+    if isinstance(elements, int) and isinstance(known, int) and elements % known:
+        raise ShapeError(
+            f"{_text(found)} cannot become {_text(shape)}: {elements} elements are no multiple of {known}; give -1 "
+            f"beside sizes whose product divides {elements}."
+        )
     return tuple(floor_divide(elements, known) if size == -1 else size for size in shape)
 
 

@@ -103,7 +103,8 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
     _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
     given = (*entry.arguments, *entry.draws)
-    _require(all(one.name != SEED for one in given), f"{where}: no argument can be called {SEED}")
+    is_free = not entry.draws or all(one.name != SEED for one in given)
+    _require(is_free, f"{where}: no argument of what draws can be called {SEED}, which says what is drawn")
     _unique(f"{where}: argument", (one.name for one in given))
     _unique(f"{where}: result", (one.name for one in entry.results))
     for one in (*given, *entry.results):

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from plica.errors import InputError
 from plica.runtime.arrays import Array, Sizes
+from plica.runtime.checks import SEED
 from plica.runtime.manifest import Entry
 from plica.runtime.sizes import is_symbol, symbols
 
@@ -32,7 +33,8 @@ class EntryPoint:
 
         Args:
             arguments: numpy arrays, other arrays with `__dlpack__` in the CPU's memory, numbers or lists.
-            seed: Of what is drawn: a number, or a `numpy.random.Generator`; None: another one for each call.
+            seed: Of what is drawn: a number, or a `numpy.random.Generator`; None: another one for each call. Of an
+                entry that draws nothing, its argument of this name.
             named: Arguments by name, and sizes that no argument has (`n=10`).
 
         Raises:
@@ -41,6 +43,8 @@ class EntryPoint:
             DTypeError: A dtype does not become the right one without loss.
         """
         entry = self.entry
+        if seed is not None and not entry.draws and any(one.name == SEED for one in entry.arguments):
+            named[SEED], seed = seed, None
         sizes = Sizes(entry.name)
         for symbol in free_sizes(entry):
             sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name))

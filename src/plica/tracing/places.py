@@ -9,7 +9,10 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-_TORCH = os.path.join("site-packages", "torch") + os.sep  # noqa: PTH118 - a part of a path, not a path
+_LIBRARIES = tuple(
+    os.path.join("site-packages", name) + os.sep  # noqa: PTH118 - a part of a path, not a path
+    for name in ("torch", "numpy", "array_api_compat")
+)
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
@@ -27,7 +30,7 @@ def standing_at(line: str) -> Iterator[None]:
 
 
 def user_line() -> str:
-    """`file:line` of the innermost frame outside this package and torch's, whose modules call circuits."""
+    """`file:line` of the innermost frame outside this package and the libraries that call tracers and circuits."""
     if (standing := _STANDING.get()) is not None:
         return standing
     name, line = user_place()
@@ -38,7 +41,7 @@ def user_place() -> tuple[str, int]:
     """The file and the line of that frame."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
-        frame.f_code.co_filename.startswith(_PACKAGE) or _TORCH in frame.f_code.co_filename
+        frame.f_code.co_filename.startswith(_PACKAGE) or any(map(frame.f_code.co_filename.__contains__, _LIBRARIES))
     ):
         frame = frame.f_back
     return frame.f_code.co_filename, frame.f_lineno

@@ -92,9 +92,10 @@ class _Region:
                 self._values[var] = size
             elif first.setdefault(operand, var) is not var:
                 self._again[var] = first[operand]
-        found = among_constants(self._values)
-        is_open = any(map(_may_get_sharper, program.equations)) if found else False
-        self._constants = {var: dim for var, dim in found.items() if is_open or _is_plain(dim)}
+        equal = among_constants(self._values)
+        # the sizes that a loop carries are compared with captured ones: each size needs one name there
+        is_open = bool(equal) and (program.num_implicit_inputs or any(map(_may_get_sharper, program.equations)))
+        self._constants = {var: dim for var, dim in equal.items() if is_open or _is_plain(dim)}
 
     def invariants(self, operands: Sequence[Operand], equation: Equation) -> Relations:
         """The sizes among the inputs that others determine, whenever the Program runs."""

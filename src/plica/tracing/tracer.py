@@ -7,11 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from plica.errors import DTypeError, PlicaError, ShapeError, TraceError, UndecidedSizeError
+from plica.errors import DTypeError, MissingNameError, PlicaError, ShapeError, TraceError, UndecidedSizeError
 from plica.ir.dtypes import DType, as_dtype, check_range
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
+from plica.tracing.elsewhere import advice
 from plica.tracing.places import has_word, statement, user_line, user_place
 from plica.tracing.signatures import refuse_misfit
 
@@ -201,6 +202,34 @@ class Tracer:
             "x[i] of a tracer x (plica.numpy.asarray(w)[i] of an array w), or plica.for_loop,",
         )
 
+    def __format__(self, format_spec: str) -> str:
+        if not format_spec:
+            return repr(self)
+        raise self._refusal(f"Python formats it as {format_spec!r}", "the result of the function, when it ran,")
+
+    def __round__(self, ndigits: int | None = None) -> NoReturn:
+        raise self._refusal("Python rounds it", "plica.numpy.round(x)")
+
+    def __floor__(self) -> NoReturn:
+        raise self._refusal("Python rounds it", "plica.numpy.floor(x)")
+
+    def __ceil__(self) -> NoReturn:
+        raise self._refusal("Python rounds it", "plica.numpy.ceil(x)")
+
+    def __trunc__(self) -> NoReturn:
+        raise self._refusal("Python rounds it", "plica.numpy.trunc(x)")
+
+    def __divmod__(self, other: object) -> NoReturn:
+        raise self._refusal("Python divides it with a remainder", "(x // y, x % y)")
+
+    __rdivmod__ = __divmod__
+
+    def __delitem__(self, key: object) -> NoReturn:
+        raise self._refusal("its elements cannot be removed", "plica.numpy.concat([x[:i], x[i + 1:]])")
+
+    def __contains__(self, value: object) -> NoReturn:
+        raise self._refusal("Python looks for a value in it", "plica.numpy.any(x == value)")
+
     def __iter__(self) -> Iterator[Tracer]:
         """The parts along the first axis, if their number is known: `a, b = x`. A Python `for` is refused."""
         if self.dims and isinstance(self.dims[0], int) and not has_word("for"):
@@ -213,7 +242,7 @@ class Tracer:
     def __array__(self, *_: object, **__: object) -> Any:
         raise self._refusal(
             "numpy asked for its elements",
-            "the functions of plica.numpy in place of numpy's (and plica.numpy.asarray(w)[i] of an array w)",
+            "the functions of plica.numpy in place of numpy's, and plica.numpy.asarray(w)[i] of an array w,",
         )
 
     @classmethod
@@ -221,20 +250,25 @@ class Tracer:
         """Refuse a function of torch; operators of tensors take this TypeError as leave to ask the tracer instead."""
         del types, args, kwargs
         name = getattr(func, "__name__", str(func))
-        instead = f"plica.numpy.{name}" if hasattr(namespace(), name) else "the functions of plica.numpy"
         if name in ("__getitem__", "__setitem__"):
-            instead = "plica.numpy.asarray(w)[i] of a tensor w"
-        place, line = user_place()
-        raise TraceError(
-            f"{place}:{line}: torch's {name} needs tensors, but while a function is traced its arrays are not known. "
-            f"Use {instead} instead."
-        )
+            raise _foreign("torch", name, "write plica.numpy.asarray(w)[i] of a tensor w")
+        raise _foreign("torch", name, advice(name, public_names()))
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Refuse a function of numpy, but for those that ask for what is known: shape, size and number of axes."""
+        del types, kwargs
+        name = func.__name__
+        if name in ("ndim", "shape", "size") and len(args) == 1:
+            return getattr(self, name)
+        raise _foreign("numpy", name, advice(name, public_names()))
 
     if not TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> NoReturn:
-            instead = f"; use plica.numpy.{name}(x)" if hasattr(namespace(), name) else ""
-            raise AttributeError(f"a traced array has no attribute {name!r}{instead}", name=name, obj=self)
+            if name.startswith("__"):
+                raise AttributeError(f"a traced array has no attribute {name!r}", name=name, obj=self)
+            what = f"{user_line()}: a traced array has no attribute {name!r}: {advice(name, public_names())}."
+            raise MissingNameError(what, name=name, obj=self)
 
     def _refusal(self, what: str, instead: str) -> TraceError:
         name, line = user_place()
@@ -244,6 +278,22 @@ class Tracer:
             f"{name}:{line}:{shown}the value of {self!r} is not known while the function is traced, but {what}. "
             f"Use {instead} instead."
         )
+
+
+def _foreign(library: str, name: str, instead: str) -> TraceError:
+    return TraceError(
+        f"{user_line()}: {library}'s {name} needs the elements of an array, which are not known while a function is "
+        f"traced: {instead}."
+    )
+
+
+def public_names() -> list[str]:
+    """What the namespace has, with the functions of its modules: `linalg.inv`."""
+    names = [name for name in dir(namespace()) if not name.startswith("_")]
+    return [
+        *names,
+        *(f"{module}.{name}" for module in ("fft", "linalg") for name in getattr(namespace(), module).__all__),
+    ]
 
 
 _BRANCHES = {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from copy import copy
+from functools import partial
 from typing import Any, final
 from weakref import ReferenceType, ref
 
@@ -28,6 +29,7 @@ from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.kept.single_flight import SingleFlight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
@@ -100,6 +102,7 @@ class TorchCircuit(nn.Module):
         self._programs: dict[Key, tuple[Lowered, list[Callable[..., Any]]]] = {}  # shared by `with_parameters`
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
+        self._flights = SingleFlight()
         self.constants = CircuitConstants(policy)
         # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
         self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
@@ -445,8 +448,13 @@ class TorchCircuit(nn.Module):
         self._specialize(key)
         return self._lower(key)
 
-    @without_collection()
     def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
+        if key not in self._lowered:
+            self._flights.once(("lowered", key), partial(self._add_lowered, key, owners))
+        return self._lowered[key]
+
+    @without_collection()
+    def _add_lowered(self, key: Key, owners: Owners | None) -> None:
         if key in self._programs:
             self._lowered[key] = self._programs[key][0]
         if key not in self._lowered:
@@ -460,11 +468,14 @@ class TorchCircuit(nn.Module):
             semiring = next(one for one in carriers if one.name == name)
             self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
             self._programs[key] = self._lowered[key], []
-        return self._lowered[key]
 
     @constant_result
     def _specialize(self, key: Key) -> None:
         """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
+        if key not in self._runs:
+            self._flights.once(("run", key), partial(self._add_run, key))
+
+    def _add_run(self, key: Key) -> None:
         if key in self._runs:
             return
         lowered = self._lower(key)

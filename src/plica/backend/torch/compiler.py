@@ -19,6 +19,7 @@ from plica.errors import DTypeError
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
+from plica.kept.single_flight import SingleFlight
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
 from plica.lower.layer_map import CompiledLayer, LayerMap
@@ -126,6 +127,7 @@ class TorchCompiler:
         self.max_steps = max_steps
         self.policy = policy
         self.circuits = CompiledCircuitsMap()
+        self._flights = SingleFlight()
         self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._store = LeafStore()
@@ -143,12 +145,15 @@ class TorchCompiler:
         """
         if not isinstance(circuit, Circuit):
             raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
-        if self.circuits.is_compiled(circuit):
-            return self.circuits.get_compiled_circuit(circuit)
-        with torch.inference_mode(False), without_collection():  # whoever compiles there may train it elsewhere
-            compiled = self._compile(circuit)
-        self.circuits.add(circuit, compiled)
-        return compiled
+        if not self.circuits.is_compiled(circuit):
+            self._flights.once(circuit, lambda: self._add(circuit))
+        return self.circuits.get_compiled_circuit(circuit)
+
+    def _add(self, circuit: Circuit) -> None:
+        if not self.circuits.is_compiled(circuit):
+            with torch.inference_mode(False), without_collection():  # whoever compiles there may train it elsewhere
+                compiled = self._compile(circuit)
+            self.circuits.add(circuit, compiled)
 
     def _compile(self, circuit: Circuit) -> TorchCircuit:
         resolved = self._resolver.circuit(circuit)

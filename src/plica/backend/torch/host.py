@@ -8,8 +8,9 @@ from torch import Tensor
 
 from plica.errors import InputError
 from plica.ops.control import steps
+from plica.ops.reduce import NO_ENTRIES
 
-__all__ = ["assert_shape", "axis_size", "refuse_size", "steps", "wrap"]
+__all__ = ["assert_shape", "axis_size", "refuse_size", "steps", "with_entries", "wrap"]
 
 _HALF = 2**63
 
@@ -52,6 +53,17 @@ def assert_shape(x: Tensor, shape: tuple[int, ...], place: str) -> Tensor:
             f"{place + ': ' if place else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes "
             "that meet must be equal; give the arguments sizes that fit."
         )
+    return x
+
+
+def with_entries(x: Tensor, axes: tuple[int, ...], place: str) -> Tensor:
+    """`x`, whose axes must not be of size 0.
+
+    Raises:
+        InputError: One is; `place` is the line of the user's code.
+    """
+    if x.numel() == 0 and any(x.shape[axis] == 0 for axis in axes):
+        raise InputError(f"{place + ': ' if place else ''}{NO_ENTRIES}")
     return x
 
 

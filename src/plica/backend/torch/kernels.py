@@ -15,7 +15,7 @@ from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
-from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
+from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
@@ -97,6 +97,7 @@ __all__ = [
     "unpacked",
     "update",
     "where_",
+    "with_entries",
     "wrap",
 ]
 
@@ -252,7 +253,8 @@ def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
     """What `rescale` multiplies by, and its inverse."""
     limits = torch.finfo(x.dtype)
     # the largest subnormal number and all below it become 0.5, above which 1 is
-    largest = torch.threshold_(x.amax(-1, keepdim=True), limits.tiny * (1.0 - limits.eps), 0.5)
+    largest = x.amax(-1, keepdim=True) if x.shape[-1] else x.new_zeros((*x.shape[:-1], 1))
+    largest = torch.threshold_(largest, limits.tiny * (1.0 - limits.eps), 0.5)
     fraction = torch.frexp(largest)[0]
     return fraction / largest, largest / fraction  # powers of two, and exact
 

@@ -220,7 +220,7 @@ class Emitter:
             call = Call(
                 self.code,
                 tuple(map(self.read, equation.inputs)),
-                {key: self._param(value) for key, value in equation.params.items()},
+                {key: self._param(value, where) for key, value in equation.params.items()},
                 tuple((self.shape(one.type, where), one.type.dtype) for one in equation.outputs),
             )
             found = self._found(name, call, where)
@@ -241,22 +241,26 @@ class Emitter:
         """What the result of an equation stands for in terms of the sizes of arguments, if anything."""
         return size_value(equation, self.known_operand)
 
-    def _param(self, value: Any) -> Any:
+    def _param(self, value: Any, where: str) -> Any:
         if isinstance(value, tuple):
-            return tuple(map(self._param, value))
+            return tuple(self._param(entry, where) for entry in value)
         if not isinstance(value, Size):
             return value
         known = self.known(value)
-        return self._computed(value) if known is None else known
+        return self._computed(value, where) if known is None else known
 
-    def _computed(self, dim: Size) -> Value:
+    def _computed(self, dim: Size, where: str) -> Value:
         """A size that depends on data, for what may: where slices start."""
         total = self.size(0)
         for powers, factor in dim.ordered:
             term = self.size(factor)
             for atom, power in powers:
                 if atom not in self._values:
-                    raise UnsupportedError(f"the size {dim} depends on the values of arrays, and is no polynomial.")
+                    raise UnsupportedError(
+                        f"{where}: the size {dim} depends on the values of arrays and is no polynomial of them; sizes "
+                        "in StableHLO follow from the shapes of the arguments. Give it as the size of an argument, or "
+                        "export with --to native."
+                    )
                 for _ in range(power):
                     term = term * self._values[atom]
             total = total + term

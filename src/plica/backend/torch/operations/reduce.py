@@ -1,10 +1,24 @@
 """Rows of reductions."""
 
 from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, is_large, wide
+from plica.ir.sizes import Size
 
 
 def _reduction(name: str) -> Text:
     return lambda call: f"{name}({call.tensor(0)}, {call.params['axis']!r}, keepdim={call.params['keepdims']})"
+
+
+def _extreme(name: str) -> Text:
+    """A reduction without identity, which refuses an axis that turns out to have no entries."""
+
+    def row(call: Call) -> str:
+        axis, text = call.params["axis"], call.tensor(0)
+        axes = axis if isinstance(axis, tuple) else (axis,)
+        if any(isinstance(call.equation.inputs[0].type.shape[index], Size) for index in axes):
+            text = f"kernels.with_entries({text}, {axes!r}, {call.equation.source!r})"
+        return f"{name}({text}, {axis!r}, keepdim={call.params['keepdims']})"
+
+    return row
 
 
 def _copy(call: Call) -> str:
@@ -33,8 +47,8 @@ def _none_or(axis_row: Text) -> Text:
 REDUCE: dict[str, Row] = {
     "sum": Row(wide(_none_or(_reduction("torch.sum")))),
     "mean": Row(_none_or(_reduction("torch.mean"))),
-    "max": Row(_none_or(_reduction("torch.amax")), unsigned=Unsigned.ORDERED),
-    "min": Row(_none_or(_reduction("torch.amin")), unsigned=Unsigned.ORDERED),
+    "max": Row(_none_or(_extreme("torch.amax")), unsigned=Unsigned.ORDERED),
+    "min": Row(_none_or(_extreme("torch.amin")), unsigned=Unsigned.ORDERED),
     "any": Row(_over_axes("torch.any")),
     "all": Row(_over_axes("torch.all")),
     "prod": Row(wide(_over_axes("torch.prod"))),
@@ -43,14 +57,8 @@ REDUCE: dict[str, Row] = {
             lambda call: f"kernels.logsumexp({call.tensor(0)}, {call.params['axis']!r}, {call.params['keepdims']})"
         )
     ),
-    "argmax": Row(
-        lambda call: f"torch.argmax({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
-        unsigned=Unsigned.ORDERED,
-    ),
-    "argmin": Row(
-        lambda call: f"torch.argmin({call.tensor(0)}, {call.params['axis']}, keepdim={call.params['keepdims']})",
-        unsigned=Unsigned.ORDERED,
-    ),
+    "argmax": Row(_extreme("torch.argmax"), unsigned=Unsigned.ORDERED),
+    "argmin": Row(_extreme("torch.argmin"), unsigned=Unsigned.ORDERED),
     "softmax": Row(lambda call: along("kernels.softmax" if is_large(call.equation) else "torch.softmax")(call)),
     "log_softmax": Row(along("torch.log_softmax")),
     "cumulative_sum": Row(wide(along("torch.cumsum"))),

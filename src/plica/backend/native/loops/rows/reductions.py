@@ -10,6 +10,7 @@ from plica.backend.native.scalars.builder import Scalar
 from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
+from plica.ops.reduce import NO_ENTRIES
 
 Combine = Callable[[Scalar, Scalar], Scalar]
 
@@ -61,4 +62,4 @@ def require_entries(block: Block, equation: Equation, x: Array, axes: Sequence[i
 
 
 def _no_entries(_: Sequence[int]) -> Exception:
-    return InputError("an axis of size 0 has no largest or smallest element; give it entries.")
+    return InputError(NO_ENTRIES)

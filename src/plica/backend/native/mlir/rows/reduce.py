@@ -15,6 +15,7 @@ from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, Size, product
+from plica.ops.reduce import NO_ENTRIES
 from plica.ops.rules import normal_axes, normal_axis
 
 if TYPE_CHECKING:
@@ -141,9 +142,8 @@ def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim]) -> None:
     """Fail where a result has no entry to be chosen from; where sizes are numbers, the type rule knows."""
     number = product(sizes)
     if isinstance(number, Size):
-        message = "an axis of size 0 has no largest or smallest element; give an array with elements."
         emitter.checks.require(
-            emitter.checks.compare("sgt", number, 0), Fault("InputError", message, source=call.source)
+            emitter.checks.compare("sgt", number, 0), Fault("InputError", NO_ENTRIES, source=call.source)
         )
 
 
