@@ -12,10 +12,10 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 from operator import mul
-from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
+from plica.forks import ForkSafeLock
 from plica.passes.constants.policy import check_limit
 
 _INDICES = count()
@@ -103,7 +103,7 @@ class FoldCache:
         self.num_evictions = 0
         self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
         self._age = 0.0  # the rank of what was evicted last
-        self._lock = RLock()  # collecting garbage may call back while it is held
+        self._lock = ForkSafeLock()  # collecting garbage may call back while it is held
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FoldCache, (self.max_bytes,)  # a copy keeps nothing yet

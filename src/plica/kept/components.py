@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, final
 
+from plica.forks import cached_property
 from plica.ir.program import Program, Var
 from plica.kept.cache import Buffers, FoldCache
 from plica.passes.constants.facts import work_of

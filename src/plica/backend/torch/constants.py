@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
 from typing import Any, Protocol, final
 
 import torch
@@ -25,6 +24,7 @@ from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import apart
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
+from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
 from plica.kept.cache import SHARED
 from plica.kept.components import Component, Components, Parts
@@ -223,7 +223,7 @@ class CircuitConstants:
         self.policy = policy
         self._programs: dict[Hashable, _FoldedProgram] = {}
         self._watch: Watch | None = None
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def num_bytes(self) -> int:
