@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -35,7 +35,7 @@ def test_a_child_that_is_forked_while_a_thread_folds_folds_for_itself() -> None:
     )
 
 
-def _while_held(hold, work) -> str:  # type: ignore[no-untyped-def]  # as tests are
+def _while_held(hold: Callable[[Callable[[], None]], object], work: Callable[[], bool]) -> str:
     """What becomes of a child while another thread of its parent is within `hold(wait)`."""
     reached, leaving = threading.Event(), threading.Event()
 
