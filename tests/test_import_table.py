@@ -16,9 +16,10 @@ ROOT = Path(plica.__file__).parent
 LEVELS = {
     "errors": -2,  # the tree of errors is below everything
     "paths": -1,
+    "forks": -1,  # locks
     "arguments": 0,  # what callers pass, checked
     "graph": 0,
-    "runtime": 0,  # loads native files: needs the errors alone
+    "runtime": 0,  # loads native files: needs errors, paths and locks alone
     "ir": 1,
     "ops": 2,
     "rules": 2,

@@ -18,7 +18,6 @@ array([[0. , 2.5],
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Literal, TypedDict
 
 import numpy as np
@@ -26,6 +25,7 @@ import numpy as np
 from plica.errors import InputError
 from plica.files.columns import TableColumn, check_domain, encode, is_missing, number_of
 from plica.files.rows.batch import Array, Batch, RowFile
+from plica.forks import cached_property
 from plica.symbolic.domains import Domain
 
 

@@ -52,7 +52,8 @@ class PipelineContext:
         rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front. By default Plica's own.
         strategy: Which of the matches of rules that overlap is applied.
         max_steps: How many times to go through the tables at most, and over a Program.
-        options: Further options of the backend's compiler, such as `dtype`, and `policy` for what eval mode keeps.
+        options: Further options of the backend's compiler, such as `dtype`, and `policy` and `cache` for what eval mode
+            keeps.
 
     Raises:
         UnsupportedError: There is no such backend or semiring, or the backend's library is not installed.

@@ -230,7 +230,9 @@ class FoldedFunction:
         plan = self._plan
         if plan is None or plan.values is not values:
             known = {**epoch.shown, **values}
-            plan = self._plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
+            plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
+            if epoch.values is not None:  # else the cache alone holds them, so that it can evict them
+                self._plan = plan
         leaves = plan.leaves.copy()
         for name, place in self._places.items():
             leaves[place] = given[name]

@@ -23,7 +23,7 @@ from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
-from plica.kept.cache import FoldCache
+from plica.kept.cache import FoldCache, checked_cache
 from plica.passes.constants.fold import Folding, fold
 from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy
@@ -106,10 +106,9 @@ class FoldedProgram:
         Raises:
             InputError: There is no such backend, or `cache` is no `FoldCache`.
         """
-        if cache is not None and not isinstance(cache, FoldCache):
-            raise InputError(f"compile: the cache is {cache!r}; give a plica.FoldCache(max_bytes=...).")
         constants = [var.name for var in self.program.arguments if var.name in (*self.compile_time, *self.run_time)]
         known = {**self.leaves, **self.compile_time}
+        cache = checked_cache("compile", cache)
         function = FoldedFunction(
             self.program, self.folding, constants, known, backend, rewriting, cache, release_sources=release_sources
         )

@@ -7,7 +7,6 @@ transform of torch follows what happens, and for tensors on other devices, the s
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from operator import methodcaller
 from typing import Any
 
@@ -16,6 +15,7 @@ import numpy as np
 
 from plica.backend.native.loops.calls import compile_jit
 from plica.errors import InputError
+from plica.forks import cached_property
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var

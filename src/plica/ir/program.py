@@ -8,9 +8,9 @@ Programs are compared by meaning of the text: names of variables and source line
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any
 
+from plica.forks import cached_property
 from plica.ir.dtypes import FROM_SHORT
 from plica.ir.printing import print_program
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute

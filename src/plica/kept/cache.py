@@ -12,10 +12,11 @@ from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, count
 from operator import mul
-from threading import RLock
 from typing import Any
 from weakref import WeakValueDictionary
 
+from plica.errors import InputError
+from plica.forks import ForkSafeLock
 from plica.passes.constants.policy import check_limit
 
 _INDICES = count()
@@ -64,16 +65,18 @@ class Buffers:
     Attributes:
         values: The values; None once they were evicted.
         index: Its place among all that were made.
+        is_pinned: Whether they could not be made again, so that they are never evicted.
         num_bytes: Their bytes.
         rank: What is evicted first has the least.
     """
 
-    __slots__ = ("__weakref__", "_sources", "index", "num_bytes", "rank", "values", "work")
+    __slots__ = ("__weakref__", "_sources", "index", "is_pinned", "num_bytes", "rank", "values", "work")
 
     def __init__(self, values: Sequence[Any], sources: Sequence[Any], work: int) -> None:
         self.values: Sequence[Any] | None = tuple(values)
         self.num_bytes = sum(getattr(one, "nbytes", 0) for one in values)
         self.index, self.work, self.rank = next(_INDICES), work, 0.0
+        self.is_pinned = False
         self._sources = tuple(sources)
 
 
@@ -81,8 +84,8 @@ class FoldCache:
     """Folded values that functions and circuits share, below a limit.
 
     Above the limit those go that save the least work for each byte and were not used for the longest; the next call
-    that needs them folds them again. By default functions share one cache without a limit; a function that is given a
-    cache of its own shares with none.
+    that needs them folds them again. Nothing but the cache and calls that run holds them. What could not be made again
+    counts, and stays. By default functions and circuits share one cache without a limit.
 
     Args:
         max_bytes: How many bytes may be kept; None for no limit.
@@ -103,7 +106,7 @@ class FoldCache:
         self.num_evictions = 0
         self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
         self._age = 0.0  # the rank of what was evicted last
-        self._lock = RLock()  # collecting garbage may call back while it is held
+        self._lock = ForkSafeLock()  # collecting garbage may call back while it is held
 
     def __reduce__(self) -> tuple[Any, ...]:
         return FoldCache, (self.max_bytes,)  # a copy keeps nothing yet
@@ -128,7 +131,7 @@ class FoldCache:
         """What is kept under a key, and its values; where there is nothing, what `fold` makes.
 
         Args:
-            key: The key; None for what nothing shall find.
+            key: The key; None for what could not be made again, which nothing else finds and nothing evicts.
             fold: Makes the values.
             is_current: Asked after it: whether they are those of the key.
 
@@ -142,11 +145,11 @@ class FoldCache:
             made = fold()
             values = made.values
             assert values is not None, "nothing evicts what is not in the cache yet"
-            is_lasting = is_current()
-            if key is None or not is_lasting:
-                return made, values, is_lasting
+            if not is_current():
+                return made, values, False
+            made.is_pinned = key is None
             with self._lock:
-                found = self._found.setdefault(key, made)
+                found = self._found.setdefault(made.index if key is None else key, made)
                 if found.values is None:
                     found.values = values
                 values = found.values
@@ -162,18 +165,31 @@ class FoldCache:
 
     def _kept(self) -> list[Buffers]:
         with self._lock:
-            return [one for one in list(self._found.values()) if one.values is not None]
+            found = [reference() for reference in self._found.valuerefs()]
+            return [one for one in found if one is not None and one.values is not None]
 
     def _evict(self) -> None:
         if self.max_bytes is None:
             return
         kept = sorted(self._kept(), key=lambda one: one.rank, reverse=True)
         total = sum(one.num_bytes for one in kept)
-        while total > self.max_bytes:
+        kept = [one for one in kept if not one.is_pinned]
+        while kept and total > self.max_bytes:
             last = kept.pop()
             total -= last.num_bytes
             last.values, self._age = None, last.rank
             self.num_evictions += 1
+
+
+def checked_cache(where: str, cache: Any) -> FoldCache | None:
+    """A cache that was given to a function or a compiler, or None.
+
+    Raises:
+        InputError: It is something else.
+    """
+    if cache is None or isinstance(cache, FoldCache):
+        return cache
+    raise InputError(f"{where}: the cache is {cache!r}; give a plica.FoldCache(max_bytes=...).")
 
 
 SHARED = FoldCache()

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, final
 
+from plica.forks import cached_property
 from plica.ir.program import Program, Var
 from plica.kept.cache import Buffers, FoldCache
 from plica.passes.constants.facts import work_of
@@ -207,7 +208,6 @@ class Components:
         are_lasting = True
         for at, (text, number, reads) in enumerate(component.texts):
             read = tuple([id(others[name]) if name in others else states[name] for name in reads])
-            # What must not be evicted is in no cache
             key = None if self._is_alone[place] else (text, number, self._options, read)
             buffers, (result,), is_lasting = self._cache.get(key, partial(value, at), is_current)
             found.append(buffers)
@@ -239,6 +239,11 @@ class Components:
     def may_evict(self) -> bool:
         """Whether the cache has a limit, so that values may be gone at the next call."""
         return self._cache.max_bytes is not None
+
+    @staticmethod
+    def values(parts: Parts) -> list[Any]:
+        """All values of parts that are not evicted."""
+        return [value for part in parts for one in _buffers(part) for value in one.values or ()]
 
     def taken(self, parts: Parts) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""

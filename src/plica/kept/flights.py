@@ -8,15 +8,26 @@
 from collections.abc import Callable
 from concurrent.futures import Future
 from threading import Lock
-from typing import Any, TypeVar
+from typing import Any, TypeVar, final
+
+from plica.forks import at_fork
 
 Made = TypeVar("Made")
 
 
+@final
 class Flights:
-    """The folds of one function, never two at a time."""
+    """The folds of one function, never two at a time.
+
+    A process that forks while a thread folds has neither the thread nor the fold: it folds for itself.
+    """
 
     def __init__(self) -> None:
+        self.in_child()
+        at_fork(self)
+
+    def in_child(self) -> None:
+        """Have no fold."""
         self._lock = Lock()
         self._flight: tuple[Any, Future[None]] | None = None
 

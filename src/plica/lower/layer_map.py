@@ -18,10 +18,10 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, final
 
 from plica.errors import GraphError
+from plica.forks import cached_property
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.optimize import Provenance, Step
 from plica.lower.optimize.provenance import Roles, sources

@@ -24,11 +24,12 @@ the source: the derivative at one of those may be infinite, and zero times that 
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from plica.forks import cached_property
 from plica.graph.optimize import Replacement, Rule, optimize_graph
 from plica.graph.order import topological_order
 from plica.ir.builder import Names

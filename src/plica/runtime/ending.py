@@ -11,7 +11,7 @@ import time
 
 _LONGEST = 5.0  # seconds that the end of a process waits for calls
 _RUNNING: list[object] = []
-_ending = threading.Event()
+_ENDING: list[bool] = []  # no Event, whose lock a child may find taken
 
 
 def begins(call: object) -> None:
@@ -21,7 +21,7 @@ def begins(call: object) -> None:
         SystemExit: The process ends, and so does this thread, without a word.
     """
     _RUNNING.append(call)  # first, so that either the end sees the call or the call sees the end
-    if _ending.is_set() and threading.current_thread() is not threading.main_thread():
+    if _ENDING and threading.current_thread() is not threading.main_thread():
         _RUNNING.remove(call)
         raise SystemExit
 
@@ -33,7 +33,7 @@ def ends(call: object) -> None:
 
 @atexit.register
 def _wait() -> None:
-    _ending.set()
+    _ENDING.append(True)
     until = time.monotonic() + _LONGEST
     while _RUNNING and time.monotonic() < until:
         time.sleep(0.001)

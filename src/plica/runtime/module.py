@@ -9,7 +9,6 @@ What makes such files lives in `backend/native`.
 """
 
 import os
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from types import MappingProxyType, TracebackType
@@ -18,6 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from plica.errors import InputError, NativeFileError, UnsupportedError
+from plica.forks import ForkSafeLock
 from plica.runtime.arrays import Array, Sizes
 from plica.runtime.container import Image, read
 from plica.runtime.entries import answer
@@ -77,7 +77,7 @@ class NativeModule:
         self._key = public_key
         self._digest = image.digest
         self._entries = {entry.name: entry for entry in image.manifest.entries if entry.public}
-        self._updating = threading.Lock()
+        self._updating = ForkSafeLock()
         self._updated = False
         code = Code(image, target)
         tensors = {one.name: one.type for one in image.manifest.tensors}

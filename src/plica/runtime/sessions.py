@@ -1,6 +1,5 @@
 """Code and what runs it: a `Code` for each loaded file, and a `Session` for each thread that asks it at one time."""
 
-import threading
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -11,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from plica.errors import NativeFileError
+from plica.forks import ForkSafeLock, at_fork, keep_for_ever
 from plica.runtime import ending, faults
 from plica.runtime.arrays import Array, aligned, numpy_dtype, placed
 from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
-from plica.runtime.forks import owns_threads
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
 from plica.runtime.waiting import patiently
@@ -47,7 +46,7 @@ class Code:
         check_version(image.manifest.iree)
         rt = binding()
         self.stale = False
-        self._devices = threading.Lock()
+        self._devices = ForkSafeLock()
         self._drivers: dict[str, Any] = {}
         self._shared: dict[str, Any] = {}
         try:
@@ -63,8 +62,13 @@ class Code:
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
-        owns_threads(self)
+        at_fork(self)
         self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
+
+    def in_child(self) -> None:
+        """Be stale, and stay: the end of its devices waits for their threads."""
+        self.stale = True
+        keep_for_ever(self)
 
     def device(self, driver: str) -> Any:
         """What runs the code of a new session: a device of its own where that is but a record.
@@ -144,8 +148,13 @@ class Session:
         self._kept: dict[tuple[str, int], _Argument] = {}
         self._alive: list[Any] = []
         self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
-        owns_threads(self)  # every device has some
+        at_fork(self)  # every device has threads
         self._code = code  # the last, as in `Code`
+
+    def in_child(self) -> None:
+        """Be stale, and stay: the end of its devices waits for their threads."""
+        self.stale = True
+        keep_for_ever(self)
 
     def call(
         self,

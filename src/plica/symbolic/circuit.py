@@ -10,11 +10,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, final
 
 from plica.arguments import edges, known, looked_up
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
+from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain

@@ -53,7 +53,7 @@ def entries(circuit: TorchCircuit) -> dict[str, Program]:
 
 def is_proven(circuit: TorchCircuit) -> bool:
     """Whether the calls before were answered by the weights alone."""
-    return bool(circuit._verdicts) and all(verdict for _, verdict in circuit._verdicts.values())
+    return bool(circuit._verdicts) and all(verdict for *_, verdict in circuit._verdicts.values())
 
 
 X = torch.arange(48).reshape(3, 16) % 5

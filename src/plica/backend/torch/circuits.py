@@ -36,7 +36,6 @@ from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, owners_of
 from plica.lower.optimize import Report
 from plica.lower.queries.score import Lowered, lower_score
-from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
@@ -54,6 +53,9 @@ _LEAST_ROWS = 16  # of a part: fewer would read the weights too often
 _INPUTS = ("bool", "int", "float")
 
 
+_Verdict = tuple[ReferenceType[Watch], ReferenceType[Ready], bool]  # of which tensors, what runs, and what it says
+
+
 @final
 class TorchCircuit(nn.Module):
     """A compiled circuit; made by `TorchCompiler.compile`.
@@ -65,7 +67,7 @@ class TorchCircuit(nn.Module):
         report: What optimizing did, if it was asked for.
         layer_map: Where each layer as it was described is computed.
         drawing: The rows of the context for initializers.
-        policy: How much memory may take what is computed from the tensors once, in eval mode.
+        constants: What is computed from the tensors once, in eval mode.
 
     Attributes:
         saved_with: What the file that it was loaded from said beside the circuit, and the next one will say.
@@ -79,7 +81,7 @@ class TorchCircuit(nn.Module):
         report: Report | None,
         layer_map: LayerMap,
         drawing: Drawing,
-        policy: FoldPolicy | None = None,
+        constants: CircuitConstants | None = None,
     ) -> None:
         super().__init__()
         self.leaves = Leaves()
@@ -103,9 +105,9 @@ class TorchCircuit(nn.Module):
         self._lowered: dict[Key, Lowered] = {}
         self._runs: dict[Key, Callable[..., Any]] = {}
         self._flights = SingleFlight()
-        self.constants = CircuitConstants(policy)
+        self.constants = CircuitConstants() if constants is None else constants
         # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
-        self._verdicts: dict[tuple[torch.dtype, torch.dtype], tuple[ReferenceType[Ready], bool]] = {}
+        self._verdicts: dict[tuple[torch.dtype, torch.dtype], _Verdict] = {}
         self.queries: dict[Hashable, Any] = {}  # by key, what answers a question: filled by `queries`
         unfold_states(self)
 
@@ -248,7 +250,7 @@ class TorchCircuit(nn.Module):
         other._modules = {**self._modules, "leaves": leaves}
         other._givable, other._needs = self._givable.with_all(), False
         other._programs, other.queries = self._programs, self.queries
-        other.constants = CircuitConstants(self.constants.policy)
+        other.constants = copy(self.constants)
         return other
 
     def given_leaves(self, names: GivenNames) -> Given:
@@ -297,11 +299,9 @@ class TorchCircuit(nn.Module):
         """What computes numbers that constant weights prove right for all rows; None where they do not."""
         kind = x.dtype, self._real.dtype  # beside which the tensors, which are watched, have the dtypes that they had
         seen = self._verdicts.get(kind)
-        ready = None if seen is None else seen[0]()
-        if seen is not None and ready is not None and ready.watch is watch:
-            return ready if seen[1] else None
-        del ready  # what it keeps goes before the new is made
         key = (carrier.name, x.dtype, self.dtype, ())
+        if seen is not None and seen[0]() is watch:
+            return (seen[1]() or self.constants.of(key, self._lowered[key], self.leaves, watch)) if seen[2] else None
         if key not in self._lowered:
             self._keep_constants(self._lower(key))
         if self._lowered[key].program.results[1].type.shape != (1,):
@@ -310,7 +310,7 @@ class TorchCircuit(nn.Module):
         if 1 not in ready.escaping:
             return None  # what is proven is computed at each call, as the policy has no room for it
         is_proven = bool(ready(x[:0])[1])
-        self._verdicts[kind] = ref(ready), is_proven
+        self._verdicts[kind] = ref(watch), ref(ready), is_proven
         return ready if is_proven else None
 
     def _exact(self, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:

@@ -11,6 +11,7 @@ from torch import Tensor
 
 from plica.arguments import flag, found
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Drawing, LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
@@ -19,6 +20,7 @@ from plica.errors import DTypeError
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
+from plica.kept.cache import FoldCache, checked_cache
 from plica.kept.single_flight import SingleFlight
 from plica.lower.checks import check_semiring
 from plica.lower.fold.groups import fold_circuit, single_groups
@@ -99,9 +101,11 @@ class TorchCompiler:
         compilation_rules: How layers, parameters and initializers are compiled; Plica's own rules by default.
         policy: How much memory circuits in eval mode may take for what they compute from their tensors once; by
             default, for each Program, as much as the tensors that it reads, and one MiB.
+        cache: Where they keep that; by default where all functions and circuits do, which has no limit.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
+        InputError: `cache` is no `FoldCache`.
         DTypeError: `rules` are no tables, `strategy` is no function, or `max_steps` no number of steps.
     """
 
@@ -117,6 +121,7 @@ class TorchCompiler:
         max_steps: int = MAX_STEPS,
         compilation_rules: CompilationRules | None = None,
         policy: FoldPolicy | None = None,
+        cache: FoldCache | None = None,
     ) -> None:
         self.semiring = semiring if isinstance(semiring, Semiring) else Semiring.from_name(semiring)
         self.fold = flag("TorchCompiler", "fold", fold)
@@ -125,7 +130,7 @@ class TorchCompiler:
         self.rules = rules
         self.strategy = strategy
         self.max_steps = max_steps
-        self.policy = policy
+        self.policy, self.cache = policy, checked_cache("TorchCompiler", cache)
         self.circuits = CompiledCircuitsMap()
         self._flights = SingleFlight()
         self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
@@ -167,8 +172,8 @@ class TorchCompiler:
             folded = replace(folded, rewriting=optimized.rewriting)
         layer_map = LayerMap(circuit, folded, Provenance() if optimized is None else optimized.provenance)
         report = None if optimized is None else optimized.report
-        drawing = self.compilation_rules.initializers.own
-        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing, self.policy)
+        drawing, constants = self.compilation_rules.initializers.own, self._constants()
+        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing, constants)
         self._adopt(compiled, compiled.usual_input(), shared)
         return compiled
 
@@ -243,14 +248,17 @@ class TorchCompiler:
                 self._parameters[parameter] = self._part(TorchParameter, part)
         return self._parameters[parameter]
 
+    def _constants(self) -> CircuitConstants:
+        return CircuitConstants(self.policy, self.cache)
+
     def _part(
-        self, kind: Callable[[Any, torch.dtype, Drawing, FoldPolicy | None], Part], part: LayerPart | ParameterPart
+        self, kind: Callable[[Any, torch.dtype, Drawing, CircuitConstants], Part], part: LayerPart | ParameterPart
     ) -> Part:
         shared = self._shared(part.keys)
         if self.optimize:
             rewriting = program_rewriting(self.rules, self.strategy, self.max_steps, self._context(shared))
             part = replace(part, folded=replace(part.folded, rewriting=rewriting))
-        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own, self.policy)
+        compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own, self._constants())
         self._adopt(compiled, compiled.dtype, shared)
         return compiled
 

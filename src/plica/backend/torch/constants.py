@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from threading import Lock
 from typing import Any, Protocol, final
 
 import torch
@@ -25,8 +24,9 @@ from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import apart
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
+from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
-from plica.kept.cache import SHARED
+from plica.kept.cache import SHARED, FoldCache
 from plica.kept.components import Component, Components, Parts
 from plica.kept.flights import Flights
 from plica.lower.leaves import Constant, Leaf
@@ -92,11 +92,13 @@ class _Epoch:
 
     Args:
         parts: What each component keeps.
-        ready: What runs.
+        watch: The tensors that it was computed from.
+        ready: What runs; None where the cache alone may hold values, so that it can evict them.
     """
 
     parts: Parts
-    ready: Ready
+    watch: Watch
+    ready: Ready | None
 
 
 @final
@@ -109,6 +111,7 @@ class _FoldedProgram:
         places: The place of each leaf among the tensors that are watched.
         device: Where the tensors are.
         policy: How much memory what is kept may take.
+        cache: Where it is kept.
     """
 
     @without_collection()
@@ -119,6 +122,7 @@ class _FoldedProgram:
         places: Mapping[Leaf, int],
         device: torch.device,
         policy: FoldPolicy,
+        cache: FoldCache,
     ) -> None:
         self.device = device
         folding = fold(program, policy=policy, is_held=True)
@@ -133,25 +137,34 @@ class _FoldedProgram:
         }
         self._kept = [var.name for var in split.kept]
         made = [Component(one, emit(one, "fold")) for one in folding.components]
-        self._components = Components(made, self._kept, SHARED, device)
+        self._components = Components(made, self._kept, cache, device)
         self._epoch: _Epoch | None = None
         self._flights = Flights()
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         """What runs with the tensors that are watched."""
         while True:
-            epoch = self._epoch
-            if epoch is not None and epoch.ready.watch is watch:
-                return epoch.ready
-            del epoch  # what it keeps goes before the new is made
-            made = self._flights.once(watch, partial(self._folded, watch, reads), partial(self._is_changed, watch))
-            if made is not None:
-                return made.ready
+            ready = self._current(watch, reads)
+            if ready is None:
+                fold = partial(self._folded, watch, reads)
+                ready = self._flights.once(watch, fold, lambda: self._current(watch, reads) is None)
+            if ready is not None:
+                return ready
 
-    def _is_changed(self, watch: Watch) -> bool:
-        return self._epoch is None or self._epoch.ready.watch is not watch
+    def _current(self, watch: Watch, reads: Callable[[], Any]) -> Ready | None:
+        """What runs with the tensors that are watched, where nothing has to be folded."""
+        epoch = self._epoch
+        if epoch is None or epoch.watch is not watch:
+            return None
+        if epoch.ready is not None:
+            return epoch.ready
+        values = self._components.taken(epoch.parts)
+        return None if values is None else self._with(values, reads(), watch)
 
-    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> _Epoch:
+    def _with(self, values: Mapping[str, Any], leaves: Any, watch: Watch) -> Ready:
+        return Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._escaping)
+
+    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         leaves, states = reads(), watch.states
         behind = {name: states[one] if isinstance(one, int) else one for name, one in self._behind.items()}
         before, self._epoch = self._epoch, None
@@ -173,16 +186,15 @@ class _FoldedProgram:
             )
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
-        ready = Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._escaping)
-        epoch = _Epoch(parts, ready)
+        ready = self._with(values, leaves, watch)
         if self._components.are_lasting(parts):
-            self._epoch = epoch
-        return epoch
+            self._epoch = _Epoch(parts, watch, None if self._components.may_evict else ready)
+        return ready
 
     def values(self) -> Sequence[Tensor]:
         """What is kept."""
         epoch = self._epoch
-        return () if epoch is None else epoch.ready.values
+        return () if epoch is None else self._components.values(epoch.parts)
 
     def forget(self) -> None:
         """Keep nothing."""
@@ -217,13 +229,14 @@ class CircuitConstants:
     Args:
         policy: How much memory what is kept may take, for each Program; by default as much as the tensors that it
             reads, or twice that for queries, and one MiB.
+        cache: Where it is kept; by default where functions and other circuits keep theirs too.
     """
 
-    def __init__(self, policy: FoldPolicy | None = None) -> None:
-        self.policy = policy
+    def __init__(self, policy: FoldPolicy | None = None, cache: FoldCache | None = None) -> None:
+        self.policy, self.cache = policy, cache
         self._programs: dict[Hashable, _FoldedProgram] = {}
         self._watch: Watch | None = None
-        self._lock = Lock()
+        self._lock = ForkSafeLock()
 
     @property
     def num_bytes(self) -> int:
@@ -253,7 +266,7 @@ class CircuitConstants:
                 one.forget()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CircuitConstants, (self.policy,)  # those of a copy of the circuit keep nothing yet
+        return CircuitConstants, (self.policy, self.cache)  # those of a copy of the circuit keep nothing yet
 
     def of_call(
         self, key: Hashable, lowered: LoweredProgram, leaves: Leaves, x: Sequence[Tensor], *, training: bool
@@ -315,7 +328,8 @@ class CircuitConstants:
                 found = self._programs.get(key)
                 if found is None or found.device != leaves.device:
                     policy = self._policy_for(lowered.program, room)
-                    found = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy)
+                    cache = SHARED if self.cache is None else self.cache
+                    found = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy, cache)
                     self._programs[key] = found
         return found.ready(watch, (lambda: leaves) if reads is None else reads)
 

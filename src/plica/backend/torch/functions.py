@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,6 +17,7 @@ from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
+from plica.forks import cached_property
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound
 from plica.ir.types import ShapedArray

@@ -8,8 +8,12 @@ True
 """
 
 import gc
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
+
+_PAUSING: list[int] = []  # the threads that have stopped the collector
 
 
 @contextmanager
@@ -20,9 +24,24 @@ def without_collection() -> Iterator[None]:
     looks for. It is a decorator too.
     """
     enabled = gc.isenabled()
-    gc.disable()
+    thread = get_ident()
+    if enabled:
+        _PAUSING.append(thread)
+        gc.disable()
     try:
         yield
     finally:
         if enabled:
             gc.enable()
+            _PAUSING.remove(thread)
+
+
+def _in_child() -> None:
+    """Go on collecting where the thread that stopped it is the parent's."""
+    if _PAUSING and get_ident() not in _PAUSING:
+        _PAUSING.clear()
+        gc.enable()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)

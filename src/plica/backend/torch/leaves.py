@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from functools import partial
 from keyword import kwlist
 from typing import Any, final
@@ -15,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from plica.backend.torch.state import Problems, rename, stacked, taken_fold
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.program import Program
 from plica.lower.leaves import Constant, Leaf
@@ -192,20 +192,23 @@ class Leaves(nn.Module):
                 found.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
         state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
         for name, key in self._module_keys.items():
-            _rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
+            rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
 
     def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
         """In `state`, replace the entries of folds by folded tensors; what is missing or misshapen stays."""
-        problems = Problems([], [])
+        problems = Problems([], [], [])
         for name, key in self._module_keys.items():
-            _rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}.")
+            problems.unexpected.extend(rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}."))
         for name, own_keys in self._keys.items():
+            folded = f"{folded_prefix}{name}"
             keys = [None if key is None else f"{prefix}{key}" for key in own_keys]
-            if f"{folded_prefix}{name}" in state and not any(key in state for key in keys):
-                continue  # already folded: a dict of `named_parameters`
+            if folded in state:
+                if not any(key in state for key in keys):
+                    continue  # already folded: a dict of `named_parameters`
+                problems.unexpected.append(folded)
             own = getattr(self, name).detach()
-            folds = [_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
-            state[f"{folded_prefix}{name}"] = torch.stack(folds) if len(folds) > 1 else folds[0].unsqueeze(0)
+            folds = [taken_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
+            state[folded] = stacked(folds, keys, own, problems)
         return problems
 
 
@@ -259,12 +262,6 @@ def _publish(leaves: Leaves, _: object = None) -> None:
         leaves._store.publish(leaves)
 
 
-def _rename(state: dict[str, Any], before: str, after: str) -> None:
-    """Give the entries of a state dict whose keys begin in one way keys that begin in another."""
-    for key in [key for key in state if key.startswith(before)]:
-        state[f"{after}{key.removeprefix(before)}"] = state.pop(key)
-
-
 def attribute_of(name: str) -> str:
     """The attribute that holds the leaf of the variable `name`, by which generated code reads it.
 
@@ -276,33 +273,6 @@ def attribute_of(name: str) -> str:
 
 
 _TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
-
-
-@dataclass(frozen=True, slots=True)
-class Problems:
-    """What is wrong with a state dict: keys that it lacks, and sentences on those of another shape or kind."""
-
-    missing: list[str]
-    shapes: list[str]
-
-
-def _fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problems) -> Tensor:
-    """The entry `key`, taken out of `state`; else `own`, with the problem noted."""
-    if key is None:
-        return own
-    given: Tensor | None = state.pop(key, None)
-    if given is None:
-        problems.missing.append(key)
-        return own
-    if given.shape != own.shape:
-        problems.shapes.append(
-            f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}."
-        )
-        return own
-    if given.is_complex() and not own.is_complex():
-        problems.shapes.append(f"kind mismatch for {key}: expected real numbers, found {given.dtype}.")
-        return own
-    return given
 
 
 def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:

@@ -30,7 +30,6 @@ from plica.lower.data import input_width
 from plica.lower.leaves import Constant, Owners, owners_of
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.queries.score import Lowered
-from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.initializers import Initializer
 
 Key = tuple[torch.dtype, torch.dtype]  # inputs, parameters
@@ -43,16 +42,20 @@ class TorchPart(nn.Module):
         part: What was compiled.
         dtype: The dtype of its real tensors.
         drawing: The rows of the context for initializers.
-        policy: How much memory may take what is computed from the tensors once, in eval mode.
+        constants: What is computed from the tensors once, in eval mode.
     """
 
     _real: Tensor
 
     def __init__(
-        self, part: LayerPart | ParameterPart, dtype: torch.dtype, drawing: Drawing, policy: FoldPolicy | None = None
+        self,
+        part: LayerPart | ParameterPart,
+        dtype: torch.dtype,
+        drawing: Drawing,
+        constants: CircuitConstants,
     ) -> None:
         super().__init__()
-        self.constants = CircuitConstants(policy)
+        self.constants = constants
         self.leaves = Leaves()
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
         self._part = part
@@ -123,8 +126,8 @@ class TorchLayer(TorchPart):
 
     _part: LayerPart
 
-    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing, policy: FoldPolicy | None = None) -> None:
-        super().__init__(part, dtype, drawing, policy)
+    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing, constants: CircuitConstants) -> None:
+        super().__init__(part, dtype, drawing, constants)
         self._weights: WeightCheck | None = None
 
     def forward(self, *x: Tensor) -> Tensor:

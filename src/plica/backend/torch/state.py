@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import nn
+from torch import Tensor, nn
 
 _FOLDED = "leaves."  # where the tensors of a circuit are
 
@@ -44,9 +45,67 @@ def _fold_state(
     _local: object,
     _strict: bool,
     missing: list[str],
-    _unexpected: list[str],
+    unexpected: list[str],
     errors: list[str],
 ) -> None:
     problems = circuit.leaves.fold(state, prefix, f"{prefix}{_FOLDED}")
     missing.extend(problems.missing)
+    unexpected.extend(problems.unexpected)
     errors.extend(problems.shapes)
+
+
+@dataclass(frozen=True, slots=True)
+class Problems:
+    """What is wrong with a state dict: keys that it lacks or has beside others, and sentences on unfit entries."""
+
+    missing: list[str]
+    unexpected: list[str]
+    shapes: list[str]
+
+
+def taken_fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problems) -> Tensor:
+    """The entry `key`, taken out of `state`; else `own`, with the problem noted."""
+    if key is None:
+        return own
+    if key not in state:
+        problems.missing.append(key)
+        return own
+    given = state.pop(key)
+    if not isinstance(given, Tensor):
+        problems.shapes.append(f"kind mismatch for {key}: expected a tensor, found {type(given).__name__}.")
+        return own
+    if given.shape != own.shape:
+        problems.shapes.append(
+            f"size mismatch for {key}: expected shape {tuple(own.shape)}, found {tuple(given.shape)}."
+        )
+        return own
+    if given.is_complex() and not own.is_complex():
+        problems.shapes.append(f"kind mismatch for {key}: expected real numbers, found {given.dtype}.")
+        return own
+    return given
+
+
+def stacked(folds: Sequence[Tensor], keys: Sequence[str | None], own: Tensor, problems: Problems) -> Tensor:
+    """Folds as one tensor, where the tensor of the circuit is unless all are elsewhere; else that, and the problem."""
+    if len({fold.device for fold in folds}) > 1:
+        empty = [key or "a fold of another circuit" for key, fold in zip(keys, folds, strict=True) if fold.is_meta]
+        if empty:
+            problems.shapes.append(
+                f"{empty[0]} is on the meta device and has no numbers, but is stored in one tensor with other entries; "
+                "give numbers for all of them."
+            )
+            return own
+        folds = [fold.to(own.device) for fold in folds]
+    return torch.stack(tuple(folds)) if len(folds) > 1 else folds[0].unsqueeze(0)
+
+
+def rename(state: dict[str, Any], before: str, after: str) -> list[str]:
+    """Give the entries of a state dict whose keys begin in one way keys that begin in another.
+
+    Returns:
+        The new keys that other entries had, which are gone.
+    """
+    renamed = {f"{after}{key.removeprefix(before)}": state.pop(key) for key in list(state) if key.startswith(before)}
+    taken = [key for key in renamed if key in state]
+    state.update(renamed)
+    return taken

@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 from plica.errors import UnsupportedError
+from plica.forks import cached_property
 from plica.ir.program import Equation, Operand
 from plica.ir.sizes import Dim
 from plica.lower.fold.groups import FoldedLayer

@@ -21,8 +21,9 @@ depends on the budget, which only says how far along a list one may go: so a lar
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cached_property
 from itertools import pairwise
+
+from plica.forks import cached_property
 
 EXACT = 12
 _PRICES = tuple(16.0**power for power in range(-6, 7))  # work for each bit

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from math import inf
 from typing import Any, TypeAlias, final
 
+from plica.forks import cached_property
 from plica.ir.dtypes import as_dtype
 from plica.symbolic.parameters.signed import log_size, scaled_sum, sign
 

@@ -8,13 +8,14 @@
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, reduce
+from functools import reduce
 from itertools import combinations
 from operator import and_
 from typing import final, get_args
 
 from plica.arguments import edges, flag, function, looked_up
 from plica.errors import DTypeError, GraphError
+from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.circuit import Circuit

@@ -8,11 +8,11 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Literal, TypeAlias, final
 
 from plica.arguments import edges, flag, found, looked_up
 from plica.errors import DTypeError, FileFormatError, GraphError, InputError
+from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.circuit import Circuit

@@ -1,18 +1,19 @@
 """LLVM text becomes machine code in this process, by llvmlite."""
 
 import ctypes
+import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
-from threading import Lock
 from typing import Any
 
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, given_type, is_object, require_layout
 from plica.errors import UnsupportedError
+from plica.forks import ForkSafeLock
 
 _TYPES: dict[str, Any] = {
     "i8": ctypes.c_int8,
@@ -22,7 +23,7 @@ _TYPES: dict[str, Any] = {
     "float": ctypes.c_float,
     "double": ctypes.c_double,
 }
-_LOCK = Lock()
+_LOCK = ForkSafeLock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +77,15 @@ def machine() -> Machine:
     for name in re.findall(r"@(plica\.\w+)\(", SUPPORT):
         binding.add_symbol(name, engine.get_function_address(name))
     found.support.append(engine)
+    _wait_at_forks(getattr(binding.ffi.lib, "_lock", None))
     return found
+
+
+def _wait_at_forks(lock: Any) -> None:
+    """Have forks wait for the call of LLVM that holds llvmlite's lock, so that the child finds both free and whole."""
+    if lock is not None and hasattr(os, "register_at_fork"):
+        leave = partial(lock.__exit__, None, None, None)
+        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
 
 
 def _engine(binding: Any, module: Any, target: Any) -> Any:
