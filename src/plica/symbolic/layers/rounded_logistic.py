@@ -187,7 +187,9 @@ def _interval(
     high: Array,
 ) -> Value:
     loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    first, last = (finite(xp, end) for end in (xp.ceil(xp.astype(low, loc.dtype)), xp.floor(xp.astype(high, loc.dtype))))
+    first, last = (
+        finite(xp, end) for end in (xp.ceil(xp.astype(low, loc.dtype)), xp.floor(xp.astype(high, loc.dtype)))
+    )
     empty = xp.less(last, first)
     found = _log_share(xp, loc, log_scale, first, xp.where(empty, first, last))
     return semiring.from_log(xp, xp.where(empty, -math.inf, found))
