@@ -51,7 +51,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a typed table, `pets.csv`, and a model that was trained on it."""
     folder = tmp_path_factory.mktemp("pets")
     write(str(folder / "pets.csv"), table())
-    (folder / "columns.json").write_text('{"name": "ignored", "weight": "real"}')
+    (folder / "columns.json").write_text('{"name": "ignored", "weight": "real", "legs": "categorical"}')
     words = ("--columns", folder / "columns.json", "--missing", "?", "--units", 3, "--epochs", 2, "--quiet")
     arguments = ["train", folder / "pets.csv", "--out", folder / "out", *words]
     result = CliRunner().invoke(main, list(map(str, arguments)))
@@ -127,8 +127,12 @@ def test_scores_are_those_of_the_circuit(pets: Plica) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-5)
     assert_done(pets("score", MODEL, "pets.csv", "-o", "scores.csv"))
     names, *rows = read("scores.csv")
-    assert names == ["log_likelihood"]
-    np.testing.assert_allclose([float(row[0]) for row in rows], expected, rtol=1e-5)
+    assert names == ["name", "log_likelihood"]
+    assert [row[0] for row in rows] == [row[0] for row in table()]
+    np.testing.assert_allclose([float(row[1]) for row in rows], expected, rtol=1e-5)
+    write("scored.csv", [[*cells, "7"] for cells in table()], "name,pet,legs,weight,log_likelihood")
+    assert_done(pets("score", MODEL, "scored.csv", "-o", "again.csv"))
+    assert read("again.csv") == read("scores.csv")
 
 
 def test_a_marginal_sums_out_all_other_columns(pets: Plica) -> None:
@@ -179,9 +183,10 @@ def test_rows_are_drawn_with_the_columns_that_the_model_knows(pets: Plica) -> No
     assert read("again.csv") == read("drawn.csv")
     assert_done(pets("sample", MODEL, "-n", 2, "--given", "pets.csv", "-o", "filled.csv"))
     names, *rows = read("filled.csv")
+    assert names == ["name", "pet", "legs", "weight"]
     for place, before in enumerate(table()):
         for after in rows[2 * place : 2 * place + 2]:
-            assert all(old in ("", "?", new) for old, new in zip(before[1:3], after[:2], strict=True))
+            assert all(old in ("", "?", new) for old, new in zip(before, after, strict=True))
 
 
 def test_columns_are_found_by_name(pets: Plica) -> None:
@@ -204,22 +209,27 @@ def test_columns_are_found_by_name(pets: Plica) -> None:
 )
 def test_tables_that_do_not_fit(pets: Plica, rows: Any, names: str, message: str) -> None:
     write("table.csv", rows, names)
-    result = pets("score", MODEL, "table.csv", "-o", "scores.csv")
+    result = pets("score", MODEL, "table.csv", "-o", "scores.csv", "--unknown", "error")
     assert result.exit_code == 2
     assert message in result.stderr
     assert len(result.stderr.splitlines()) == 1
     assert not Path("scores.csv").exists()
 
 
-def test_unknown_categories_may_be_missing(pets: Plica) -> None:
-    write("table.csv", [["fish", "4", "1"]], "pet,legs,weight")
-    assert_done(pets("score", MODEL, "table.csv", "-o", "a.npy", "--unknown", "missing"))
+def test_unknown_categories_are_missing_and_counted_in_one_line(pets: Plica) -> None:
+    write("table.csv", [["fish", "4", "1"], ["fish", "3", "1"], ["cat", "4", "1"]], "pet,legs,weight")
+    result = pets("score", MODEL, "table.csv", "-o", "a.npy", "--batch", 1)
+    assert (result.exit_code, result.stdout) == (0, "")
+    assert result.stderr == (
+        "plica: warning: table.csv: 3 cells have a category that the model has never seen ('fish' in column 'pet', "
+        "'3' in column 'legs'), taken for missing; --unknown error refuses them\n"
+    )
     circuit, _ = compiled()
-    expected = log_likelihood(circuit, encoded([["", "?", "4", "1"]])).detach().numpy()
-    np.testing.assert_allclose(np.load("a.npy"), expected, rtol=1e-5)
+    rows = encoded([["", "?", "4", "1"], ["", "?", "", "1"], ["", "cat", "4", "1"]])
+    np.testing.assert_allclose(np.load("a.npy"), log_likelihood(circuit, rows).detach().numpy(), rtol=1e-5)
 
 
-def test_numbers_that_are_filled_in_have_the_digits_of_the_model(pets: Plica) -> None:
+def test_numbers_that_are_filled_in_have_the_decimals_of_their_column(pets: Plica) -> None:
     """Known ones keep all of theirs, though they may look like those of single precision."""
     known = "0.10000000149011612"
     write("table.csv", [["cat", "4", ""], ["cat", "", known]], "pet,legs,weight")
@@ -228,17 +238,17 @@ def test_numbers_that_are_filled_in_have_the_digits_of_the_model(pets: Plica) ->
         assert_done(pets(*command, "table.csv", "-o", out))
         if out == "a.parquet":
             cells = [list(row.values()) for row in pytest.importorskip("pyarrow.parquet").read_table(out).to_pylist()]
+            assert cells[0][2] == round(cells[0][2], 3)
         else:
             cells = read(out)[1:]
-        filled = str(cells[0][2])
-        assert str(float(filled)) == filled == str(np.float32(filled))
+            assert len(cells[0][2].partition(".")[2]) == 3
         assert str(cells[1][2]) == known
 
 
 @pytest.mark.parametrize("value", [np.float64(7.5), np.int64(7), np.float32(7.5)])
 def test_messages_show_numbers_of_arrays_as_they_are(pets: Plica, value: Any) -> None:
     np.save("table.npy", np.array([[value, 0, 0]]))
-    result = pets("score", MODEL, "table.npy", "-o", "a.npy")
+    result = pets("score", MODEL, "table.npy", "-o", "a.npy", "--unknown", "error")
     assert result.exit_code == 2
     assert f"table.npy, row 0, column 'pet': {value} is none of the categories bird, cat, dog" in result.output
 
@@ -247,7 +257,9 @@ def test_messages_show_numbers_of_arrays_as_they_are(pets: Plica, value: Any) ->
 def test_categories_that_are_not_known_are_not_written_over(pets: Plica, out: str) -> None:
     rows = [["Wanda", "fish", "", "0.050"], ["Rex", "?", "4", "21.50"], ["Tom", "", "3", ""]]
     write("table.csv", rows)
-    assert_done(pets("complete", MODEL, "table.csv", "-o", out, "--method", "mpe", "--unknown", "missing"))
+    result = pets("complete", MODEL, "table.csv", "-o", out, "--method", "mpe")
+    assert result.exit_code == 0
+    assert "2 cells have a category" in result.stderr
     if out == "full.csv":
         cells = read(out)[1:]
         assert (cells[0][0], cells[0][1], cells[0][3]) == ("Wanda", "fish", "0.050")
@@ -320,7 +332,8 @@ def test_arrays_that_are_drawn_hold_the_categories_that_are_whole_numbers(plica:
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.choice([1, 2, 4], 50), rng.normal(size=50).round(2)])
     np.save("rows.npy", table)
-    words = ("--columns", "auto", "--units", 2, "--epochs", 1, "--quiet")
+    Path("columns.json").write_text('{"0": "categorical"}')
+    words = ("--columns", "columns.json", "--units", 2, "--epochs", 1, "--quiet")
     assert plica("train", "rows.npy", "--out", "out", *words).exit_code == 0
     table[:, 1] = np.nan
     np.save("holes.npy", table)
@@ -338,11 +351,15 @@ def test_arrays_that_are_drawn_hold_the_categories_that_are_whole_numbers(plica:
         (("--missing", "?"), "add --columns auto"),
         (("--columns", "auto", "--image-shape", "1x3"), "--image-shape is for rows of one kind"),
         (("--columns", "none.json"), "none.json: no such file"),
-        (("--columns", "auto"), "are likely names or remarks"),
+        (
+            ("--columns", "ignored.json"),
+            "every column is ignored, so there is nothing to model ('name': as said; 'pet'",
+        ),
     ],
 )
 def test_typed_tables_that_cannot_be_trained_on(plica: Plica, words: Any, message: str) -> None:
-    write("pets.csv", table(1200) if words == ("--columns", "auto") else table())
+    write("pets.csv", table())
+    Path("ignored.json").write_text(json.dumps(dict.fromkeys(("name", "pet", "legs", "weight"), "ignored")))
     result = plica("train", "pets.csv", "--out", "out", *words)
     assert result.exit_code == 2
     assert message in result.stderr

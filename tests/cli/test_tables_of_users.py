@@ -15,9 +15,9 @@ from click.testing import Result
 from plica.cli.build import build_circuit
 from plica.cli.settings import Settings
 from plica.errors import InputError
-from plica.files.columns import KINDS, TableColumn
 from plica.files.datasets import Dataset, from_typed
 from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
 
 Plica = Callable[..., Result]
@@ -85,16 +85,19 @@ def test_means_where_no_variable_has_states(plica: Plica) -> None:
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 @pytest.mark.parametrize("kind", tuple(KINDS))
 def test_a_column_has_a_distribution_of_its_kind_or_is_refused(name: str, kind: Any) -> None:
-    categories = ("x", "y") if kind == "categorical" else ()
+    categories = ("x", "y") if KINDS[kind].closed else ()
+    form = {"date": "%Y-%m-%d", "timestamp": "%Y-%m-%d %H:%M", "time": "%H:%M"}.get(kind, "")
     rows = np.array([[0.0, 0.5], [1.0, 0.2]])
-    encoding = Encoding((TableColumn("a", kind, categories, name), TableColumn("b", "real")))
+    encoding = Encoding((TableColumn("a", kind, categories, name, form), TableColumn("b", "real")))
     data = Dataset("t", rows, rows, rows, None, None, encoding)
     words: dict[str, Any] = dict.fromkeys(Settings.__dataclass_fields__) | {"input": "", "layer": "cp", "units": 2}
     settings = Settings(**words | {"seed": 0, "dtype": "float32"})
     distribution = DISTRIBUTIONS[name]
     takes_states = distribution.settings is not None or distribution.domain().num_states == 2
     whole = takes_states or distribution.domain().whole
-    if {"categorical": takes_states, "count": whole and distribution.settings is None, "real": not whole}[kind]:
+    negative = whole and not takes_states and distribution.domain().least < 0
+    fits = {"count": whole and distribution.settings is None and not negative, "real": not whole}
+    if fits.get(kind, takes_states if KINDS[kind].closed else negative):
         circuit, _ = build_circuit(settings, data)
         encoding.check_domains([circuit.domains[0], circuit.domains[1]])
     else:
@@ -145,9 +148,12 @@ def test_columns_of_parquet_that_no_model_reads_are_passed_on(plica: Plica) -> N
         "id": arrow.array([2**63 + row for row in range(30)], arrow.uint64()),
         "price": arrow.array([decimal.Decimal("1.50")] * 30),
         "none": arrow.array([None] * 30),
+        "lists": arrow.array([[row] for row in range(30)]),
     }
     parquet.write_table(arrow.table(columns), "rows.parquet")
-    refused(plica("train", "rows.parquet", "--columns", "auto", "--out", "out"), "column 'when' holds timestamp[ms]")
+    Path("columns.json").write_text('{"lists": "categorical"}')
+    result = plica("train", "rows.parquet", "--columns", "columns.json", "--out", "out")
+    refused(result, "column 'lists' holds list<")
     Path("columns.json").write_text(json.dumps(dict.fromkeys(("when", "id", "price", "none"), "ignored")))
     train(plica, "rows.parquet", "--columns", "columns.json")
     done(plica("complete", MODEL, "rows.parquet", "-o", "full.parquet", "--batch", 7))
@@ -158,7 +164,7 @@ def test_columns_of_parquet_that_no_model_reads_are_passed_on(plica: Plica) -> N
         assert name == "none" or None not in after
     assert [found.schema.field(name).type for name in ("when", "id")] == [arrow.timestamp("ms"), arrow.uint64()]
     done(plica("complete", MODEL, "rows.parquet", "-o", "full.csv"))
-    assert Path("full.csv").read_text().splitlines()[1].endswith(",9223372036854775808,1.50,")
+    assert Path("full.csv").read_text().splitlines()[1].endswith(",9223372036854775808,1.50,,[0]")
 
 
 @pytest.mark.parametrize("dtype", [">f8", ">i4", "longdouble", "float16", "uint16", "bool"])
@@ -223,7 +229,7 @@ def test_whole_numbers_beyond_64_bits_are_text_in_parquet(plica: Plica) -> None:
     done(plica("complete", MODEL, "rows.parquet", "-o", "full.parquet"))
     found = parquet.read_table("full.parquet")["id"].to_pylist()
     assert all(old is None or new == str(old) for old, new in zip(numbers, found, strict=True))
-    assert set(found) == {str(2**63), str(2**64 - 1)}
+    assert all(number.isdecimal() for number in found)
     done(plica("sample", MODEL, "-n", 5, "-o", "drawn.parquet"))
     for data in ("full.parquet", "drawn.parquet"):
         done(plica("score", MODEL, data, "-o", "scores.npy"))
@@ -284,9 +290,9 @@ def test_truth_values_beside_categories_of_text(plica: Plica) -> None:
         done(plica("complete", MODEL, "holes.parquet", "-o", name))
         done(plica("score", MODEL, name, "-o", "scores.npy"))
     full, kids = parquet.read_table("full.parquet").to_pydict().values()
-    assert full[::3] == ["True"] * 4
-    assert full[2::3] == ["False"] * 4
-    assert set(full[1::3]) <= {"True", "False"}
+    assert full[::3] == [True] * 4
+    assert full[2::3] == [False] * 4
+    assert set(full[1::3]) <= {True, False}
     assert Path("full.csv").read_text().splitlines()[1:] == [
-        f"{one},{kids}" for one, kids in zip(full, kids, strict=True)
+        f"{one},{kids:.0f}" for one, kids in zip(full, kids, strict=True)
     ]

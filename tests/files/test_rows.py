@@ -9,6 +9,7 @@ import pytest
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.files.rows import open_rows
 from plica.files.rows.write import check_can_write, writing_rows
+from plica.files.tables import guess_mark
 
 ENDINGS = (".csv", ".parquet", ".npy", ".npz")
 
@@ -56,14 +57,41 @@ def test_arrays_keep_their_dtype_and_shape(tmp_path: Path, dtype: str) -> None:
         np.testing.assert_array_equal(np.concatenate([one.cells for one in rows.batches(2)]), values.reshape(5, 12))
 
 
-@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+@pytest.mark.parametrize("mark", [";", "\t", "|", ","])
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("first", ["pet,legs", "1,2"])
-def test_cells_that_are_not_separated_by_commas(tmp_path: Path, mark: str, name: str, named: bool, first: str) -> None:
+def test_the_mark_between_cells_is_told_by_the_first_lines(tmp_path: Path, mark: str, named: bool, first: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"{first}\n3,4\n".replace(",", mark))
-    with pytest.raises(FileFormatError, match=f"rows.csv, line 1: found {name} and no comma: .*separated by commas"):
-        open_rows(path, named=named)
+    for given in (None, mark):
+        with open_rows(path, named=named, mark=given) as rows:
+            cells = [cell for batch in rows.batches(9) for row in batch.cells.tolist() for cell in row]
+            assert (rows.width, rows.mark, cells[-2:]) == (2, mark, ["3", "4"])
+
+
+@pytest.mark.parametrize(
+    ("text", "mark"),
+    [
+        ("note\na; b\nc\n", ","),  # one column of text with a semicolon in it
+        ("a;b\n1,5;2,5\n", ";"),  # decimal commas
+        ('a,b\n"x;y",1\n', ","),
+        ('a;b\n"x,y";1\n', ";"),
+        ('a;b\n"two\nlines";1\n', ";"),
+        ("a\n1\n", ","),
+    ],
+)
+def test_a_mark_is_not_taken_from_within_cells(tmp_path: Path, text: str, mark: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text(text)
+    assert guess_mark(path) == mark
+
+
+@pytest.mark.parametrize("mark", ["", ";;", '"', "\n"])
+def test_marks_that_are_none(tmp_path: Path, mark: str) -> None:
+    path = tmp_path / "rows.csv"
+    path.write_text("a;b\n1;2\n")
+    with pytest.raises(FileFormatError, match="expected one letter"):
+        open_rows(path, mark=mark)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:
@@ -94,7 +122,14 @@ def test_text_is_refused_by_arrays(tmp_path: Path) -> None:
         ("a.csv", b"a,b\n1,2\n\n3,4\n", "line 3: the line is empty"),
         ("a.csv", b"a,a\n1,2\n", "two columns are called 'a'; rename one"),
         ("a.csv", b"a,\n1,2\n", "a column has no name; give it one"),
-        ("a.csv", b"a,b\n\xff\xfe,2\n", "no row of cells"),
+        (
+            "a.csv",
+            b"a,b\n\xe9,2\n",
+            "line 2: no UTF-8: found the byte 0xe9, which is '\xe9' in Latin-1; save it as UTF-8",
+        ),
+        ("a.csv", b"a,b\n" + 5000 * b"1,2\n" + b"\xe9,2\n", "line 5002: no UTF-8"),
+        ("a.csv", "a,b\n1,2\n".encode("utf-16"), "the text is UTF-16; save it as UTF-8"),
+        ("a.csv", b"a,b\n1," + 131_073 * b"x" + b"\n", "line 2: a cell has more than 131,072 letters"),
         ("a.npy", b"\x93NUMPY", "not a readable .npy"),
         ("a.npz", b"PK", "not a readable .npz"),
         ("a.parquet", b"PAR1PAR1", "not a readable .parquet"),

@@ -145,6 +145,10 @@ def _above(rng: Any) -> float:
     return float(rng.uniform(0.1, 3.0))
 
 
+def _rounded_logistic(x: Any, loc: Array, scale: Array) -> Array:
+    return np.log(stats.logistic.cdf(x + 0.5, loc, scale) - stats.logistic.cdf(x - 0.5, loc, scale))
+
+
 STATES = {
     "categorical": _table(layers.CategoricalLayer, "probs", "num_categories"),
     "embedding": _table(layers.EmbeddingLayer, "weight", "num_states"),
@@ -165,6 +169,7 @@ FAMILIES: dict[str, Callable[[Writer, Sequence[int], int], Variable]] = STATES |
         lambda x, n, a: stats.nbinom.logpmf(x, n, special.expit(a)),
         _count,
     ),
+    "rounded logistic": _family(layers.RoundedLogisticLayer, ["_loc", "scale"], _rounded_logistic, _count),
     "poisson": _family(layers.PoissonLayer, ["rate"], stats.poisson.logpmf, _count),
     "gaussian": _family(layers.GaussianLayer, ["_mean", "stddev"], stats.norm.logpdf, _normal),
     "laplace": _family(layers.LaplaceLayer, ["_loc", "scale"], stats.laplace.logpdf, _normal),

@@ -134,6 +134,22 @@ def discretized(w: Sweeper, v: int, k: int) -> Input:
     return _table(layers.DiscretizedLogisticLayer([v], k, num_states=n, mean=p, scale=q), logs)
 
 
+def rounded(w: Sweeper, v: int, k: int) -> Input:
+    (p, m), (q, s) = w.normal(k), w.positive(k)
+
+    def logs(x: Array) -> Array:
+        upper, lower = (x + 0.5 - m) / s, (x - 0.5 - m) / s
+        return -np.logaddexp(0, -upper) - np.logaddexp(0, lower) + np.log(-np.expm1(-1 / s))
+
+    return _input(
+        layers.RoundedLogisticLayer([v], k, loc=p, scale=q),
+        logs,
+        logs(np.floor(m + 0.5)),
+        (*COUNTS, -1, -40, -1e6),
+        (0.5, np.inf, -np.inf, 1e30),
+    )
+
+
 COUNTS = (0, 1, 2, 5, 40, 1000, 1e6)
 COUNTS_WRONG = (-1.0, 0.5, np.inf, -np.inf, 1e30)
 
@@ -379,7 +395,7 @@ def multivariate(w: Sweeper, scope: Sequence[int], k: int) -> Input:
 FAMILIES = {
     one.__name__: one
     for one in (
-        bernoulli, binomial, categorical, embedding, discretized, poisson, geometric, negative_binomial, gaussian,
+        bernoulli, binomial, categorical, embedding, discretized, rounded, poisson, geometric, negative_binomial, gaussian,
         laplace, student, log_normal, gamma, exponential, beta, uniform, von_mises, histogram,
     )
 }  # fmt: skip

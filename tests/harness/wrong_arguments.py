@@ -101,6 +101,7 @@ _INPUT_LAYERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # settings
     "GammaLayer": ({}, ("concentration", "rate")),
     "GaussianLayer": ({}, ("mean", "stddev", "log_partition")),
     "GeometricLayer": ({}, ("logits", "probs")),
+    "RoundedLogisticLayer": ({}, ("loc", "scale")),
     "HistogramLayer": ({"num_bins": 3, "edges": [0.0, 1.0, 2.0, 3.0]}, ("probs", "logits")),
     "LaplaceLayer": ({}, ("loc", "scale")),
     "LogNormalLayer": ({}, ("loc", "scale")),

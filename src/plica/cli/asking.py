@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,20 +16,27 @@ if TYPE_CHECKING:
     import torch
 
     from plica.cli.model import Model
+    from plica.files.kinds import TableColumn
     from plica.files.rows import Batch
     from plica.files.rows.batch import Array
+
+_SHOWN = 3  # categories that a warning names
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
+DELIMITER = click.option(
+    "--delimiter", metavar="LETTER", help="What stands between the cells of a .csv. Default: as its first lines show."
+)
 DATA_OPTIONS = (
+    DELIMITER,
     click.option("--key", help="Array of a .npz file to read. Default: the only one, else images, else train."),
     click.option(
         "--unknown",
         type=click.Choice(("error", "missing")),
-        default="error",
+        default="missing",
         show_default=True,
-        help="What a category is that the model has never seen: an error, or a missing value.",
+        help="What a category is that the model has never seen: a missing value, or an error.",
     ),
 )
 MODEL_OPTIONS = (
@@ -68,13 +76,14 @@ def load(path: Path, device: str) -> "Model":
 
 @contextmanager
 def reading(
-    model: "Model", data: Path, *, key: str | None, unknown: str, batch: int, quiet: bool
+    model: "Model", data: Path, *, key: str | None, delimiter: str | None, unknown: str, batch: int, quiet: bool
 ) -> Iterator[tuple[Any, Iterator[tuple["Batch", "torch.Tensor"]]]]:
     """The open file of rows, and its batches with their rows as a tensor on the model's device."""
     import torch
 
-    with model.reading(data, key) as rows:
-        read = model.reader(rows, unknown=unknown == "missing")
+    counted = Unknown(data)
+    with model.reading(data, key, delimiter) as rows:
+        read = model.reader(rows, unknown=counted if unknown == "missing" else None)
 
         def batches() -> Iterator[tuple["Batch", "torch.Tensor"]]:
             with bar(rows.num_rows, quiet=quiet) as progress:
@@ -83,6 +92,35 @@ def reading(
                     progress.update(len(part))
 
         yield rows, batches()
+    counted.warn()
+
+
+class Unknown:
+    """Counts categories that a model has never seen.
+
+    Args:
+        source: The file.
+    """
+
+    def __init__(self, source: Path) -> None:
+        self._source = source
+        self._seen: Counter[tuple[str, str]] = Counter()
+
+    def __call__(self, column: "TableColumn", cell: Any) -> None:
+        """Count a cell."""
+        self._seen[column.name, str(cell)] += 1
+
+    def warn(self) -> None:
+        """Say in one line how many there were."""
+        if not self._seen:
+            return
+        shown = ", ".join(f"{cell!r:.40} in column {name!r:.40}" for (name, cell), _ in self._seen.most_common(_SHOWN))
+        total, rest = sum(self._seen.values()), ", ..." if len(self._seen) > _SHOWN else ""
+        click.echo(
+            f"plica: warning: {self._source}: {total:,} cell{'s have' if total > 1 else ' has'} a category that the "
+            f"model has never seen ({shown}{rest}), taken for missing; --unknown error refuses them",
+            err=True,
+        )
 
 
 def bar(total: int | None, *, quiet: bool) -> Any:

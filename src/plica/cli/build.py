@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 from plica.cli.columns import describe_columns
 from plica.cli.settings import Settings
 from plica.errors import InputError
-from plica.files.columns import KINDS, check_domain
+from plica.files.columns import check_domain
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal

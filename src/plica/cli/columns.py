@@ -1,10 +1,17 @@
 """The columns of a data set before training: where their values lie, and whether the weights' dtype can hold them."""
 
+import json
+
 import numpy as np
 
 from plica.files.datasets import Dataset
+from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS
 from plica.files.tables import Array
 from plica.symbolic.layers import Column
+
+_SHOWN = 12  # columns of a kind that are named
+_KINDS = ", ".join([*KINDS, "ignored"])
 
 
 def describe_columns(data: Dataset, dtype: str) -> list[Column]:
@@ -24,6 +31,21 @@ def describe_columns(data: Dataset, dtype: str) -> list[Column]:
         _describe(f"{data.name}: the values of column {name}", _present(data.train[:, place]), dtype)
         for place, name in enumerate(names)
     ]
+
+
+def show_kinds(encoding: Encoding) -> str:
+    """A line for each kind of columns, one for each reason to ignore some, and how to change them."""
+    groups: dict[str, list[str]] = {}
+    for column in encoding.columns:
+        said = f"ignored, {column.why}" if column.why else column.kind
+        shown = f" ({column.format})" if column.format else ""
+        groups.setdefault(said, []).append(f"{column.name}{shown}")
+    lines = []
+    for said, names in groups.items():
+        rest = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
+        lines.append(f"  {said}: {', '.join(names[:_SHOWN])}{rest}")
+    example = json.dumps({encoding.columns[0].name: "categorical"})
+    return "\n".join(["columns:", *lines, f"  to change one: --columns FILE, a file with {example}; kinds: {_KINDS}"])
 
 
 def _present(values: Array) -> Array:

@@ -1,6 +1,6 @@
 """A trained model as the commands ask it: rows of a file in, numbers or rows out, a batch at a time."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,8 +10,9 @@ import numpy as np
 
 from plica.cli.build import find_device
 from plica.errors import InputError
-from plica.files.columns import Cell, decode, type_of
+from plica.files.columns import Form, decode, rounded, type_of
 from plica.files.encoding import Encoding, read_numbers
+from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.rows import Batch, RowFile, open_rows
 from plica.files.rows.batch import Array, CellType
 from plica.lower.data import column_domains
@@ -52,13 +53,19 @@ class Model:
         return len(column_domains(self.circuit.symbolic))
 
     @contextmanager
-    def reading(self, path: Path, key: str | None = None) -> Iterator[RowFile]:
+    def reading(self, path: Path, key: str | None = None, mark: str | None = None) -> Iterator[RowFile]:
         """A file of rows of this model."""
-        with open_rows(path, key=key, named=self.encoding is not None) as rows:
+        with open_rows(path, key=key, named=self.encoding is not None, mark=mark) as rows:
             yield rows
 
-    def reader(self, rows: RowFile, *, unknown: bool) -> Callable[[Batch], Array]:
+    def reader(
+        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
+    ) -> Callable[[Batch], Array]:
         """What makes rows `(B, D)` of numbers, NaN where a cell is missing, of batches of a file.
+
+        Args:
+            rows: The file.
+            unknown: Called with each category that a column does not have, which is then taken for missing.
 
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
@@ -94,24 +101,36 @@ class Model:
             return tuple(int if domain.whole else float for domain in column_domains(self.circuit.symbolic))
         return tuple(type_of(column) for column in self.encoding.modelled)
 
-    def cells(self, x: Array) -> list[list[Cell]]:
-        """The cells of rows `(B, D)` of numbers, none of which is NaN."""
+    def is_closed(self, variable: int) -> bool:
+        """Whether a variable stands for listed values, of which a table may have others."""
+        return self.encoding is not None and KINDS[self.encoding.modelled[variable].kind].closed
+
+    def cells(self, x: Array, forms: Sequence[Form]) -> list[list[Cell]]:
+        """The cells of rows `(B, D)` of numbers, none of which is NaN, in one form for each variable."""
         x = widened(x)
         if self.encoding is None:
             whole = [domain.whole for domain in column_domains(self.circuit.symbolic)]
             return [[int(value) if one else float(value) for value, one in zip(row, whole, strict=True)] for row in x]
-        columns = [decode(column, x[:, place]) for place, column in enumerate(self.encoding.modelled)]
+        columns = [
+            decode(column, values, form)
+            for column, values, form in zip(self.encoding.modelled, x.T, forms, strict=True)
+        ]
         return [list(row) for row in zip(*columns, strict=True)]
+
+    def rounded(self, x: Array) -> Array:
+        """Numbers `(B, D)` that were drawn or computed, with as many decimals as their columns have."""
+        if self.encoding is None or x.dtype.kind != "f":
+            return x
+        x, domains = widened(x), column_domains(self.circuit.symbolic)
+        columns = zip(self.encoding.modelled, x.T, domains, strict=True)
+        return np.stack([rounded(column, values, domain) for column, values, domain in columns], axis=1)
 
     def numbers(self, x: Array) -> Array:
         """Rows `(B, D)` of numbers as an array has them: categories that are text by the numbers of their states."""
         if self.encoding is None:
             return x
-        columns = list(x.T)
-        for place, column in enumerate(self.encoding.modelled):
-            if column.categories and self.types[place] is not str:
-                columns[place] = np.array([int(one) for one in column.categories])[x[:, place].astype(np.int64)]
-        return np.stack(columns, axis=1)
+        cells = self.cells(self.rounded(x), ["number"] * self.width)
+        return np.asarray(cells, dtype=x.dtype if x.dtype.kind == "f" else None).reshape(x.shape)
 
 
 def widened(x: Array) -> Array:

@@ -10,9 +10,9 @@ import numpy as np
 
 from plica.cli.settings import Settings
 from plica.cli.version import plica_version
-from plica.files.columns import KINDS
 from plica.files.datasets import Dataset
 from plica.files.encoding import Encoding
+from plica.files.kinds import KINDS
 from plica.learn.fit import FitResult
 from plica.learn.metrics import bits_per_dimension
 from plica.lower.leaves import leaf_keys
@@ -78,6 +78,8 @@ def columns_of(data: Dataset, encoding: Encoding) -> list[dict[str, Any]]:
                 "name": column.name,
                 "kind": column.kind,
                 "categories": list(column.categories),
+                **({"format": column.format} if column.format else {}),
+                **({"why": column.why} if column.why else {}),
                 "input": None if place is None else column.input or KINDS[column.kind].input_layer,
                 "missing": None if place is None else int(np.isnan(data.train[:, place]).sum()),
             }

@@ -7,6 +7,7 @@ import click
 import numpy as np
 
 from plica.cli.build import build_circuit, compile_circuit, find_device
+from plica.cli.columns import show_kinds
 from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
 from plica.cli.outputs import names_of, write_outputs
@@ -41,6 +42,8 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
         f"{data.name}: {len(data.train)} rows to train, {len(data.valid)} to validate, {len(data.test)} to test; "
         f"{graph}, {len(circuit.layers)} layers, {count_parameters(circuit):,} parameters"
     )
+    if data.encoding is not None:
+        click.echo(show_kinds(data.encoding))
     torch.manual_seed(settings.seed)
     model = compile_circuit(circuit, options).to(device)
     result, seconds = _train(model, settings, data, quiet=quiet)

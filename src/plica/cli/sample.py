@@ -1,5 +1,6 @@
 """`plica sample`: rows drawn from a model, or drawn to fill in what others lack."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from plica.cli.asking import (
     reading,
     with_options,
 )
-from plica.cli.complete import batch_seed, named
+from plica.cli.complete import batch_seed
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write, writing_rows
 from plica.paths import check_is_other
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     import torch
 
     from plica.cli.model import Model
+    from plica.files.rows import Batch
+    from plica.files.rows.batch import Array
 
 
 @click.command(short_help="Draw rows from a model.")
@@ -43,29 +46,39 @@ def sample(
     given: Path | None,
     seed: int,
     out: Path,
-    key: str | None,
-    unknown: str,
     batch: int,
     device: str,
     quiet: bool,
+    **options: Any,
 ) -> None:
     """Write N rows drawn from MODEL, exact and independent, or N completions of each row of a file.
 
-    A table has the columns that the model knows. In arrays, categories that are text are the numbers of their states.
+    Completions have the columns of the file, other tables those that the model knows. In arrays, categories that are
+    text are the numbers of their states, and dates and times are counted from 1970 or midnight.
     """
     check_can_write(out)
     check_is_other(out, model, given)
     loaded = load(model, device)
-    shape = loaded.image_shape or (loaded.width,)
-    with writing_rows(out, loaded.names, shape, loaded.types, named=named(loaded)) as write:
+    if given is None or out.suffix.lower() in (".npy", ".npz"):
+        with writing_rows(
+            out, loaded.names, loaded.image_shape or (loaded.width,), loaded.types, named=loaded.encoding is not None
+        ) as write:
+            if given is None:
+                _draw(loaded, number, seed, batch, quiet, lambda rows: write(_rows(loaded, out, as_array(rows))))
+            else:
+                with reading(loaded, given, batch=batch, quiet=quiet, **options) as (_, batches):
+                    for _batch, _x, rows in _filled(loaded, batches, number, seed):
+                        write(loaded.numbers(as_array(rows)))
+        return
+    from plica.cli.layout import rewriting
+    from plica.files.rows import Batch
 
-        def add(rows: "torch.Tensor", drawn: "torch.Tensor | None" = None) -> None:
-            write(_rows(loaded, out, rows, drawn))
-
-        if given is None:
-            _draw(loaded, number, seed, batch, quiet, add)
-        else:
-            _fill(loaded, given, number, seed, add, key=key, unknown=unknown, batch=batch, quiet=quiet)
+    with rewriting(loaded, given, out, batch=batch, quiet=quiet, **options) as (layout, batches, write):
+        for part, x, rows in _filled(loaded, batches, number, seed):
+            repeated = Batch(
+                np.repeat(part.cells, number, axis=0), [place for place in part.places for _ in range(number)]
+            )
+            write(layout.completed(repeated, np.repeat(as_array(x), number, axis=0), as_array(rows), keep=False))
 
 
 def _draw(model: "Model", number: int, seed: int, batch: int, quiet: bool, add: Any) -> None:
@@ -78,20 +91,18 @@ def _draw(model: "Model", number: int, seed: int, batch: int, quiet: bool, add: 
             progress.update(len(rows))
 
 
-def _fill(model: "Model", given: Path, number: int, seed: int, add: Any, **options: Any) -> None:
+def _filled(
+    model: "Model", batches: Iterator[tuple["Batch", "torch.Tensor"]], number: int, seed: int
+) -> Iterator[tuple["Batch", "torch.Tensor", "torch.Tensor"]]:
+    """Each batch with its rows, and these filled in a number of times, row by row."""
     from plica.queries import sample as draw
 
-    with reading(model, given, **options) as (_, batches):
-        for place, (_batch, x) in enumerate(batches):
-            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
-            add(rows, x.isnan().repeat_interleave(number, dim=0) if x.is_floating_point() else None)
+    for place, (batch, x) in enumerate(batches):
+        yield batch, x, draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
 
 
-def _rows(model: "Model", out: Path, rows: "torch.Tensor", drawn: "torch.Tensor | None") -> Any:
-    """Cells, or numbers where an array cannot hold the cells; `drawn` says which were drawn, if some were given."""
-    from plica.cli.model import shortened
-
-    values = as_array(rows)
+def _rows(model: "Model", out: Path, values: "Array") -> Any:
+    """Cells, or numbers where an array cannot hold the cells."""
     if out.suffix.lower() in (".npy", ".npz"):
         return model.numbers(values)
-    return model.cells(values if drawn is None else np.where(as_array(drawn), shortened(values), values))
+    return model.cells(model.rounded(values), ["text" if out.suffix.lower() == ".csv" else "typed"] * model.width)

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+import numpy as np
 
 from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, reading, with_options
 from plica.cli.errors import one_line_errors
@@ -13,6 +14,7 @@ from plica.paths import check_is_other
 
 if TYPE_CHECKING:
     from plica.cli.model import Model
+    from plica.files.rows import RowFile
 
 _NAME = "log_likelihood"
 
@@ -26,6 +28,7 @@ def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> No
     """Write the log-likelihood of each row of DATA under MODEL, in natural logarithms.
 
     What is missing (an empty cell, NaN) is summed out. A row that the model cannot have gets -inf.
+    Columns that the model does not read stand before it in the result.
     """
     check_can_write(out)
     check_is_other(out, model, data)
@@ -72,9 +75,23 @@ def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: A
     from plica.queries import log_likelihood
 
     places = sorted(hidden)
-    with torch.no_grad(), reading(model, data, **options) as (_, batches), writing_rows(out, (_NAME,), ()) as write:
-        for _batch, x in batches:
-            if places:
-                x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
-                x[:, places] = float("nan")
-            write(as_array(log_likelihood(model.circuit, x))[:, None])
+    with torch.no_grad(), reading(model, data, **options) as (rows, batches):
+        kept = _kept(model, rows, out)
+        names, types = (*(model.names_of(rows)[place] for place in kept), _NAME), tuple(rows.stored or rows.types)
+        stored = (*(types[place] for place in kept), float)
+        with writing_rows(out, names, None if kept else (), stored, mark=rows.mark) as write:
+            for batch, x in batches:
+                if places:
+                    x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
+                    x[:, places] = float("nan")
+                scores = as_array(log_likelihood(model.circuit, x))[:, None]
+                beside = batch.cells[:, kept].astype(object)
+                write(np.concatenate([beside, scores], axis=1) if kept else scores)
+
+
+def _kept(model: "Model", rows: "RowFile", out: Path) -> list[int]:
+    """The columns of a table that the model does not read, by which its rows are known; arrays have none of them."""
+    if model.encoding is None or out.suffix.lower() in (".npy", ".npz"):
+        return []
+    names, read = model.names_of(rows), set(model.places(rows))
+    return [place for place in range(rows.width) if place not in read and names[place].strip() != _NAME]

@@ -40,6 +40,7 @@ class Settings:
         dtype: Of the weights.
         columns: `auto`, or the path of a file that says what columns are; None where all are of one kind.
         missing: Words that mean that a cell is missing.
+        delimiter: What stands between the cells of a `.csv`; None where its first lines show it.
     """
 
     data: str
@@ -59,6 +60,7 @@ class Settings:
     dtype: str
     columns: str | None = None
     missing: tuple[str, ...] = ()
+    delimiter: str | None = None
 
     def as_json(self) -> dict[str, Any]:
         """The settings as JSON values."""

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from plica.cli.asking import DELIMITER
 from plica.cli.build import REGION_GRAPHS
 from plica.cli.errors import one_line_errors
 from plica.cli.outputs import INPAINTING, NAMES
@@ -70,6 +71,7 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--missing", multiple=True, metavar="WORD", help="Text that means that a cell is missing, as an empty cell does."
 )
+@DELIMITER
 @click.option("--quiet", is_flag=True, help="Show no progress bar.")
 @one_line_errors
 def train(quiet: bool, **options: Any) -> None:
@@ -119,8 +121,9 @@ def load_data(settings: Settings) -> Dataset:
             image_shape=settings.image_shape,
             num_values=settings.num_values,
             domain=domain,
+            mark=settings.delimiter,
         )
-    for name in ("key", "image_shape", "num_values"):
+    for name in ("key", "image_shape", "num_values", "delimiter"):
         if getattr(settings, name) is not None:
             raise InputError(f"digits: --{name.replace('_', '-')} is known for this data set; leave it out")
     return digits(domain)
@@ -135,4 +138,11 @@ def _typed_data(settings: Settings) -> Dataset:
     said = {} if settings.columns == "auto" else read_columns(Path(settings.columns))
     if settings.data == "digits":
         raise InputError("digits: rows of one kind; leave --columns out")
-    return from_typed(Path(settings.data), said=said, words=settings.missing, seed=settings.seed, key=settings.key)
+    return from_typed(
+        Path(settings.data),
+        said=said,
+        words=settings.missing,
+        seed=settings.seed,
+        key=settings.key,
+        mark=settings.delimiter,
+    )

@@ -39,6 +39,7 @@ from plica.symbolic.domains import Domain, outside
 ImageShape = tuple[int, int, int]
 
 _SPLITS = ("train", "valid", "test")
+_SHOWN = 5  # columns that a message lists
 _ROWS_AT_ONCE = 4096
 _HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
 _MOST_INFERRED_VALUES = 4096  # beyond it, integers are likely counts or identifiers and must be confirmed
@@ -99,6 +100,7 @@ def from_path(
     image_shape: ImageShape | None = None,
     num_values: int | None = None,
     domain: Domain | None = None,
+    mark: str | None = None,
 ) -> Dataset:
     """Read a file and split its rows at random 72 / 14 / 14, or as the file does.
 
@@ -112,6 +114,7 @@ def from_path(
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
         domain: What values are legal; by default categories, as many as `num_values`.
+        mark: What stands between the cells of a `.csv`; by default a comma, or what its first lines have.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -121,7 +124,7 @@ def from_path(
     if path.suffix.lower() == ".parquet":
         raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
     given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
-    tables = _read_splits(path) if given else (read_table(path, key=key),)
+    tables = _read_splits(path) if given else (read_table(path, key=key, mark=mark),)
     shape = _image_shape(tables[0], image_shape)
     if domain is not None:
         rows, num_values = [_of_domain(table, domain) for table in tables], None
@@ -134,7 +137,13 @@ def from_path(
 
 
 def from_typed(
-    path: Path, *, said: Mapping[str, ColumnRecord], words: Sequence[str] = (), seed: int = 0, key: str | None = None
+    path: Path,
+    *,
+    said: Mapping[str, ColumnRecord],
+    words: Sequence[str] = (),
+    seed: int = 0,
+    key: str | None = None,
+    mark: str | None = None,
 ) -> Dataset:
     """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
 
@@ -144,6 +153,7 @@ def from_typed(
         words: Text that means that a cell is missing, beside none at all.
         seed: Of the random split.
         key: Which array of a `.npz` to read.
+        mark: What stands between the cells of a `.csv`; by default a comma, or what its first lines have.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -153,19 +163,23 @@ def from_typed(
     if given and "num_variables" in npz_keys(path):
         raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
     with contextlib.ExitStack() as stack:
-        files = [stack.enter_context(open_rows(path, key=one, named=True)) for one in (_SPLITS if given else (key,))]
+        files = [
+            stack.enter_context(open_rows(path, key=one, named=True, mark=mark))
+            for one in (_SPLITS if given else (key,))
+        ]
         parts = [_whole(rows) for rows in files]
         names = files[0].names or tuple(map(str, range(files[0].width)))
         for rows in files:
             if rows.width != len(names):
                 raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
         for place, name in enumerate(names):
-            if name not in said or said[name]["kind"] != "ignored":
+            if name in said and said[name]["kind"] != "ignored":
                 files[0].check_can_model(place)
         cells = np.concatenate([part.cells for part in parts])
         encoding = Encoding(infer_columns(names, cells, said=said, words=words, source=str(path)), tuple(words))
         if not encoding.modelled:
-            raise InputError(f"{path}: every column is ignored, so there is nothing to model")
+            why = "; ".join(f"{one.name!r}: {one.why or 'as said'}" for one in encoding.columns[:_SHOWN])
+            raise InputError(f"{path}: every column is ignored, so there is nothing to model ({why})")
         values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
     train, valid, test = values if given else _split(values[0], str(path), seed)
     return Dataset(_name(path), train, valid, test, None, None, encoding)

@@ -18,12 +18,14 @@ array([[0. , 2.5],
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from plica.errors import InputError
-from plica.files.columns import TableColumn, check_domain, encode, is_missing, number_of
+from plica.files.columns import check_domain, encode, is_missing
+from plica.files.kinds import TableColumn, check_format
+from plica.files.numbers import reader
 from plica.files.rows.batch import Array, Batch, RowFile
 from plica.forks import cached_property
 from plica.symbolic.domains import Domain
@@ -33,8 +35,10 @@ class KeptColumn(TypedDict):
     """A column in a model file."""
 
     name: str
-    kind: Literal["categorical", "count", "real", "ignored"]
+    kind: Literal["categorical", "boolean", "count", "whole", "real", "date", "timestamp", "time", "ignored"]
     categories: list[str | int | bool]
+    format: NotRequired[str]
+    origin: NotRequired[int]
 
 
 class KeptEncoding(TypedDict):
@@ -99,12 +103,14 @@ class Encoding:
             f"{', '.join(one.name for one in self.columns)}"
         )
 
-    def reader(self, rows: RowFile, *, unknown: bool = False) -> Callable[[Batch], Array]:
+    def reader(
+        self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
+    ) -> Callable[[Batch], Array]:
         """What makes a circuit's rows `(B, V)`, NaN where a cell is missing, of batches of a file.
 
         Args:
             rows: The file.
-            unknown: Whether categories that a column does not have are taken for missing.
+            unknown: Called with each category that a column does not have, which is then taken for missing.
         """
         places = self.places(rows)
 
@@ -134,15 +140,32 @@ class Encoding:
 
     def as_json(self) -> KeptEncoding:
         """As a model file keeps it."""
-        columns: list[KeptColumn] = [
-            {"name": one.name, "kind": one.kind, "categories": list(one.categories)} for one in self.columns
-        ]
+        columns: list[KeptColumn] = []
+        for one in self.columns:
+            kept: KeptColumn = {"name": one.name, "kind": one.kind, "categories": list(one.categories)}
+            if one.format:
+                kept["format"] = one.format
+            if one.origin:
+                kept["origin"] = one.origin
+            columns.append(kept)
         return {"columns": columns, "missing": list(self.words)}
 
     @staticmethod
     def of_json(kept: KeptEncoding) -> "Encoding":
-        """What a model file keeps."""
-        columns = (TableColumn(one["name"], one["kind"], tuple(one["categories"])) for one in kept["columns"])
+        """What a model file keeps.
+
+        Raises:
+            InputError: The format of a column is none.
+        """
+        columns = []
+        for one in kept["columns"]:
+            form, origin = one.get("format", ""), one.get("origin", 0)
+            column = TableColumn(one["name"], one["kind"], tuple(one["categories"]), format=form, origin=origin)
+            try:
+                check_format(column)
+            except ValueError as error:
+                raise InputError(f"column {column.name!r}: the format {form!r} is none: {error}") from error
+            columns.append(column)
         return Encoding(tuple(columns), tuple(kept["missing"]))
 
 
@@ -155,9 +178,9 @@ def read_numbers(batch: Batch) -> Array:
     cells = batch.cells
     if cells.dtype != object:
         return cells
-    numbers = np.full(cells.shape, np.nan)
+    numbers, read = np.full(cells.shape, np.nan), reader("")
     for row, column in np.argwhere(~is_missing(cells, ("nan", "NaN"))).tolist():
-        number = number_of(cells[row, column])
+        number = read(cells[row, column])
         if number is None:
             raise InputError(
                 f"{batch.places[row]}, column {column + 1}: {str(cells[row, column])!r} is not a finite number; "

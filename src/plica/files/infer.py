@@ -1,48 +1,49 @@
 """The columns of a table as its cells suggest, or as a file says.
 
->>> cells = np.array([["cat", "4", "1.5"], ["bird", "2", None], ["cat", "4", "-2"]], dtype=object)
+>>> cells = np.array([["cat", "4", "1.50"], ["bird", "2", None], ["cat", "4", "-2.25"]], dtype=object)
 >>> for column in infer_columns(("pet", "legs", "weight"), cells):
-...     print(column)
-TableColumn(name='pet', kind='categorical', categories=('bird', 'cat'), input='')
-TableColumn(name='legs', kind='categorical', categories=(2, 4), input='')
-TableColumn(name='weight', kind='real', categories=(), input='')
+...     print(column.name, column.kind, column.categories, column.format)
+pet categorical ('bird', 'cat')
+legs whole ()
+weight real () 0.00
 """
 
+import datetime
+import decimal
 import json
+import re
 import reprlib
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
 
 import numpy as np
 
 from plica.errors import FileFormatError, InputError
-from plica.files.columns import (
-    LARGEST,
-    Category,
-    KindName,
-    TableColumn,
-    category_of,
-    is_code,
-    is_missing,
-    number_of,
-    whole_of,
-)
+from plica.files import dates, numbers
+from plica.files.columns import is_missing
+from plica.files.kinds import KINDS, Cells, TableColumn, check_format
 from plica.files.rows.batch import Array
 from plica.files.schema import check, without_repeats
 from plica.files.tables import one_line
 from plica.paths import check_is_file
 
-MOST_CODES = 20  # whole numbers of a column that are taken for categories; of more, for counts or reals
+MOST_CODES = 20  # values of a column that are few: of an identifier, categories; of text, never an identifier
 MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
+_LEAST_NUMBERED = 20  # rows, from which on 1, 2, 3, ... are likely the numbers of rows
+_IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|key)$|[a-z](?:Id|ID)$", re.IGNORECASE)
+_PLAIN = (str, int, float, bool, np.generic, decimal.Decimal, datetime.date, datetime.time)  # cells that are modelled
+_LOOKED_AT = 200  # cells by which words are told from dates
 
 
 class ColumnRecord(TypedDict):
-    """What a file says of a column, and what a model file keeps."""
+    """What a file says of a column."""
 
-    kind: Literal["auto", "categorical", "count", "real", "ignored"]
+    kind: Literal["auto", "categorical", "boolean", "count", "whole", "real", "date", "timestamp", "time", "ignored"]
     categories: NotRequired[list[str | int | bool]]
     input: NotRequired[str]
+    format: NotRequired[str]
 
 
 def infer_columns(
@@ -55,8 +56,8 @@ def infer_columns(
 ) -> tuple[TableColumn, ...]:
     """The columns of a table of N rows.
 
-    Text and truth values are categories; whole numbers are categories where they are at most `MOST_CODES`, else counts
-    if none is negative; other numbers are real. Where a column has both, its numbers are text.
+    Each is of the first kind of `KINDS` that its cells suggest. Identifiers, remarks and columns without cells are
+    ignored, and say why.
 
     Args:
         names: Of the D columns.
@@ -66,7 +67,7 @@ def infer_columns(
         source: What messages call the table.
 
     Raises:
-        InputError: A column has no cell, too many categories, or what is said of it does not fit.
+        InputError: What is said of a column does not fit, or a column has words among numbers or dates.
     """
     said = said or {}
     unknown = [name for name in said if name not in names]
@@ -79,59 +80,87 @@ def infer_columns(
 
 
 def _column(where: str, name: str, cells: Array, said: ColumnRecord, words: Collection[str]) -> TableColumn:
-    if said["kind"] == "ignored":
+    kind = said["kind"]
+    if kind == "ignored":
         return TableColumn(name, "ignored", (), said.get("input", ""))
-    present = list(cells[~is_missing(cells, words)])
-    wholes = [whole_of(one) for one in present]
-    if any(is_code(one) for one in present):
-        wholes = [None] * len(present)
-    kind = _kind(where, present, wholes) if said["kind"] == "auto" else said["kind"]
-    categories: tuple[Category, ...] = ()
-    if kind == "categorical":
-        categories = tuple(said.get("categories", ())) or _categories(where, present, wholes)
-    return TableColumn(name, kind, categories, said.get("input", ""))
-
-
-def _kind(where: str, present: list[Any], wholes: list[int | None]) -> KindName:
-    if not present:
-        raise InputError(f'{where}: every cell is missing; leave the column out: {{"kind": "ignored"}}')
-    known = set(wholes) - {None}
-    if None not in wholes and known:
-        if len(known) <= MOST_CODES:
-            return "categorical"
-        return "count" if all(one is not None and 0 <= one < LARGEST for one in known) else "real"
-    texts = [one for one in present if isinstance(one, bool | np.bool_) or is_code(one) or number_of(one) is None]
-    if not texts:
-        return "real"
-    _check_one_kind(where, present, texts)
-    return "categorical"
-
-
-def _check_one_kind(where: str, present: list[Any], texts: list[Any]) -> None:
-    """Raise where most cells are numbers, of which there are many: the texts among them likely say what is missing."""
-    numbers = {number_of(one) for one in present} - {None}
-    if len(numbers) > MOST_CODES and 2 * len(texts) < len(present) and not any(map(is_code, texts)):
-        shown = reprlib.repr(str(texts[0]))
+    present = Cells(list(cells[~is_missing(cells, words)]))
+    form, distribution = said.get("format", ""), said.get("input", "")
+    if kind == "auto":
+        return _guessed(where, TableColumn(name, "ignored", input=distribution, format=form), present)
+    column = TableColumn(name, kind, tuple(said.get("categories", ())), distribution, form)
+    try:
+        if column.format:
+            check_format(column)
+        found = KINDS[kind].described(column, present) or column
+        check_format(found)
+    except ValueError as error:
+        tried = f"the format {column.format!r} is none: {error}" if column.format else "no known format fits its cells"
         raise InputError(
-            f"{where}: most cells are numbers and {len(texts)} of {len(present)} are not, such as {shown}; if that "
-            f"means that the value is missing, say so with --missing {shown}; else correct the "
-            'cells, or say {"kind": "categorical"} in the file of --columns'
-        )
+            f'{where}: {tried}; say how they are written, as in {{"kind": "date", "format": "%d.%m.%Y"}}'
+        ) from error
+    if KINDS[kind].closed and not found.categories:
+        raise InputError(f"{where}: there are no categories in its cells; list them")
+    return found
 
 
-def _categories(where: str, present: list[Any], wholes: list[int | None]) -> tuple[Category, ...]:
-    known: set[Category] = {one for one in wholes if one is not None}
-    found = {category_of(one) for one in present} if None in wholes else known
-    if any(isinstance(one, str) for one in found):
-        found = {str(one) for one in found}
-    if not found:
-        raise InputError(f"{where}: every cell is missing, so that there are no categories; list them")
-    if len(found) > MOST_CATEGORIES:
-        raise InputError(
-            f"{where}: {len(found)} different texts, more than {MOST_CATEGORIES}, are likely names or remarks; say "
-            '{"kind": "ignored"} in the file of --columns, or list its categories'
-        )
-    return tuple(sorted(found, key=lambda one: (isinstance(one, str), one)))
+def _guessed(where: str, column: TableColumn, present: Cells) -> TableColumn:
+    why = _why_ignored(column.name, present)
+    if why:
+        return replace(column, why=why)
+    for kind, entry in KINDS.items():
+        found = entry.described(replace(column, kind=kind), present)
+        if found is not None and kind == "categorical":
+            _check_one_kind(where, present)
+            if len(found.categories) > max(MOST_CODES, min(MOST_CATEGORIES, len(present.values) // 2)):
+                return replace(column, why=f"names or remarks: {len(found.categories):,} different texts")
+        if found is not None and entry.suggested(found, present):
+            return found
+    raise AssertionError("every column can be categorical")
+
+
+def _why_ignored(name: str, present: Cells) -> str:
+    """Why a column is not modelled; empty where it is."""
+    values = present.values
+    if not values:
+        return "every cell is missing"
+    others = {type(cell).__name__ for cell in values if not isinstance(cell, _PLAIN)}
+    if others:
+        return f"cells of the type {min(others)}"
+    wholes = present.wholes
+    if wholes is not None and len(wholes) >= _LEAST_NUMBERED and _are_numbers_of_rows(wholes):
+        return "the numbers of rows"
+    many = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
+    if many and _IDENTIFIER.search(name):
+        return f"an identifier: {len(present.distinct):,} different values"
+    return ""
+
+
+def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
+    """Whether whole numbers count from 0 or 1."""
+    return wholes[0] in (0, 1) and all(number == wholes[0] + place for place, number in enumerate(wholes))
+
+
+def _check_one_kind(where: str, present: Cells) -> None:
+    """Raise where most cells are numbers or dates, of which there are many: the texts likely say what is missing."""
+    if present.has_codes:
+        return
+    readers = [numbers.reader("")]
+    texts = [cell for cell in present.values if isinstance(cell, str)]
+    sample = texts[:: max(1, len(texts) // _LOOKED_AT)]
+    for formats in (dates.DATES, dates.STAMPS):
+        likely = {form for cell in sample[:8] if (form := dates.guess([cell], formats)) is not None}
+        readers += [dates.Format.of(form).read for form in sorted(likely)]
+    for read in readers:
+        known = {number for number in map(read, present.values) if number is not None}
+        others = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
+        if len(known) > MOST_CODES and 0 < 2 * len(others) < len(present.values):
+            shown = reprlib.repr(str(others[0]))
+            what = "numbers" if read is readers[0] else "dates"
+            raise InputError(
+                f"{where}: most cells are {what} and {len(others)} of {len(present.values)} are not, such as {shown}; "
+                f"if that means that the value is missing, say so with --missing {shown}; else correct the cells, or "
+                'say {"kind": "categorical"} in the file of --columns'
+            )
 
 
 def read_columns(path: Path) -> dict[str, ColumnRecord]:
@@ -162,7 +191,10 @@ def _check_categories(where: str, said: ColumnRecord) -> None:
     if "categories" not in said:
         return
     said["categories"] = listed = [one.strip() if isinstance(one, str) else one for one in said["categories"]]
-    if said["kind"] != "categorical":
-        raise FileFormatError(f'{where}: only a column of the kind "categorical" has categories')
+    kind = said["kind"]
+    if kind in ("auto", "ignored") or not KINDS[kind].closed:
+        raise FileFormatError(f'{where}: only a column of the kind "categorical" or "boolean" has categories')
     if not listed or "" in listed or len({str(one) for one in listed}) < len(listed):
         raise FileFormatError(f"{where}: expected different categories, at least one and none empty; found {listed}")
+    if kind == "boolean" and len(listed) != 2:
+        raise FileFormatError(f"{where}: expected two categories, that of false first; found {listed}")

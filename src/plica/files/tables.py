@@ -12,7 +12,6 @@ Nothing is unpickled. Values are checked to be numbers, finite and at least one;
 import csv
 import math
 import os
-import reprlib
 import struct
 import tokenize
 import zipfile
@@ -30,6 +29,8 @@ from plica.paths import as_path, check_is_file
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _NPZ_KEYS = ("images", "train")  # what an archive of several arrays is searched for when no key is given
+_DELIMITERS = (",", ";", "\t", "|")  # the first of them by which lines are of one width
+_LOOKED_AT, _FIRST_LINES = 2**16, 20  # of a text, to tell by which
 _MAX_SHOWN = 24  # characters of a bad cell that a message repeats
 
 
@@ -63,12 +64,13 @@ def load_table(path: str | os.PathLike[str], *, key: str | None = None) -> Array
     return read_table(path, key=key).values
 
 
-def read_table(path: str | os.PathLike[str], *, key: str | None = None) -> Table:
+def read_table(path: str | os.PathLike[str], *, key: str | None = None, mark: str | None = None) -> Table:
     """Read and check one table.
 
     Args:
         path: The file; its ending decides how it is read. A CSV file may begin with one line of names.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
+        mark: What stands between the cells of a CSV file; by default a comma, or what its first lines have.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
@@ -84,7 +86,8 @@ def read_table(path: str | os.PathLike[str], *, key: str | None = None) -> Table
         )
     if key is not None and path.suffix.lower() != ".npz":
         raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    table = reader(path, key)
+    check_has_mark(path, mark)
+    table = _read_csv(path, mark) if path.suffix.lower() == ".csv" else reader(path, key)
     check_table(table)
     return table
 
@@ -214,15 +217,15 @@ def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
     )
 
 
-def _read_csv(path: Path, _key: str | None) -> Table:
+def _read_csv(path: Path, mark: str | None = None) -> Table:
     try:  # at line ends alone: other marks that Python splits at may stand in names
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
-        raise FileFormatError(f"{path}: not UTF-8 text ({one_line(error)}); save it as UTF-8") from error
+        raise not_utf8(path) from error
+    mark = guess_mark(path) if mark is None else mark
     while lines and not lines[-1].strip():
         lines.pop()
-    cells = _cells(path, lines[0], 1) if lines else []
-    check_commas(f"{path}, line 1", cells)
+    cells = _cells(path, lines[0], 1, mark) if lines else []
     first = 1 if lines and is_header(cells) else 0
     if len(lines) == first:
         raise FileFormatError(f"{path}: the file holds no rows of numbers")
@@ -230,38 +233,79 @@ def _read_csv(path: Path, _key: str | None) -> Table:
     try:
         if not all(line.strip() for line in rows):
             raise ValueError("numpy would skip an empty line")
-        values = np.loadtxt(rows, delimiter=",", ndmin=2, dtype=np.float64, comments=None, quotechar='"')
+        values = np.loadtxt(rows, delimiter=mark, ndmin=2, dtype=np.float64, comments=None, quotechar='"')
     except ValueError as error:
-        _find_bad_cell(path, rows, first + 1)
+        _find_bad_cell(path, rows, first + 1, mark)
         raise FileFormatError(f"{path}: not a table of numbers ({one_line(error)})") from error
     return Table(values, str(path), first + 1)
 
 
-def _cells(path: Path, line: str, number: int) -> list[str]:
+def _cells(path: Path, line: str, number: int, mark: str) -> list[str]:
     """The cells of one line."""
     try:
-        return next(csv.reader([line]), [])
+        return next(csv.reader([line], delimiter=mark), [])
     except csv.Error as error:
-        raise FileFormatError(f"{path}, line {number}: no row of cells ({one_line(error)})") from error
+        raise no_cells(f"{path}, line {number}", error) from error
+
+
+def check_has_mark(path: Path, mark: str | None) -> None:
+    """Raise where a mark between cells is given and cannot be one.
+
+    Raises:
+        FileFormatError: The file is no text, or the mark is not one letter.
+    """
+    if mark is None:
+        return
+    if path.suffix.lower() != ".csv":
+        raise FileFormatError(f"{path}: only a .csv has a mark between cells; leave --delimiter out")
+    if len(mark) != 1 or mark in '"\r\n':
+        raise FileFormatError(f"--delimiter {mark!r}: expected one letter, as in --delimiter ';'")
+
+
+def guess_mark(path: Path) -> str:
+    """What stands between the cells of a text: a comma, or another mark by which its first lines have equal widths."""
+    try:
+        with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
+            lines = file.read(_LOOKED_AT).splitlines(keepends=True)[:_FIRST_LINES]
+        widths = {mark: [len(row) for row in csv.reader(lines, delimiter=mark) if row] for mark in _DELIMITERS}
+    except csv.Error:
+        return _DELIMITERS[0]
+    equal = (mark for mark, found in widths.items() if found and found[0] > 1 and set(found[:-1]) <= {found[0]})
+    return next(equal, _DELIMITERS[0])
+
+
+def no_cells(where: str, error: csv.Error) -> FileFormatError:
+    """The error of a line that the csv library cannot read."""
+    if "field limit" in str(error):
+        most = csv.field_size_limit()
+        return FileFormatError(
+            f"{where}: a cell has more than {most:,} letters, the most that are read; shorten it or take the column "
+            "out of the file, and look for a quote that is not closed"
+        )
+    return FileFormatError(f"{where}: no row of cells ({one_line(error)}); double the quotes within quoted cells")
+
+
+def not_utf8(path: Path) -> FileFormatError:
+    """The error of a text in another encoding, with its first line that shows it."""
+    with path.open("rb") as file:
+        if file.read(2) in (b"\xff\xfe", b"\xfe\xff"):
+            return FileFormatError(f"{path}: the text is UTF-16; save it as UTF-8 (iconv -f utf-16 -t utf-8)")
+        file.seek(0)
+        for number, line in enumerate(file, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                byte = line[error.start]
+                return FileFormatError(
+                    f"{path}, line {number}: no UTF-8: found the byte {byte:#x}, which is {chr(byte)!r} in Latin-1; "
+                    "save it as UTF-8 (iconv -f latin1 -t utf-8)"
+                )
+    return FileFormatError(f"{path}: no UTF-8; save it so")
 
 
 def is_header(cells: list[str]) -> bool:
     """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
     return not any(_is_number(cell) or not cell.strip() for cell in cells)
-
-
-def check_commas(where: str, cells: list[str]) -> None:
-    """Raise where the first line of a text is one cell with what other programs separate cells by.
-
-    Raises:
-        FileFormatError: It has semicolons or tabs.
-    """
-    for name, mark in (("semicolons", ";"), ("tabs", "\t")):
-        if len(cells) == 1 and mark in cells[0]:
-            raise FileFormatError(
-                f"{where}: found {name} and no comma: {reprlib.repr(cells[0])}; expected cells separated by commas, "
-                f"save the table so (in a table of one column, take the {name} out of its name)"
-            )
 
 
 def _is_number(cell: str) -> bool:
@@ -272,11 +316,11 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _find_bad_cell(path: Path, rows: list[str], first_line: int) -> None:
+def _find_bad_cell(path: Path, rows: list[str], first_line: int, mark: str) -> None:
     """Raise for the first cell that is no number and the first row of another width."""
-    width = len(_cells(path, rows[0], first_line))
+    width = len(_cells(path, rows[0], first_line, mark))
     for number, line in enumerate(rows, start=first_line):
-        cells = _cells(path, line, number)
+        cells = _cells(path, line, number, mark)
         if not line.strip():
             raise FileFormatError(f"{path}, line {number}: the line is empty, expected {width} numbers")
         for column, cell in enumerate(cells, start=1):
@@ -311,4 +355,4 @@ _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-_READERS = {".npy": _read_npy, ".npz": read_array, ".csv": _read_csv}
+_READERS: dict[str, Callable[[Path, str | None], Table]] = {".npy": _read_npy, ".npz": read_array, ".csv": _read_csv}

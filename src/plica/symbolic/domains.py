@@ -133,6 +133,7 @@ def finite(num_states: int) -> Domain:
 
 BOOLEANS = finite(2)
 COUNTS = Domain("counts", "no count", "give integers of at least 0", 0, _LARGEST, whole=True)
+INTEGERS = Domain("whole numbers", "no whole number", "give integers of 64 bits", -_LARGEST, _LARGEST, whole=True)
 REALS = Domain("real numbers", "no real number", "give numbers")
 NONNEGATIVE_REALS = Domain("real numbers of at least 0", "below 0", "give numbers of at least 0", 0)
 POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive numbers", 0, above=True)

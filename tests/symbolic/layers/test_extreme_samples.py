@@ -25,6 +25,7 @@ from plica.symbolic.layers import (
     LogNormalLayer,
     NegativeBinomialLayer,
     PoissonLayer,
+    RoundedLogisticLayer,
     StudentTLayer,
     UniformLayer,
     VonMisesLayer,
@@ -53,6 +54,12 @@ def bins() -> InputLayer:
     return HistogramLayer([0], 1, edges=EDGES, probs=ConstantParameter(1, 4, value=SHARES[None]))
 
 
+def rounded_logistic(loc: float, scale: float) -> Any:
+    numbers = np.arange(-int(40 * scale) - 2, int(40 * scale) + 3)
+    masses = np.diff(stats.logistic(loc, scale).cdf(np.append(numbers - 0.5, np.inf)))
+    return stats.rv_discrete(values=(numbers, masses / masses.sum()))
+
+
 CASES: tuple[tuple[InputLayer, Any], ...] = (
     *((unit(BernoulliLayer, probs=p), stats.bernoulli(p)) for p in (1e-3, 0.999, 0.0, 1.0)),
     *(
@@ -67,6 +74,7 @@ CASES: tuple[tuple[InputLayer, Any], ...] = (
         for r in (0.5, 1e6)
         for p in (1e-4, 0.75)
     ),
+    *((unit(RoundedLogisticLayer, loc=0.25, scale=s), rounded_logistic(0.25, s)) for s in (0.1, 20.0)),
     *((unit(GaussianLayer, mean=0.0, stddev=s), stats.norm(0, s)) for s in (1e-6, 1e6)),
     *((unit(LaplaceLayer, loc=0.0, scale=s), stats.laplace(0, s)) for s in (1e-6, 1e6)),
     *((unit(StudentTLayer, df=d, loc=0.0, scale=1e6), stats.t(d, 0, 1e6)) for d in (0.1, 0.5, 1e6, 1e12)),

@@ -17,12 +17,13 @@ from pathlib import Path
 from plica.errors import FileFormatError
 from plica.files.rows import arrays, parquet, text
 from plica.files.rows.batch import Batch, RowFile
+from plica.files.tables import check_has_mark
 from plica.paths import check_is_file
 
 __all__ = ["Batch", "RowFile", "open_rows"]
 
-# (path, key, named) -> the open file
-_READERS: dict[str, Callable[[Path, str | None, bool], RowFile]] = {
+# (path, key, named, mark) -> the open file
+_READERS: dict[str, Callable[[Path, str | None, bool, str | None], RowFile]] = {
     ".npy": arrays.open_npy,
     ".npz": arrays.open_npz,
     ".csv": text.open_csv,
@@ -30,13 +31,14 @@ _READERS: dict[str, Callable[[Path, str | None, bool], RowFile]] = {
 }
 
 
-def open_rows(path: Path, *, key: str | None = None, named: bool = False) -> RowFile:
+def open_rows(path: Path, *, key: str | None = None, named: bool = False, mark: str | None = None) -> RowFile:
     """A file of rows, to be used as a context.
 
     Args:
         path: The file; its ending decides how it is read.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
         named: Whether the first line of a text holds names; else it does if none of its cells is a number.
+        mark: What stands between the cells of a text; by default a comma, or what its first lines have.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
@@ -50,4 +52,5 @@ def open_rows(path: Path, *, key: str | None = None, named: bool = False) -> Row
         )
     if key is not None and path.suffix.lower() != ".npz":
         raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    return reader(path, key, named)
+    check_has_mark(path, mark)
+    return reader(path, key, named, mark)

@@ -1,5 +1,6 @@
 """Some rows of a file, and an open file that gives them."""
 
+import datetime
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,7 +12,15 @@ import numpy as np
 from plica.errors import InputError
 
 Array = np.ndarray[Any, np.dtype[Any]]
-CellType: TypeAlias = type[str] | type[int] | type[float] | type[bool]
+CellType: TypeAlias = (
+    type[str]
+    | type[int]
+    | type[float]
+    | type[bool]
+    | type[datetime.date]
+    | type[datetime.datetime]
+    | type[datetime.time]
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,6 +51,7 @@ class RowFile(ABC):
         types: What the cells of each column are; None of other kinds of cells, which are only passed on.
         header: The names as the file has them.
         stored: How the file stores each column, for a file of the same kind; empty where nothing is known.
+        mark: What stands between the cells of a text.
     """
 
     source: str
@@ -52,6 +62,7 @@ class RowFile(ABC):
     types: tuple[CellType | None, ...]
     header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
+    mark: str = ","
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[Batch]:
@@ -62,7 +73,7 @@ class RowFile(ABC):
         """
 
     def check_can_model(self, place: int) -> None:
-        """Raise unless the cells of a column are numbers, text or truth values.
+        """Raise unless the cells of a column are numbers, text, truth values, dates or times.
 
         Raises:
             InputError: They are of another kind.
@@ -70,8 +81,8 @@ class RowFile(ABC):
         if self.types[place] is None:
             name, kept = (self.names or range(self.width))[place], (*self.stored, *[""] * self.width)[place]
             raise InputError(
-                f"{self.source}: column {name!r} holds {kept}; expected numbers, text or truth values; convert it, or "
-                'say {"kind": "ignored"} of it in the file of --columns'
+                f"{self.source}: column {name!r} holds {kept}; expected numbers, text, truth values, dates or times; "
+                'convert it, or say {"kind": "ignored"} of it in the file of --columns'
             )
 
     def close(self) -> None:  # noqa: B027 - arrays have nothing to close

@@ -1,5 +1,6 @@
 """Rows of `.parquet` files, by pyarrow, which the extra `parquet` brings; nulls are missing."""
 
+import datetime
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -28,7 +29,7 @@ def require_pyarrow() -> Any:
 
 
 class ParquetRows(RowFile):
-    """Rows of a `.parquet` file; cells that are no numbers, text or truth values are passed on as they are.
+    """Rows of a `.parquet` file; cells that are no numbers, text, truth values, dates or times are passed on.
 
     Args:
         path: The file.
@@ -60,7 +61,7 @@ class ParquetRows(RowFile):
             for part in self._file.iter_batches(batch_size=size):
                 cells = np.empty((part.num_rows, self.width), dtype=object)
                 for place, column in enumerate(part.columns):
-                    cells[:, place] = column.to_pylist()
+                    cells[:, place] = _cells(arrow, column)
                 yield Batch(cells, [f"{self.source}, row {first + row}" for row in range(len(cells))])
                 first += len(cells)
         except (arrow.ArrowException, OSError, ValueError, ImportError) as error:
@@ -71,14 +72,29 @@ class ParquetRows(RowFile):
         self._file.close()
 
 
+def _cells(arrow: Any, column: Any) -> list[Any]:
+    """The cells of a column; time stamps of nanoseconds as numpy has them, which Python does not."""
+    if arrow.types.is_timestamp(column.type) and column.type.unit == "ns":
+        return [None if one is None else np.datetime64(one, "ns") for one in column.cast(arrow.int64()).to_pylist()]
+    cells: list[Any] = column.to_pylist()
+    return cells
+
+
 def _type(types: Any, stored: Any) -> CellType | None:
     """What the cells of a column are."""
     kind = stored.value_type if types.is_dictionary(stored) else stored
-    tests: dict[CellType, Any] = {int: types.is_integer, float: types.is_floating, bool: types.is_boolean}
-    tests[str] = lambda one: types.is_string(one) or types.is_large_string(one) or types.is_null(one)
+    tests: dict[CellType, Any] = {
+        int: types.is_integer,
+        float: lambda one: types.is_floating(one) or types.is_decimal(one),
+        bool: types.is_boolean,
+        datetime.date: types.is_date,
+        datetime.datetime: types.is_timestamp,
+        datetime.time: types.is_time,
+        str: lambda one: types.is_string(one) or types.is_large_string(one) or types.is_null(one),
+    }
     return next((cell for cell, test in tests.items() if test(kind)), None)
 
 
-def open_parquet(path: Path, _key: str | None, _named: bool) -> ParquetRows:
+def open_parquet(path: Path, _key: str | None, _named: bool, _mark: str | None) -> ParquetRows:
     """The rows of a `.parquet` file."""
     return ParquetRows(path)

@@ -1,4 +1,4 @@
-"""Rows of text: `.csv` in UTF-8, cells separated by commas and quoted where they hold one; an empty cell is missing."""
+"""Rows of text: `.csv` in UTF-8, cells separated by a mark and quoted where they hold one; an empty cell is missing."""
 
 import csv
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.errors import FileFormatError
 from plica.files.rows.batch import Batch, RowFile
-from plica.files.tables import check_commas, is_header, one_line
+from plica.files.tables import guess_mark, is_header, no_cells, not_utf8
 
 _Line = tuple[int, list[str]]  # its number, counted from 1, and its cells
 
@@ -20,10 +20,12 @@ class TextRows(RowFile):
     Args:
         path: The file.
         named: Whether its first line holds names; else it does if none of its cells is a number or empty.
+        mark: What stands between cells; None for a comma, or what its first lines have.
     """
 
-    def __init__(self, path: Path, named: bool) -> None:
-        self.source, self.num_rows = str(path), None
+    def __init__(self, path: Path, named: bool, mark: str | None = None) -> None:
+        self.source, self.num_rows, self._path = str(path), None, path
+        self.mark = guess_mark(path) if mark is None else mark
         self._file = path.open(encoding="utf-8-sig", newline="")
         try:
             self._lines = self._read()
@@ -31,7 +33,6 @@ class TextRows(RowFile):
             if first is None:
                 raise FileFormatError(f"{path}: the file holds no rows")
             number, cells = first
-            check_commas(f"{path}, line {number}", cells)
             self.header = tuple(cells) if named or is_header(cells) else ()
             self.names = tuple(cell.strip() for cell in self.header) or None
             if self.names is None:
@@ -51,7 +52,7 @@ class TextRows(RowFile):
                 if len(row) != self.width:
                     raise FileFormatError(
                         f"{self.source}, line {number}: found {len(row)} columns, expected {self.width} as in line "
-                        f"{self._first}; quote cells that hold a comma"
+                        f"{self._first}; quote cells that hold {self.mark!r}, or give another --delimiter"
                     )
                 cells[place] = [cell or None for cell in row]
             yield Batch(cells, [f"{self.source}, line {number}" for number, _ in rows])
@@ -62,7 +63,7 @@ class TextRows(RowFile):
 
     def _read(self) -> Iterator[_Line]:
         """The lines with the numbers at which they end; empty ones at the end of the file are left out."""
-        lines, empty = csv.reader(self._file, strict=True), 0
+        lines, empty = csv.reader(self._file, strict=True, delimiter=self.mark), 0
         try:
             for row in lines:
                 if row and empty:
@@ -71,11 +72,10 @@ class TextRows(RowFile):
                     yield lines.line_num, row
                 else:
                     empty = empty or lines.line_num
-        except (csv.Error, UnicodeDecodeError) as error:
-            where = f"{self.source}, line {lines.line_num + 1}"
-            raise FileFormatError(
-                f"{where}: no row of cells ({one_line(error)}); save it as UTF-8 with quotes doubled in quoted cells"
-            ) from error
+        except UnicodeDecodeError as error:
+            raise not_utf8(self._path) from error
+        except csv.Error as error:
+            raise no_cells(f"{self.source}, line {lines.line_num}", error) from error
 
     def _check_names(self) -> None:
         seen: set[str] = set()
@@ -86,9 +86,9 @@ class TextRows(RowFile):
             seen.add(name)
 
 
-def open_csv(path: Path, _key: str | None, named: bool) -> TextRows:
+def open_csv(path: Path, _key: str | None, named: bool, mark: str | None) -> TextRows:
     """The rows of a `.csv` file."""
-    return TextRows(path, named)
+    return TextRows(path, named, mark)
 
 
 def text_of(cell: object) -> str:

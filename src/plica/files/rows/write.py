@@ -9,6 +9,8 @@
 """
 
 import csv
+import datetime
+import decimal
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -38,6 +40,7 @@ def writing_rows(
     types: Sequence[Any] | None = None,
     *,
     named: bool = True,
+    mark: str = ",",
 ) -> Iterator[Write]:
     """A function that adds rows to a file, which is there once the block ends without an error.
 
@@ -48,6 +51,7 @@ def writing_rows(
         types: What the cells of each column are, for files that keep it, or how another such file stores it; by
             default floats.
         named: Whether a text begins with a line of names; numbers that only count columns would be read as a row.
+        mark: What stands between the cells of a text.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -56,9 +60,9 @@ def writing_rows(
     check_can_write(path)
     shape = (len(names),) if row_shape is None else row_shape
     kinds = (float,) * len(names) if types is None else tuple(types)
-    writer: Any = (
-        _WRITERS[path.suffix.lower()] if named or path.suffix.lower() != ".csv" else partial(_csv, named=False)
-    )
+    writer: Any = _WRITERS[path.suffix.lower()]
+    if path.suffix.lower() == ".csv":
+        writer = partial(_csv, named=named, mark=mark)
     with replacing(path) as temporary, writer(temporary, tuple(names), shape, kinds) as write:
         yield write
 
@@ -75,10 +79,12 @@ def check_can_write(path: Path) -> None:
 
 
 @contextmanager
-def _csv(path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True) -> Iterator[Write]:
+def _csv(
+    path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True, mark: str = ","
+) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         # Cells are quoted where they hold a part of the end of a line, and \r alone ends one too.
-        writer = csv.writer(_LineFeeds(file), lineterminator="\r\n")
+        writer = csv.writer(_LineFeeds(file), delimiter=mark, lineterminator="\r\n")
         if named:
             writer.writerow(names)
 
@@ -150,14 +156,22 @@ def _numbers(rows: Any) -> Array:
 @contextmanager
 def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) -> Iterator[Write]:
     arrow = require_pyarrow()
-    of_type = {str: arrow.string(), int: arrow.int64(), float: arrow.float64(), bool: arrow.bool_()}
+    of_type = {
+        str: arrow.string(),
+        int: arrow.int64(),
+        float: arrow.float64(),
+        bool: arrow.bool_(),
+        datetime.date: arrow.date32(),
+        datetime.datetime: arrow.timestamp("us"),
+        datetime.time: arrow.time64("us"),
+    }
     schema = arrow.schema([(name, of_type.get(one, one)) for name, one in zip(names, types, strict=True)])
 
     def write(rows: Any) -> None:
         cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
         columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
         try:
-            filled = [[_of_type(one, cell) for cell in column] for one, column in zip(types, columns, strict=True)]
+            filled = [_of_type(arrow, one, column) for one, column in zip(schema.types, columns, strict=True)]
             writer.write_table(arrow.table(filled, schema=schema))
         except (arrow.ArrowException, TypeError, OverflowError) as error:
             raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
@@ -166,11 +180,16 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
         yield write
 
 
-def _of_type(one: Any, cell: Any) -> Any:
-    """A cell as a column of whole numbers or of text has it: 1 for true, "2.5" for 2.5."""
-    if one is int and isinstance(cell, bool):
-        return int(cell)
-    return text_of(cell) if one is str and cell is not None and not isinstance(cell, str) else cell
+def _of_type(arrow: Any, stored: Any, cells: Sequence[Any]) -> list[Any]:
+    """Cells as a column of some type takes them: 1 for true among whole numbers, "2.5" for 2.5 among text."""
+    types = arrow.types
+    if types.is_integer(stored):
+        return [int(cell) if isinstance(cell, bool) else cell for cell in cells]
+    if types.is_string(stored) or types.is_large_string(stored):
+        return [cell if cell is None or isinstance(cell, str) else text_of(cell) for cell in cells]
+    if types.is_decimal(stored):
+        return [decimal.Decimal(repr(cell)) if isinstance(cell, float) else cell for cell in cells]
+    return list(cells)
 
 
 _WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}

@@ -31,6 +31,7 @@ from plica.symbolic.layers import (
     negative_binomial,
     poisson,
     polynomial,
+    rounded_logistic,
     student_t,
     tensordot,
     tucker,
@@ -64,6 +65,7 @@ from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLaye
 from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer
 from plica.symbolic.layers.poisson import PoissonLayer
 from plica.symbolic.layers.polynomial import PolynomialLayer
+from plica.symbolic.layers.rounded_logistic import RoundedLogisticLayer
 from plica.symbolic.layers.rows import (
     Choice,
     FusedRow,
@@ -108,6 +110,7 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
         negative_binomial.ROW,
         poisson.ROW,
         polynomial.ROW,
+        rounded_logistic.ROW,
         student_t.ROW,
         sum_.ROW,
         tensordot.ROW,
@@ -161,6 +164,7 @@ __all__ = [
     "PolynomialLayer",
     "ProductLayer",
     "ProductRow",
+    "RoundedLogisticLayer",
     "StudentTLayer",
     "SubLayer",
     "SumLayer",

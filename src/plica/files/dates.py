@@ -1,0 +1,256 @@
+"""Dates, times of day and time stamps in the format of their column: text becomes a whole number of units, and back.
+
+A format is text with the directives of `strftime` and a few more: `%-d` and the like have no leading zero, `%3f` is a
+point and three digits of a second, which may be left out, `%z[+01:00]` is the distance from UTC, written as it stands
+there. Names of months are English. Nothing depends on the locale.
+
+>>> form = Format.of("%d.%m.%Y %H:%M")
+>>> form.read("24.12.2026 18:30"), form.unit
+(29968950, 60000000)
+>>> form.text(29968950)
+'24.12.2026 18:30'
+>>> guess(["3/14/2026", "12/1/2026"], DATES)
+'%-m/%-d/%Y'
+"""
+
+import datetime
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_EPOCH = datetime.datetime(1970, 1, 1)
+_SECOND = 1_000_000  # microseconds, in which units are counted
+_DAY = 24 * 3600 * _SECOND
+_PIVOT = 69  # years of two digits from here on are those of 1900, as POSIX has it
+
+
+@dataclass(frozen=True, slots=True)
+class _Directive:
+    """A part of a format.
+
+    Args:
+        pattern: What it looks like.
+        text: How it is written.
+        unit: What it tells apart, in microseconds.
+    """
+
+    pattern: str
+    text: Callable[[datetime.datetime], str]
+    unit: int
+
+
+def _hour(value: datetime.datetime) -> int:
+    return (value.hour - 1) % 12 + 1
+
+
+def _fraction(digits: int) -> _Directive:
+    def text(value: datetime.datetime) -> str:
+        return f".{value.microsecond:06}"[: digits + 1]
+
+    return _Directive(rf"(?:\.\d{{1,{digits}}})?", text, 10 ** (6 - digits))
+
+
+_DIRECTIVES: Mapping[str, _Directive] = {
+    "Y": _Directive(r"\d{4}", lambda value: f"{value.year:04}", 365 * _DAY),
+    "y": _Directive(r"\d{2}", lambda value: f"{value.year % 100:02}", 365 * _DAY),
+    "m": _Directive(r"\d{2}", lambda value: f"{value.month:02}", 28 * _DAY),
+    "-m": _Directive(r"\d{1,2}", lambda value: str(value.month), 28 * _DAY),
+    "b": _Directive(r"[A-Za-z]{3}", lambda value: MONTHS[value.month - 1], 28 * _DAY),
+    "d": _Directive(r"\d{2}", lambda value: f"{value.day:02}", _DAY),
+    "-d": _Directive(r"\d{1,2}", lambda value: str(value.day), _DAY),
+    "H": _Directive(r"\d{2}", lambda value: f"{value.hour:02}", 3600 * _SECOND),
+    "-H": _Directive(r"\d{1,2}", lambda value: str(value.hour), 3600 * _SECOND),
+    "I": _Directive(r"\d{2}", lambda value: f"{_hour(value):02}", 3600 * _SECOND),
+    "-I": _Directive(r"\d{1,2}", lambda value: str(_hour(value)), 3600 * _SECOND),
+    "p": _Directive(r"[AaPp][Mm]", lambda value: "AM" if value.hour < 12 else "PM", 12 * 3600 * _SECOND),
+    "M": _Directive(r"\d{2}", lambda value: f"{value.minute:02}", 60 * _SECOND),
+    "S": _Directive(r"\d{2}", lambda value: f"{value.second:02}", _SECOND),
+    **{f"{digits}f": _fraction(digits) for digits in range(1, 7)},
+}
+_ZONE = r"Z|[+-]\d{2}:?\d{2}"
+_TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
+_DATE_PARTS, _TIME_PARTS = frozenset("Yymbd"), frozenset("HIpMSf")
+
+_CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
+DATES: tuple[str, ...] = (
+    *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%-d.%-m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%-m/%-d/%Y", "%-d/%-m/%Y"),
+    *("%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d %b %Y", "%-d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %-d, %Y"),
+    *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%-m/%-d/%y", "%-d/%-m/%y"),
+)
+TIMES: tuple[str, ...] = (*_CLOCKS, *(f"%H:%M:%S%{digits}f" for digits in range(1, 7)))
+STAMPS: tuple[str, ...] = tuple(
+    f"{date}{between}{clock}" for date in DATES for between in (" ", "T", ", ") for clock in TIMES
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """How the texts of a column of dates or times look.
+
+    Attributes:
+        pattern: What a text looks like.
+        unit: What the numbers count, in microseconds: the least that the format tells apart.
+        names: The directives, in their order.
+        zone: The distance from UTC as it is written; None where there is none.
+        parts: What is written, in order: text, or a function.
+    """
+
+    pattern: re.Pattern[str]
+    unit: int
+    names: tuple[str, ...]
+    zone: str | None
+    parts: tuple[str | Callable[[datetime.datetime], str], ...]
+
+    @staticmethod
+    @cache
+    def of(text: str) -> "Format":
+        """The format that a text describes.
+
+        Raises:
+            ValueError: It is none, or lacks a part of a date or a time.
+        """
+        pattern, unit, zone = "", 365 * _DAY, None
+        names: list[str] = []
+        parts: list[str | Callable[[datetime.datetime], str]] = []
+        end = 0
+        for token in _TOKEN.finditer(text):
+            end, (offset, name, percent, literal) = token.end(), token.groups()
+            if offset is not None and zone is None:
+                zone, pattern = offset, f"{pattern}(?P<z>{_ZONE})"
+                parts.append(offset)
+            elif name in _DIRECTIVES and name[-1] not in names:
+                directive = _DIRECTIVES[name]
+                names.append(name[-1])
+                pattern, unit = f"{pattern}(?P<{name[-1]}>{directive.pattern})", min(unit, directive.unit)
+                parts.append(directive.text)
+            elif literal is not None:
+                pattern += re.escape(literal)
+                parts.append(literal)
+            else:
+                raise ValueError(f"{percent or token[0]} is no directive, or stands there twice")
+        found = set(names)
+        dated = ({"d"} <= found and bool(found & {"m", "b"}) and bool(found & {"Y", "y"})) or not found & _DATE_PARTS
+        timed = ("M" in found and ("H" in found or {"I", "p"} <= found)) or not found & _TIME_PARTS
+        if end < len(text) or not names or not dated or not timed or ("S" not in found and "f" in found):
+            raise ValueError("expected day, month and year, or hours and minutes, or both")
+        return Format(re.compile(pattern), unit, tuple(names), zone, tuple(parts))
+
+    @property
+    def is_dated(self) -> bool:
+        """Whether it has days."""
+        return "d" in self.names
+
+    @property
+    def is_timed(self) -> bool:
+        """Whether it has hours."""
+        return "M" in self.names
+
+    def read(self, cell: Any) -> int | None:
+        """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
+        if not isinstance(cell, str):
+            return number_of(cell, self.unit, timed=self.is_timed, dated=self.is_dated)
+        match = self.pattern.fullmatch(cell.strip())
+        if match is None:
+            return None
+        value = _value_of(match.groupdict())
+        return None if value is None else (value - _EPOCH) // datetime.timedelta(microseconds=self.unit)
+
+    def value(self, number: int) -> datetime.datetime:
+        """The time of a number; those beyond the years 1 to 9999 are moved to these."""
+        micros = number * self.unit
+        if not self.is_dated:
+            micros %= _DAY
+        limits = (datetime.datetime.min, datetime.datetime.max)
+        least, most = ((end - _EPOCH) // datetime.timedelta(microseconds=1) for end in limits)
+        return _EPOCH + datetime.timedelta(microseconds=min(max(micros, least), most))
+
+    def text(self, number: int) -> str:
+        """A number as text of this format."""
+        value = self.value(number)
+        if self.zone is not None:
+            value = value + _offset(self.zone) if datetime.timedelta(1) < value - datetime.datetime.min else value
+        return "".join(part if isinstance(part, str) else part(value) for part in self.parts)
+
+
+def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
+    """The time that the parts of a text say."""
+    year = int(found.get("Y", 0))
+    if "y" in found:
+        year = int(found["y"]) + (1900 if int(found["y"]) >= _PIVOT else 2000)
+    hour = int(found.get("H", 0))
+    if "I" in found:
+        hour = int(found["I"])
+        if not 1 <= hour <= 12:
+            return None
+        hour = hour % 12 + 12 * (found["p"].lower() == "pm")
+    month = found.get("m", "1")
+    if "b" in found:
+        if found["b"].title() not in MONTHS:
+            return None
+        month = str(MONTHS.index(found["b"].title()) + 1)
+    clock = (hour, int(found.get("M", 0)), int(found.get("S", 0)), int(f"{found.get('f', '')[1:]:0<6}"))
+    try:
+        date = (year, int(month), int(found["d"])) if "d" in found else (1970, 1, 1)
+        value = datetime.datetime(*date, *clock)
+        return value - _offset(found["z"]) if "z" in found else value
+    except (ValueError, OverflowError):
+        return None
+
+
+def _offset(zone: str) -> datetime.timedelta:
+    if zone == "Z":
+        return datetime.timedelta(0)
+    distance = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    return -distance if zone[0] == "-" else distance
+
+
+def number_of(cell: Any, unit: int, *, timed: bool, dated: bool) -> int | None:
+    """The number of units of a date, a time or a number; None of anything else, or where it lies between two units."""
+    if isinstance(cell, datetime.datetime):
+        value = cell.astimezone(datetime.UTC).replace(tzinfo=None) if cell.tzinfo else cell
+        micros = (value - _EPOCH) // datetime.timedelta(microseconds=1) if dated else None
+    elif isinstance(cell, np.datetime64):
+        micros = int(cell.astype("datetime64[us]").astype(np.int64)) if dated else None
+    elif isinstance(cell, datetime.date):
+        micros = (cell.toordinal() - _EPOCH.toordinal()) * _DAY if dated else None
+    elif isinstance(cell, datetime.time):
+        seconds = (cell.hour * 60 + cell.minute) * 60 + cell.second
+        micros = None if dated else seconds * _SECOND + cell.microsecond
+    elif isinstance(cell, bool | np.bool_ | str):
+        return None
+    else:
+        try:
+            return int(cell) if float(cell).is_integer() else None
+        except (TypeError, ValueError, OverflowError):
+            return None
+    if micros is None or (not timed and micros % unit):
+        return None
+    return micros // unit
+
+
+def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
+    """The format that all texts have, or None; of several, that by which they lie closest together.
+
+    The month of a table of one month stays, and the day changes: so 01/02/2026 beside 01/03/2026 are days of January.
+    """
+    texts = list(dict.fromkeys(cell.strip() for cell in cells))
+    fitting = [(form, form) for form in formats] + [(form, f"{form}%z[{{}}]") for form in formats if "%M" in form]
+    best: tuple[int, str] | None = None
+    for plain, form in fitting:
+        zone = re.search(rf"(?:{_ZONE})$", texts[0]) if form != plain else None
+        if form != plain and zone is None:
+            continue
+        name = form.format(zone[0]) if zone else form
+        reader = Format.of(name)
+        if reader.read(texts[0]) is None:
+            continue
+        numbers = [reader.read(text) for text in texts]
+        known = [number for number in numbers if number is not None]
+        if len(known) == len(numbers) and (best is None or max(known) - min(known) < best[0]):
+            best = (max(known) - min(known), name)
+    return None if best is None else best[1]

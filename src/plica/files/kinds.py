@@ -1,0 +1,521 @@
+"""Kinds of columns: how each is recognised, read, written in the format of its column, and modelled.
+
+A kind is one entry of `KINDS`; `auto` tries the entries in their order. Kinds of ordered numbers (counts, whole
+numbers, reals, dates, times) give probability to numbers that no cell had; the values of closed kinds (categories,
+truth values) are listed, and others can be taken for missing.
+
+>>> column = TableColumn("born", "date", format="%d.%m.%Y", origin=20000)
+>>> KINDS["date"].number(column)("05.10.2024"), KINDS["date"].text(column, 1.0)
+(1.0, '05.10.2024')
+"""
+
+import datetime
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from plica.files import dates, numbers
+from plica.files.rows.batch import CellType
+from plica.symbolic.domains import Domain
+
+Category: TypeAlias = str | int | bool
+Cell: TypeAlias = str | int | float | bool | datetime.date | datetime.time | None
+KindName: TypeAlias = Literal[
+    "categorical", "boolean", "count", "whole", "real", "date", "timestamp", "time", "ignored"
+]
+Reader: TypeAlias = Callable[[Any], float | None]
+
+LARGEST = 2.0**53  # whole numbers below it are floats, each one
+_FARTHEST = 2**62  # whole numbers that a variable takes, counted from the origin of their column
+_FAR = 2**20  # whole numbers below it need no origin: float32 has each one
+_MOST_COUNTED = 100  # a mixture of 32 Poisson distributions covers counts up to it, 20 spreads apart
+_SHOWN = 8  # categories that a message lists
+_MEND = "correct the cell, or leave it empty where the value is not known"
+
+
+@dataclass(frozen=True, slots=True)
+class TableColumn:
+    """One column of a table.
+
+    Args:
+        name: What the table calls it; its number, counted from 0, where columns have no names.
+        kind: What its cells are.
+        categories: Of a categorical or boolean column, in the order of the states that stand for them.
+        input: The distribution of its input layers, by name; empty for that of its kind.
+        format: How its numbers, dates or times are written (`numbers`, `dates`); empty for numbers as they are.
+        origin: The whole number, date or time that the variable has as 0.
+        why: Why it is ignored, where nobody said so.
+    """
+
+    name: str
+    kind: KindName
+    categories: tuple[Category, ...] = ()
+    input: str = field(default="", compare=False)
+    format: str = ""
+    origin: int = 0
+    why: str = field(default="", compare=False)
+
+
+@dataclass(frozen=True)
+class Cells:
+    """The cells of a column that are not missing, by which kinds recognise it.
+
+    Args:
+        values: Text, numbers, truth values, dates and times.
+    """
+
+    values: Sequence[Any]
+
+    @cached_property
+    def distinct(self) -> tuple[Any, ...]:
+        """Each cell once, text without the spaces around it."""
+        return tuple(dict.fromkeys(cell.strip() if isinstance(cell, str) else cell for cell in self.values))
+
+    @cached_property
+    def has_codes(self) -> bool:
+        """Whether a cell is a code such as 01."""
+        return any(map(is_code, self.distinct))
+
+    @cached_property
+    def number_format(self) -> str | None:
+        """How numbers are written; None where a cell is none."""
+        if self.has_codes or any(isinstance(cell, bool | np.bool_) for cell in self.distinct):
+            return None
+        return numbers.guess(self.distinct)
+
+    @cached_property
+    def numbers(self) -> Sequence[numbers.Number] | None:
+        """All cells as numbers; None where a cell is none."""
+        if self.number_format is None or not self.values:
+            return None
+        read = numbers.reader(self.number_format)
+        found = [number for number in map(read, self.values) if number is not None]
+        return found if len(found) == len(self.values) else None
+
+    @cached_property
+    def wholes(self) -> Sequence[int] | None:
+        """All cells as whole numbers; None where a cell is none."""
+        found = [number for number in self.numbers or () if isinstance(number, int)]
+        return found if found and len(found) == len(self.values) else None
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnKind:
+    """What a kind of columns is.
+
+    Args:
+        number: What makes the variable's number of a cell; None of a cell that is none of the column's.
+        value: The cell of a number, as files with types keep it.
+        text: The cell of a number, as files of text have it.
+        type: What the cells of a column are, where they need not be text.
+        expected: What a cell must be, in words.
+        input_layer: The distribution of a column of this kind, by name, where none is asked for.
+        fits: Whether the values of a variable are numbers of a column.
+        described: A column of this kind with the categories, format and origin that its cells suggest, where it has
+            none; None where they suggest none.
+        suggested: Whether cells that fit a column are likely meant so.
+        closed: Whether the values are listed, so that others can be taken for missing.
+    """
+
+    number: Callable[[TableColumn], Reader]
+    value: Callable[[TableColumn, float], Cell]
+    text: Callable[[TableColumn, float], Cell]
+    type: Callable[[TableColumn], CellType]
+    expected: Callable[[TableColumn], str]
+    input_layer: str
+    fits: Callable[[TableColumn, Domain], bool]
+    described: Callable[[TableColumn, Cells], TableColumn | None]
+    suggested: Callable[[TableColumn, Cells], bool] = lambda _column, _cells: True
+    closed: bool = False
+
+
+def is_code(cell: Any) -> bool:
+    """Whether a text has digits alone and begins with a zero, as postal codes do: 01 and 1 are two of them.
+
+    >>> is_code("0150"), is_code("0"), is_code("0.5")
+    (True, False, False)
+    """
+    if not isinstance(cell, str):
+        return False
+    cell = cell.strip()
+    return len(cell) > 1 and cell[0] == "0" and cell.isascii() and cell.isdigit()
+
+
+# Categories and truth values
+
+
+def category_of(cell: Any) -> Category:
+    """A cell as a category: text without spaces around it, whole numbers as integers."""
+    if isinstance(cell, bool | np.bool_):
+        return bool(cell)
+    if isinstance(cell, int | float | np.number):
+        return int(cell) if float(cell).is_integer() else str(float(cell))
+    return str(cell).strip()
+
+
+def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
+    if column.categories:
+        return column
+    if cells.wholes is not None and cells.number_format is not None and "%" not in cells.number_format:
+        found: set[Category] = set(cells.wholes)
+    else:
+        found = {category_of(cell) for cell in cells.distinct}
+    if any(isinstance(category, str) for category in found):
+        found = {str(category) for category in found}
+    ordered = sorted(found, key=lambda category: (isinstance(category, str), category))
+    return replace(column, categories=tuple(ordered))
+
+
+def _state(column: TableColumn) -> Reader:
+    """States of categories: by their text where one of them is text; else text is read as a number or truth value."""
+    by_text = any(isinstance(category, str) for category in column.categories)
+    keys = _texts if by_text else _number
+    states: dict[str | int, float] = {}
+    for state, category in enumerate(column.categories):
+        for key in keys(category):
+            states.setdefault(key, float(state))
+    read = numbers.reader("")
+
+    def state_of(cell: Any) -> float | None:
+        if isinstance(cell, str) and not by_text:
+            cell = _TRUTH_OF.get(cell.strip().lower()) if (number := read(cell)) is None else number
+            if cell is None:
+                return None
+        return next((states[key] for key in keys(category_of(cell)) if key in states), None)
+
+    return state_of
+
+
+def _number(category: Category) -> tuple[str | int, ...]:
+    """Truth values are the numbers 0 and 1 here, as in arrays."""
+    return (category if isinstance(category, str) else int(category),)
+
+
+def _texts(category: Category) -> tuple[str | int, ...]:
+    """Truth values are what Python writes, or what `.csv` files have: True and true."""
+    text = str(category)
+    return (text, text.lower()) if isinstance(category, bool) else (text,)
+
+
+def _category_type(column: TableColumn) -> CellType:
+    """Truth values beside whole numbers are whole numbers; all beside text is text, as are numbers beyond 64 bits."""
+    if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in column.categories):
+        return str
+    if column.kind == "boolean" and all(_TRUTH_OF.get(str(one).lower()) is not None for one in column.categories):
+        return bool if isinstance(column.categories[0], bool | str) else int
+    found = {type(category) for category in column.categories}
+    return next((one for one in (str, int, bool) if one in found), str)
+
+
+def _categories(column: TableColumn) -> str:
+    shown = ", ".join(map(str, column.categories[:_SHOWN])) + (", ..." if len(column.categories) > _SHOWN else "")
+    return (
+        f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, list the "
+        "category in training, or have such cells taken for missing (--unknown missing)"
+    )
+
+
+_TRUTHS = (("false", "true"), ("f", "t"), ("no", "yes"), ("n", "y"), ("off", "on"), ("0", "1"))
+_TRUTH_OF: Mapping[str, int] = {word: state for pair in _TRUTHS for state, word in enumerate(pair)}
+
+
+def _truth(column: TableColumn) -> Reader:
+    """Truth values in any spelling, whatever the case of letters."""
+    known = _state(column)
+
+    def truth(cell: Any) -> float | None:
+        state = known(cell)
+        if state is None and isinstance(cell, str):
+            state = _TRUTH_OF.get(cell.strip().lower())
+        elif state is None and not isinstance(cell, datetime.date | datetime.time) and cell in (0, 1):
+            state = int(cell)
+        return None if state is None else float(state)
+
+    return truth
+
+
+def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
+    """The spelling that most cells have, for each truth value."""
+    if column.categories:
+        return column
+    if all(isinstance(cell, bool | np.bool_) for cell in cells.distinct):
+        return replace(column, categories=(False, True))
+    if cells.wholes is not None:
+        return replace(column, categories=(0, 1)) if set(cells.wholes) <= {0, 1} else None
+    spelled = Counter(str(cell).strip() for cell in cells.values)
+    if not all(word.lower() in _TRUTH_OF for word in spelled):
+        return None
+    words: list[str | None] = [None, None]
+    for word, _ in reversed(spelled.most_common()):
+        words[_TRUTH_OF[word.lower()]] = word
+    for state in (0, 1):  # one that no cell has is spelled like the other
+        other = words[1 - state]
+        if words[state] is None and other is not None:
+            pair = next(pair for pair in _TRUTHS if other.lower() in pair)
+            words[state] = _like(pair[state], other)
+    return replace(column, categories=tuple(word for word in words if word is not None))
+
+
+def _like(word: str, other: str) -> str:
+    """A word in the case of another."""
+    return word.upper() if other.isupper() else word.title() if other.istitle() else word
+
+
+# Numbers
+
+
+def _whole_reader(column: TableColumn, least: int | None) -> Reader:
+    read = numbers.reader(column.format)
+
+    def whole(cell: Any) -> float | None:
+        number = None if isinstance(cell, bool | np.bool_ | datetime.date | datetime.time) else read(cell)
+        if not isinstance(number, int) or (least is not None and not least <= number < LARGEST):
+            return None
+        distance = number - column.origin
+        return float(distance) if -_FARTHEST <= distance <= _FARTHEST else None
+
+    return whole
+
+
+def _whole_value(column: TableColumn, number: float) -> int:
+    return int(number) + column.origin
+
+
+def _real_reader(column: TableColumn) -> Reader:
+    read = numbers.reader(column.format)
+
+    def real(cell: Any) -> float | None:
+        number = read(cell)
+        try:
+            return None if number is None else float(number)
+        except OverflowError:
+            return None
+
+    return real
+
+
+def _counted(column: TableColumn, cells: Cells) -> TableColumn | None:
+    wholes = cells.wholes
+    if column.format or (wholes and min(wholes) >= 0 and max(wholes) < LARGEST):
+        return replace(column, format=column.format or cells.number_format or "")
+    return None
+
+
+def _like_counts(_column: TableColumn, cells: Cells) -> bool:
+    """Small, and spread at least as counts of rare events are, half of their variance allowed for.
+
+    A Poisson distribution has a variance of its mean; a mixture of several has more and never less.
+    """
+    values = np.asarray(cells.wholes, dtype=np.float64)
+    mean, variance = float(values.mean()), float(values.var())
+    return mean + 2.0 * variance**0.5 <= _MOST_COUNTED and 2.0 * variance >= mean
+
+
+def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
+    form = column.format or cells.number_format
+    if form is None:
+        return None
+    read = numbers.reader(form)
+    wholes = [number for number in map(read, cells.values) if isinstance(number, int)]
+    if not wholes or (len(wholes) < len(cells.values) and not column.format):
+        return None
+    least, most = min(wholes), max(wholes)
+    if most - least >= 2 * _FARTHEST:
+        return None
+    origin = 0 if max(-least, most) < _FAR else statistics.median_low(wholes)
+    if most - least >= _FARTHEST:
+        origin = (least + most) // 2
+    return replace(column, format=form, origin=origin)
+
+
+def _real(column: TableColumn, cells: Cells) -> TableColumn | None:
+    if cells.numbers is None and not column.format:
+        return None
+    return replace(column, format=column.format or cells.number_format or "")
+
+
+def _whole_type(column: TableColumn) -> CellType:
+    return int if abs(column.origin) < _FARTHEST else str
+
+
+def _is_integer(_column: TableColumn, domain: Domain) -> bool:
+    return domain.whole and domain.least < -LARGEST
+
+
+# Dates and times
+
+
+def _units(column: TableColumn) -> Reader:
+    form = dates.Format.of(column.format)
+
+    def units(cell: Any) -> float | None:
+        number = form.read(cell)
+        return None if number is None else float(number - column.origin)
+
+    return units
+
+
+def _moment(column: TableColumn, number: float) -> datetime.datetime:
+    form = dates.Format.of(column.format)
+    value = form.value(int(number) + column.origin)
+    return value if form.zone is None else value.replace(tzinfo=datetime.UTC)
+
+
+def _moment_text(column: TableColumn, number: float) -> str:
+    return dates.Format.of(column.format).text(int(number) + column.origin)
+
+
+def _temporal(
+    formats: Sequence[str], native: Callable[[Sequence[Any]], str | None]
+) -> Callable[[TableColumn, Cells], TableColumn | None]:
+    """Columns of dates or times: of text in one of some formats, or as files with types have them."""
+
+    def described(column: TableColumn, cells: Cells) -> TableColumn | None:
+        texts = [isinstance(cell, str) for cell in cells.distinct]
+        form = column.format or (dates.guess(cells.distinct, formats) if all(texts) else None)
+        if not form and not any(texts):
+            form = native(cells.distinct)
+        if not form:
+            return None
+        read = dates.Format.of(form).read
+        known = [number for number in map(read, cells.values) if number is not None]
+        return replace(column, format=form, origin=statistics.median_low(known) if known else 0)
+
+    return described
+
+
+def _native_date(cells: Sequence[Any]) -> str | None:
+    is_date = all(isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime) for cell in cells)
+    return "%Y-%m-%d" if is_date else None
+
+
+def _native_stamp(cells: Sequence[Any]) -> str | None:
+    if not all(isinstance(cell, datetime.datetime | np.datetime64) for cell in cells):
+        return None
+    zone = "%z[+00:00]" if any(getattr(cell, "tzinfo", None) for cell in cells) else ""
+    parts = any(cell.microsecond if isinstance(cell, datetime.datetime) else True for cell in cells)
+    return f"%Y-%m-%d %H:%M:%S{'%6f' if parts else ''}{zone}"
+
+
+def _native_time(cells: Sequence[Any]) -> str | None:
+    if not all(isinstance(cell, datetime.time) for cell in cells):
+        return None
+    return f"%H:%M:%S{'%6f' if any(cell.microsecond for cell in cells) else ''}"
+
+
+def _of_dates(name: str, value: Callable[[TableColumn, float], Cell], type_: CellType, described: Any) -> ColumnKind:
+    return ColumnKind(
+        number=_units,
+        value=value,
+        text=_moment_text,
+        type=lambda _: type_,
+        expected=lambda column: f"no {name} such as {_moment_text(column, 0)!r} ({column.format}); {_MEND}",
+        input_layer="rounded-logistic",
+        fits=_is_integer,
+        described=described,
+    )
+
+
+def _of_categories(
+    number: Callable[[TableColumn], Reader],
+    described: Callable[[TableColumn, Cells], TableColumn | None],
+    value: Callable[[TableColumn, float], Cell],
+    suggested: Callable[[TableColumn, Cells], bool] = lambda _column, _cells: True,
+) -> ColumnKind:
+    return ColumnKind(
+        number=number,
+        value=value,
+        text=lambda column, state: column.categories[int(state)],
+        type=_category_type,
+        expected=_categories,
+        input_layer="categorical",
+        fits=lambda column, domain: domain.num_states == len(column.categories),
+        described=described,
+        suggested=suggested,
+        closed=True,
+    )
+
+
+def _truth_value(column: TableColumn, state: float) -> Cell:
+    return column.categories[int(state)] if _category_type(column) is not bool else bool(state)
+
+
+KINDS: Mapping[KindName, ColumnKind] = {
+    "boolean": _of_categories(
+        _truth,
+        _boolean,
+        _truth_value,
+        # whole numbers are truth values where there are both, and no other
+        suggested=lambda _, cells: cells.wholes is None or len(set(cells.wholes)) == 2,
+    ),
+    "date": _of_dates(
+        "date",
+        lambda column, number: _moment(column, number).date(),
+        datetime.date,
+        _temporal(dates.DATES, _native_date),
+    ),
+    "timestamp": _of_dates("time stamp", _moment, datetime.datetime, _temporal(dates.STAMPS, _native_stamp)),
+    "time": _of_dates(
+        "time",
+        lambda column, number: _moment(column, number).time(),
+        datetime.time,
+        _temporal(dates.TIMES, _native_time),
+    ),
+    "count": ColumnKind(
+        number=lambda column: _whole_reader(column, 0),
+        value=_whole_value,
+        text=lambda column, number: numbers.text(_whole_value(column, number), column.format),
+        type=lambda _: int,
+        expected=lambda _: f'no count (0, 1, 2, ...); {_MEND}, or train with {{"kind": "whole"}} or "real" (--columns)',
+        input_layer="poisson",
+        fits=lambda _, domain: domain.whole and domain.least >= 0,
+        described=_counted,
+        suggested=_like_counts,
+    ),
+    "whole": ColumnKind(
+        number=lambda column: _whole_reader(column, None),
+        value=_whole_value,
+        text=lambda column, number: numbers.text(_whole_value(column, number), column.format),
+        type=_whole_type,
+        expected=lambda _: f'no whole number; {_MEND}, or train with {{"kind": "real"}} (--columns)',
+        input_layer="rounded-logistic",
+        fits=_is_integer,
+        described=_whole,
+    ),
+    "real": ColumnKind(
+        number=_real_reader,
+        value=lambda _, number: number,
+        text=lambda column, number: numbers.text(number, column.format),
+        type=lambda _: float,
+        expected=lambda _: f"no finite number; {_MEND}",
+        input_layer="gaussian",
+        fits=lambda _, domain: not domain.whole,
+        described=_real,
+    ),
+    "categorical": _of_categories(_state, _categorical, lambda column, state: column.categories[int(state)]),
+}
+
+
+def check_format(column: TableColumn) -> None:
+    """Raise unless the format of a column is one of its kind.
+
+    Raises:
+        ValueError: It is none.
+    """
+    form = column.format
+    if column.kind in ("count", "whole", "real"):
+        numbers.picture(form)
+    elif column.kind in ("date", "timestamp", "time"):
+        parts = dates.Format.of(form)
+        if (parts.is_dated, parts.is_timed) != (column.kind != "time", column.kind != "date"):
+            raise ValueError(f"a format of a column of the kind {column.kind!r} has {_PARTS[column.kind]}")
+    elif form:
+        raise ValueError(f"a column of the kind {column.kind!r} has no format")
+
+
+_PARTS = {"date": "a date and no time", "timestamp": "a date and a time", "time": "a time and no date"}

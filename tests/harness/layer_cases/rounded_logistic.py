@@ -1,0 +1,55 @@
+"""The rounded logistic layer."""
+
+from typing import Any
+
+import numpy as np
+
+from plica.symbolic.layers import LAYER_ROWS, RoundedLogisticLayer
+from tests.harness.layer_cases.case import InputCase, Params
+from tests.harness.spaces import WIDE, Space
+
+Array = Any
+ROW: Any = LAYER_ROWS[RoundedLogisticLayer]
+
+
+def _masses(params: Params, x: Array) -> Array:
+    """What is less than half a unit away: a difference of the chance of less or, above the centre, of that of more."""
+    low, high = ((x + half - params["loc"]) / params["scale"] for half in (WIDE(-0.5), WIDE(0.5)))
+    with np.errstate(over="ignore"):
+        less, more = (1 / (1 + np.exp(-high)) - 1 / (1 + np.exp(-low)), 1 / (1 + np.exp(low)) - 1 / (1 + np.exp(high)))
+    return np.where(low < 0, less, more)
+
+
+def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
+    """The mass of a whole number, or 1."""
+    (variable,) = layer.scope
+    value = x[:, variable, None].astype(WIDE)
+    missing = np.isnan(value)
+    return space.from_linear(np.where(missing, WIDE(1), _masses(params, np.where(missing, 0, value))))
+
+
+def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
+    """A table each, of all whole numbers that are likelier than a rounding of float64."""
+    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
+
+    found = []
+    for loc, scale in zip(params["loc"].astype(float), params["scale"].astype(float), strict=True):
+        reach = int(40 * scale) + 2
+        numbers = np.arange(round(loc) - reach, round(loc) + reach + 1)
+        masses = _masses({"loc": WIDE(loc), "scale": WIDE(scale)}, numbers.astype(WIDE)).astype(float)
+        found.append(stats.rv_discrete(values=(numbers, masses / masses.sum())))
+    return found
+
+
+CASES = (
+    InputCase(
+        "rounded logistic",
+        ROW,
+        RoundedLogisticLayer,
+        reference,
+        distributions,
+        totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
+        draw=lambda _, rng, rows: rng.integers(-4, 5, (rows, 1)),
+        modes=lambda _, params: np.floor(params["loc"] + 0.5)[:, None],
+    ),
+)
