@@ -231,12 +231,21 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """Counts `index` from `lower` to `upper`, which it does not reach."""
+    """Counts `index` from `lower` to `upper`, which it does not reach.
+
+    Args:
+        index: The count.
+        lower: Where it begins.
+        upper: Where it ends.
+        body: What runs.
+        strands: In how many strands turns may be taken side by side, where that does not change what they do.
+    """
 
     index: Scalar
     lower: Index
     upper: Index
     body: "list[Statement]"
+    strands: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)
