@@ -6,10 +6,11 @@ Machine code is made at once, in the process (`native`), or stands in a file (`f
 * rows: `A[i] = A[i - 1] * 0.9 + U[i]`, rows of 16 numbers.
 * viterbi, kalman: the examples of these names; JAX, Catalyst and eager torch with the same text in their own words.
 * growing: an array of squares that grows by one number in each turn; JAX has no such arrays.
+* sinkhorn, forward_backward, mixture, lstm: `sequence_models.py`.
 
-Values are checked equal first; what Catalyst does not accept is said. Measured are calls when everything is compiled,
-and compilation: of native code once for all sizes, of JAX and Catalyst for one size. The first contender runs twice in
-each round, which shows the noise.
+Values are checked equal first, with those of numpy where it has the program; what Catalyst does not accept is said.
+Measured are calls when everything is compiled, and compilation: of native code once for all sizes, of JAX and Catalyst
+for one size. The first contender runs twice in each round, which shows the noise.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import sequence_models as models
 from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.libraries import LIBRARIES, Array, installed, use_threads_of_peers, versions
@@ -44,6 +46,7 @@ class Task:
         sizes: The sizes that are measured.
         axes: Its `abstracted_axes`, where annotations do not give them.
         others: What other libraries' users write, by library.
+        reference: The function in numpy, whose values the others are compared with.
     """
 
     arguments: Callable[[int], tuple[Any, ...]]
@@ -51,6 +54,7 @@ class Task:
     sizes: tuple[int, ...]
     axes: Any
     others: Mapping[str, Callable[[], Function]]
+    reference: Callable[[], Function] | None = None
 
 
 def _random(*shape: int) -> Array:
@@ -290,6 +294,17 @@ def _growing_in_torch() -> Function:
     return squares
 
 
+def _in_words(
+    program: Callable[[models.Words], Function],
+    arguments: Callable[[int], tuple[Any, ...]],
+    sizes: tuple[int, ...],
+    axes: Any,
+) -> Task:
+    """A program of `sequence_models.py`."""
+    ways = {library: lambda words=words: program(words()) for library, words in models.WORDS.items()}
+    return Task(arguments, ways["plica"], sizes, axes, {name: ways[name] for name in ("torch", "jax")}, ways["numpy"])
+
+
 _NAMED = ({0: "n"}, {0: "n"})
 _RECURRENCES = {"torch": _recurrence_in_torch, "jax": _recurrence_in_jax, "catalyst": _recurrence_in_catalyst}
 TASKS: dict[str, Task] = {
@@ -322,6 +337,14 @@ TASKS: dict[str, Task] = {
         {"torch": _kalman_in_torch, "jax": _kalman_in_jax, "catalyst": _kalman_in_catalyst},
     ),
     "growing": Task(lambda size: (size,), _growing, (100, 1000), None, {"torch": _growing_in_torch}),
+    "sinkhorn": _in_words(
+        models.sinkhorn, models.sinkhorn_arguments, (20, 100), ({0: "n", 1: "m"}, {0: "n"}, {0: "m"}, {})
+    ),
+    "forward_backward": _in_words(
+        models.forward_backward, models.forward_backward_arguments, (100, 1000), ({}, {}, {0: "n"})
+    ),
+    "mixture": _in_words(models.mixture, models.mixture_arguments, (100, 2000), ({0: "n"}, {}, {})),
+    "lstm": _in_words(models.lstm, models.lstm_arguments, (16, 64), ({0: "n", 1: "b"}, {}, {}, {})),
 }
 
 
@@ -414,13 +437,13 @@ def refusal(task: Task, library: str) -> str:
 
 
 def check(task: Task, libraries: Sequence[str], size: int) -> None:
-    """Compare the values of all libraries with those of the first.
+    """Compare the values of all libraries with the reference's, or else with those of the first.
 
     Raises:
         AssertionError: They differ.
     """
     results: dict[str, Any] = {library: _call(task, library, size)() for library in libraries}
-    first = next(iter(results.values()))
+    first = next(iter(results.values())) if task.reference is None else task.reference()(*task.arguments(size))
     for library, result in results.items():
         pairs = zip(result, first, strict=True) if isinstance(first, tuple) else [(result, first)]
         for one, wanted in pairs:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import llvmlite.binding as llvm
 import numpy as np
 
-from plica.backend.native.scalars import LlvmScalars, Scalar, write_scalar
+from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType, as_dtype
 
@@ -56,7 +56,9 @@ def _stored(dtype: DType) -> str:
 
 
 def _function(one: Signature, write: Write, declared: set[str]) -> str:
-    code = LlvmScalars([], block="body", declared=declared)
+    row = SCALARS.get(one.name)
+    is_fused = row is not None and row.is_rounded  # as loops are compiled
+    code = LlvmScalars([], block="body", declared=declared, is_fused=is_fused)
     operands = []
     for place, dtype in enumerate(one.operands):
         code.lines.append(f"%p{place} = getelementptr {_stored(dtype)}, ptr %a{place}, i64 %i")

@@ -70,7 +70,10 @@ def machine() -> Machine:
     require_layout()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    features = binding.get_host_cpu_features().flatten()
+    found_features = binding.get_host_cpu_features()
+    features = found_features.flatten()
+    if found_features.get("avx512vbmi2"):  # processors before slow down where all 512 bits are used
+        features += ",-prefer-256-bit"
     found = Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
     target = found.target()
     engine = _engine(binding, binding.parse_assembly(SUPPORT), target)

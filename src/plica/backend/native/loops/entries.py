@@ -38,7 +38,8 @@ class Entries:
 
     def _function(self, one: Apply, operands: tuple[Scalar, ...]) -> str | None:
         """The name of the function of an operation; None where it is written where it is used."""
-        code = LlvmScalars([], "%t", declared=self._declared)
+        row = SCALARS.get(one.op)
+        code = LlvmScalars([], "%t", declared=self._declared, is_fused=row is not None and row.is_rounded)
         given = tuple(Scalar(f"%a{place}", value.dtype) for place, value in enumerate(operands))
         result = written(code, one, given)
         if len(code.lines) <= _INLINE:

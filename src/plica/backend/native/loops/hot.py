@@ -1,10 +1,12 @@
-"""Which loops of a large nest are worth all that LLVM can do: those that run most often, by the sizes they count to."""
+"""Which loops of a large nest are worth all that LLVM can do: those with the most work, by the sizes they count to."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 
 from plica.backend.native.loops.nest import (
+    LIGHT,
     Allocate,
     Apply,
     Buffer,
@@ -17,7 +19,6 @@ from plica.backend.native.loops.nest import (
     Get,
     GetPointer,
     If,
-    Index,
     Load,
     Nest,
     PointerCell,
@@ -35,7 +36,9 @@ from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
 _SMALL, _LARGE = 100, 40  # statements of a function that is optimized as a whole, and of a loop that is taken as one
-_MANY = 16  # turns that count as a size
+_TURNS = 64  # of a loop, where they are not known
+_HEAVY = 16  # instructions that an elementwise operation takes which is no instruction itself
+_RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
 
 
 def count(block: Iterable[Statement]) -> int:
@@ -51,9 +54,8 @@ class Split:
     """The loops of a large nest that become functions of their own.
 
     Args:
-        hot: Those that run most often, for which LLVM does all that it can.
-        warm: Those that run less often by one size, for which it does what takes little time. What is left is compiled
-            as fast as can be.
+        hot: Those with the most work, for which LLVM does all that it can.
+        warm: Those with less, for which it does what takes little time. What is left is compiled as fast as can be.
     """
 
     hot: frozenset[Loop]
@@ -64,73 +66,75 @@ def split(nest: Nest) -> Split | None:
     """The loops that become functions; None where the whole nest is to be optimized as one."""
     if count(nest.body) < _SMALL:
         return None
-    degrees = {size.text: 1 for size, _, _ in nest.sizes}
-    found = list(_candidates(nest.body, 0, degrees))
-    most = max((degree for degree, _ in found), default=0)
-    hot = frozenset(one for degree, one in found if degree == most)
-    warm = _warm(nest.body, hot, 0, most - 1, degrees) if hot else ()
+    sizes = {size.text: float(_TURNS) for size, _, _ in nest.sizes}
+    loops = list(_candidates(nest.body, 1.0, sizes))
+    most = max((work for work, _ in loops), default=0.0)
+    hot = frozenset(loop for work, loop in loops if work * _RARE >= most)
+    warm = _warm(nest.body, hot, 1.0, most / _RARE**2, sizes) if hot else ()
     return Split(hot, frozenset(warm))
 
 
+def _candidates(block: Iterable[Statement], often: float, sizes: dict[str, float]) -> Iterator[tuple[float, For]]:
+    """The outermost loops of numbers and entries alone, with the work of each.
+
+    Args:
+        block: Where they are.
+        often: How often it runs.
+        sizes: What indices are estimated to be, by their names; those that the block computes are added.
+    """
+    for one in block:
+        if isinstance(one, Compute):
+            _estimate(one, sizes)
+        if isinstance(one, For) and count([one]) <= _LARGE and _is_pure([one]):
+            yield often * _work([one], sizes), one
+            continue
+        for inner_block in blocks_of(one):
+            yield from _candidates(inner_block, often * _turns(one, sizes), sizes)
+
+
 def _warm(
-    block: Iterable[Statement], hot: Collection[Loop], degree: int, least: int, degrees: dict[str, int]
+    block: Iterable[Statement], hot: Collection[Loop], often: float, least: float, sizes: dict[str, float]
 ) -> Iterator[Loop]:
-    """The outermost loops around no hot ones, with lines that run as often as `least` sizes multiplied say."""
+    """The outermost loops around no hot ones with some work at least."""
     for one in block:
-        inside = degree
-        if isinstance(one, For | While):
-            inside += _degree(one.upper, degrees) if isinstance(one, For) else 1
-            if not any(inner in hot for inner in all_of([one])):
-                if max((found for found, _ in _leaves([one], degree, degrees)), default=inside) >= least:
-                    yield one
-                continue
+        if isinstance(one, For | While) and not any(inner in hot for inner in all_of([one])):
+            if often * _work([one], sizes) >= least:
+                yield one
+            continue
         for inner_block in blocks_of(one):
-            yield from _warm(inner_block, hot, inside, least, degrees)
+            yield from _warm(inner_block, hot, often * _turns(one, sizes), least, sizes)
 
 
-def _degree(value: Index, degrees: Mapping[str, int]) -> int:
-    return int(value > _MANY) if isinstance(value, int) else degrees.get(value.text, 1)
+def _work(block: Iterable[Statement], sizes: dict[str, float]) -> float:
+    """About how many instructions a block takes."""
+    total = 0.0
+    for one in block:
+        if isinstance(one, Compute):
+            _estimate(one, sizes)
+        total += _HEAVY if isinstance(one, Apply) and one.op not in LIGHT else 1
+        total += _turns(one, sizes) * sum(_work(inner, sizes) for inner in blocks_of(one))
+    return total
 
 
-def _note(one: Compute, degrees: dict[str, int]) -> None:
-    """How many sizes are multiplied in an index."""
-    own = [_degree(value, degrees) for value in one.operands]
+def _turns(one: Statement, sizes: Mapping[str, float]) -> float:
+    """How often the blocks of a statement run."""
+    match one:
+        case For():
+            upper = one.upper
+            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _TURNS)
+        case While():
+            return _TURNS
+        case _:
+            return 1.0
+
+
+def _estimate(one: Compute, sizes: dict[str, float]) -> None:
+    """Note what an index of products and sums is estimated to be."""
+    own = [abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in one.operands]
     if one.name in ("index_multiply", "room"):
-        degrees[one.result.text] = sum(own)
-    elif one.name in ("index_add", "index_subtract"):
-        degrees[one.result.text] = max(own)
-
-
-def _candidates(block: Iterable[Statement], degree: int, degrees: dict[str, int]) -> Iterator[tuple[int, For]]:
-    for one in block:
-        if isinstance(one, Compute):
-            _note(one, degrees)
-        inside = degree
-        if isinstance(one, For):
-            inside += _degree(one.upper, degrees)
-            if count([one]) <= _LARGE and _is_pure([one]):
-                inner = [found for found, _ in _leaves([one], degree, degrees)]
-                if inner:
-                    yield max(inner), one
-                continue
-        elif isinstance(one, While):
-            inside += 1
-        for inner_block in blocks_of(one):
-            yield from _candidates(inner_block, inside, degrees)
-
-
-def _leaves(block: Iterable[Statement], degree: int, degrees: dict[str, int]) -> Iterator[tuple[int, For]]:
-    """Innermost loops of many turns, and by how many sizes they are run."""
-    for one in block:
-        if isinstance(one, Compute):
-            _note(one, degrees)
-        inside = degree
-        if isinstance(one, For):
-            inside += _degree(one.upper, degrees)
-            if not any(isinstance(each, For) for each in one.body) and _degree(one.upper, degrees):
-                yield inside, one
-        for inner in blocks_of(one):
-            yield from _leaves(inner, inside, degrees)
+        sizes[one.result.text] = prod(own)
+    elif one.name in ("index_add", "index_subtract", "minimum", "maximum"):
+        sizes[one.result.text] = max(own)
 
 
 def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:

@@ -44,9 +44,10 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
     CALLED,
-    LIKELY,
+    METADATA,
     NO_MEMORY,
     PRODUCTS,
+    STRANDS,
     bytes_of,
     entry_text,
     is_on_stack,
@@ -59,7 +60,8 @@ from plica.ir.dtypes import DType
 LOOP = "loop."
 """How the names of functions begin that are loops."""
 
-_FEW, _SHORT = 4, 160  # turns, and statements of them all, of a loop that is written as straight code
+_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
+_LOOP = 5  # statements in straight code that a statement of a loop in it is as good as
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +84,7 @@ def llvm_text(nest: Nest) -> Texts:
     found = split(nest)
     printer = _Printer(nest, found)
     run, far = printer.function(), printer.far
-    metadata = [*LIKELY, *printer.scopes.lines()]
+    metadata = [*METADATA, *printer.scopes.lines()]
     parts = [*far.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
     main = "\n".join([*parts, *metadata])
     warm, hot = ("\n".join([*one.lines(), *metadata]) if one.loops else "" for one in (far.warm, far.hot))
@@ -112,7 +114,15 @@ class _Far:
 
 def _weight(block: Iterable[Statement]) -> int:
     """About how many statements a block is when it is printed."""
-    return sum(1 + (_FEW + 1 if isinstance(one, For) else 1) * sum(map(_weight, blocks_of(one))) for one in block)
+    return sum(1 + _copies(one) * sum(map(_weight, blocks_of(one))) for one in block)
+
+
+def _copies(one: Statement) -> int:
+    """How often the blocks of a statement are printed, or what is as bad."""
+    if not isinstance(one, For):
+        return 1
+    is_known = isinstance(one.lower, int) and isinstance(one.upper, int)
+    return min(one.upper - one.lower, _LOOP) if is_known else _LOOP  # type: ignore[operator]
 
 
 class _Printer(Lines):
@@ -372,7 +382,8 @@ class _Printer(Lines):
         self._block(one.body)
         self._put(f"{following} = add nsw i64 {index}, 1")
         self._put(f"{goes} = icmp slt i64 {following}, {upper}")
-        self._put(f"br i1 {goes}, label %{body}, label %{after}")
+        hint = f", !llvm.loop !{STRANDS}" if one.strands > 1 else ""
+        self._put(f"br i1 {goes}, label %{body}, label %{after}{hint}")
         code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
         code.begin(after)
 

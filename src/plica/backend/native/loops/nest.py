@@ -23,6 +23,16 @@ from plica.ir.dtypes import DType
 FAILS = "fails:"
 """Before the name of an elementwise operation: whether it raises an error for an entry."""
 
+LIGHT = frozenset(
+    [
+        *("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "where", "astype"),
+        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "signbit", "copysign"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient"),
+        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
+    ]
+)
+"""Elementwise operations of one instruction or two."""
+
 Index = int | Scalar
 """An integer of 64 bits: known, or a value."""
 
@@ -221,12 +231,21 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """Counts `index` from `lower` to `upper`, which it does not reach."""
+    """Counts `index` from `lower` to `upper`, which it does not reach.
+
+    Args:
+        index: The count.
+        lower: Where it begins.
+        upper: Where it ends.
+        body: What runs.
+        strands: In how many strands turns may be taken side by side, where that does not change what they do.
+    """
 
     index: Scalar
     lower: Index
     upper: Index
     body: "list[Statement]"
+    strands: int = 1
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -148,8 +148,15 @@ INDEX_ARITHMETIC = {
 }
 """How arithmetic of sizes and indices is written."""
 
-LIKELY = ('!0 = !{!"branch_weights", i32 1, i32 2000}', '!1 = !{!"branch_weights", i32 2000, i32 1}')
-"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second."""
+STRANDS = 2  # its node
+METADATA = (
+    '!0 = !{!"branch_weights", i32 1, i32 2000}',
+    '!1 = !{!"branch_weights", i32 2000, i32 1}',
+    f"!{STRANDS} = distinct !{{!{STRANDS}, !3}}",
+    '!3 = !{!"llvm.loop.interleave.count", i32 4}',
+)
+"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second; of loops that reduce
+in strands, how many vectors are computed side by side."""
 
 PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
 """The functions that multiply matrices."""

@@ -269,19 +269,23 @@ class Writer:
     # Control flow
 
     @contextmanager
-    def loop(self, upper: Index, lower: Index = 0) -> Iterator[Scalar]:
-        """A loop, given its index."""
+    def loop(self, upper: Index, lower: Index = 0, *, strands: int = 1) -> Iterator[Scalar]:
+        """A loop, given its index; one that reduces may do so in several strands."""
         index = Scalar(self.name("i"), DType.INT64)
         self.note_range(index, lower, upper)
         with self.into([]) as body:
             yield index
-        self.put(For(index, lower, upper, body))
+        self.put(For(index, lower, upper, body, strands))
 
     @contextmanager
-    def nest(self, dims: Sequence[Index]) -> Iterator[list[Index]]:
-        """Loops over all indices of an array; an axis of size 1 has no loop."""
+    def nest(self, dims: Sequence[Index], *, strands: int = 1) -> Iterator[list[Index]]:
+        """Loops over all indices of an array; an axis of size 1 has no loop. The last one may have strands."""
+        last = len(dims) - 1
         with ExitStack() as loops:
-            yield [0 if dim == 1 else loops.enter_context(self.loop(dim)) for dim in dims]
+            yield [
+                0 if dim == 1 else loops.enter_context(self.loop(dim, strands=strands if place == last else 1))
+                for place, dim in enumerate(dims)
+            ]
 
     @contextmanager
     def when(self, condition: Scalar) -> Iterator[None]:

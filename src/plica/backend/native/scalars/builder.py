@@ -216,6 +216,11 @@ class ScalarRow:
     failure: Failure | None = None
     relative_to: str = "the result"
 
+    @property
+    def is_rounded(self) -> bool:
+        """Whether results may differ from the exact ones: then products may be rounded together with sums."""
+        return max(self.ulps) > 0
+
 
 def is_complex(call: Call) -> bool:
     """Whether an operand of a call or its result is complex."""

@@ -95,15 +95,23 @@ class LlvmScalars(ScalarCode):
         prefix: The beginning of names; other names of the function begin otherwise.
         block: The name of the block that is being written; branches and loops leave another one.
         declared: Declarations of intrinsics, tables and functions that the module needs, which it adds to.
+        is_fused: Whether products and the sums that they are terms of may be rounded once.
     """
 
     def __init__(
-        self, lines: list[str], prefix: str = "%s", *, block: str = "entry", declared: set[str] | None = None
+        self,
+        lines: list[str],
+        prefix: str = "%s",
+        *,
+        block: str = "entry",
+        declared: set[str] | None = None,
+        is_fused: bool = False,
     ) -> None:
         self.lines = lines
         self.block = block
         self.declared = set() if declared is None else declared
         self._prefix = prefix
+        self._is_fused = is_fused
         self._count = 0
 
     def fresh(self) -> str:
@@ -148,7 +156,8 @@ class LlvmScalars(ScalarCode):
             text = f"fneg {llvm_type(dtype)} {given}" if own == "float" else f"sub {llvm_type(dtype)} 0, {given}"
             return self._put(text, dtype)
         if name in INSTRUCTIONS[own]:
-            return self._put(f"{INSTRUCTIONS[own][name]} {llvm_type(dtype)} {given}", dtype)
+            flag = " contract" if self._is_fused and own == "float" else ""
+            return self._put(f"{INSTRUCTIONS[own][name]}{flag} {llvm_type(dtype)} {given}", dtype)
         intrinsic = _EXTREMES.get((own, name)) or _INTRINSICS[name]
         return self.call(intrinsic, *operands)
 
@@ -224,7 +233,7 @@ class LlvmScalars(ScalarCode):
         """A call of a function of the module."""
         types = [llvm_type(one.dtype) for one in operands]
         symbol = "@" + ".".join(["shared", name, *types])
-        body = LlvmScalars([], block="entry", declared=self.declared)
+        body = LlvmScalars([], block="entry", declared=self.declared, is_fused=self._is_fused)
         given = tuple(Scalar(f"%a{place}", one.dtype) for place, one in enumerate(operands))
         found = write(body, given)
         result = llvm_type(found.dtype)

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from plica.backend.native.loops.arrays import CHEAP, Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import FAILS, Buffer, Index, Site
+from plica.backend.native.loops.nest import FAILS, LIGHT, Buffer, Index, Site
 from plica.backend.native.scalars import SCALARS
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import ZeroDivisorError
@@ -13,15 +13,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal, OpRef
 from plica.ir.sizes import Dim
 
-_LIGHT = frozenset(
-    [
-        *("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "where", "astype"),
-        *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "signbit", "copysign"),
-        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient"),
-        *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
-    ]
-)
-"""Operations of one instruction or two."""
 _ARITHMETIC = {"add": "add", "subtract": "subtract", "multiply": "multiply"}
 _HEAVY = 16
 
@@ -72,7 +63,7 @@ def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
         given.append((value, operand.type.shape))
     dims = block.dims(type_)
     reads: dict[Buffer, bool] = {}
-    work = 1 if name in _LIGHT else _HEAVY
+    work = 1 if name in LIGHT else _HEAVY
     for value, shape in given:
         if isinstance(value, Array):
             work += value.work

@@ -5,7 +5,8 @@ from typing import Any
 
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Index, Put
+from plica.backend.native.loops.nest import Index
+from plica.backend.native.loops.rows.lanes import STRANDS, Lanes
 from plica.backend.native.loops.rows.reductions import (
     Combine,
     apply_of,
@@ -45,16 +46,26 @@ def _best(kind: str) -> Row:
         if kept and kept[-1] == len(x.dims) - 1 and found is not None:
             _best_by_rows(block, x, axis, kept, worst, better, found, values, extreme)
             return found
-        if found is None:
-            return _best_of(block, x, axis, kept, (), worst, better, extreme)[1]
-        assert found.buffer is not None, "it is new memory"
-        with writer.nest(dims) as outer:
-            best, place = _best_of(block, x, axis, kept, outer, worst, better, extreme)
-            offset = writer.flat(outer, dims)
-            writer.store(found.buffer, writer.add(found.start, offset), place)
+        lanes = Lanes(block, x, [axis])
+        combine = apply_of(block, "maximum" if kind == "greater" else "minimum")
+        best, place = lanes.slot(x.dtype), lanes.slot(DType.INT64)
+        with lanes.outside():
+            lanes.fill(best, worst)
+            with lanes.entries(strands=STRANDS) as (value, _):
+                lanes.put(best, combine(lanes.get(best), value))
+            lanes.put(place, writer.value(x.dims[axis]))
+            extreme_entry = lanes.get(best)
+            with lanes.entries(strands=STRANDS) as (value, index):
+                is_best = writer.compare("equal", value, extreme_entry)
+                if x.dtype.kind == "float":  # NaN is best
+                    is_best = writer.compute("or", is_best, writer.compare("not_equal", value, value))
+                here = writer.select(is_best, index[axis], x.dims[axis])
+                lanes.put(place, writer.value(writer.minimum(lanes.get(place), here)))
+            if found is None:
+                return lanes.get(place)
+            lanes.store(found, lanes.get(place))
             if values is not None:
-                assert values.buffer is not None, "it is new memory"
-                writer.store(values.buffer, offset, best)
+                lanes.store(values, lanes.get(best))
         return found
 
     return row
@@ -76,29 +87,6 @@ def _extremes(
             block.env[other.outputs[0]] = values
             return values, apply_of(block, function)
     return None, None
-
-
-def _best_of(
-    block: Block,
-    x: Array,
-    axis: int,
-    kept: Sequence[int],
-    outer: Sequence[Index],
-    worst: complex,
-    better: Any,
-    extreme: Combine | None,
-) -> tuple[Scalar, Scalar]:
-    """The best entry, and its place."""
-    writer = block.writer
-    best, place = writer.cell(x.dtype), writer.cell(DType.INT64)
-    writer.put(Put(best, writer.number(worst, x.dtype)))
-    writer.put(Put(place, 0))
-    with writer.loop(x.dims[axis]) as step:
-        value, known = x.read(whole_index(kept, outer, [axis], [step])), writer.get(best)
-        is_better = better(value, known)
-        writer.put(Put(best, extreme(known, value) if extreme else writer.select(is_better, value, known)))
-        writer.put(Put(place, writer.select(is_better, step, writer.get(place))))
-    return writer.get(best), writer.get(place)
 
 
 def _best_by_rows(

@@ -5,7 +5,8 @@ from math import inf
 
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Cell, Index, Put
+from plica.backend.native.loops.nest import Index
+from plica.backend.native.loops.rows.lanes import STRANDS, Lanes, Slot
 from plica.backend.native.loops.rows.places import PLACES
 from plica.backend.native.loops.rows.reductions import (
     Combine,
@@ -47,61 +48,17 @@ def reduced(
     """
     writer = block.writer
     taken = entry or (lambda value: writer.convert(value, dtype))
-    kept = [axis for axis in range(len(x.dims)) if axis not in axes]
-    if not kept:
-        cell = writer.cell(dtype)
-        writer.put(Put(cell, writer.number(first, dtype)))
-        if x.flat is not None:
-            with writer.loop(writer.product(x.dims)) as offset:
-                writer.put(Put(cell, combine(writer.get(cell), taken(x.flat(offset)))))
-        else:
-            with writer.nest(x.dims) as index:
-                writer.put(Put(cell, combine(writer.get(cell), taken(x.read(index)))))
-        found = writer.get(cell)
-        if target is not None:
-            assert target.buffer is not None, "it lies in memory"
-            writer.store(target.buffer, target.start, found)
-        return found if target is None else target
-    dims = [x.dims[axis] for axis in kept]
-    target = block.temporary(dtype, dims) if target is None else target
-    assert target.buffer is not None, "it lies in memory"
-    rows = kept[-1] == len(x.dims) - 1 and len(axes) > 0
-    if rows:  # along rows: the result has as many entries in a row
-        _by_rows(block, x, axes, kept, first, combine, target, taken)
-        return target
-    with writer.nest(dims) as outer:
-        cell = writer.cell(dtype)
-        writer.put(Put(cell, writer.number(first, dtype)))
-        with writer.nest([x.dims[axis] for axis in axes]) as inner:
-            value = x.read(whole_index(kept, outer, axes, inner))
-            writer.put(Put(cell, combine(writer.get(cell), taken(value))))
-        writer.store(target.buffer, writer.add(target.start, writer.flat(outer, dims)), writer.get(cell))
-    return target
-
-
-def _by_rows(
-    block: Block,
-    x: Array,
-    axes: Sequence[int],
-    kept: Sequence[int],
-    first: complex,
-    combine: Combine,
-    target: Array,
-    taken: Callable[[Scalar], Scalar],
-) -> None:
-    """Whole rows are combined with the row of the result, so that the innermost loop runs along memory."""
-    writer, buffer = block.writer, target.buffer
-    assert buffer is not None, "it lies in memory"
-    *outside, last = kept
-    with writer.nest([x.dims[axis] for axis in outside]) as outer:
-        width = x.dims[last]
-        begin = writer.add(target.start, writer.multiply(writer.flat(outer, [x.dims[axis] for axis in outside]), width))
-        with writer.nest([width]) as (column,):
-            writer.store(buffer, writer.add(begin, column), writer.number(first, buffer.dtype))
-        with writer.nest([x.dims[axis] for axis in axes]) as inner, writer.nest([width]) as (column,):
-            offset = writer.add(begin, column)
-            value = x.read(whole_index(kept, [*outer, column], axes, inner))
-            writer.store(buffer, offset, combine(writer.load(buffer, offset), taken(value)))
+    lanes = Lanes(block, x, axes)
+    if target is None and lanes.dims:
+        target = block.temporary(dtype, lanes.dims)
+    slot = lanes.slot(dtype, target)
+    with lanes.outside():
+        lanes.fill(slot, first)
+        with lanes.entries(strands=STRANDS if entry is None and x.is_cheap else 1) as (value, _):
+            lanes.put(slot, combine(lanes.get(slot), taken(value)))
+        if target is not None and not lanes.has_rows:
+            lanes.store(target, lanes.get(slot))
+    return lanes.get(slot) if target is None else target
 
 
 def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = True) -> Row:
@@ -143,88 +100,90 @@ def _each(block: Block, x: Array, function: Callable[[Scalar], Scalar]) -> Array
 
 def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """log(sum(exp(x - largest))) + largest."""
-    x = operand(block, operands[0])
+    writer, x = block.writer, operand(block, operands[0])
     x = x if x.is_cheap else block.in_memory(x)
-    axes = normal_axes(equation.params["axis"], len(x.dims))
-    kept = [axis for axis in range(len(x.dims)) if axis not in axes]
+    lanes = Lanes(block, x, normal_axes(equation.params["axis"], len(x.dims)))
     target = target_of(block, equation)
-    writer = block.writer
-
-    def total(outer: Sequence[Index]) -> Scalar:
-        shift = _shift(block, x, kept, outer, axes)
-        cell = _zero(block, x.dtype)
-        with writer.nest([x.dims[axis] for axis in axes]) as inner:
-            _add_exp(block, cell, x.read(whole_index(kept, outer, axes, inner)), shift)
-        logarithm = writer.apply("log", [writer.get(cell)], x.dtype, {})
-        return writer.apply("add", [logarithm, shift], x.dtype, {})
-
-    if target is None:
-        return total(())
-    assert target.buffer is not None, "it is new memory"
-    dims = [x.dims[axis] for axis in kept]
-    with writer.nest(dims) as outer:
-        found = total(outer)
-        writer.store(target.buffer, writer.add(target.start, writer.flat(outer, dims)), found)
+    shift, total = lanes.slot(x.dtype), lanes.slot(x.dtype, target)
+    shifts = block.temporary(x.dtype, lanes.dims) if target is not None and not lanes.has_rows else None
+    with lanes.outside():
+        _largest(lanes, shift)
+        lanes.fill(total, 0)
+        with lanes.columns():
+            most = lanes.get(shift)
+            finite = writer.apply("isfinite", [most], DType.BOOL, {})
+            lanes.put(shift, writer.select(finite, most, writer.number(0, x.dtype)))
+        with lanes.entries() as (value, _):
+            power = writer.apply("exp", [writer.apply("subtract", [value, lanes.get(shift)], x.dtype, {})], x.dtype, {})
+            lanes.put(total, writer.compute("sum", lanes.get(total), power))
+        if target is None:
+            return _logarithm(block, lanes.get(total), lanes.get(shift))
+        if shifts is None:
+            with lanes.columns():
+                lanes.put(total, _logarithm(block, lanes.get(total), lanes.get(shift)))
+        else:
+            lanes.store(target, lanes.get(total))
+            lanes.store(shifts, lanes.get(shift))
+    if shifts is not None:  # the logarithms of all sums together, which are vectors
+        with writer.loop(writer.product(lanes.dims)) as place:
+            assert target.buffer is not None and shifts.buffer is not None, "it is new memory"  # noqa: PT018
+            offset = writer.add(target.start, place)
+            sums = writer.load(target.buffer, offset)
+            writer.store(target.buffer, offset, _logarithm(block, sums, writer.load(shifts.buffer, place)))
     return target
 
 
-def _zero(block: Block, dtype: DType) -> Cell:
-    cell = block.writer.cell(dtype)
-    block.writer.put(Put(cell, block.writer.number(0, dtype)))
-    return cell
+def _logarithm(block: Block, total: Scalar, shift: Scalar) -> Scalar:
+    writer = block.writer
+    return writer.apply("add", [writer.apply("log", [total], total.dtype, {}), shift], total.dtype, {})
+
+
+def _largest(lanes: Lanes, slot: Slot) -> None:
+    """The largest entries."""
+    writer, dtype = lanes.block.writer, lanes.x.dtype
+    lanes.fill(slot, -inf)
+    with lanes.entries(strands=STRANDS) as (value, _):
+        lanes.put(slot, writer.apply("maximum", [lanes.get(slot), value], dtype, {}))
 
 
 def largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
     """The largest entry along axes, at a place along the others."""
-    writer = block.writer
-    cell = writer.cell(x.dtype)
-    writer.put(Put(cell, writer.number(-inf, x.dtype)))
-    with writer.nest([x.dims[axis] for axis in axes]) as inner:
-        value = x.read(whole_index(kept, outer, axes, inner))
-        writer.put(Put(cell, writer.apply("maximum", [writer.get(cell), value], x.dtype, {})))
-    return writer.get(cell)
-
-
-def _shift(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
-    """The largest entry, or 0 where it is not finite."""
-    writer = block.writer
-    most = largest(block, x, kept, outer, axes)
-    finite = writer.apply("isfinite", [most], DType.BOOL, {})
-    return writer.select(finite, most, writer.number(0, x.dtype))
-
-
-def _add_exp(block: Block, cell: Cell, value: Scalar, shift: Scalar) -> Scalar:
-    writer, dtype = block.writer, value.dtype
-    power = writer.apply("exp", [writer.apply("subtract", [value, shift], dtype, {})], dtype, {})
-    writer.put(Put(cell, writer.compute("sum", writer.get(cell), power)))
-    return power
+    row = Array(
+        tuple(x.dims[axis] for axis in axes),
+        x.dtype,
+        lambda inner: x.read(whole_index(kept, outer, axes, inner)),
+        x.reads,
+    )
+    lanes = Lanes(block, row, range(len(axes)))
+    slot = lanes.slot(x.dtype)
+    _largest(lanes, slot)
+    return lanes.get(slot)
 
 
 def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logarithm: bool) -> Array:
     """The exponentials of entries, divided by their sum along an axis; or the logarithms of that."""
     writer = block.writer
     x = x if x.is_cheap else block.in_memory(x)
-    kept = [one for one in range(len(x.dims)) if one != axis]
     target = block.temporary(x.dtype, x.dims) if target is None else target
-    buffer, start = target.buffer, target.start
+    buffer, start, dims = target.buffer, target.start, x.dims
     assert buffer is not None, "it is new memory"
+    lanes = Lanes(block, x, [axis])
+    most, total = lanes.slot(x.dtype), lanes.slot(x.dtype)
 
-    def offset(outer: Sequence[Index], place: Index) -> Index:
-        return writer.add(start, writer.flat(whole_index(kept, outer, [axis], [place]), x.dims))
-
-    with writer.nest([x.dims[one] for one in kept]) as outer:
-        most, cell = largest(block, x, kept, outer, [axis]), _zero(block, x.dtype)
-        with writer.loop(x.dims[axis]) as place:
-            value = x.read(whole_index(kept, outer, [axis], [place]))
-            shifted = writer.apply("subtract", [value, most], x.dtype, {})
+    with lanes.outside():
+        _largest(lanes, most)
+        lanes.fill(total, 0)
+        with lanes.entries() as (value, index):
+            shifted = writer.apply("subtract", [value, lanes.get(most)], x.dtype, {})
             power = writer.apply("exp", [shifted], x.dtype, {})
-            writer.put(Put(cell, writer.compute("sum", writer.get(cell), power)))
-            writer.store(buffer, offset(outer, place), shifted if logarithm else power)
-        total = writer.get(cell)
-        total = writer.apply("log", [total], x.dtype, {}) if logarithm else total
-        with writer.loop(x.dims[axis]) as place:
-            at = offset(outer, place)
-            pair = [writer.load(buffer, at), total]
+            lanes.put(total, writer.compute("sum", lanes.get(total), power))
+            writer.store(buffer, writer.add(start, writer.flat(index, dims)), shifted if logarithm else power)
+        if logarithm:
+            with lanes.columns():
+                lanes.put(total, writer.apply("log", [lanes.get(total)], x.dtype, {}))
+        with lanes.indices() as index:
+            at = writer.add(start, writer.flat(index, dims))
+            pair = [writer.load(buffer, at), lanes.get(total)]
             writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
     return target
 
@@ -244,17 +203,15 @@ def _cumulative(name: str, first: complex) -> Row:
         writer, (x,), var = block.writer, operands, equation.outputs[0]
         assert isinstance(x, Array), "it has an axis"
         axis, dtype = normal_axis(equation.params["axis"], len(x.dims)), var.type.dtype
-        kept = [one for one in range(len(x.dims)) if one != axis]
         target = block.new(var, x.dims)
         assert target.buffer is not None, "it is new memory"
-        with writer.nest([x.dims[one] for one in kept]) as outer:
-            cell = writer.cell(dtype)
-            writer.put(Put(cell, writer.number(first, dtype)))
-            with writer.loop(x.dims[axis]) as step:
-                index = whole_index(kept, outer, [axis], [step])
-                value = writer.convert(x.read(index), dtype)
-                total = writer.apply(name, [writer.get(cell), value], dtype, {})
-                writer.put(Put(cell, total))
+        lanes = Lanes(block, x, [axis])
+        so_far = lanes.slot(dtype)
+        with lanes.outside():
+            lanes.fill(so_far, first)
+            with lanes.entries() as (value, index):
+                total = writer.apply(name, [lanes.get(so_far), writer.convert(value, dtype)], dtype, {})
+                lanes.put(so_far, total)
                 writer.store(target.buffer, writer.add(target.start, writer.flat(index, x.dims)), total)
         return target
 

@@ -1,0 +1,136 @@
+"""Which loop is innermost where entries are reduced along axes: one along memory, whatever the axes are.
+
+Where the last axis is reduced, each entry of the result is found by itself, in a cell. Where it is not, a whole row of
+the result is found at a time: a row of memory holds what a cell would hold of each, and rows of entries are combined
+with it. `Lanes` writes either, so that reductions are written once.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from plica.backend.native.loops.arrays import Array
+from plica.backend.native.loops.block import Block
+from plica.backend.native.loops.nest import Cell, Index, Put
+from plica.backend.native.loops.rows.reductions import whole_index
+from plica.backend.native.scalars.builder import Scalar
+from plica.ir.dtypes import DType
+
+STRANDS = 4
+"""Strands of a reduction whose turns are short: one would wait for itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slot:
+    """What changes while entries are reduced: a number, or a row of them.
+
+    Args:
+        cell: The number.
+        row: Where the rows lie.
+        is_whole: Whether the rows of the whole result lie there, or one that serves all.
+    """
+
+    cell: Cell | None
+    row: Array | None
+    is_whole: bool
+
+
+class Lanes:
+    """The loops of a reduction.
+
+    Args:
+        block: Where statements go.
+        x: What is reduced.
+        axes: Along what.
+
+    Attributes:
+        dims: The sizes of the result.
+        has_rows: Whether rows of the result are found at a time.
+    """
+
+    def __init__(self, block: Block, x: Array, axes: Sequence[int]) -> None:
+        self.block, self.x, self._writer = block, x, block.writer
+        self._axes = list(axes)
+        self._kept = [axis for axis in range(len(x.dims)) if axis not in axes]
+        self.dims = [x.dims[axis] for axis in self._kept]
+        self.has_rows = bool(self._axes) and self._kept[-1:] == [len(x.dims) - 1]
+        self._outside = self._kept[:-1] if self.has_rows else self._kept
+        self._outer: list[Index] = []
+        self._column: list[Index] = []
+
+    def slot(self, dtype: DType, target: Array | None = None) -> Slot:
+        """A slot, whose rows lie in `target`, an array like the result, or in memory of their own."""
+        if not self.has_rows:
+            return Slot(self._writer.cell(dtype), None, False)
+        row = target or self.block.temporary(dtype, self.dims[-1:])
+        return Slot(None, row, target is not None)
+
+    @contextmanager
+    def outside(self) -> Iterator[None]:
+        """Loops over the results that are found one after the other."""
+        with self._writer.nest([self.x.dims[axis] for axis in self._outside]) as outer:
+            self._outer = outer
+            yield
+
+    @contextmanager
+    def columns(self) -> Iterator[None]:
+        """A loop over the numbers of a slot."""
+        if not self.has_rows:
+            yield
+            return
+        with self._writer.nest(self.dims[-1:]) as self._column:
+            yield
+        self._column = []
+
+    @contextmanager
+    def indices(self, strands: int = 1) -> Iterator[list[Index]]:
+        """Loops over the indices of all entries that are reduced: each is one of a number of the slots."""
+        sizes = [self.x.dims[axis] for axis in self._axes]
+        with self._writer.nest(sizes, strands=1 if self.has_rows else strands) as inner, self.columns():
+            yield whole_index(self._kept, [*self._outer, *self._column], self._axes, inner)
+
+    @contextmanager
+    def entries(self, strands: int = 1) -> Iterator[tuple[Scalar, list[Index]]]:
+        """The same, with the entries.
+
+        Args:
+            strands: In how many strands the innermost loop may reduce into a cell.
+        """
+        flat = self.x.flat
+        if self._kept or flat is None:
+            with self.indices(strands) as index:
+                yield self.x.read(index), index
+            return
+        with self._writer.loop(self._writer.product(self.x.dims), strands=strands) as offset:
+            yield flat(offset), [offset]
+
+    def _offset(self, target: Array, *, is_whole: bool) -> Index:
+        """Where the number of a result lies."""
+        writer, index = self._writer, [*self._outer, *self._column]
+        return writer.add(target.start, writer.flat(index, self.dims) if is_whole else self._column[0])
+
+    def get(self, slot: Slot) -> Scalar:
+        """The number of a slot."""
+        if slot.cell is not None:
+            return self._writer.get(slot.cell)
+        assert slot.row is not None and slot.row.buffer is not None, "rows lie in memory"  # noqa: PT018
+        return self._writer.load(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole))
+
+    def put(self, slot: Slot, value: Scalar) -> None:
+        """Change the number of a slot."""
+        if slot.cell is not None:
+            self._writer.put(Put(slot.cell, value))
+            return
+        assert slot.row is not None and slot.row.buffer is not None, "rows lie in memory"  # noqa: PT018
+        self._writer.store(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole), value)
+
+    def fill(self, slot: Slot, value: complex) -> None:
+        """Let all numbers of a slot be one."""
+        dtype = slot.cell.dtype if slot.cell is not None else slot.row.dtype  # type: ignore[union-attr]
+        with self.columns():
+            self.put(slot, self._writer.number(value, dtype))
+
+    def store(self, target: Array, value: Scalar) -> None:
+        """Write a result to where the results lie."""
+        assert target.buffer is not None, "results lie in memory"
+        self._writer.store(target.buffer, self._offset(target, is_whole=True), value)
