@@ -56,6 +56,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
     "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
     "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
+    "ReduceProductParameter": lambda config, x: x.prod(axis=config["axis"]),
+    "TwiceParameter": lambda _, x: 2 * x,  # a test's own
     "MatMulParameter": lambda _, a, b: a @ b,
     "EinsumParameter": lambda config, a, b: np.einsum(config["equation"], a, b),
     "ConcatParameter": lambda config, a, b: np.concatenate([a, b], config["axis"]),

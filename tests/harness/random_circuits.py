@@ -142,9 +142,9 @@ class Draw:
         return f"{self.name}: {self.circuit!r}, {self.dtype}, data {self.x.dtype}"
 
 
-def draw_circuit(family: str, seed: int) -> Draw:
-    """The draw of one seed."""
-    settings = FAMILIES[family]
+def draw_circuit(family: str, seed: int, settings: Family | None = None) -> Draw:
+    """The draw of one seed from a family of the table, or from another with settings of its own."""
+    settings = settings or FAMILIES[family]
     rng = np.random.default_rng([seed, *family.encode()])
     dtype = np.float32 if rng.random() < 0.5 else np.float64
     writer = _Writer(rng, settings, dtype)

@@ -4,12 +4,12 @@ WEIGHTS["zeros"](rng, (2, 3), scale=1.0, dtype=np.float32)
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, final
 
 import numpy as np
 
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, InputLayer
+from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, InputLayer
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -18,7 +18,10 @@ from plica.symbolic.parameters import (
     KroneckerParameter,
     LogParameter,
     LogSoftmaxParameter,
+    MatMulParameter,
     Parameter,
+    ReduceProductParameter,
+    ReduceSumParameter,
     SigmoidParameter,
     SoftmaxParameter,
     SoftplusParameter,
@@ -26,12 +29,24 @@ from plica.symbolic.parameters import (
     SumParameter,
     TensorParameter,
 )
+from plica.symbolic.parameters.nodes import UnaryOp
 from tests.harness.layer_cases.joint import JointLayer
 
 Array = Any
 Shape = tuple[int, ...]
 
 # Parameters: (rng, shape, scale, dtype) -> Parameter.
+
+
+@final
+class TwiceParameter(UnaryOp):
+    """A parameter of one's own, whose logarithm no rule tells."""
+
+    def infer_shape(self) -> Shape:
+        return self.in_shape
+
+    def evaluate(self, xp: Any, *arrays: Any) -> Any:  # noqa: ARG002
+        return 2.0 * arrays[0]
 
 
 def _leaf(values: Array) -> TensorParameter:
@@ -134,6 +149,69 @@ WEIGHTS: dict[str, Callable[..., Parameter]] = {
 }
 
 
+# Weights of leaves that are 0 in some entries, under operations. `ZEROS` names them.
+
+
+def _zeros(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:  # noqa: ARG001
+    return Parameter.from_input(_leaf(rng.choice([0.0, 0.0, -0.0, 0.5, 2.0], size=shape)))
+
+
+def _under(op: Callable[[Shape], Any], more: Shape = ()) -> Callable[..., Parameter]:
+    """Zeros, with more axes in front, under an operation."""
+
+    def make(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+        return Parameter.from_unary(op((*more, *shape)), _zeros(rng, (*more, *shape), scale, dtype))
+
+    return make
+
+
+def _beside(op: Any, *kinds: str) -> Callable[..., Parameter]:
+    """Zeros and another weight under an operation of two."""
+
+    def make(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+        other = WEIGHTS[str(rng.choice(kinds))](rng, shape, scale, dtype)
+        return Parameter.from_binary(op(shape, shape), _zeros(rng, shape, scale, dtype), other)
+
+    return make
+
+
+def _zeros_of_matrices(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    sides = (shape[0], 2), (2, shape[1])
+    return Parameter.from_binary(MatMulParameter(*sides), *(_zeros(rng, one, scale, dtype) for one in sides))
+
+
+def _kronecker_zeros(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    first, second = (1, shape[1]), (shape[0], 1)
+    squares = _under(SquareParameter)(rng, second, scale, dtype)
+    return Parameter.from_binary(KroneckerParameter(first, second), _zeros(rng, first, scale, dtype), squares)
+
+
+def _clamp_times_square(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    clamped = Parameter.from_unary(ClampParameter(shape, vmin=0.0, vmax=50.0), _leaf(rng.choice([0.5, -1.0], shape)))
+    return Parameter.from_binary(
+        HadamardParameter(shape, shape), clamped, _under(SquareParameter)(rng, shape, scale, dtype)
+    )
+
+
+ZEROS: dict[str, Callable[..., Parameter]] = {
+    "zeros as they are": _zeros,
+    "zeros times exp": _beside(HadamardParameter, "exp"),
+    "zeros times a square": _beside(HadamardParameter, "square"),
+    "zeros times a softmax": _beside(HadamardParameter, "softmax"),
+    "zeros times zeros": _beside(HadamardParameter, "zeros"),
+    "zeros and another": _beside(SumParameter, "softmax", "direct", "exp", "zeros"),
+    "a product of zeros": _under(lambda shape: ReduceProductParameter(shape, axis=0), (2,)),
+    "a sum of zeros": _under(lambda shape: ReduceSumParameter(shape, axis=0), (2,)),
+    "squares of zeros": _under(SquareParameter),
+    "zeros that are clamped": _under(lambda shape: ClampParameter(shape, vmin=-1.0, vmax=1.5)),
+    "matrices of zeros": _zeros_of_matrices,
+    "zeros times squares of zeros": _kronecker_zeros,
+    "clamped times squares of zeros": _clamp_times_square,
+    "zeros of one's own": _under(TwiceParameter),
+}
+WEIGHTS.update(ZEROS)
+
+
 # Input layers: (rng, scope, units, states, scale, dtype) -> layer.
 
 
@@ -167,6 +245,16 @@ def _gaussian(partition: bool = False, mean: float | None = None) -> Callable[..
     return make
 
 
+def _embedding(rng: Any, scope: Sequence[int], units: int, states: int, scale: float, dtype: Any) -> InputLayer:
+    weight = ZEROS[str(rng.choice(list(ZEROS)))](rng, (units, states), scale, dtype)
+    return EmbeddingLayer(scope, units, num_states=states, weight=weight)
+
+
+def _joint_zeros(rng: Any, scope: Sequence[int], units: int, states: int, scale: float, dtype: Any) -> InputLayer:
+    weight = ZEROS[str(rng.choice(list(ZEROS)))](rng, (units, states ** len(scope)), scale, dtype)
+    return JointLayer(scope, units, num_states=states, weight=weight)
+
+
 def _joint(rng: Any, scope: Sequence[int], units: int, states: int, scale: float, dtype: Any) -> InputLayer:
     weight = WEIGHTS[str(rng.choice(["softmax", "direct"]))](rng, (units, states ** len(scope)), scale, dtype)
     return JointLayer(scope, units, num_states=states, weight=weight)
@@ -186,5 +274,8 @@ INPUTS: dict[str, Callable[..., InputLayer]] = {
     "gaussian with log_partition": _gaussian(partition=True),
     "infinite mean": _gaussian(mean=-np.inf),
     "joint": _joint,
+    **{f"probs, {name}": _categorical("probs", name) for name in ZEROS},
+    "embedding of zeros": _embedding,
+    "joint of zeros": _joint_zeros,
 }
 REAL = ("gaussian", "gaussian with log_partition", "infinite mean")

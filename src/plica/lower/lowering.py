@@ -71,7 +71,8 @@ class LoweringScope:
 
     Attributes:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
-        zeros: Those of these that are learned and may be 0: where they are, logarithms have not every derivative.
+        zeros: Learned parameters that a layer took as weights, or as ordinary numbers from which it computed its value,
+            and which may be 0: where they are, logarithms have not every derivative.
         fired: The rules that fired on the Program, and where.
     """
 
@@ -95,6 +96,7 @@ class LoweringScope:
     _opaque: dict[int, str] = field(init=False)
     _rows: RowAxis = field(default_factory=lambda: RowAxis(1))
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
+    _read: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)  # by the layer that is computed now
 
     def __post_init__(self) -> None:
         check_constants(self.folded.described, self.dtype, self.folded.row_if_any)
@@ -110,6 +112,8 @@ class LoweringScope:
         if any(self.given.values()):
             self.folded = folded_by_row(self.folded, self.given)
             self._rows = RowAxis(self.builder.size("b"))
+        if self.semiring.at_zeros is not None:
+            self.semiring = replace(self.semiring, from_linear=partial(self._from_linear, self.semiring.from_linear))
         self._joint = joint_groups(self.folded.groups, self.owners) if self.folded.folds else {}
         self._values = ParameterValues(
             self.dtype, self._leaf, self.owners, self.constant, self._rows, self.given, self._arguments.__getitem__
@@ -177,6 +181,7 @@ class LoweringScope:
         """
         padding = self._padding(group.representative)
         rows = self.by_row(group)
+        self._read = {}
 
         def laid_out(name: str, value: Tracer) -> Tracer:
             if rows is None:
@@ -184,6 +189,7 @@ class LoweringScope:
             return rows.parameter(value, group.num_folds, len(group.representative.all_evaluated_params[name].shape))
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
+            self._read.setdefault((group, name))
             parameters, others = self._named(group, name, with_right_logs), self._others(group, name, with_right_logs)
             if len(parameters[0].outputs) > 1:
                 values = zip(self._values.evaluate_outputs(parameters), parameters[0].shapes, strict=True)
@@ -196,8 +202,7 @@ class LoweringScope:
             self._check_kind(group, name)
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
-                if not logs and self._may_be_zero(self._named(group, name, as_it_is)):
-                    self.zeros.setdefault((group, name))
+                self._note_zeros((group, name))
             form = with_right_logs_within
             parameters, others = self._named(group, name, form), self._others(group, name, form)
             if not logs and not checked and all(map(is_ordinary, parameters)):
@@ -216,6 +221,18 @@ class LoweringScope:
         names = tuple(group.representative.all_evaluated_params)
         params = Params(names, array, weight, call=call, dtype=self.dtype)
         return with_sub_layers(params, group.representative, self.folded.row)
+
+    def _from_linear(self, from_linear: Callable[..., Value], namespace: Any, x: Tracer) -> Value:
+        """Ordinary numbers as a value: maybe those of the parameters that a layer has read."""
+        for one in self._read:
+            self._note_zeros(one)
+        return from_linear(namespace, x)
+
+    def _note_zeros(self, place: tuple[FoldedLayer, str]) -> None:
+        group, name = place
+        parameters = self._named(group, name, as_it_is)
+        if all(len(one.outputs) == 1 for one in parameters) and self._may_be_zero(parameters):
+            self.zeros.setdefault(place)
 
     def _is_learned(self, leaf: Any) -> bool:
         """Whether a leaf may have a gradient."""
@@ -301,6 +318,7 @@ class LoweringScope:
         return Weight(in_linear, in_logs, exact, directed, most, least, lost, zeros, row_sum)
 
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
+        """Whether a number may be 0 by a value of what is learned."""
         return any(may_be_zero(one, self._is_learned) for one in parameters)
 
     def _directions(

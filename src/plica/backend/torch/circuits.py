@@ -204,9 +204,9 @@ class TorchCircuit(nn.Module):
             unknown = unknown or given.is_abstract
         watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
         if not x.is_cpu or unknown:
-            return self._score(x, watch, given)
-        self._check_weights(watch, given)
-        parts = [self._score(part, watch, some) for part, some in self._parts(x, given)]
+            return self._score(self._carrier(given.names), x, watch, given)
+        semiring = self._carrier(given.names, some_zero=self._check_weights(watch, given))
+        parts = [self._score(semiring, part, watch, some) for part, some in self._parts(x, given)]
         result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
@@ -265,31 +265,47 @@ class TorchCircuit(nn.Module):
         count = -(-len(x) // rows)
         return split_rows(x, given, -(-len(x) // count)) if count > 1 else ((x, given),)
 
-    def _score(self, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
-        """The exact Program's result; on the CPU, from scaled numbers wherever their error bound allows it."""
-        attempt = self._semiring.attempt
-        if self._needs_zeros(x, given):
-            return self._exact(x, watch=watch, given=given)
+    def _carrier(self, names: GivenNames, *, some_zero: bool = True) -> Semiring:
+        """The number format of a call: the semiring, or the one with the derivatives at learned weights that are 0.
+
+        Args:
+            names: The leaves that the call gives values to.
+            some_zero: Whether a weight is 0, or may be where nobody may look at it.
+        """
+        at_zeros = self._semiring.at_zeros
+        if at_zeros is None or not (some_zero and torch.is_grad_enabled() and self._may_have_zeros(names)):
+            return self._semiring
+        return at_zeros
+
+    @constant_result
+    def _may_have_zeros(self, names: GivenNames) -> bool:
+        """Whether a learned weight may be 0, and not by underflow alone."""
+        return self._weight_check(names).may_have_zeros
+
+    def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
+        """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
+        attempt = semiring.attempt
+        exact = partial(self._exact, semiring, watch=watch)
         if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
-            return self._exact(x, watch=watch, given=given)
+            return exact(x, given=given)
         work = len(x) * self.num_activations
         if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
             ready = self._bounded(attempt.of_constants, x, watch)
             if ready is not None:
                 return ready.first(x)
         if work < _SCALED_FROM or not self.may_prove(attempt):
-            return self._exact(x, watch=watch, given=given)
+            return exact(x, given=given)
         result: Tensor
         result, trusted = self._run(attempt.carrier, x, watch=watch, given=given)
         if is_abstract(trusted):
-            return self._exact(x, watch=watch, given=given)
+            return exact(x, given=given)
         if bool(trusted.all()):
             return result
         rows = trusted.logical_not().nonzero().squeeze(1)
         if not bool((result.detach()[rows] < torch.inf).all()):
             # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-            return self._exact(x, watch=watch, given=given)
-        return result.index_copy(0, rows, self._exact(x[rows], watch=watch, given=given.rows(rows)))
+            return exact(x, given=given)
+        return result.index_copy(0, rows, exact(x[rows], given=given.rows(rows)))
 
     def may_prove(self, attempt: Attempt) -> bool:
         """Whether rows that are carried so may be proven right: this circuit is not too deep for it."""
@@ -313,21 +329,10 @@ class TorchCircuit(nn.Module):
         self._verdicts[kind] = ref(watch), ref(ready), is_proven
         return ready if is_proven else None
 
-    def _exact(self, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
-        """The result of `program`, in the carrier that has the derivatives that are asked for."""
-        at_zeros = self._semiring.at_zeros if self._needs_zeros(x[0] if x else self._real, given) else None
-        result: Tensor = self._run(at_zeros or self._semiring, *x, watch=watch, given=given)
+    def _exact(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
+        """The result of the Program of `semiring`, which is right for all rows."""
+        result: Tensor = self._run(semiring, *x, watch=watch, given=given)
         return result
-
-    def _needs_zeros(self, x: Tensor, given: GivenTensors) -> bool:
-        """Whether gradients are asked for and a learned weight is 0, or may be where nobody may look at it."""
-        if self._semiring.at_zeros is None or not torch.is_grad_enabled():
-            return False
-        check = self._weight_check(given.names)
-        if not check.may_have_zeros:
-            return False
-        unknown = is_abstract(x) or given.is_abstract or is_abstract(self._real)
-        return unknown or not self._real.is_cpu or check.has_zeros(self.leaves, given.tensors)
 
     def _run(
         self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
@@ -500,16 +505,16 @@ class TorchCircuit(nn.Module):
             )
         unknown = given.is_abstract or is_abstract(self._real)
         watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
-        if self._real.is_cpu and not unknown:
-            self._check_weights(watch, given)
-        result = self._exact(watch=watch, given=given)
+        some_zero = not self._real.is_cpu or unknown or self._check_weights(watch, given)
+        result = self._exact(self._carrier(given.names, some_zero=some_zero), watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:])
 
-    def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
+    def _check_weights(self, watch: Watch | None, given: GivenTensors) -> bool:
+        """Refuse negative weights; whether one that may be 0 is, where gradients are asked for."""
         if given.num_rows == 0:  # of no numbers none is the least
-            return
-        self._weight_check(given.names).check(self.leaves, watch, given.tensors)
+            return False
+        return self._weight_check(given.names).check(self.leaves, watch, given.tensors)
 
     def _weight_check(self, names: GivenNames) -> WeightCheck:
         """What looks at the weights of calls that give values to some leaves."""

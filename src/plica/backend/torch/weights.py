@@ -73,19 +73,7 @@ class WeightCheck:
         """Whether some learned weight may be 0."""
         return bool(self._zeros)
 
-    def has_zeros(self, leaves: Leaves, given: Sequence[Tensor] = ()) -> bool:
-        """Whether some learned weight is 0 now. This waits for the device.
-
-        Args:
-            leaves: The tensors.
-            given: The values of the leaves that this call gives.
-        """
-        if not self._zeros:
-            return False
-        self._look(leaves, given)
-        return self._some_zero
-
-    def check(self, leaves: Leaves, watch: Watch | None = None, given: Sequence[Tensor] = ()) -> None:
+    def check(self, leaves: Leaves, watch: Watch | None = None, given: Sequence[Tensor] = ()) -> bool:
         """Raise where a weight is negative. This waits for the device.
 
         Args:
@@ -93,36 +81,43 @@ class WeightCheck:
             watch: What is known to watch all of them as they are now.
             given: The values of the leaves that this call gives; nobody watches them.
 
+        Returns:
+            Whether a learned weight that may be 0 is, if gradients are asked for; true where nobody can look.
+
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
         """
-        if not self._checked or (watch is not None and self._under is not None and self._under() is watch):
-            return
-        self._look(leaves, given)
-        if watch is not None and not given:
+        zeros = bool(self._zeros) and torch.is_grad_enabled()
+        if not (self._checked or zeros):
+            return False
+        if watch is None or self._under is None or self._under() is not watch:
+            some_zero = self._look(leaves, given)
+            if watch is None or given:
+                return zeros and some_zero
             self._under = ref(watch)
+        return zeros and self._some_zero
 
-    def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> None:
+    def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> bool:
+        """Refuse negative weights; whether one that may be 0 is."""
         if self._seen is not None and self._seen.is_current(self._tensors(leaves)):
-            return
+            return self._some_zero
         run = self._function(leaves, given)
         tensors = self._tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):
-            self._some_zero = True
-            return
+            return True
         seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
             found = self._constants.items()
             constants = {name: torch.from_numpy(one.value).to(leaves.device) for name, one in found}
             named = dict(zip(self._read, tensors, strict=True))
-            least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given)
-        rows = [one for one in self._weights for _ in one[0].members]
-        numbers = least.tolist()
-        wrong = [place for place, one in enumerate(rows) if one in self._checked and numbers[place] < 0]
-        if wrong:
-            self._refuse(wrong[0], numbers[wrong[0]])
-        self._some_zero = any(numbers[place] <= 0 for place, one in enumerate(rows) if one in self._zeros)
-        self._seen = seen
+            least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given).tolist()
+        weights = [weight for weight in self._weights for _ in weight[0].members]
+        for number, (weight, value) in enumerate(zip(weights, least, strict=True)):
+            if weight in self._checked and value < 0:
+                self._refuse(number, value)
+        some_zero = any(value <= 0 for weight, value in zip(weights, least, strict=True) if weight in self._zeros)
+        self._some_zero, self._seen = some_zero, seen
+        return some_zero
 
     def _tensors(self, leaves: Leaves) -> list[Tensor]:
         return [getattr(leaves, name) for name in self._read.values()]

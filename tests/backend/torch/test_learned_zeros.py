@@ -1,0 +1,286 @@
+"""Derivatives at learned numbers that are exactly 0: in `lse-sum` those of ordinary arithmetic, first and second.
+
+A sum of logarithms has no derivative at 0, so such circuits compute in another number format (docs/adr/0004). Where a
+row's total is exactly 0, derivatives are finite.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.func import functional_call, grad, hessian, jacrev, vmap
+from torch.utils._pytree import tree_map
+
+from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch.compiler import TorchCompiler
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.parameters import (
+    ClampParameter,
+    HadamardParameter,
+    KroneckerParameter,
+    Parameter,
+    SquareParameter,
+)
+from plica.symbolic.semirings import LSE_SUM
+from tests.harness.circuits import chain, constant, tensor
+from tests.harness.zero_circuits import ZeroDraw, assert_close, by_key, check_reference, draw_zeros, slopes
+
+ROUNDING = {"float64": 1e-8, "float32": 5e-3}
+FULL = pytest.mark.full
+
+
+def assert_derivatives(draw: ZeroDraw, dtype: str, **flags: Any) -> None:
+    """Values and both derivatives, and that no row sends NaN or infinity."""
+    model = draw.compile(dtype=dtype, **flags)
+    found, rounding = model(draw.data(model)), ROUNDING[dtype]
+    np.testing.assert_allclose(found.detach(), draw.totals.log(), rtol=rounding, atol=rounding)
+    for one, other in zip(slopes(model, draw.loss(found)), draw.expected, strict=True):
+        assert_close(one, other, rounding)
+    model(draw.data(model)).sum().backward()
+    assert all(bool(one.grad.isfinite().all()) for one in model.parameters() if one.grad is not None)
+
+
+def assert_in_all_ways(seed: int) -> None:
+    draw = draw_zeros(seed)
+    for number, (dtype, fold) in enumerate(itertools.product(ROUNDING, (True, False))):
+        assert_derivatives(draw, dtype, fold=fold, optimize=bool((seed + number) // 2 % 2))
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2, 3, 4, 5])
+def test_random_circuits(seed: int) -> None:
+    assert_in_all_ways(seed)
+
+
+@FULL
+@pytest.mark.parametrize("seed", range(6, 300))
+def test_more_random_circuits(seed: int) -> None:
+    assert_in_all_ways(seed)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=FULL) for seed in range(1, 60))])
+def test_the_reference_is_right(seed: int) -> None:
+    check_reference(draw_zeros(seed))
+
+
+def closer(found: Any, expected: Any) -> None:
+    scale = max([1.0, *(float(one.detach().abs().max()) for one in _leaves(expected) if one.numel())])
+    for one, other in zip(_leaves(found), _leaves(expected), strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-8, atol=1e-8 * scale)
+
+
+def _leaves(tree: Any) -> list[torch.Tensor]:
+    leaves: list[torch.Tensor] = []
+    tree_map(leaves.append, tree)
+    return leaves
+
+
+def assert_transforms(seed: int) -> None:
+    """Gradients, Hessians and gradients of each row by `torch.func`."""
+    draw = draw_zeros(seed)
+    model, other = draw.compile(fold=False, optimize=False, dtype="float64"), draw.reference
+    x = draw.data(model)
+
+    def loss(parameters: Any) -> torch.Tensor:
+        return draw.loss(functional_call(model, parameters, (x,)))
+
+    def reference(parameters: Any) -> torch.Tensor:
+        return draw.reference_loss(functional_call(other, parameters, (x,)))
+
+    def of_row(parameters: Any, row: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        return torch.where(counts, functional_call(model, parameters, (row[None],))[0], 0.0).sum()
+
+    def reference_of_row(parameters: Any, row: torch.Tensor, counts: torch.Tensor) -> torch.Tensor:
+        totals = functional_call(other, parameters, (row[None],))[0]
+        return torch.where(counts, torch.where(counts, totals, 1.0).log(), 0.0).sum()
+
+    mine, theirs = (dict(one.named_parameters()) for one in (model, other))
+    assert mine.keys() == theirs.keys()
+    closer(grad(loss)(mine), grad(reference)(theirs))
+    closer(hessian(loss)(mine), hessian(reference)(theirs))
+    closer(jacrev(jacrev(loss))(mine), jacrev(jacrev(reference))(theirs))
+    rows = [
+        vmap(grad(fn), (None, 0, 0))(parameters, x, draw.positive)
+        for fn, parameters in ((of_row, mine), (reference_of_row, theirs))
+    ]
+    closer(*rows)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=FULL) for seed in range(1, 40))])
+def test_function_transforms(seed: int) -> None:
+    assert_transforms(seed)
+
+
+def assert_given(seed: int) -> None:
+    """Tensors given at the call, for all rows and for each row."""
+    draw = draw_zeros(seed)
+    model = draw.compile(dtype="float64", fold=bool(seed % 2))
+    x = draw.data(model)
+    for_all = {key: value.clone().requires_grad_() for key, value in model.state_dict().items()}
+    for_each = {
+        key: value.detach().expand(len(x), *value.shape).clone().requires_grad_() for key, value in for_all.items()
+    }
+    for given, total in ((for_all, lambda one: one), (for_each, lambda one: one.sum(0))):
+        loss = draw.loss(model(x, parameters=given))
+        found = torch.autograd.grad(loss, list(given.values()), materialize_grads=True)
+        expected = draw.expected[0]
+        assert_close({key: total(one).numpy() for key, one in zip(given, found, strict=True)}, expected, 1e-8)
+
+
+@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=FULL) for seed in range(2, 60))])
+def test_parameters_given_at_the_call(seed: int) -> None:
+    assert_given(seed)
+
+
+@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=FULL) for seed in range(1, 20))])
+def test_torch_compile(seed: int) -> None:
+    """Without a call before, so that nothing has been lowered."""
+    draw = draw_zeros(seed)
+    model = draw.compile(dtype="float64")
+    loss = draw.loss(torch.compile(model, backend="eager", fullgraph=True)(draw.data(model)))
+    found = torch.autograd.grad(loss, list(model.parameters()), materialize_grads=True)
+    assert_close(by_key(model, found), draw.expected[0], 1e-8)
+    torch._dynamo.reset()
+
+
+def two_units(probs: Any, **how: Any) -> Any:
+    """A mixture of two categorical units with equal weights."""
+    layer = CategoricalLayer([0], 2, num_categories=2, probs=probs)
+    mixture = chain(layer, SumLayer(2, 1, weight=constant([[0.5, 0.5]])))
+    return TorchCompiler(dtype="float64", **how).compile(mixture)
+
+
+def test_a_probability_of_zero_has_a_gradient() -> None:
+    """1 / 0.3 at both probabilities of the state that is seen."""
+    model = two_units(tensor([[0.0, 1.0], [0.3, 0.7]]))
+    model(torch.tensor([[0]])).sum().backward()
+    (parameter,) = model.parameters()
+    torch.testing.assert_close(parameter.grad.flatten(), torch.tensor([1 / 0.3, 0, 1 / 0.3, 0]).double())
+
+
+def test_a_total_of_zero_has_a_gradient_of_zero() -> None:
+    model = two_units(tensor([[0.0, 1.0], [0.0, 1.0]]))
+    result = model(torch.tensor([[0]]))
+    result.sum().backward()
+    (parameter,) = model.parameters()
+    assert result.item() == -np.inf
+    assert not parameter.grad.any()
+
+
+def kronecker_of_a_square() -> Parameter:
+    square = Parameter.from_unary(SquareParameter((1, 2)), tensor([[0.0, 2.0]]))
+    return Parameter.from_binary(KroneckerParameter((1, 1), (1, 2)), tensor([[1.0]]), square)
+
+
+def clamp_times_square() -> Parameter:
+    shape = (1, 2)
+    clamped = Parameter.from_unary(ClampParameter(shape, vmin=0.0, vmax=2.0), tensor([[-1.0, 1.0]]))
+    square = Parameter.from_unary(SquareParameter(shape), tensor([[3.0, 0.5]]))
+    return Parameter.from_binary(HadamardParameter(shape, shape), clamped, square)
+
+
+@pytest.mark.parametrize("weight", [kronecker_of_a_square, clamp_times_square])
+def test_second_derivatives(weight: Any) -> None:
+    layer = CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.2, 0.8], [0.3, 0.7]]))
+    circuit = chain(layer, SumLayer(2, 1, weight=weight()))
+    x, found = torch.tensor([[0], [1]]), []
+    for semiring in ("lse-sum", "sum-product"):
+        model = TorchCompiler(semiring, dtype="float64").compile(circuit)
+        parameters = dict(model.named_parameters())
+
+        def loss(given: Any, model: Any = model, semiring: str = semiring) -> torch.Tensor:
+            result = functional_call(model, given, (x,))
+            return (result if semiring == "lse-sum" else result.log()).sum()
+
+        found.append(hessian(loss)(parameters))
+    closer(*found)
+
+
+@pytest.mark.parametrize("probs", [[[0.0, 1.0], [0.3, 0.7]], [[0.1, 0.9], [0.3, 0.7]]])
+def test_gradcheck(probs: Any) -> None:
+    """With a mixture's own weights, some of them 0."""
+    layer = CategoricalLayer([0], 2, num_categories=2, probs=tensor(probs))
+    model = TorchCompiler(dtype="float64").compile(chain(layer, SumLayer(2, 1, weight=tensor([[0.5, 0.25]]))))
+    x = torch.tensor([[0], [1]])
+    names = dict(model.named_parameters())
+
+    def inner(*tensors: torch.Tensor) -> torch.Tensor:
+        # away from the ends, where differences would ask for negative numbers
+        shifted = [one.clamp(min=0.0) for one in tensors]
+        return functional_call(model, dict(zip(names, shifted, strict=True)), (x,))
+
+    given = [(one.detach() + 0.01).requires_grad_() for one in names.values()]
+    assert torch.autograd.gradcheck(inner, given)
+    assert torch.autograd.gradgradcheck(inner, given)
+
+
+def test_a_number_leaves_zero() -> None:
+    """Gradient ascent of the likelihood, projected to numbers that are not negative, moves a probability that was 0."""
+    model = two_units(tensor([[0.0, 1.0], [0.3, 0.7]]))
+    (parameter,) = model.parameters()
+    x = torch.tensor([[0]])
+    before = model(x).item()
+    optimizer = torch.optim.SGD([parameter], lr=0.01, maximize=True)
+    for _ in range(5):
+        optimizer.zero_grad()
+        model(x).sum().backward()
+        optimizer.step()
+        with torch.no_grad():
+            parameter.clamp_(min=0.0)
+    assert parameter.flatten()[0] > 0.05
+    assert model(x).item() > before
+
+
+def formats(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The names of the number formats in which calls run from now on."""
+    names: list[str] = []
+    run = torch_circuits.TorchCircuit._run
+
+    def noting(self: Any, semiring: Any, *x: Any, **how: Any) -> Any:
+        names.append(semiring.name)
+        return run(self, semiring, *x, **how)
+
+    monkeypatch.setattr(torch_circuits.TorchCircuit, "_run", noting)
+    return names
+
+
+def test_only_zeros_that_are_learned_change_the_number_format(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Softmax weights and constants keep the ordinary one, and so do calls that ask for no gradient."""
+    assert LSE_SUM.at_zeros is not None
+    at_zeros = LSE_SUM.at_zeros.name
+    x = torch.tensor([[0], [1]])
+    zero, full = [[0.0, 1.0], [0.3, 0.7]], [[0.1, 0.9], [0.3, 0.7]]
+    default = TorchCompiler(dtype="float64").compile(
+        chain(CategoricalLayer([0], 2, num_categories=2), HadamardLayer(2, 1), SumLayer(2, 1))
+    )
+    cases = [
+        (two_units(tensor(zero)), at_zeros),
+        (two_units(tensor(full)), "lse-sum"),
+        (two_units(constant(zero)), "lse-sum"),
+        (default, "lse-sum"),
+    ]
+    for model, expected in cases:
+        names = formats(monkeypatch)
+        model(x)
+        assert names == [expected]
+        with torch.no_grad():
+            model(x)
+        assert names[1:] == ["lse-sum"]
+    model = two_units(tensor(full))
+    names = formats(monkeypatch)
+    (parameter,) = model.parameters()
+    with torch.no_grad():
+        parameter.view(-1)[0] = 0.0
+    model(x)
+    assert names == [at_zeros]
+
+
+def test_what_an_ordinary_circuit_lowers_has_no_other_program() -> None:
+    """A circuit of softmax weights makes no second Program when it is trained."""
+    circuit = chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1))
+    model = TorchCompiler().compile(circuit)
+    model(torch.tensor([[0]])).sum().backward()
+    assert {key[0] for key in model._lowered} == {"lse-sum"}
+    assert isinstance(circuit, Circuit)
