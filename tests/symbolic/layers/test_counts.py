@@ -1,5 +1,6 @@
 """Layers of counts and states where numbers are large, small or impossible; elsewhere their cases test them."""
 
+import math
 from collections.abc import Callable
 from decimal import Decimal, localcontext
 from typing import Any
@@ -26,6 +27,7 @@ from plica.symbolic.layers import (
     UniformLayer,
     histogram_edges,
 )
+from plica.symbolic.layers.binomial import MOST_TABLED
 from plica.symbolic.layers.trials import evaluated_successes
 from plica.symbolic.parameters import Parameter, SigmoidParameter, TensorParameter
 from plica.symbolic.semirings import SEMIRINGS, Params
@@ -94,6 +96,29 @@ def test_masses_of_large_counts_are_right_to_rounding(dtype: torch.dtype, tolera
     )
     layer = NegativeBinomialLayer([0], 3, total_count=learned(totals), probs=learned(shares))
     np.testing.assert_allclose(log_masses(layer, x, dtype), expected, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("way", ["probs", "logits"])
+@pytest.mark.parametrize("total", [1, 2, 9, 100, 255, 1000, MOST_TABLED])
+def test_tables_of_binomials_are_right_to_their_bound(total: int, way: str) -> None:
+    """2 eps (n + |log mass|), over all of a table, for probabilities from 1e-30 to 1 - 1e-6."""
+    rng = np.random.default_rng(total)
+    shares = np.concatenate([[1e-30, 1e-8, 1e-3, 0.5, 0.999], 1 - 2.0 ** np.arange(-20, -1), rng.uniform(size=9)])
+    given = shares if way == "probs" else np.log(shares) - np.log1p(-shares)
+    given = given.astype(np.float32).astype(float)
+    x = sorted({*range(0, total + 1, max(1, total // 40)), total})
+    layer = BinomialLayer([0], len(given), total_count=total, **{way: learned(given)})
+    with localcontext(prec=40):
+        chances = [Decimal(one) if way == "probs" else 1 / (1 + (-Decimal(one)).exp()) for one in given.tolist()]
+        logs = [(one.ln(), (1 - one).ln()) for one in chances]
+        ways = [Decimal(math.comb(total, count)).ln() for count in x]
+        expected = np.array(
+            [[way + count * yes + (total - count) * no for yes, no in logs] for count, way in zip(x, ways, strict=True)]
+        )
+    for dtype in (torch.float64, torch.float32):
+        found = log_masses(layer, x, dtype)
+        errors = np.abs(np.vectorize(Decimal)(found) - expected).astype(float)
+        assert (errors <= 2 * torch.finfo(dtype).eps * (total + np.abs(expected.astype(float)))).all()
 
 
 def test_derivatives_of_large_counts() -> None:

@@ -135,7 +135,9 @@ def _interval(
     # (1 - p)^first (1 - (1 - p)^(last - first + 1)): of logarithms, so that nothing cancels far in the tail
     bounded = xp.isfinite(last)
     number = xp.where(bounded, last - first, 0.0) + 1.0
-    within = xp.where(bounded, xp.safe_log(-xp.expm1(number * failure)), 0.0)
+    beyond = number * failure  # the logarithm of what lies behind a bounded interval
+    far = xp.log1p(-xp.exp(xp.minimum(beyond, -1.0)))  # where 1 less a small tail is 1
+    within = xp.where(bounded, xp.where(xp.less(beyond, -1.0), far, xp.safe_log(-xp.expm1(beyond))), 0.0)
     return semiring.from_log(xp, xp.where(empty, float("-inf"), trials.times(xp, first, failure) + within))
 
 

@@ -1,13 +1,15 @@
 """Quantiles of one variable given the rest of a row: see `plica.queries.quantile`.
 
-Numbers are searched by halving among all that their dtype has, in order: as many steps as it has bits, for all rows and
-levels at once, after which the answer is the smallest number whose probability suffices.
+Numbers are searched by halving, for all rows and levels at once, until the smallest one whose probability suffices is
+left: real numbers among all floats of the circuit's dtype, in order, and whole numbers up to an end that suffices.
+The mixture is evaluated in float64, whatever the dtype of the circuit: there tails differ that float32 takes for 1.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any, final
 
 import torch
@@ -21,11 +23,17 @@ from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import once
 from plica.backend.torch.sources import untraced
 from plica.errors import InputError
+from plica.ir.dtypes import DType
 from plica.lower.leaves import owners_of
 from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, lower_shares
+from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.rows import independent
 from plica.symbolic.scope import Scope
+
+_ROUNDINGS = 4  # of parameters and their logarithms
+_USUAL, _GROWTH = 2**8, 2**4  # the first end of a search among integers, and how it grows until it suffices
+Suffices = Callable[[Tensor], Tensor]
 
 _INTEGERS = {torch.float32: torch.int32, torch.float64: torch.int64}
 
@@ -35,9 +43,9 @@ class _Shares:
     """The mixture of the units of one variable, and where its flows are among those of all input layers."""
 
     def __init__(self, circuit: TorchCircuit, variable: int) -> None:
-        folded, dtype = as_described(circuit), query_dtype(circuit)
+        folded = as_described(circuit)
         owners = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        lowered = lower_shares(folded, variable, dtype, owners)
+        lowered = lower_shares(folded, variable, DType.FLOAT64, owners)
         self._runs = [
             QueryProgram(("shares", variable, number, circuit.dtype), one, "shares")
             for number, one in enumerate(lowered)
@@ -54,9 +62,9 @@ class _Shares:
         return [torch.cat([found[number][fold] for number, fold in self._places], dim=1)[None]]
 
     def __call__(self, circuit: TorchCircuit, x: Tensor, flows: Tensor) -> Tensor:
-        """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`."""
+        """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`, float64 as the flows."""
         numbers, flows = x.reshape(-1), flows.repeat_interleave(x.shape[1], 0)
-        mixed = torch.zeros_like(numbers)
+        mixed = flows.new_zeros(len(numbers))
         for run, own in zip(self._runs, torch.split(flows, self._widths, dim=1), strict=True):
             ends = parts(len(numbers), run.rows_at_once())
             mixed += torch.cat([run(circuit, numbers[start:stop], own[start:stop]) for start, stop in ends])
@@ -73,7 +81,7 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     QUANTILE.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
     try:
-        levels = torch.as_tensor(p, dtype=dtype, device=device)
+        levels = torch.as_tensor(p, dtype=torch.float64, device=device)
     except (TypeError, ValueError, RuntimeError):
         levels = torch.full((), torch.nan)
     if levels.ndim > 1 or not bool(((levels > 0) & (levels < 1)).all()):
@@ -83,16 +91,19 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     rows = _without(circuit, layers, variable, floating(x))
     shares = once(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
     _, (found,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
-    told = found[0]
-
-    def suffices(numbers: Tensor) -> Tensor:
-        return shares(circuit, numbers, told) >= levels.reshape(1, -1) * told.sum(1, keepdim=True)
-
-    domain = folded.described.domains[variable]
-    shape = (len(rows), levels.numel())
-    search = _first_integer if domain.whole else _first_number
-    answer = search(suffices, domain.least, domain.most, shape, dtype, device)
+    told, domain = found[0].double(), folded.described.domains[variable]
+    # both sides are sums in one order: the last state suffices, however they are rounded
+    last = math.inf if domain.num_states is None else domain.most
+    total = shares(circuit, torch.full((len(rows), 1), last, dtype=torch.float64, device=device), told)
+    needed = _rounded_down(levels.reshape(1, -1), torch.finfo(dtype).eps) * total
+    search = partial(_first_integer, domain) if domain.whole else partial(_first_number, domain, dtype)
+    answer = search(lambda numbers: shares(circuit, numbers.double(), told) >= needed, torch.empty_like(needed))
     return answer.reshape((*(() if given is None else (len(rows),)), *levels.shape))
+
+
+def _rounded_down(levels: Tensor, eps: float) -> Tensor:
+    """Levels less the rounding of parameters, so that a number whose probability is a level suffices for it."""
+    return levels - _ROUNDINGS * eps * torch.minimum(1.0 - levels, levels * (1.0 - levels.log()))
 
 
 def _layers_of(circuit: TorchCircuit, variable: int) -> list[InputLayer]:
@@ -123,37 +134,32 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     return circuit.readable(rows, QUANTILE.carrier(circuit.semiring))
 
 
-Suffices = Callable[[Tensor], Tensor]
+def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
+    """The first integer of a domain that suffices, for each entry of `like`; the largest one where none does."""
+    least, most = int(domain.least), int(domain.most)
+    high = min(most, least + _USUAL)
+    while high < most and not bool(suffices(torch.full_like(like, high)).all()):
+        high = min(most, least + _GROWTH * (high - least))
+    return _halved(suffices, torch.full_like(like, least - 1, dtype=torch.int64), high)
 
 
-def _first_integer(
-    suffices: Suffices, least: float, most: float, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """The first integer that suffices, as far as floats count."""
-    largest = min(int(most), int(1 / torch.finfo(dtype).eps))
-    low = torch.full(shape, int(least) - 1, dtype=torch.int64, device=device)
-    steps = (largest - int(least) + 1).bit_length()
-    return _halved(lambda found: suffices(found.to(dtype)), low, torch.full_like(low, largest), steps)
+def _first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: Tensor) -> Tensor:
+    """The first float that suffices, among those of a dtype in a domain."""
+    ends = torch.tensor([domain.least, domain.most], dtype=dtype)
+    low, high = _in_order(ends).tolist()
+    low -= math.isfinite(domain.least)  # the least number is an answer; without one, -inf is none
+    lows = torch.full_like(like, low, dtype=_INTEGERS[dtype])
+    return _number_at(_halved(lambda place: suffices(_number_at(place, dtype)), lows, high), dtype)
 
 
-def _first_number(
-    suffices: Suffices, least: float, most: float, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
-) -> Tensor:
-    """The first float that suffices, among those from `least` to `most`."""
-    ends = torch.tensor([least, most], dtype=dtype, device=device)
-    low, high = _in_order(ends).expand(*shape, 2).unbind(-1)
-    low, steps = low - 1 if least > -math.inf else low, 8 * low.itemsize
-    found = _halved(lambda order: suffices(_number_at(order, dtype)), low, high, steps)
-    return _number_at(found, dtype)
-
-
-def _halved(suffices: Suffices, low: Tensor, high: Tensor, steps: int) -> Tensor:
-    """The first integer above `low` that suffices, where `high` is taken to."""
+def _halved(suffices: Suffices, low: Tensor, high: int) -> Tensor:
+    """The first integers above `low`, all of whose entries are equal, that suffice; `high` is taken to."""
+    steps, highs = (high - low.min().item() - 1).bit_length() if low.numel() else 0, torch.full_like(low, high)
     for _ in range(steps):
-        middle = (low & high) + ((low ^ high) >> 1)  # rounded down, and never too large
+        middle = (low & highs) + ((low ^ highs) >> 1)  # rounded down, and never too large
         enough = suffices(middle)
-        low, high = torch.where(enough, low, middle), torch.where(enough, middle, high)
-    return high
+        low, highs = torch.where(enough, low, middle), torch.where(enough, middle, highs)
+    return highs
 
 
 def _in_order(numbers: Tensor) -> Tensor:
