@@ -18,7 +18,8 @@ def _log_density(params: Params, x: Array) -> Array:
     # at the ends, where it may be infinite, it is that at the next number of float32
     inner, rest = np.where(x == 0, 2.0**-126, x), np.where(x == 1, 2.0**-24, 1 - x)
     scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
-    return scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
+    density = scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
+    return np.where((x == 0) & (alpha > 1) | (x == 1) & (beta > 1), -np.inf, density)
 
 
 def _of_scipy(alpha: float, beta: float) -> Any:

@@ -9,7 +9,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, BinomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -26,7 +26,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     failure, success = log_shares(params)
     value, total = x[:, variable, None], layer.total_count
     ways = np.array([_ways(total, int(one)) for one in np.nan_to_num(value[:, 0])], WIDE)[:, None]
-    return space.from_log(np.where(np.isnan(value), WIDE(0), ways + value * success + (total - value) * failure))
+    return space.from_log(np.where(np.isnan(value), WIDE(0), ways + times(value, success) + times(total - value, failure)))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:

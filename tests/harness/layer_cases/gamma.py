@@ -15,8 +15,9 @@ Array = Any
 
 def _log_density(params: Params, x: Array) -> Array:
     concentration, rate = params["concentration"], params["rate"]
-    x = np.where(x == 0, 2.0**-126, x)  # where it may be infinite, it is that at the next number of float32
-    return concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(x) - rate * x
+    inner = np.where(x == 0, 2.0**-126, x)  # where it may be infinite, it is that at the next number of float32
+    density = concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(inner) - rate * x
+    return np.where((x == 0) & (concentration > 1) | np.isposinf(x), -np.inf, density)
 
 
 def _of_scipy(concentration: float, rate: float) -> Any:

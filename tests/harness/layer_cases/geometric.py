@@ -8,7 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, GeometricLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -20,7 +20,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     (variable,) = layer.scope
     failure, success = log_shares(params)
     value = x[:, variable, None]
-    return space.from_log(np.where(np.isnan(value), WIDE(0), value * failure + success))
+    return space.from_log(np.where(np.isnan(value), WIDE(0), times(value, failure) + success))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001

@@ -8,8 +8,9 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, NegativeBinomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
+from tests.harness.wide import lgamma
 
 Array = Any
 ROW: Any = LAYER_ROWS[NegativeBinomialLayer]
@@ -20,16 +21,9 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     (variable,) = layer.scope
     failure, success = log_shares(params)
     value, total = x[:, variable, None], params["total_count"]
-    ways = [
-        sum((np.log((total + n) / (n + 1)) for n in range(int(one))), 0 * total) for one in np.nan_to_num(value[:, 0])
-    ]
-    return space.from_log(
-        np.where(
-            np.isnan(value),
-            WIDE(0),
-            np.array(ways).reshape(-1, layer.num_output_units) + total * success + value * failure,
-        )
-    )
+    count = np.nan_to_num(value)
+    ways = lgamma(total + count) - lgamma(total) - lgamma(count + 1)
+    return space.from_log(np.where(np.isnan(value), WIDE(0), ways + times(total, success) + times(value, failure)))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001

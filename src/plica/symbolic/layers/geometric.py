@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from plica.symbolic.domains import COUNTS, Domain
 from plica.symbolic.layers import counts, trials
 from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
@@ -106,7 +104,7 @@ def _mode(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noq
 
 def _sample(xp: Namespace, layer: GeometricLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     failure, _ = trials.log_shares(xp, params)
-    failure = xp.minimum(failure, -float(np.finfo(str(failure.dtype)).tiny))  # 1 - p rounds to 1 where p is tiny
+    failure = xp.minimum(failure, -float(xp.finfo(failure.dtype).smallest_normal))  # 1 - p rounds to 1 where p is tiny
     chosen = xp.take_along_axis(failure, units, axis=-1, nonnegative=True)
     # the least x with 1 - (1 - p)^(x + 1) > u
     return counts.as_count(xp, xp.floor(xp.log1p(-uniforms) / xp.expand_dims(chosen, axis=-1)))
