@@ -23,7 +23,7 @@ Point = Mapping[str, Array]  # arrays by name
 Direction = Mapping[str, Array]  # steps of some of them, of their shapes
 
 _RATIO = 8.0  # of one step to the next
-_STEPS = 15
+_STEPS, _FEWER_STEPS = 15, 10  # of extended precision, and of less
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ def moved(point: Point, direction: Direction, size: Array) -> dict[str, Array]:
     return {name: value + size * direction[name] if name in direction else value for name, value in point.items()}
 
 
-def differences(function: Callable[[Point], Array], point: Point, directions: Sequence[Direction]) -> Derivatives:
-    """Of a function of arrays of extended precision."""
-    start = {name: np.asarray(value, WIDE) for name, value in point.items()}
+def differences(
+    function: Callable[[Point], Array], point: Point, directions: Sequence[Direction], dtype: Any = WIDE
+) -> Derivatives:
+    """Of a function of arrays of a dtype, whose values are right to a few roundings."""
+    start = {name: np.asarray(value, dtype) for name, value in point.items()}
     with np.errstate(all="ignore"):
-        value = np.asarray(function(start), WIDE)
+        value = np.asarray(function(start))
         along = [_along(function, start, one, value) for one in directions]
     first, second = (np.stack([one[place][0] for one in along]) for place in range(2))
     errors = np.stack([np.stack([one[place][1] for one in along]) for place in range(2)])
@@ -63,25 +65,31 @@ def differences(function: Callable[[Point], Array], point: Point, directions: Se
 def _along(
     function: Callable[[Point], Array], point: Point, direction: Direction, value: Array
 ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    first, second, rounding = [], [], []
-    for step in range(1, _STEPS + 1):
-        size = WIDE(_RATIO) ** -step
-        above, below = (np.asarray(function(moved(point, direction, sign * size)), WIDE) for sign in (1, -1))
+    first, second, kinks, rounding = [], [], [], []
+    steps = _STEPS if value.dtype == WIDE else _FEWER_STEPS
+    for step in range(1, steps + 1):
+        size = value.dtype.type(_RATIO) ** -step
+        above, below = (np.asarray(function(moved(point, direction, sign * size))) for sign in (1, -1))
         first.append((above - below) / (2 * size))
         second.append((above - 2 * value + below) / (size * size))
         largest = np.maximum(np.maximum(np.abs(above), np.abs(below)), np.abs(value))
-        rounding.append(8 * np.finfo(WIDE).eps * largest / size)
-    sizes = np.reshape(WIDE(_RATIO) ** np.arange(1, _STEPS + 1), (-1, *[1] * value.ndim))
-    return _extrapolated(first, np.stack(rounding)), _extrapolated(second, 2 * np.stack(rounding) * sizes)
+        rounding.append(8 * np.finfo(value.dtype).eps * largest / size)
+        kinks.append(np.abs(second[-1]) * size + rounding[-1])
+    sizes = np.reshape(value.dtype.type(_RATIO) ** np.arange(1, steps + 1), (-1, *[1] * value.ndim))
+    slope, error = _extrapolated(first, np.stack(rounding))
+    # slopes from both sides, which differ by steps times the second derivative, but at a kink by its own size
+    error = np.maximum(error, np.nan_to_num(np.min(kinks, axis=0), nan=np.inf))
+    return (slope, error), _extrapolated(second, 2 * np.stack(rounding) * sizes)
 
 
 def _extrapolated(estimates: Sequence[Array], rounding: Array) -> tuple[Array, Array]:
-    """The best estimate, and how far it may be from the truth."""
+    """The best estimate, and how far it may be from the truth: infinitely where a smaller step tells another."""
     columns, ratio = [np.stack(estimates)], _RATIO**2
     for order in range(1, 4):  # errors are even powers of the step
         last = columns[-1]
         columns.append((last[1:] * ratio**order - last[:-1]) / (ratio**order - 1))
-    best, error = np.zeros_like(estimates[0]), np.full(estimates[0].shape, np.inf, WIDE)
+    best, error = np.zeros_like(estimates[0]), np.full(estimates[0].shape, np.inf, estimates[0].dtype)
+    known = []
     for order, column in enumerate(columns):
         # of three estimates that follow each other, so that no two agree by chance
         apart = np.maximum(np.abs(column[1:-1] - column[:-2]), np.abs(column[2:] - column[1:-1]))
@@ -90,6 +98,11 @@ def _extrapolated(estimates: Sequence[Array], rounding: Array) -> tuple[Array, A
         least = np.take_along_axis(apart, place, 0)[0]
         estimate = np.take_along_axis(column[1:-1], place, 0)[0]
         best, error = np.where(least < error, estimate, best), np.minimum(least, error)
+        known.append((column[1:-1], apart))
+    for estimate, apart in known:
+        trusted = apart < 1e-2 * np.maximum(np.abs(estimate), np.abs(best))
+        differs = np.abs(estimate - best) > 30 * (apart + error)
+        error = np.where((trusted & differs).any(axis=0), np.inf, error)
     return best, error
 
 

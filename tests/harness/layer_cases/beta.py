@@ -7,6 +7,7 @@ import numpy as np
 from plica.symbolic.layers import BetaLayer
 from plica.symbolic.layers.starts import beyond
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import LARGE_SIZE, SIZE, UNIT, UNIT_WRONG
 from tests.harness.layer_cases.univariate import density_case
 from tests.harness.wide import lgamma
 
@@ -39,7 +40,19 @@ def _modes(params: Params) -> Array:
 
 
 CASES = (
-    density_case("beta", BetaLayer, _log_density, _of_scipy, lambda rng, rows: rng.uniform(size=rows), modes=_modes),
+    density_case(
+        "beta",
+        BetaLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.uniform(size=rows),
+        modes=_modes,
+        parameters={"alpha": SIZE, "beta": SIZE},
+        points=UNIT,
+        wrong=UNIT_WRONG,
+        sampled=tuple({"alpha": alpha, "beta": beta} for alpha, beta in ((0.1, 1.0), (1.0, 1e6), (1e4, 1e6))),
+        starts=((0.3, 0.1), (0.98, 0.01), (0.5, 0.4)),
+    ),
     density_case(
         "beta of concentrations above 2",
         BetaLayer,
@@ -47,6 +60,11 @@ CASES = (
         _of_scipy,
         lambda rng, rows: rng.uniform(0.1, 0.9, size=rows),
         modes=_modes,
+        parameters={"alpha": LARGE_SIZE, "beta": LARGE_SIZE},
+        points=UNIT,
+        wrong=UNIT_WRONG,
+        sampled=(),
+        starts=(),
         build=lambda scope, units: BetaLayer(
             scope, units, alpha_factory=beyond(2.0, 9.0), beta_factory=beyond(2.0, 3.0)
         ),

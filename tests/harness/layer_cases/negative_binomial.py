@@ -8,6 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, NegativeBinomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, LOGIT, SHARE, SIZE, column
 from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
 from tests.harness.wide import lgamma
@@ -40,6 +41,9 @@ def modes(layer: Any, params: Params) -> Array:  # noqa: ARG001
     return np.array([[int(np.argmax(kind.pmf(x)))] for kind in distributions(None, params)])
 
 
+_SAMPLED = tuple({"total_count": count, "probs": probs} for count in (0.5, 1e6) for probs in (1e-4, 0.75))
+
+
 def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
     return InputCase(
         name,
@@ -51,6 +55,11 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
         modes=modes,
         refused=refused,
+        parameters={"total_count": SIZE, **({"logits": LOGIT} if not settings else {"probs": SHARE})},
+        points=column(COUNTS),
+        wrong=COUNTS_WRONG,
+        sampled=_SAMPLED if settings else (),
+        starts=(),
     )
 
 

@@ -19,7 +19,6 @@ from plica.symbolic.layers import counts, trials
 from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
-from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -111,13 +110,11 @@ def _sample(xp: Namespace, layer: GeometricLayer, params: Params, units: Array, 
 
 
 def _mean(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(exp_or_infinity(xp, failure - success), axis=-1)
+    return xp.expand_dims(trials.failures(xp, params, 1.0), axis=-1)
 
 
 def _variance(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(exp_or_infinity(xp, failure - 2.0 * success), axis=-1)
+    return xp.expand_dims(trials.failures(xp, params, 2.0), axis=-1)
 
 
 def _interval(

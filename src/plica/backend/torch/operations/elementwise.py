@@ -116,8 +116,7 @@ ELEMENTWISE: dict[str, Row] = {
     "signbit": Row(function("torch.signbit")),
     "sin": Row(function("torch.sin")),
     "sinh": Row(function("torch.sinh")),
-    # of `logaddexp`, the second derivative is NaN where exp(-x) underflows
-    "softplus": Row(lambda call: f"torch.nn.functional.softplus({call.tensor(0)}, threshold=80.0)"),
+    "softplus": Row(function("kernels.softplus")),
     "sqrt": Row(function("torch.sqrt")),
     "square": Row(function("torch.square"), host="kernels.wrap({0} * {0})", unsigned=Unsigned.MODULAR),
     "stop_gradient": Row(lambda call: f"{call.tensor(0)}.detach()"),
