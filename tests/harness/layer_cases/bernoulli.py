@@ -8,6 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, BernoulliLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import LOGIT, SHARE, STATES_WRONG, states
 from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
 from tests.harness.spaces import WIDE, Space
 
@@ -40,6 +41,11 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.integers(0, 2, (rows, 1)),
         refused=refused,
+        parameters={"logits": LOGIT} if not settings else {"probs": SHARE},
+        points=states,
+        wrong=(2.0, *STATES_WRONG),
+        sampled=tuple({"probs": probs} for probs in (1e-3, 0.999, 0.0, 1.0)) if settings else (),
+        starts=(),
     )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from plica.symbolic.layers import BetaLayer
 from plica.symbolic.layers.starts import beyond
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import LARGE_SIZE, SIZE, UNIT, UNIT_WRONG
 from tests.harness.layer_cases.univariate import density_case
 from tests.harness.wide import lgamma
 
@@ -18,7 +19,8 @@ def _log_density(params: Params, x: Array) -> Array:
     # at the ends, where it may be infinite, it is that at the next number of float32
     inner, rest = np.where(x == 0, 2.0**-126, x), np.where(x == 1, 2.0**-24, 1 - x)
     scale = lgamma(alpha + beta) - lgamma(alpha) - lgamma(beta)
-    return scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
+    density = scale + (alpha - 1) * np.log(inner) + (beta - 1) * np.log(rest)
+    return np.where((x == 0) & (alpha > 1) | (x == 1) & (beta > 1), -np.inf, density)
 
 
 def _of_scipy(alpha: float, beta: float) -> Any:
@@ -38,7 +40,19 @@ def _modes(params: Params) -> Array:
 
 
 CASES = (
-    density_case("beta", BetaLayer, _log_density, _of_scipy, lambda rng, rows: rng.uniform(size=rows), modes=_modes),
+    density_case(
+        "beta",
+        BetaLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.uniform(size=rows),
+        modes=_modes,
+        parameters={"alpha": SIZE, "beta": SIZE},
+        points=UNIT,
+        wrong=UNIT_WRONG,
+        sampled=tuple({"alpha": alpha, "beta": beta} for alpha, beta in ((0.1, 1.0), (1.0, 1e6), (1e4, 1e6))),
+        starts=((0.3, 0.1), (0.98, 0.01), (0.5, 0.4)),
+    ),
     density_case(
         "beta of concentrations above 2",
         BetaLayer,
@@ -46,6 +60,11 @@ CASES = (
         _of_scipy,
         lambda rng, rows: rng.uniform(0.1, 0.9, size=rows),
         modes=_modes,
+        parameters={"alpha": LARGE_SIZE, "beta": LARGE_SIZE},
+        points=UNIT,
+        wrong=UNIT_WRONG,
+        sampled=(),
+        starts=(),
         build=lambda scope, units: BetaLayer(
             scope, units, alpha_factory=beyond(2.0, 9.0), beta_factory=beyond(2.0, 3.0)
         ),

@@ -9,7 +9,8 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, BinomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.numbers import LOGIT, SHARE, STATES_WRONG, states
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -26,7 +27,9 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     failure, success = log_shares(params)
     value, total = x[:, variable, None], layer.total_count
     ways = np.array([_ways(total, int(one)) for one in np.nan_to_num(value[:, 0])], WIDE)[:, None]
-    return space.from_log(np.where(np.isnan(value), WIDE(0), ways + value * success + (total - value) * failure))
+    return space.from_log(
+        np.where(np.isnan(value), WIDE(0), ways + times(value, success) + times(total - value, failure))
+    )
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:
@@ -36,7 +39,7 @@ def distributions(layer: Any, params: Params) -> list[Any]:
     return [stats.binom(layer.total_count, p) for p in successes(params).astype(float)]
 
 
-def _case(name: str, *refused: Refused, total_count: int, **settings: Any) -> InputCase:
+def _case(name: str, *refused: Refused, total_count: int, sampled: tuple[Any, ...] = (), **settings: Any) -> InputCase:
     return InputCase(
         name,
         ROW,
@@ -46,6 +49,11 @@ def _case(name: str, *refused: Refused, total_count: int, **settings: Any) -> In
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda layer, rng, rows: rng.integers(0, layer.total_count + 1, (rows, 1)),
         refused=refused,
+        parameters={"logits": LOGIT} if not settings else {"probs": SHARE},
+        points=states,
+        wrong=(total_count + 1.0, *STATES_WRONG),
+        sampled=sampled,
+        starts=(),
     )
 
 
@@ -57,5 +65,12 @@ CASES = (
         total_count=4,
     ),
     _case("binomial by probs", total_count=1, probs_factory=scaled_sigmoid),
-    _case("binomial of many", total_count=2000, probs_factory=scaled_sigmoid),
+    _case(
+        "binomial of many",
+        total_count=2000,
+        probs_factory=scaled_sigmoid,
+        sampled=tuple(
+            {"total_count": count, "probs": probs} for count in (1000, 1_000_000) for probs in (1e-7, 0.3, 1 - 2.0**-20)
+        ),
+    ),
 )

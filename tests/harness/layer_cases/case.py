@@ -1,12 +1,13 @@
 """What a row of a layer has to bring so that tests can hold it to an independent reference."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from plica.symbolic.layers import Layer
+from tests.harness.layer_cases.numbers import Numbers
 from tests.harness.spaces import Space
 
 Array = Any
@@ -55,6 +56,14 @@ class InputCase:
         shares: `(layer, params, low (B, V), high (B, V))`: what each unit, normalized, has in a box, `(B, K)`; by
             default from the distributions of one variable.
         may_be_zero: The settings that count something, and may be 0.
+        parameters: What each parameter may be, by the names of `all_params`.
+        points: `(layer)`: rows that are legal, at the ends of what they may be, `(N, V)`; of those that all layers over
+            a variable take, the first is ordinary.
+        wrong: Numbers that are no values of its variables.
+        sampled: Settings of single units, at their extremes, whose samples are compared; parameters without their axis
+            of units.
+        starts: The means and the spreads of columns, where layers that are made for them lie; none for layers that are
+            not made for columns, or whose data says nothing of where to start.
     """
 
     name: str
@@ -75,6 +84,14 @@ class InputCase:
     covariances: Callable[[Any, Params], Array] | None = None
     shares: Callable[[Any, Params, Array, Array], Array] | None = None
     may_be_zero: tuple[str, ...] = ()
+    parameters: Mapping[str, Numbers] = field(kw_only=True)
+    points: Callable[[Any], Array] = field(kw_only=True)
+    wrong: tuple[float, ...] = field(kw_only=True)
+    sampled: tuple[Mapping[str, Any], ...] = field(kw_only=True)
+    starts: tuple[tuple[float, float], ...] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        _require_parameters(self, self.build(range(self.num_variables), 2))
 
     @property
     def signed(self) -> bool:
@@ -95,6 +112,7 @@ class InnerCase:
         build: Makes a layer.
         reference: `(space, layer, params, inputs)`: its value, from those `(B, I)` of its inputs.
         refused: What its constructor refuses, beside wrong numbers and shapes.
+        parameters: What each parameter may be, by the names of `all_params`.
     """
 
     name: str
@@ -102,12 +120,22 @@ class InnerCase:
     build: Callable[[], Any]
     reference: Callable[[Space, Any, Params, list[Array]], Array]
     refused: tuple[Refused, ...] = ()
+    parameters: Mapping[str, Numbers] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        _require_parameters(self, self.build())
 
     def __str__(self) -> str:
         return self.name
 
 
 LayerCase = InputCase | InnerCase
+
+
+def _require_parameters(case: LayerCase, layer: Any) -> None:
+    """Raise where a case does not say what a parameter may be."""
+    if set(case.parameters) != set(layer.all_params):
+        raise ValueError(f"the case {case.name!r} says what {list(case.parameters)} may be, of {[*layer.all_params]}")
 
 
 def references(cases: Iterable[LayerCase]) -> dict[type[Layer], Callable[..., Array]]:

@@ -9,6 +9,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, CategoricalLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, normal, softmax_normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import STATES_WRONG, logits, states, weights
 from tests.harness.spaces import Space, safe_log
 
 Array = Any
@@ -60,7 +61,9 @@ def by(categories: int, **settings: Any) -> Callable[[Sequence[int], int], Categ
     return lambda scope, units: CategoricalLayer(scope, units, num_categories=categories, **settings)
 
 
-def _case(name: str, refused: tuple[Refused, ...] = (), **settings: Any) -> InputCase:
+def _case(
+    name: str, refused: tuple[Refused, ...] = (), *, parameters: Any, sampled: Any = (), **settings: Any
+) -> InputCase:
     return InputCase(
         f"categorical by {name}",
         ROW,
@@ -71,6 +74,11 @@ def _case(name: str, refused: tuple[Refused, ...] = (), **settings: Any) -> Inpu
         draw=lambda layer, rng, rows: rng.integers(0, layer.num_categories, (rows, 1)),
         alike=(by(5, **settings), by(1, **settings)),
         refused=refused,
+        parameters=parameters,
+        points=states,
+        wrong=(5.0, *STATES_WRONG),
+        sampled=sampled,
+        starts=(),
     )
 
 
@@ -84,9 +92,12 @@ _WRONG = (
     ),
 )
 
+_LOGITS, _PROBS = {"logits": logits(3)}, {"probs": weights(3)}
+_SAMPLED = ({"num_categories": 3000, "logits": np.random.default_rng(0).normal(size=3000) * 3},)
+
 CASES = (
-    _case("log-softmax", _WRONG),
-    _case("logits", logits_factory=normal),
-    _case("probs", probs_factory=softmax_normal),
-    _case("unnormalized probs", probs_factory=exp_normal),
+    _case("log-softmax", _WRONG, parameters=_LOGITS, sampled=_SAMPLED),
+    _case("logits", parameters=_LOGITS, logits_factory=normal),
+    _case("probs", parameters=_PROBS, probs_factory=softmax_normal),
+    _case("unnormalized probs", parameters=_PROBS, probs_factory=exp_normal),
 )

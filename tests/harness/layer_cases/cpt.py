@@ -6,6 +6,7 @@ from typing import Any
 from plica.symbolic.layers import LAYER_ROWS, CPTLayer
 from tests.harness.layer_cases import hadamard
 from tests.harness.layer_cases.case import InnerCase, Params
+from tests.harness.layer_cases.numbers import weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -17,4 +18,7 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 
 ROW = LAYER_ROWS[CPTLayer]
-CASES = tuple(InnerCase(f"cp-t of {arity}", ROW, partial(CPTLayer, 3, 2, arity), reference) for arity in (2, 3))
+CASES = tuple(
+    InnerCase(f"cp-t of {arity}", ROW, partial(CPTLayer, 3, 2, arity), reference, parameters={"weight": weights(3)})
+    for arity in (2, 3)
+)

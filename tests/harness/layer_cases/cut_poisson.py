@@ -14,6 +14,7 @@ from plica.symbolic.parameters import Parameter, ParameterLike, SoftplusParamete
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
 from tests.harness.layer_cases.case import InputCase, Params
+from tests.harness.layer_cases.numbers import COUNTS_WRONG, RATE, Numbers, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -117,5 +118,10 @@ CASES = (
         distributions=_distributions,
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
+        parameters={"rate": Numbers((1e-30, 0.3, 30.0), RATE.draw)},
+        points=column((0, 1, 8)),
+        wrong=COUNTS_WRONG,
+        sampled=(),
+        starts=(),
     ),
 )

@@ -8,6 +8,7 @@ import numpy as np
 from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, DiscretizedLogisticLayer
 from plica.symbolic.parameters import normal
+from tests.harness.layer_cases import numbers
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.spaces import WIDE, Space
 
@@ -60,6 +61,14 @@ def _case(states: int, *refused: Refused) -> InputCase:
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, 1)),
         refused=refused,
+        parameters={
+            "mean": numbers.Numbers((-1e6, -3.0, 0.0, 3.0, 6.0, 1e6), numbers.PLACE.draw),
+            "scale": numbers.SCALE,
+        },
+        points=numbers.states,
+        wrong=(float(states), *numbers.STATES_WRONG),
+        sampled=(),
+        starts=(),
     )
 
 

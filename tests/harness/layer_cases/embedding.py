@@ -11,6 +11,7 @@ from plica.symbolic.parameters import normal, softmax_normal
 from tests.harness.layer_cases import categorical
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.numbers import STATES_WRONG, signed_weights, states, weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -54,6 +55,11 @@ def _case(name: str, is_distribution: bool, refused: tuple[Refused, ...] = (), *
         draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, 1)),
         alike=(by(5, **settings), by(1, **settings)),
         refused=refused,
+        parameters={"weight": weights(3) if is_distribution else signed_weights(3)},
+        points=states,
+        wrong=(5.0, *STATES_WRONG),
+        sampled=(),
+        starts=(),
         shares=_shares,
     )
 

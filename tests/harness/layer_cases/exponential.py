@@ -6,6 +6,7 @@ import numpy as np
 
 from plica.symbolic.layers import ExponentialLayer
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import NOT_NEGATIVE, NOT_NEGATIVE_WRONG, SCALE
 from tests.harness.layer_cases.univariate import density_case
 
 Array = Any
@@ -28,6 +29,11 @@ CASES = (
         _log_density,
         _of_scipy,
         lambda rng, rows: rng.exponential(size=rows),
+        parameters={"rate": SCALE},
+        points=NOT_NEGATIVE,
+        wrong=NOT_NEGATIVE_WRONG,
+        sampled=({"rate": 1e-6}, {"rate": 1e6}),
+        starts=((1e-4, 1e-4), (3.0, 3.0), (1e5, 1e5)),
         modes=lambda params: 0 * params["rate"],
     ),
 )

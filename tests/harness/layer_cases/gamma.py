@@ -7,6 +7,7 @@ import numpy as np
 from plica.symbolic.layers import GammaLayer
 from plica.symbolic.layers.starts import beyond
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import LARGE_SIZE, NOT_NEGATIVE, NOT_NEGATIVE_WRONG, SCALE, SIZE
 from tests.harness.layer_cases.univariate import density_case
 from tests.harness.wide import lgamma
 
@@ -15,8 +16,9 @@ Array = Any
 
 def _log_density(params: Params, x: Array) -> Array:
     concentration, rate = params["concentration"], params["rate"]
-    x = np.where(x == 0, 2.0**-126, x)  # where it may be infinite, it is that at the next number of float32
-    return concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(x) - rate * x
+    inner = np.where(x == 0, 2.0**-126, x)  # where it may be infinite, it is that at the next number of float32
+    density = concentration * np.log(rate) - lgamma(concentration) + (concentration - 1) * np.log(inner) - rate * x
+    return np.where((x == 0) & (concentration > 1) | np.isposinf(x), -np.inf, density)
 
 
 def _of_scipy(concentration: float, rate: float) -> Any:
@@ -31,7 +33,17 @@ def _modes(params: Params) -> Array:
 
 CASES = (
     density_case(
-        "gamma", GammaLayer, _log_density, _of_scipy, lambda rng, rows: rng.exponential(size=rows), modes=_modes
+        "gamma",
+        GammaLayer,
+        _log_density,
+        _of_scipy,
+        lambda rng, rows: rng.exponential(size=rows),
+        modes=_modes,
+        parameters={"concentration": SIZE, "rate": SCALE},
+        points=NOT_NEGATIVE,
+        wrong=NOT_NEGATIVE_WRONG,
+        sampled=({"concentration": 0.1, "rate": 1e6}, {"concentration": 1e6, "rate": 1e6}),
+        starts=((1e3, 1.0), (2.0, 1.0), (1.0, 2.0)),
     ),
     density_case(
         "gamma of concentrations above 2",
@@ -40,6 +52,11 @@ CASES = (
         _of_scipy,
         lambda rng, rows: rng.exponential(size=rows),
         modes=_modes,
+        parameters={"concentration": LARGE_SIZE, "rate": SCALE},
+        points=NOT_NEGATIVE,
+        wrong=NOT_NEGATIVE_WRONG,
+        sampled=(),
+        starts=(),
         build=lambda scope, units: GammaLayer(scope, units, concentration_factory=beyond(2.0, 9.0)),
     ),
 )

@@ -10,6 +10,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, GaussianLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import LOG_FACTOR, PLACE, REALS, SCALE, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -38,7 +39,9 @@ def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
     return [stats.norm(mean, stddev) for mean, stddev in pairs]
 
 
-def _case(name: str, build: Callable[[Sequence[int], int], GaussianLayer], *refused: Refused) -> InputCase:
+def _case(
+    name: str, build: Callable[[Sequence[int], int], GaussianLayer], *refused: Refused, **columns: Any
+) -> InputCase:
     return InputCase(
         name,
         ROW,
@@ -48,6 +51,9 @@ def _case(name: str, build: Callable[[Sequence[int], int], GaussianLayer], *refu
         totals,
         draw=lambda _, rng, rows: rng.normal(size=(rows, 1)),
         refused=refused,
+        points=column(REALS),
+        wrong=(),
+        **columns,
     )
 
 
@@ -60,9 +66,15 @@ CASES = (
         Refused(
             lambda: GaussianLayer([0], 2, mean=normal((2,)), mean_factory=normal), InputError, "mean and mean_factory"
         ),
+        parameters={"mean": PLACE, "stddev": SCALE},
+        sampled=tuple({"mean": 0.0, "stddev": stddev} for stddev in (1e-6, 1e6)),
+        starts=((1e4, 0.5), (-3.0, 40.0)),
     ),
     _case(
         "gaussian with log_partition",
         lambda scope, units: GaussianLayer(scope, units, log_partition=normal((units,))),
+        parameters={"mean": PLACE, "stddev": SCALE, "log_partition": LOG_FACTOR},
+        sampled=(),
+        starts=(),
     ),
 )

@@ -8,6 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, DiagonalGaussianLayer, MultivariateGaussianLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import PLACE, SCALE, Numbers
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -93,6 +94,27 @@ def _boxes(layer: Any, params: Params, low: Array, high: Array) -> Array:
     return np.stack([one.box(low, high) for one in kinds], axis=1)
 
 
+def _factor(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:
+    """Lower triangles with what is never read above them."""
+    draws = np.tril(rng.normal(size=shape), -1) + np.triu(rng.normal(size=shape), 1)
+    return draws + np.eye(shape[-1]) * SCALE.draw(rng, (*shape[:-1], 1), spread)
+
+
+_MEANS = Numbers(((0.0, 0.0, 0.0), (-1e6, 3.0, 1e6)), PLACE.draw)
+_SCALES = Numbers(((1.0, 1.0, 1.0), (1e-6, 1.0, 1e6), (1e-3, 1e3, 2.0)), SCALE.draw)
+_FACTORS = Numbers(
+    (
+        ((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0)),
+        ((1e-3, 0.0, 0.0), (0.5, 1.0, 0.0), (-2.0, 1e3, 1e3)),
+        ((2.0, 1.0, 0.0), (1.0, 0.25, 3.0), (0.0, -1.0, 1.0)),
+    ),
+    _factor,
+)
+_POINTS = np.array(
+    [[0.0, 1.0, -2.0], [0.0, 0.0, 0.0], [-1e6, 3.0, 1e6], [30.0, -1e3, 1e-30], [1e30, 0.0, 0.0], [np.inf, 0.0, 1.0]]
+)
+
+
 def _case(name: str, layer: Any, second: str, variables: int, **settings: Any) -> InputCase:
     return InputCase(
         name,
@@ -116,11 +138,29 @@ def _case(name: str, layer: Any, second: str, variables: int, **settings: Any) -
                 f"{second} and {second}_factory",
             ),
         ),
+        points=lambda _: _POINTS[:, :variables],
+        wrong=(),
+        sampled=(),
+        starts=(),
         **settings,
     )
 
 
 CASES = (
-    _case("diagonal gaussian", DiagonalGaussianLayer, "stddev", 3, shares=_shares),
-    _case("multivariate gaussian", MultivariateGaussianLayer, "scale_tril", 3, shares=_boxes),
+    _case(
+        "diagonal gaussian",
+        DiagonalGaussianLayer,
+        "stddev",
+        3,
+        shares=_shares,
+        parameters={"mean": _MEANS, "stddev": _SCALES},
+    ),
+    _case(
+        "multivariate gaussian",
+        MultivariateGaussianLayer,
+        "scale_tril",
+        3,
+        shares=_boxes,
+        parameters={"mean": _MEANS, "scale_tril": _FACTORS},
+    ),
 )

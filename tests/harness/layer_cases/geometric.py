@@ -8,7 +8,8 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, GeometricLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, LOGIT, SHARE, column
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -20,7 +21,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     (variable,) = layer.scope
     failure, success = log_shares(params)
     value = x[:, variable, None]
-    return space.from_log(np.where(np.isnan(value), WIDE(0), value * failure + success))
+    return space.from_log(np.where(np.isnan(value), WIDE(0), times(value, failure) + success))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
@@ -41,6 +42,11 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
         modes=lambda layer, _: np.zeros((layer.num_output_units, 1)),
         refused=refused,
+        parameters={"logits": LOGIT} if not settings else {"probs": SHARE},
+        points=column(COUNTS),
+        wrong=COUNTS_WRONG,
+        sampled=tuple({"probs": probs} for probs in (1e-6, 0.999, 1 - 2.0**-20)) if settings else (),
+        starts=(),
     )
 
 

@@ -20,5 +20,6 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 ROW = LAYER_ROWS[HadamardLayer]
 CASES = tuple(
-    InnerCase(f"hadamard of {arity}", ROW, partial(HadamardLayer, 3, arity), reference) for arity in (1, 2, 3)
+    InnerCase(f"hadamard of {arity}", ROW, partial(HadamardLayer, 3, arity), reference, parameters={})
+    for arity in (1, 2, 3)
 )

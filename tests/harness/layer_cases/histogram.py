@@ -10,6 +10,7 @@ from plica.symbolic.layers import LAYER_ROWS, HistogramLayer, histogram_edges
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.numbers import Numbers, logits, weights
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -56,7 +57,23 @@ def bins(number: int, **settings: Any) -> Callable[[Sequence[int], int], Histogr
     return lambda scope, units: HistogramLayer(scope, units, edges=edges, **settings)
 
 
-def _case(name: str, refused: tuple[Refused, ...] = (), **settings: Any) -> InputCase:
+def _steps(rng: np.random.Generator, shape: tuple[int, ...], spread: float) -> Array:  # noqa: ARG001
+    return np.cumsum(rng.integers(1, 4, shape)) / 2.0 - 2
+
+
+_EDGES = Numbers(((-1.0, -0.5, 0.0, 1e-3, 1e6),), _steps, shared=True, fixed=True)
+
+
+def _points(layer: Any) -> Array:
+    """A number inside, the edges, what is beyond them, and infinity."""
+    edges = np.asarray(layer.edges.output.value, float)
+    beyond = (edges[0] - 0.25, edges[-1] + 0.25, np.inf, -np.inf)
+    return np.array([edges[:2].mean(), *edges, *beyond])[:, None]
+
+
+def _case(
+    name: str, refused: tuple[Refused, ...] = (), *, parameters: Any, sampled: Any = (), **settings: Any
+) -> InputCase:
     return InputCase(
         f"histogram by {name}",
         ROW,
@@ -68,6 +85,11 @@ def _case(name: str, refused: tuple[Refused, ...] = (), **settings: Any) -> Inpu
         modes=modes,
         alike=(bins(6, **settings), bins(1, **settings)),
         refused=refused,
+        parameters=parameters | {"edges": _EDGES},
+        points=_points,
+        wrong=(),
+        sampled=sampled,
+        starts=(),
     )
 
 
@@ -85,6 +107,11 @@ _WRONG = (
 )
 
 CASES = (
-    _case("log-softmax", _WRONG),
-    _case("probs", probs_factory=exp_normal),
+    _case("log-softmax", _WRONG, parameters={"logits": logits(4)}),
+    _case(
+        "probs",
+        parameters={"probs": weights(4)},
+        probs_factory=exp_normal,
+        sampled=({"edges": [-1.0, 0.0, 1e-3, 4.0, 1e3], "probs": [1e-9, 1.0, 0.0, 1e3]},),
+    ),
 )

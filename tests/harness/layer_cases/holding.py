@@ -14,6 +14,7 @@ from tests.harness.layer_cases import categorical
 from tests.harness.layer_cases import sum as sum_
 from tests.harness.layer_cases.case import InnerCase, InputCase, Params
 from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.numbers import FACTOR, STATES_WRONG, logits, states, weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -220,6 +221,17 @@ CASES = (
         totals=lambda layer, params: categorical.totals(layer.part, under("part", params)) * params["scale"],
         draw=lambda layer, rng, rows: rng.integers(0, layer.part.num_categories, (rows, 1)),
         alike=(weighed(5), weighed(1)),
+        parameters={"scale": FACTOR, "part.logits": logits(3)},
+        points=states,
+        wrong=(5.0, *STATES_WRONG),
+        sampled=(),
+        starts=(),
     ),
-    InnerCase("blend of two sums", BLEND_ROW, blend, _blend_reference),
+    InnerCase(
+        "blend of two sums",
+        BLEND_ROW,
+        blend,
+        _blend_reference,
+        parameters={"parts.0.weight": weights(3), "parts.1.weight": weights(3)},
+    ),
 )

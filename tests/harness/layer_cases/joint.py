@@ -16,6 +16,7 @@ from plica.symbolic.parameters import ExpParameter, Parameter, ParameterLike, no
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
 from tests.harness.layer_cases.case import InputCase, Params
+from tests.harness.layer_cases.numbers import states, weights
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -153,5 +154,10 @@ CASES = (
         encode=lambda layer, x: x @ _powers(layer),
         decode=lambda layer, values: np.asarray(values)[:, None] // _powers(layer) % layer.num_states,
         num_variables=2,
+        parameters={"weight": weights(9)},
+        points=states,
+        wrong=(),
+        sampled=(),
+        starts=(),
     ),
 )

@@ -23,6 +23,6 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 ROW = LAYER_ROWS[KroneckerLayer]
 CASES = tuple(
-    InnerCase(f"kronecker of {arity}", ROW, partial(KroneckerLayer, units, arity), reference)
+    InnerCase(f"kronecker of {arity}", ROW, partial(KroneckerLayer, units, arity), reference, parameters={})
     for arity, units in ((1, 3), (2, 3), (3, 2))
 )

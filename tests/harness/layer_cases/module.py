@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from plica.errors import InputError
 from plica.symbolic.layers import LAYER_ROWS, ModuleLayer
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import REALS, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -91,6 +92,11 @@ CASES = (
         distributions,
         totals,
         draw=lambda _, rng, rows: rng.normal(size=(rows, 1)),
+        parameters={},
+        points=column(REALS),
+        wrong=(),
+        sampled=(),
+        starts=(),
         refused=(
             Refused(
                 lambda: ModuleLayer([0], 1, module=Distances(), answers=("mean",)),

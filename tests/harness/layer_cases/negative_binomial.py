@@ -8,8 +8,10 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, NegativeBinomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes
+from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, LOGIT, SHARE, SIZE, column
+from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
 from tests.harness.spaces import WIDE, Space
+from tests.harness.wide import lgamma
 
 Array = Any
 ROW: Any = LAYER_ROWS[NegativeBinomialLayer]
@@ -20,16 +22,9 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     (variable,) = layer.scope
     failure, success = log_shares(params)
     value, total = x[:, variable, None], params["total_count"]
-    ways = [
-        sum((np.log((total + n) / (n + 1)) for n in range(int(one))), 0 * total) for one in np.nan_to_num(value[:, 0])
-    ]
-    return space.from_log(
-        np.where(
-            np.isnan(value),
-            WIDE(0),
-            np.array(ways).reshape(-1, layer.num_output_units) + total * success + value * failure,
-        )
-    )
+    count = np.nan_to_num(value)
+    ways = lgamma(total + count) - lgamma(total) - lgamma(count + 1)
+    return space.from_log(np.where(np.isnan(value), WIDE(0), ways + times(total, success) + times(value, failure)))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
@@ -46,6 +41,9 @@ def modes(layer: Any, params: Params) -> Array:  # noqa: ARG001
     return np.array([[int(np.argmax(kind.pmf(x)))] for kind in distributions(None, params)])
 
 
+_SAMPLED = tuple({"total_count": count, "probs": probs} for count in (0.5, 1e6) for probs in (1e-4, 0.75))
+
+
 def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
     return InputCase(
         name,
@@ -57,6 +55,11 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
         modes=modes,
         refused=refused,
+        parameters={"total_count": SIZE, **({"logits": LOGIT} if not settings else {"probs": SHARE})},
+        points=column(COUNTS),
+        wrong=COUNTS_WRONG,
+        sampled=_SAMPLED if settings else (),
+        starts=(),
     )
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InnerCase, Params
+from tests.harness.layer_cases.numbers import signed_weights
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum
 from tests.harness.spaces import Space
 
@@ -21,4 +22,12 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
     return space.weighted_sum(np.concatenate(inputs, axis=1), dense)
 
 
-CASES = (InnerCase("neighbour sum of two", NEIGHBOURS, lambda: NeighbourSum(3, 2, normal((3, 4))), reference),)
+CASES = (
+    InnerCase(
+        "neighbour sum of two",
+        NEIGHBOURS,
+        lambda: NeighbourSum(3, 2, normal((3, 4))),
+        reference,
+        parameters={"root": signed_weights(4)},
+    ),
+)

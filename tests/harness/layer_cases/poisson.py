@@ -9,6 +9,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, PoissonLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, RATE, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -40,6 +41,11 @@ CASES = (
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.integers(0, 9, (rows, 1)),
         modes=lambda _, params: np.floor(params["rate"])[:, None],
+        parameters={"rate": RATE},
+        points=column(COUNTS),
+        wrong=COUNTS_WRONG,
+        sampled=({"rate": 1e-3}, {"rate": 1e6}),
+        starts=(),
         refused=(
             Refused(lambda: PoissonLayer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
             Refused(

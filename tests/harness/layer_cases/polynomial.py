@@ -9,6 +9,7 @@ from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, PolynomialLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import column, signed_weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -36,6 +37,11 @@ CASES = (
         None,
         draw=lambda _, rng, rows: rng.normal(size=(rows, 1)).astype(np.float32),
         alike=(of(0), of(5)),
+        parameters={"coeff": signed_weights(4)},
+        points=column((0.0, -0.0, 1e-30, 1e-6, -1.0, 2.5, 1e3, -1e6)),
+        wrong=(),
+        sampled=(),
+        starts=(),
         refused=(
             Refused(lambda: of(1)([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\), found \{0, 1\}"),
             Refused(lambda: of("two")([0], 2), DTypeError, "degree must be an integer, found 'two'"),

@@ -7,6 +7,7 @@ import numpy as np
 from plica.symbolic.layers import StudentTLayer
 from plica.symbolic.layers.starts import beyond
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import PLACE, REALS, SCALE, SIZE
 from tests.harness.layer_cases.univariate import density_case
 from tests.harness.spaces import WIDE
 from tests.harness.wide import lgamma
@@ -34,6 +35,11 @@ CASES = (
         _log_density,
         _of_scipy,
         lambda rng, rows: 2 * rng.normal(size=rows),
+        parameters={"df": SIZE, "loc": PLACE, "scale": SCALE},
+        points=REALS,
+        wrong=(),
+        sampled=tuple({"df": df, "loc": 0.0, "scale": 1e6} for df in (0.1, 0.5, 1e6, 1e12)),
+        starts=((1e4, 0.5),),
         build=lambda scope, units: StudentTLayer(scope, units, df_factory=beyond(4.5, 3.0)),
     ),
 )

@@ -1,5 +1,6 @@
 """The sum layer: dense over one and several inputs, and mixing."""
 
+import math
 from functools import partial
 from typing import Any
 
@@ -10,6 +11,7 @@ from plica.symbolic.layers import LAYER_ROWS, SumLayer
 from plica.symbolic.parameters import mixing_weight_factory, normal, softmax_normal
 from tests.harness.layer_cases.case import InnerCase, Params, Refused
 from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.numbers import weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -24,7 +26,14 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 def _case(name: str, *settings: Any, weight_factory: Any = None, refused: tuple[Refused, ...] = ()) -> InnerCase:
     row = LAYER_ROWS[SumLayer]
     make = partial(SumLayer, weight_factory=weight_factory)
-    return InnerCase(f"sum, {name}", row, partial(make, *settings), reference, refused)
+    return InnerCase(
+        f"sum, {name}",
+        row,
+        partial(make, *settings),
+        reference,
+        refused,
+        parameters={"weight": weights(math.prod((settings[0], *settings[2:])))},
+    )
 
 
 _WRONG = (

@@ -7,6 +7,7 @@ import numpy as np
 
 from plica.symbolic.layers import LAYER_ROWS, TensorDotLayer
 from tests.harness.layer_cases.case import InnerCase, Params
+from tests.harness.layer_cases.numbers import weights
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -20,4 +21,13 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 ROW = LAYER_ROWS[TensorDotLayer]
 SIZES = [(2, 3, 4, 5), (1, 3, 4, 2), (2, 3, 1, 1), (1, 3, 1, 2), (1, 1, 1, 2), (2, 1, 1, 3)]
-CASES = tuple(InnerCase(f"tensor-dot {sizes}", ROW, partial(TensorDotLayer, *sizes), reference) for sizes in SIZES)
+CASES = tuple(
+    InnerCase(
+        f"tensor-dot {sizes}",
+        ROW,
+        partial(TensorDotLayer, *sizes),
+        reference,
+        parameters={"weight": weights(TensorDotLayer(*sizes).num_summed)},
+    )
+    for sizes in SIZES
+)

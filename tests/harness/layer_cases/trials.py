@@ -27,3 +27,8 @@ def log_shares(params: Params) -> tuple[Array, Array]:
 def successes(params: Params) -> Array:
     """The probabilities of a success, `(K,)`."""
     return np.exp(log_shares(params)[1])
+
+
+def times(count: Array, log: Array) -> Array:
+    """`count * log`, where 0 times -inf is 0."""
+    return np.where(count == 0, 0, count * np.where(count == 0, 0, log))

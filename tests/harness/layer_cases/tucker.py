@@ -6,6 +6,7 @@ from typing import Any
 from plica.symbolic.layers import LAYER_ROWS, TuckerLayer
 from tests.harness.layer_cases import kronecker
 from tests.harness.layer_cases.case import InnerCase, Params
+from tests.harness.layer_cases.numbers import weights
 from tests.harness.spaces import Space
 
 Array = Any
@@ -17,4 +18,13 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 
 ROW = LAYER_ROWS[TuckerLayer]
-CASES = tuple(InnerCase(f"tucker of {arity}", ROW, partial(TuckerLayer, 2, 3, arity), reference) for arity in (2, 3))
+CASES = tuple(
+    InnerCase(
+        f"tucker of {arity}",
+        ROW,
+        partial(TuckerLayer, 2, 3, arity),
+        reference,
+        parameters={"weight": weights(2**arity)},
+    )
+    for arity in (2, 3)
+)

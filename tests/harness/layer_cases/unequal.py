@@ -13,6 +13,7 @@ from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.layer_cases.case import InputCase, Params
 from tests.harness.layer_cases.categorical import exp_normal
+from tests.harness.layer_cases.numbers import STATES_WRONG, states, weights
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -219,5 +220,10 @@ CASES = (
         totals=lambda _, params: params["weight"].sum(axis=1),
         draw=lambda layer, rng, rows: rng.integers(0, layer.num_states, (rows, 1)),
         alike=(table(5), table(1)),
+        parameters={"weight": weights(3)},
+        points=states,
+        wrong=(5.0, *STATES_WRONG),
+        sampled=(),
+        starts=(),
     ),
 )

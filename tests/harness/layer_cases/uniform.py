@@ -10,6 +10,7 @@ from plica.symbolic.layers import LAYER_ROWS, UniformLayer
 from plica.symbolic.layers.starts import beyond
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import REALS, Numbers, column, integers
 from tests.harness.spaces import WIDE, Space, safe_log
 
 Array = Any
@@ -42,6 +43,14 @@ def _case(name: str, build: Callable[[Sequence[int], int], UniformLayer], *refus
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.uniform(-1, 2.5, (rows, 1)),
         refused=refused,
+        parameters={
+            "low": Numbers((-1e6, -1.0, 0.0), integers(-2, 1)),
+            "high": Numbers((1.0, 3.0, 1e6), integers(1, 5)),
+        },
+        points=column((0.5, *REALS, 3.0)),
+        wrong=(),
+        sampled=({"low": -1e6, "high": 1e6},),
+        starts=(),
     )
 
 

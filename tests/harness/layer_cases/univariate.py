@@ -1,6 +1,6 @@
 """What cases of densities of one real variable share: from the logarithm of a density, and SciPy's distribution."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,6 +9,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.layers import LAYER_ROWS, InputLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
+from tests.harness.layer_cases.numbers import Numbers, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -23,6 +24,11 @@ def density_case(
     *,
     build: Callable[[Sequence[int], int], InputLayer] | None = None,
     modes: Callable[[Params], Array] | None = None,
+    parameters: Mapping[str, Numbers],
+    points: tuple[float, ...],
+    wrong: tuple[float, ...],
+    sampled: tuple[Mapping[str, Any], ...],
+    starts: tuple[tuple[float, float], ...],
     refused: tuple[Refused, ...] = (),
 ) -> InputCase:
     """A case of a layer whose densities integrate to 1.
@@ -35,6 +41,11 @@ def density_case(
         draw: `(rng, rows)`: data, `(rows,)`.
         build: Makes the layer; its constructor by default.
         modes: Where each unit is largest, `(K,)`; its mean by default.
+        parameters: What each parameter may be.
+        points: What data may be, at the ends.
+        wrong: What it may not be.
+        sampled: Parameters of single units whose samples are compared.
+        starts: The means and the spreads of columns.
         refused: What the constructor refuses, beside what all such layers do.
     """
 
@@ -59,6 +70,11 @@ def density_case(
         totals=lambda one, _: np.ones(one.num_output_units, WIDE),
         draw=lambda _, rng, count: draw(rng, count)[:, None],
         modes=None if modes is None else lambda _, params: modes(params)[:, None],
+        parameters=parameters,
+        points=column(points),
+        wrong=wrong,
+        sampled=sampled,
+        starts=starts,
         refused=(
             Refused(lambda: layer([], 2), ShapeError, r"found \{\}"),
             Refused(lambda: layer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),

@@ -20,6 +20,16 @@ from tests.harness.layer_cases import categorical, gaussian, polynomial
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.categorical import exp_normal
 from tests.harness.layer_cases.holding import under
+from tests.harness.layer_cases.numbers import (
+    FACTOR,
+    LOG_FACTOR,
+    PLACE,
+    SCALE,
+    SIGNED_FACTOR,
+    Numbers,
+    logits,
+    signed_weights,
+)
 from tests.harness.spaces import LINEAR, Space
 
 Array = Any
@@ -46,6 +56,10 @@ def _case(name: str, layer: type, build: Any, number: Callable[[Space, Any, Para
         variances=lambda layer, _: np.zeros((layer.num_output_units, 0)),
         covariances=lambda layer, _: np.zeros((layer.num_output_units, 0, 0)),
         shares=lambda layer, _, low, __: np.ones((len(low), layer.num_output_units)),
+        points=lambda _: np.zeros((1, 0)),
+        wrong=(),
+        sampled=(),
+        starts=(),
         **more,
     )
 
@@ -106,11 +120,28 @@ _WRONG = (
     ),
 )
 
+_STATE = Numbers(((1.0,),), lambda _, shape, __: np.ones(shape), shared=True, fixed=True)
+
 CASES = (
-    _case("constant", ConstantValueLayer, constants(value=0.25), _constant),
-    _case("learned constants", ConstantValueLayer, constants(value=exp_normal), _constant),
-    _case("constants of any sign", ConstantValueLayer, constants(value=normal), _constant, signed=True),
-    _case("logarithms", ConstantValueLayer, constants(value=normal, log_space=True), _constant),
+    _case("constant", ConstantValueLayer, constants(value=0.25), _constant, parameters={"value": FACTOR}),
+    _case(
+        "learned constants", ConstantValueLayer, constants(value=exp_normal), _constant, parameters={"value": FACTOR}
+    ),
+    _case(
+        "constants of any sign",
+        ConstantValueLayer,
+        constants(value=normal),
+        _constant,
+        signed=True,
+        parameters={"value": SIGNED_FACTOR},
+    ),
+    _case(
+        "logarithms",
+        ConstantValueLayer,
+        constants(value=normal, log_space=True),
+        _constant,
+        parameters={"value": LOG_FACTOR},
+    ),
     _case(
         "observed state",
         EvidenceLayer,
@@ -118,12 +149,18 @@ CASES = (
         _observed,
         alike=(observed(_states(5), [4]), observed(_states(2), ConstantParameter(1, value=0))),
         refused=_WRONG,
+        parameters={"observation": _STATE, "layer.logits": logits(3)},
     ),
     _case(
         "observed real number",
         EvidenceLayer,
         observed(lambda units: GaussianLayer([2], units), normal((1,))),
         _observed,
+        parameters={
+            "observation": Numbers(((0.0,), (1e3,)), PLACE.draw, shared=True),
+            "layer.mean": PLACE,
+            "layer.stddev": SCALE,
+        },
     ),
     _case(
         "polynomial at an observation",
@@ -131,6 +168,10 @@ CASES = (
         observed(lambda units: PolynomialLayer([1], units, degree=2), -0.5),
         _observed,
         signed=True,
+        parameters={
+            "observation": Numbers(((-0.5,), (0.0,)), PLACE.draw, shared=True),
+            "layer.coeff": signed_weights(3),
+        },
         alike=(observed(lambda units: PolynomialLayer([1], units, degree=1), 2.0),),
     ),
 )

@@ -6,6 +6,7 @@ import numpy as np
 
 from plica.symbolic.layers import VonMisesLayer
 from tests.harness.layer_cases.case import Params
+from tests.harness.layer_cases.numbers import ANGLES, ANGLES_WRONG, PLACE, SCALE, Numbers
 from tests.harness.layer_cases.univariate import density_case
 from tests.harness.spaces import WIDE
 from tests.harness.wide import log_i0
@@ -50,6 +51,14 @@ CASES = (
         _log_density,
         _OneTurn,
         lambda rng, rows: rng.uniform(-np.pi, np.pi, size=rows),
+        parameters={
+            "loc": Numbers((-3.1, 0.0, 2.0), PLACE.draw),
+            "concentration": Numbers((0.0, *SCALE.extremes, 99.0, 101.0), SCALE.draw),
+        },
+        points=ANGLES,
+        wrong=ANGLES_WRONG,
+        sampled=tuple({"loc": 0.0, "concentration": concentration} for concentration in (1e-6, 1e3)),
+        starts=(),
         modes=lambda params: (params["loc"] + np.pi) % (2 * WIDE(np.pi)) - np.pi,
     ),
 )

@@ -17,7 +17,7 @@ from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
-from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of
+from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of, softplus
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
@@ -83,6 +83,7 @@ __all__ = [
     "searchsorted",
     "sign",
     "softmax",
+    "softplus",
     "steps",
     "stirling_error",
     "take",

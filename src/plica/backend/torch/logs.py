@@ -58,6 +58,15 @@ def logaddexp(*arrays: Tensor) -> Tensor:
     return safe_log(total).add_(largest)
 
 
+def softplus(x: Tensor) -> Tensor:
+    """log(1 + exp(x)), whose second derivative is right on both sides; that of torch's functions is 0 or NaN on one."""
+    if not (torch.is_grad_enabled() and x.requires_grad):
+        return torch.logaddexp(x, torch.zeros_like(x))
+    right = x >= 0
+    beyond = torch.nn.functional.softplus(torch.where(right, -x, x))
+    return beyond + torch.where(right, x, 0.0)
+
+
 def logsumexp(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     """Log of the sum of exponentials over axes; `-inf` where all are, with gradient 0."""
     shift = shift_of(x, axes)

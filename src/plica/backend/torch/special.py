@@ -22,6 +22,7 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _DEEP = 45.0  # exp(-45) is below the last place of float64
 _TOGETHER = 10  # nodes of one tensor, so that few operations are called on little memory
 _NODES = tuple(LEGENDRE_40[first : first + _TOGETHER] for first in range(0, len(LEGENDRE_40), _TOGETHER))
+_NORMAL_TAIL = -30.0  # beyond, eight terms of the asymptotic series are exact to rounding
 _RAISED = 2  # how far `a` is raised by its recurrence: the tails of small ones are too long for the nodes
 _STEPS = 6  # of third order, from starts that are right to a few places
 _LIMIT = 690.0  # of logarithms of solutions
@@ -45,12 +46,15 @@ def stirling_error(x: Tensor) -> Tensor:
 
 
 def log_ndtr(x: Tensor) -> Tensor:
-    """The logarithm of the normal distribution function; torch's own derivative becomes NaN far on the left."""
+    """The logarithm of the normal distribution function; torch's own derivatives lose digits on the left."""
     wide = x.double()
-    far = wide < -1e3
-    left = torch.where(far, wide, -1e3)
-    tail = -0.5 * left * left - torch.log(-left) - _HALF_LOG_TWO_PI - 1 / (left * left)
-    return torch.where(far, tail, torch.special.log_ndtr(torch.where(far, -1e3, wide))).to(x.dtype)
+    far = wide < _NORMAL_TAIL
+    left = torch.where(far, wide, _NORMAL_TAIL)
+    inverse, series = left**-2, torch.ones_like(left)  # 1 - 1 / x^2 + 1 * 3 / x^4 - 1 * 3 * 5 / x^6 ...
+    for term in range(15, 0, -2):
+        series = 1 - term * inverse * series
+    tail = -0.5 * left * left - torch.log(-left) - _HALF_LOG_TWO_PI + torch.log(series)
+    return torch.where(far, tail, torch.special.log_ndtr(torch.where(far, _NORMAL_TAIL, wide))).to(x.dtype)
 
 
 def gammainc(a: Tensor, x: Tensor) -> Tensor:

@@ -7,14 +7,15 @@
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 from plica.symbolic.domains import BOOLEANS, Domain
 from plica.symbolic.layers import states, trials
 from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.parameters import Namespace, Parameter, ParameterFactory, ParameterLike
+from plica.symbolic.layers.rows import normalized_total
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Weight
 
@@ -82,6 +83,20 @@ def _table(xp: Namespace, layer: BernoulliLayer, params: Params) -> Weight:  # n
     return states.from_logs(xp, xp.stack(trials.log_shares(xp, params), axis=-1))
 
 
-ROW = states.input_row(
-    BernoulliLayer, _table, distribution=Distribution("bernoulli", BernoulliLayer, ("logits", "probs"))
+def _mean(xp: Namespace, layer: BernoulliLayer, params: Params) -> Array:  # noqa: ARG001
+    return xp.expand_dims(trials.shares(xp, params)[1], axis=-1)
+
+
+def _variance(xp: Namespace, layer: BernoulliLayer, params: Params) -> Array:  # noqa: ARG001
+    failure, success = trials.shares(xp, params)
+    return xp.expand_dims(failure * success, axis=-1)
+
+
+ROW = replace(
+    states.input_row(
+        BernoulliLayer, _table, distribution=Distribution("bernoulli", BernoulliLayer, ("logits", "probs"))
+    ),
+    marginal=normalized_total,
+    mean=_mean,
+    variance=_variance,
 )

@@ -9,11 +9,10 @@ so that all masses sum to 1 (Salimans, Karpathy, Chen and Kingma, PixelCNN++, 20
 (DiscretizedLogisticLayer(scope={2}, 8), Domain('256 states'), (8,))
 """
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, final
-
-import numpy as np
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import states
@@ -110,7 +109,7 @@ def _log_masses(xp: Namespace, num_states: int, mean: Array, log_scale: Array, x
     All factors are right far in the tails, where s(a) and s(b) round to one number.
     """
     x = xp.astype(x, mean.dtype)
-    bound = 0.9 * float(np.log(np.finfo(str(mean.dtype)).max))
+    bound = 0.9 * math.log(float(xp.finfo(mean.dtype).max))
     width = xp.exp(-xp.clip(log_scale, -bound, bound))
     not_last, not_first = xp.less(x, num_states - 1), xp.greater(x, 0)
     above = xp.where(not_last, -xp.softplus((mean - x - 0.5) * width), 0.0)

@@ -10,8 +10,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.layers.distribution import Column, Distribution
@@ -134,7 +132,7 @@ def _sample(xp: Namespace, layer: GaussianLayer, params: Params, units: Array, u
     )  # (F, B)
     # x = m + s * sqrt(2) * erfinv(2 u - 1); u = 0, or a u that rounds to 1, is moved to the next number inside
     centred = 2.0 * xp.squeeze(uniforms, axis=-1) - 1.0
-    below_one = 1.0 - float(np.finfo(str(centred.dtype)).epsneg)
+    below_one = 1.0 - 0.5 * float(xp.finfo(centred.dtype).eps)
     inside = xp.clip(centred, -below_one, below_one)
     return xp.expand_dims(mean + stddev * (math.sqrt(2.0) * xp.erfinv(inside)), axis=-1)
 

@@ -14,14 +14,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-import numpy as np
-
 from plica.symbolic.domains import COUNTS, Domain
 from plica.symbolic.layers import counts, trials
 from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
-from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -106,20 +103,18 @@ def _mode(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noq
 
 def _sample(xp: Namespace, layer: GeometricLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
     failure, _ = trials.log_shares(xp, params)
-    failure = xp.minimum(failure, -float(np.finfo(str(failure.dtype)).tiny))  # 1 - p rounds to 1 where p is tiny
+    failure = xp.minimum(failure, -float(xp.finfo(failure.dtype).smallest_normal))  # 1 - p rounds to 1 where p is tiny
     chosen = xp.take_along_axis(failure, units, axis=-1, nonnegative=True)
     # the least x with 1 - (1 - p)^(x + 1) > u
     return counts.as_count(xp, xp.floor(xp.log1p(-uniforms) / xp.expand_dims(chosen, axis=-1)))
 
 
 def _mean(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(exp_or_infinity(xp, failure - success), axis=-1)
+    return xp.expand_dims(trials.failures(xp, params, 1.0), axis=-1)
 
 
 def _variance(xp: Namespace, layer: GeometricLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(exp_or_infinity(xp, failure - 2.0 * success), axis=-1)
+    return xp.expand_dims(trials.failures(xp, params, 2.0), axis=-1)
 
 
 def _interval(

@@ -224,7 +224,7 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
     def in_logs() -> Array:
         return extended(masses.log(xp) - xp.log(width), _NOTHING)
 
-    return Weight(lambda: extended(masses.linear / width, 0.0), in_logs if masses.in_logs is not None else None)
+    return Weight(lambda: extended(masses.linear / width, 0.0), in_logs)
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:

@@ -30,7 +30,6 @@ from plica.symbolic.layers.base import (
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import beyond
-from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -139,14 +138,18 @@ def _body(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, param
     return semiring.from_log(xp, units.log_masses(xp.astype(x, units.total.dtype)))
 
 
+def _times(xp: Namespace, total: Array, failures: Array) -> Array:
+    """The product; infinite, with derivatives of 0, where the failures of one success are."""
+    over = xp.equal(failures, float("inf"))
+    return xp.where(over, float("inf"), total * xp.where(over, 0.0, failures))
+
+
 def _mean(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - success), axis=-1)
+    return xp.expand_dims(_times(xp, params["total_count"], trials.failures(xp, params, 1.0)), axis=-1)
 
 
 def _variance(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
-    return xp.expand_dims(params["total_count"] * exp_or_infinity(xp, failure - 2.0 * success), axis=-1)
+    return xp.expand_dims(_times(xp, params["total_count"], trials.failures(xp, params, 2.0)), axis=-1)
 
 
 def _mode(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001

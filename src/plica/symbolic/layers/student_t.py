@@ -105,11 +105,13 @@ def _log_peak(xp: Namespace, params: Params) -> Array:
 def _body(xp: Namespace, semiring: Semiring, layer: StudentTLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     df, loc, log_scale = rows(xp, params["df"], params["loc"], params.log(xp, "scale"))
     x = xp.astype(x, loc.dtype)
-    distance, root = xp.abs(standardized(xp, x, loc, log_scale)), xp.sqrt(df)
-    far = xp.greater(distance, 1e4 * root)  # its square may not be a number of the dtype
-    near, wide = xp.where(far, 0.0, distance) / root, xp.where(far, distance, 1.0)
-    inverse = root / wide
-    growth = xp.where(far, 2.0 * (xp.log(wide) - xp.log(root)) + xp.log1p(inverse * inverse), xp.log1p(near * near))
+    standard, root = standardized(xp, x, loc, log_scale), xp.sqrt(df)
+    far = xp.greater(xp.abs(standard), 1e4 * root)  # its square may not be a number of the dtype
+    near = xp.where(far, 0.0, standard) / root
+    # log(1 + far^2) = 2 log far + log(1 + far^-2), of logarithms whose second derivatives do not overflow
+    log_far = xp.log(xp.where(far, xp.abs(finite(xp, x) - loc), root)) - log_scale - xp.log(root)
+    inverse = xp.where(far, xp.exp(-xp.where(far, log_far, 0.0)), 0.0)
+    growth = xp.where(far, 2.0 * log_far + xp.log1p(inverse * inverse), xp.log1p(near * near))
     density = _log_peak(xp, params) - (0.5 * df + 0.5) * growth
     return semiring.from_log(xp, xp.where(xp.isinf(x), float("-inf"), density))
 

@@ -9,6 +9,7 @@ from typing import Any
 from plica.ir.dtypes import DType
 from plica.symbolic.layers.base import InputLayer, at_most_one, choose_parameter
 from plica.symbolic.layers.distribution import Column
+from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
@@ -81,6 +82,20 @@ def shares(xp: Namespace, params: Params, dtype: DType | None = None) -> tuple[A
     given = params["logits" if "logits" in params else "probs"]
     given = xp.astype(given, dtype or given.dtype)
     return (xp.sigmoid(-given), xp.sigmoid(given)) if "logits" in params else (1.0 - given, given)
+
+
+def failures(xp: Namespace, params: Params, power: float) -> Array:
+    """The probability of a failure divided by a power of that of a success, infinite where it overflows.
+
+    Of logarithms, but where no failure is possible: there they have no derivatives.
+    """
+    failure, success = log_shares(xp, params)
+    ratio = exp_or_infinity(xp, failure - power * success)
+    if "probs" not in params:
+        return ratio
+    never = xp.equal(params["probs"], 1.0)
+    probs = xp.where(never, params["probs"], 1.0)
+    return xp.where(never, (1.0 - probs) / probs**power, ratio)
 
 
 def times(xp: Namespace, count: Array, log: Array) -> Array:

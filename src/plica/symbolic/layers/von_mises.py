@@ -84,13 +84,20 @@ class VonMisesLayer(UnivariateLayer):
 def _log_peak(xp: Namespace, concentration: Array) -> Array:
     """The logarithm of the density at its largest: -log(2 pi I0(k) exp(-k))."""
     large = xp.greater(concentration, 100.0)
-    big, small = xp.where(large, concentration, 100.0), xp.where(large, 1.0, concentration)
+    little = xp.less(concentration, 1.0)
+    big = xp.where(large, concentration, 100.0)
+    small = xp.where(xp.logical_or(large, little), 1.0, concentration)
+    # of I0, whose derivatives at 0 i0e lacks: the power series, 2^-60 of 1 from its end
+    square, power = xp.square(0.5 * xp.where(little, concentration, 0.0)), 1.0
+    for place in range(10, 0, -1):
+        power = 1.0 + power * square / (place * place)
+    near = xp.where(little, concentration, 0.0) - xp.log(power)
     term, series = 1.0, 0.0  # of I0(k) exp(-k) sqrt(2 pi k) - 1, whose derivative cancels where i0e's does
     for place in range(1, 9):
         term = term * ((2 * place - 1) ** 2 / (8.0 * place)) / big
         series = series + term
     asymptotic = 0.5 * xp.log(big) - 0.5 * _LOG_TWO_PI - xp.log1p(series)
-    return xp.where(large, asymptotic, -_LOG_TWO_PI - xp.log(xp.i0e(small)))
+    return xp.where(large, asymptotic, xp.where(little, near, -xp.log(xp.i0e(small))) - _LOG_TWO_PI)
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: VonMisesLayer, params: Params, x: Array) -> Value:  # noqa: ARG001

@@ -1,0 +1,146 @@
+"""First and second derivatives along directions: by differences in extended precision, and by torch.
+
+    wanted = differences(function, point, directions)
+    found = torch_derivatives(function, point, directions)
+    assert not disagreements(found, wanted, exact=1e-6)
+
+Differences extrapolate over steps of all sizes (Ridders, Accurate computation of F'(x) and F'(x) F''(x), 1982); where
+two estimates of no step agree, nothing is known, as at a kink.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from tests.harness.spaces import WIDE
+
+Array = Any
+Point = Mapping[str, Array]  # arrays by name
+Direction = Mapping[str, Array]  # steps of some of them, of their shapes
+
+_RATIO = 8.0  # of one step to the next
+_STEPS, _FEWER_STEPS = 15, 10  # of extended precision, and of less
+
+
+@dataclass(frozen=True)
+class Derivatives:
+    """The value, and the first and the second derivative along each direction.
+
+    Args:
+        value: `(...)`.
+        first: `(directions, ...)`.
+        second: The same.
+        errors: How far first and second derivatives are from the truth, `(2, directions, ...)`; infinite where nothing
+            is known.
+    """
+
+    value: Array
+    first: Array
+    second: Array
+    errors: Array
+
+
+def moved(point: Point, direction: Direction, size: Array) -> dict[str, Array]:
+    """A point, moved along a direction."""
+    return {name: value + size * direction[name] if name in direction else value for name, value in point.items()}
+
+
+def differences(
+    function: Callable[[Point], Array], point: Point, directions: Sequence[Direction], dtype: Any = WIDE
+) -> Derivatives:
+    """Of a function of arrays of a dtype, whose values are right to a few roundings."""
+    start = {name: np.asarray(value, dtype) for name, value in point.items()}
+    with np.errstate(all="ignore"):
+        value = np.asarray(function(start))
+        along = [_along(function, start, one, value) for one in directions]
+    first, second = (np.stack([one[place][0] for one in along]) for place in range(2))
+    errors = np.stack([np.stack([one[place][1] for one in along]) for place in range(2)])
+    return Derivatives(value, first, second, errors)
+
+
+def _along(
+    function: Callable[[Point], Array], point: Point, direction: Direction, value: Array
+) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    first, second, kinks, rounding = [], [], [], []
+    steps = _STEPS if value.dtype == WIDE else _FEWER_STEPS
+    for step in range(1, steps + 1):
+        size = value.dtype.type(_RATIO) ** -step
+        above, below = (np.asarray(function(moved(point, direction, sign * size))) for sign in (1, -1))
+        first.append((above - below) / (2 * size))
+        second.append((above - 2 * value + below) / (size * size))
+        largest = np.maximum(np.maximum(np.abs(above), np.abs(below)), np.abs(value))
+        rounding.append(8 * np.finfo(value.dtype).eps * largest / size)
+        kinks.append(np.abs(second[-1]) * size + rounding[-1])
+    sizes = np.reshape(value.dtype.type(_RATIO) ** np.arange(1, steps + 1), (-1, *[1] * value.ndim))
+    slope, error = _extrapolated(first, np.stack(rounding))
+    # slopes from both sides, which differ by steps times the second derivative, but at a kink by its own size
+    error = np.maximum(error, np.nan_to_num(np.min(kinks, axis=0), nan=np.inf))
+    return (slope, error), _extrapolated(second, 2 * np.stack(rounding) * sizes)
+
+
+def _extrapolated(estimates: Sequence[Array], rounding: Array) -> tuple[Array, Array]:
+    """The best estimate, and how far it may be from the truth: infinitely where a smaller step tells another."""
+    columns, ratio = [np.stack(estimates)], _RATIO**2
+    for order in range(1, 4):  # errors are even powers of the step
+        last = columns[-1]
+        columns.append((last[1:] * ratio**order - last[:-1]) / (ratio**order - 1))
+    best, error = np.zeros_like(estimates[0]), np.full(estimates[0].shape, np.inf, estimates[0].dtype)
+    known = []
+    for order, column in enumerate(columns):
+        # of three estimates that follow each other, so that no two agree by chance
+        apart = np.maximum(np.abs(column[1:-1] - column[:-2]), np.abs(column[2:] - column[1:-1]))
+        apart = np.where(np.isfinite(apart), apart, np.inf) + rounding[order + 1 : len(column) + order - 1]
+        place = np.argmin(apart, axis=0)[None]
+        least = np.take_along_axis(apart, place, 0)[0]
+        estimate = np.take_along_axis(column[1:-1], place, 0)[0]
+        best, error = np.where(least < error, estimate, best), np.minimum(least, error)
+        known.append((column[1:-1], apart))
+    for estimate, apart in known:
+        trusted = apart < 1e-2 * np.maximum(np.abs(estimate), np.abs(best))
+        differs = np.abs(estimate - best) > 30 * (apart + error)
+        error = np.where((trusted & differs).any(axis=0), np.inf, error)
+    return best, error
+
+
+def torch_derivatives(
+    function: Callable[[Mapping[str, Tensor]], Tensor],
+    point: Mapping[str, Tensor],
+    directions: Sequence[Mapping[str, Tensor]],
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The value and the derivatives along directions of a function each of whose results has a point of its own.
+
+    Values that are infinite send nothing back: derivatives there are 0, unless they are made NaN on the way.
+    """
+    leaves = {name: value.clone().requires_grad_() for name, value in point.items()}
+    value = function(leaves)
+    if not value.requires_grad:
+        none = torch.zeros((len(directions), *value.shape), dtype=value.dtype)
+        return value, none, none
+    slopes = _slopes(torch.where(value.isfinite(), value, 0.0).sum(), leaves)
+    first, second = [], []
+    for direction in directions:
+        slope = _dot(slopes, direction, value)
+        first.append(slope.detach())
+        if not slope.requires_grad:
+            second.append(torch.zeros_like(value))
+            continue
+        second.append(_dot(_slopes(torch.where(slope.isfinite(), slope, 0.0).sum(), leaves), direction, value).detach())
+    return value.detach(), torch.stack(first), torch.stack(second)
+
+
+def _slopes(total: Tensor, leaves: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    found = torch.autograd.grad(total, list(leaves.values()), create_graph=True, materialize_grads=True)
+    return dict(zip(leaves, found, strict=True))
+
+
+def _dot(slopes: Mapping[str, Tensor], direction: Mapping[str, Tensor], value: Tensor) -> Tensor:
+    """What the entries of each result's own point add up to, times the direction's; NaN wherever one is none."""
+    found = torch.zeros_like(value)
+    for name, steps in direction.items():
+        products = torch.where(steps == 0, torch.where(slopes[name].isnan(), slopes[name], 0.0), slopes[name] * steps)
+        found = found + products.reshape(len(value), -1).sum(1).reshape(value.shape)
+    return found
