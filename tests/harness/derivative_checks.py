@@ -182,7 +182,9 @@ def check_derivatives(case: InputCase | InnerCase) -> None:
             np.isfinite(x) & (x > domain.least) & (x < domain.most),
         )
         for rule in _rules(case, layer):
-            check_rule(case, cells if rule.rows is None else cells.some(range(len(x))[:: -(-len(x) // rule.rows)]), rule)
+            check_rule(
+                case, cells if rule.rows is None else cells.some(range(len(x))[:: -(-len(x) // rule.rows)]), rule
+            )
 
 
 def has(column: Any) -> bool:
@@ -248,10 +250,14 @@ def _rules(case: InputCase, layer: Any) -> Iterator[Rule]:
         if has(rule) and case.num_variables and not case.signed:
             entries = case.num_variables ** (2 if column == "covariance" else 1)
             for entry in range(min(entries, _MOST_ENTRIES)):
-                yield Rule(f"{column}{suffix}[{entry}]", _entry(rule, single, given, entry, not suffix), bool(suffix), None, 2)
+                yield Rule(
+                    f"{column}{suffix}[{entry}]", _entry(rule, single, given, entry, not suffix), bool(suffix), None, 2
+                )
 
 
-def _entry(rule: Any, single: Any, given: Callable[[Any], Any], entry: int, is_eager: bool) -> Callable[[Mapping[str, Tensor]], Tensor]:
+def _entry(
+    rule: Any, single: Any, given: Callable[[Any], Any], entry: int, is_eager: bool
+) -> Callable[[Mapping[str, Tensor]], Tensor]:
     def moments(point: Mapping[str, Tensor]) -> Any:
         return rule(pnp, single, given(point))
 
@@ -306,7 +312,14 @@ def check_rule(case: Any, cells: Cells, rule: Rule) -> None:
 
 
 def disagreements(
-    found: Derivatives, expected: Derivatives, sizes: Array, plain: int, exact: Exact, limits: Any, own: float, orders: int
+    found: Derivatives,
+    expected: Derivatives,
+    sizes: Array,
+    plain: int,
+    exact: Exact,
+    limits: Any,
+    own: float,
+    orders: int,
 ) -> list[tuple[str, tuple[int, ...], str]]:
     """Where derivatives are not finite, or not those that are expected: which, where, and both numbers.
 

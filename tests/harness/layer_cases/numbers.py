@@ -94,6 +94,8 @@ def signed_weights(count: int) -> Numbers:
 STATES_WRONG = (-1.0, 0.5, 1e6, np.inf, -np.inf, 1e30)
 COUNTS = (0, 1, 2, 5, 40, 1000, 1e6)
 COUNTS_WRONG = (-1.0, 0.5, np.inf, -np.inf, 1e30)
+WHOLE = (0, 1, -1, 2, -5, 40, -1000, 1e6, -1e6)
+WHOLE_WRONG = (0.5, -1e6 - 0.5, np.inf, -np.inf)
 _POSITIVE = (1e-30, 1e-6, 0.3, 1.0, 2.5, 30.0, 1e3, 9.99e5, 1e6, 1e30, np.inf)
 REALS = (*(-value for value in _POSITIVE), -0.0, 0.0, *_POSITIVE)
 POSITIVE = _POSITIVE

@@ -6,6 +6,7 @@ import numpy as np
 
 from plica.symbolic.layers import LAYER_ROWS, RoundedLogisticLayer
 from tests.harness.layer_cases.case import InputCase, Params
+from tests.harness.layer_cases.numbers import PLACE, SCALE, WHOLE, WHOLE_WRONG, column
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -51,5 +52,10 @@ CASES = (
         totals=lambda layer, _: np.ones(layer.num_output_units, WIDE),
         draw=lambda _, rng, rows: rng.integers(-4, 5, (rows, 1)),
         modes=lambda _, params: np.floor(params["loc"] + 0.5)[:, None],
+        parameters={"loc": PLACE, "scale": SCALE},
+        points=column(WHOLE),
+        wrong=WHOLE_WRONG,
+        sampled=tuple({"loc": 0.3, "scale": scale} for scale in (1e-6, 1e6)),
+        starts=((1e4, 0.5), (-3.0, 40.0)),
     ),
 )
