@@ -304,7 +304,7 @@ class TorchCircuit(nn.Module):
         if self._lowered[key].program.results[1].type.shape != (1,):
             return None  # bounds that follow the rows: another carrier has tighter ones
         ready = self.constants.of(key, self._lowered[key], self.leaves, watch)
-        if 1 not in ready.escaping:
+        if 1 not in ready.constant:
             return None  # what is proven is computed at each call, as the policy has no room for it
         is_proven = bool(ready(x[:0])[1])
         self._verdicts[kind] = ref(ready), is_proven

@@ -17,7 +17,7 @@ _LIGHT = frozenset(
     [
         *("add", "subtract", "multiply", "negative", "abs", "square", "maximum", "minimum", "where", "astype"),
         *("less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "isnan", "signbit", "copysign"),
-        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient"),
+        *("logical_and", "logical_or", "logical_not", "logical_xor", "stop_gradient", "copy"),
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
     ]
 )
@@ -182,6 +182,7 @@ ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(SCALARS, elementwise),
     "pow": power,
     "astype": astype,
+    "copy": same,
     "stop_gradient": same,
     "full": full,
     "broadcast_to": broadcast_to,
