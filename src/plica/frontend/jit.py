@@ -60,10 +60,14 @@ class _Compiled:
     Args:
         traced: The Program, what it captures, and the structure of its results.
         executor: What runs it.
+        structure: The tree of positional and named arguments.
+        names: The names of the positional ones.
     """
 
     traced: TracedFunction
     executor: Executor
+    structure: Structure
+    names: Sequence[str]
 
 
 def jit(
@@ -201,6 +205,16 @@ class CompiledFunction:
         return self._found().traced.bound
 
     @property
+    def trees(self) -> tuple[dict[str, Any], Any]:
+        """The arguments by name, and the results: as trees of the numbers of their arrays in the Program."""
+        compiled = self._found()
+        positional, keywords = unflatten(compiled.structure, range(compiled.structure.num_leaves))
+        results = compiled.traced.structure
+        names = [*compiled.names, *(f"argument{place}" for place in range(len(compiled.names), len(positional)))]
+        arguments = {**dict(zip(names, positional, strict=False)), **keywords}
+        return arguments, unflatten(results, range(results.num_leaves))
+
+    @property
     def code(self) -> str:
         """What the backend runs, as text."""
         return self._found().executor.code
@@ -324,7 +338,7 @@ class CompiledFunction:
         specs = call.specs(self._axes)
         key = (call.structure, call.static, specs)
         if key not in self._compiled:
-            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters, call.structure)
         self._last = self._compiled[key]
         program = self._last.traced.bound.program
         bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
@@ -332,10 +346,12 @@ class CompiledFunction:
 
     def _compile_annotated(self, trees: list[Any]) -> None:
         leaves, structure = flatten(tuple(trees))
-        names = parameter_names(self._fn)
-        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names)
+        names, whole = parameter_names(self._fn), flatten((tuple(trees), {}))[1]
+        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names, whole)
 
-    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str]) -> _Compiled:
+    def _compile(
+        self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str], structure: Structure
+    ) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         executor: Executor
@@ -345,7 +361,7 @@ class CompiledFunction:
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
-        return _Compiled(traced, executor)
+        return _Compiled(traced, executor, structure, names)
 
 
 @dataclass(frozen=True, slots=True)

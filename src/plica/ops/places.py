@@ -56,7 +56,7 @@ def implicit_operands(equation: Equation) -> range:
 
 
 def first_place(equation: Equation) -> int:
-    """The place of the first operand that is neither captured nor a size nor a bound: where what a loop carries begins."""
+    """The place of the first operand that is neither captured, nor a size, nor a bound of a loop."""
     return implicit_operands(equation).stop + (3 if equation.op.name == "for_loop" else 0)
 
 

@@ -5,7 +5,6 @@ in many places. Branches and called Programs copy where this is so, each for its
 start with a copy of what they would return.
 
 >>> from plica.ir.types import spec
->>> from plica.tracing.control import trace_cond
 >>> from plica.tracing.trace import trace
 >>> print(own_results(trace(lambda x: (x, x * 2, x[:2]), spec(3))))
 { lambda ; x:f32[3] . let
@@ -13,7 +12,7 @@ start with a copy of what they would return.
     b:f32[2] = slice[axis=0 start=0 stop=2 step=1] x
     c:f32[3] = copy x
     d:f32[2] = copy b
-  in (c, a, d,) }
+  in (c, a, d) }
 """
 
 from collections.abc import Iterable, Sequence
@@ -35,15 +34,17 @@ def own_results(program: Program) -> Program:
 
 def _owning(program: Program, known: Analysis, places: Iterable[int], taken: frozenset[int]) -> Program:
     """`program` with results at some places that lie apart from each other and from memory that is taken."""
-    makers = {
+    makers: dict[Var, Equation] = {
         var: one for one in program.equations for var in one.outputs if one in known.regions or one in known.origins
     }
     results, others = list(program.results), taken
-    own: dict[Operand, None] = {}
+    own: dict[Var, None] = {}
     copied: list[int] = []
     asked: dict[Equation, list[int]] = {}
     for place in places:
         result = results[place]
+        if not isinstance(result, Var):
+            continue
         if result not in own and _is_free(known.where(result), taken):
             taken = taken | known.where(result).memory
         elif result not in own and (maker := makers.get(result)) is not None and _can_copy(maker, result, known):

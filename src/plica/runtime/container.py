@@ -309,7 +309,11 @@ def _placed(
 
 
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    found = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    found: dict[str, Any] = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    for entry in found["manifest"]["entries"]:
+        for name in ("takes", "gives"):  # which readers of before know nothing of
+            if entry[name] is None:
+                del entry[name]
     return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -493,7 +493,7 @@ class TorchCircuit(nn.Module):
             self._check_weights(watch, given)
         result = self._exact(watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
-        return result if rows is None else result.expand(rows, *result.shape[1:])
+        return result if rows is None else result.expand(rows, *result.shape[1:]).contiguous()
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> None:
         if given.num_rows == 0:  # of no numbers none is the least
