@@ -4,6 +4,7 @@
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import combinations, product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,9 @@ import pytest
 import torch
 
 import plica
+import plica.native
 import plica.numpy as pnp
+from plica.frontend.native import questions_of
 from plica.ir.op import Memory
 from plica.ir.program import Bound, Program, nested
 from plica.ops import OPS
@@ -139,6 +142,32 @@ def test_gradients_pass_through_copies() -> None:
     y = plica.jit(lambda x: plica.cond(x[0, 0] > 9, lambda: x * 2, lambda: x))(x)
     y += 1  # no leaf, and no view of one
     assert x.tolist() == [[1.0, 1.0], [1.0, 1.0]]
+
+
+def test_a_literal_stays_what_was_written() -> None:
+    """What is exported after a call, too."""
+    function = plica.jit(lambda x: plica.cond(x[0] > 0, lambda: x * 2, _literal))
+    found = function(np.asarray([-1.0, 1.0, 1.0]))
+    found += 5
+    (question,) = questions_of(function)
+    assert all(not array.any() for array in question.closed.constants.values())
+    assert [leaf.tolist() for leaf in function.bound.leaves] == [[0.0, 0.0, 0.0]]
+
+
+def test_results_of_native_files_belong_to_the_caller(tmp_path: Path) -> None:
+    def function(x: Any, w: Any) -> Any:
+        y = x * w
+        literal = plica.cond(x[0] > 5, lambda: x * 2, _literal)
+        return x, y, y, x[1:], pnp.asarray(CAPTURED), literal, w, pnp.broadcast_to(x[0], (3,)), _swapped(0)(x)
+
+    run = plica.jit(function)
+    x, w = np.asarray([1.0, 2.0, 3.0]), np.asarray([4.0, 5.0, 6.0])
+    expected = run(x, w)
+    path = tmp_path / "results.plicab"
+    plica.native.compile(run, path, updatable={"w": w})
+    with plica.native.load(path) as module:
+        check_written(lambda: [*module(x)[:8], *module(x)[8]], [x, CAPTURED, w])
+        assert [one.tolist() for one in module(x)[:8]] == [one.tolist() for one in expected[:8]]
 
 
 # What the analysis believes of rows and references

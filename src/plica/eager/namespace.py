@@ -300,7 +300,7 @@ def _unplaced(program: Program) -> Program:
 
 
 def _run(bound: Bound, operands: list[Any], device: object = None) -> tuple[Any, ...]:
-    """The results, all its own, of a Program at arrays and scalars: those of numpy in the interpreter, else in torch."""
+    """The results, all its own, of a Program at arrays and scalars: numpy arrays in the interpreter, else in torch."""
     program = bound.program
     arrays = _with_scalars([one for one in operands if not isinstance(one, Scalar)])
     rest = iter(arrays)

@@ -24,6 +24,7 @@ import os
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
