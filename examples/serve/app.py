@@ -219,8 +219,7 @@ class _Service:
         for one in entry.entry.arguments:
             if isinstance(given.get(one.name), list) and not given[one.name]:
                 given[one.name] = _no_rows(one)
-        found = entry(**given)
-        arrays = found if isinstance(found, tuple) else (found,)
+        arrays = entry.arrays(**given)
         results = {one.name: array for one, array in zip(entry.entry.shown, arrays, strict=True)}
         headers = {"X-Model": model.digest}
         if as_json:

@@ -96,7 +96,7 @@ def run_torch(program: Program, *tensors: torch.Tensor, device: str = "cpu") -> 
     if id(program) not in _EMITTED:
         if len(_EMITTED) > 100:
             _EMITTED.clear()
-        _EMITTED[id(program)] = program, emit(program)
+        _EMITTED[id(program)] = program, emit(program, shares=True)
     results = _EMITTED[id(program)][1](SimpleNamespace(device=torch.device(device)), *tensors)
     return results if len(program.results) != 1 else (results,)
 

@@ -38,7 +38,7 @@ def traced(function: Callable[..., Any], *specs: Any) -> Program:
 
 def measured(program: Program, *arguments: Any) -> int:
     """The bytes of results that are alive at once while torch runs the generated code of a Program."""
-    run = emit(program)
+    run = emit(program, shares=True)
     return peak_bytes(lambda: run(SimpleNamespace(device=torch.device("cpu")), *arguments))
 
 

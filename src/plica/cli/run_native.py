@@ -54,8 +54,7 @@ def run(
         asked, given = read_for(inputs, entries)
         point = module[asked.name]
         further = _sizes(sizes, given)
-        found = point(**given, **further, **({} if seed is None else {"seed": seed}))
-        write_arrays(output, point.entry, found if isinstance(found, tuple) else (found,))
+        write_arrays(output, point.entry, point.arrays(**given, **further, seed=seed))
 
 
 def _sizes(words: tuple[str, ...], given: Mapping[str, object]) -> dict[str, int]:

@@ -30,6 +30,7 @@ from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
 from plica.ops import OPS
+from plica.passes.results import own_results
 from plica.tracing import namespace as _tracing
 from plica.tracing.elsewhere import advice
 from plica.tracing.namespace.literals import array_of_numbers
@@ -252,7 +253,7 @@ def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
         traced = trace_function(fn, known, lambda tracers: (tracers, {}), ())
     except ShapeError:
         traced = trace_function(fn, unknown, lambda tracers: (tracers, {}), ())
-    return _run(traced.bound, arrays)
+    return _run(Bound(own_results(traced.bound.program), traced.bound.leaves), arrays)
 
 
 class _Arguments:
@@ -305,7 +306,7 @@ def _shown(arg: Any) -> Any:
 @lru_cache(maxsize=1024)
 def _traced(traced: Callable[..., Any], specs: tuple[Any, ...], arguments: _Arguments) -> TracedFunction:
     function = trace_function(traced, specs, arguments.fill, ())
-    return replace(function, bound=Bound(_unplaced(function.bound.program), function.bound.leaves))
+    return replace(function, bound=Bound(own_results(_unplaced(function.bound.program)), function.bound.leaves))
 
 
 def _unplaced(program: Program) -> Program:
@@ -314,7 +315,7 @@ def _unplaced(program: Program) -> Program:
 
 
 def _run(bound: Bound, operands: list[Any], device: object = None) -> tuple[Any, ...]:
-    """The results of a Program at arrays and scalars: of numpy arrays in the interpreter, else in torch."""
+    """The results, all its own, of a Program at arrays and scalars: numpy arrays in the interpreter, else in torch."""
     program = bound.program
     arrays = _with_scalars([one for one in operands if not isinstance(one, Scalar)])
     rest = iter(arrays)

@@ -17,6 +17,7 @@ from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ops import OPS
+from plica.passes.results import own_results
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
 
@@ -122,7 +123,7 @@ class _Interpreter:
     def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""
         del leaves
-        program = self.bound.program
+        program = own_results(self.bound.program)
         dtypes = [var.type.dtype.numpy for var in program.arguments]
 
         def run(found: Sequence[Any]) -> Any:

@@ -24,14 +24,12 @@ from plica.frontend.constant_shapes import described, of_arguments
 from plica.frontend.epochs import Epoch, Epochs
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.frontend.released import released_error
-from plica.frontend.sources import apart
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
 from plica.kept.cache import SHARED, FoldCache
 from plica.kept.components import Component, Components
 from plica.passes.constants.fold import Folding
-from plica.passes.constants.split import escaping
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
@@ -114,9 +112,6 @@ class FoldedFunction:
             checksum=folding.policy.check == "checksum",
             released=released,
         )
-        self._escaping: Sequence[int] = escaping(self._executor.program, folding.split.kept)
-        if backend == "interpreter":  # where numpy makes a view, the table of operations may say copy
-            self._escaping = range(len(entry.results))
         self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
         self._outside: Any = torch_function("outside") if backend == "torch" else None
         self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
@@ -241,7 +236,7 @@ class FoldedFunction:
         if found is None:
             found = plan.runs[key] = self._running(0, leaves, {**epoch.shown, **given})
         run, convert = found
-        return self._apart(run) if self._escaping else run, leaves, convert
+        return run, leaves, convert
 
     def _running(self, place: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Run, Any]:
         """What runs `entry`, or the whole Program, at leaves like these, and what its results become."""
@@ -251,19 +246,6 @@ class FoldedFunction:
         if found is None:
             found = self._runs[key] = self._specialized(place, leaves, arguments)
         return found
-
-    def _apart(self, run: Run) -> Run:
-        """What runs, and copies results that lie in the memory of what is kept: the caller may write to them."""
-        first = len(self._entry.arguments) - len(self.folding.split.kept)
-
-        def apart_run(leaves: Sequence[Any]) -> Any:
-            made = run(leaves)
-            kept = leaves[first:]
-            if not isinstance(made, tuple):
-                return apart(made, kept)
-            return tuple(apart(one, kept) if place in self._escaping else one for place, one in enumerate(made))
-
-        return apart_run
 
     def _check_sizes(self, given: Mapping[str, Any], epoch: Epoch) -> None:
         """Check sizes that constants have too, of which `entry` may know nothing any more."""

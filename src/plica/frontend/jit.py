@@ -61,10 +61,14 @@ class _Compiled:
     Args:
         traced: The Program, what it captures, and the structure of its results.
         executor: What runs it.
+        structure: The tree of positional and named arguments.
+        names: The names of the positional ones.
     """
 
     traced: TracedFunction
     executor: Executor
+    structure: Structure
+    names: Sequence[str]
 
 
 def jit(
@@ -201,6 +205,16 @@ class CompiledFunction:
     def bound(self) -> Bound:
         """The Program, and the arrays that it captures."""
         return self._found().traced.bound
+
+    @property
+    def trees(self) -> tuple[dict[str, Any], Any]:
+        """The arguments by name, and the results: as trees of the numbers of their arrays in the Program."""
+        compiled = self._found()
+        positional, keywords = unflatten(compiled.structure, range(compiled.structure.num_leaves))
+        results = compiled.traced.structure
+        names = [*compiled.names, *(f"argument{place}" for place in range(len(compiled.names), len(positional)))]
+        arguments = {**dict(zip(names, positional, strict=False)), **keywords}
+        return arguments, unflatten(results, range(results.num_leaves))
 
     @property
     def code(self) -> str:
@@ -342,17 +356,21 @@ class CompiledFunction:
 
     def _add_compiled(self, key: Hashable, specs: Sequence[Any], call: Call) -> None:
         if key not in self._compiled:
-            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters)
+            self._compiled[key] = self._compile(
+                specs, call.arguments, call.trees, call.parameters, call.structure
+            )
 
     def _compile_annotated(self) -> None:
         trees = self._annotated
         if self._last is not None or trees is None:
             return
         leaves, structure = flatten(tuple(trees))
-        names = parameter_names(self._fn)
-        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names)
+        names, whole = parameter_names(self._fn), flatten((tuple(trees), {}))[1]
+        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names, whole)
 
-    def _compile(self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str]) -> _Compiled:
+    def _compile(
+        self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str], structure: Structure
+    ) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         executor: Executor
@@ -362,7 +380,7 @@ class CompiledFunction:
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1
-        return _Compiled(traced, executor)
+        return _Compiled(traced, executor, structure, names)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.folding import FoldedProgram
+from plica.frontend.native_trees import with_trees
 from plica.frontend.native_updates import Updatable, array_of, floors_of, held_leaves, held_program
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
@@ -123,11 +124,21 @@ def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Up
         return share_tables(list(_of_circuit(model, queries, updatable)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
-        return [_of_program(bound, "main", queries, updatable)]
+        return [with_trees(_of_program(bound, "main", queries, updatable), bound.program, *_trees(model))]
     raise InputError(
         f"native code is made of compiled circuits (plica.compile), Programs (plica.trace) and compiled functions, "
         f"found {type(model).__name__}; compile or trace it first."
     )
+
+
+def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
+    """The arguments and results of a function, or of a Program, whose results are a tuple."""
+    if hasattr(model, "trees"):
+        found: tuple[Mapping[str, Any], Any] = model.trees
+        return found
+    program = model.program
+    results = tuple(range(len(program.results)))
+    return {var.name: place for place, var in enumerate(program.arguments)}, results
 
 
 def _walked(questions: Sequence[Question]) -> list[Question]:

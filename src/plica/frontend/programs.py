@@ -18,6 +18,7 @@ from plica.ir.program import Program
 from plica.ir.text import parse_program
 from plica.ir.verify import verify_program
 from plica.ops import OPS
+from plica.passes.results import own_results
 from plica.tracing.trace import trace
 
 __all__ = ["interpret", "parse", "trace", "verify"]
@@ -57,4 +58,4 @@ def interpret(program: Program, *args: Any, consts: Sequence[Any] = (), precise:
         InputError: The number or the shape of an argument does not fit.
         DTypeError: A dtype does not fit.
     """
-    return interpret_program(program, OPS, args, consts, precise=precise)
+    return interpret_program(own_results(program), OPS, args, consts, precise=precise)

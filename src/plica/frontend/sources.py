@@ -122,12 +122,5 @@ def owned(value: Any, sources: Sequence[Any]) -> Any:
     return found.copy(order="K") if found.base is not None or _is_shared(found, sources) else found
 
 
-def apart(value: Any, kept: Sequence[Any]) -> Any:
-    """An array that shares memory with nothing that is kept, so that whoever has it may write to it."""
-    if array_api_compat.is_torch_array(value):
-        return torch_function("apart")(value, kept)
-    return value.copy() if isinstance(value, np.ndarray) and _is_shared(value, kept) else value
-
-
 def _is_shared(found: Any, others: Sequence[Any]) -> bool:
     return any(np.may_share_memory(found, one) for one in others if isinstance(one, np.ndarray))

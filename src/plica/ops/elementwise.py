@@ -373,6 +373,16 @@ ELEMENTWISE = (
         derivative=Derivative.ITS_OWN,
         view=View.MOVED,
     ),
+    Op(
+        "copy",
+        lambda x: x,
+        np.copy,
+        lambda: [sample(_array("any", "float32")), sample(_array("any", "int64"))],
+        memory=Memory.COPY,
+        range=as_first,
+        never_raises=ALWAYS,
+        view=View.MOVED,
+    ),
     Op("where", _where_type, np.where, _where_samples, range=choice, never_raises=ALWAYS, view=View.CHOSEN),
     Op("logaddexp", _logaddexp_type, _logaddexp, _logaddexp_samples, never_raises=ALWAYS),
     Op(

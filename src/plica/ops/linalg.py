@@ -329,7 +329,7 @@ LINALG = (
     Op(
         "diagonal",
         _diagonal_type,
-        lambda x, *, offset: np.diagonal(x, offset, -2, -1),
+        lambda x, *, offset: np.diagonal(x, offset, -2, -1).copy(),
         lambda: [sample(np.stack([_A, _A + 1]), offset=offset) for offset in (0, 1, -1, 3, -9)],
         memory=Memory.VIEW,
         range=as_first,

@@ -55,9 +55,13 @@ def implicit_operands(equation: Equation) -> range:
     return range(start, start + params.get("num_implicit_inputs", 0))
 
 
+def first_place(equation: Equation) -> int:
+    """The place of the first operand that is neither captured, nor a size, nor a bound of a loop."""
+    return implicit_operands(equation).stop + (3 if equation.op.name == "for_loop" else 0)
+
+
 def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
-    bounds = 3 if equation.op.name == "for_loop" else 0
-    return equation.inputs[implicit_operands(equation).stop + bounds :]
+    return equation.inputs[first_place(equation) :]
 
 
 def implicit_operand(equation: Equation, place: int) -> Operand:

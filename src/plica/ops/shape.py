@@ -318,7 +318,7 @@ SHAPE = (
     Op(
         "flip",
         _flip_type,
-        np.flip,
+        lambda x, *, axis: np.flip(x, axis).copy(),
         lambda: [sample(_X, axis=(0,)), sample(_X, axis=(0, 1))],
         range=as_first,
         view=View.MOVED,

@@ -18,6 +18,9 @@ read again. Branches and calls pass on what they are given.
 
 Whether gradients are asked for is not known here. Then nothing may be written over: automatic differentiation keeps
 arrays that the Program does not read again.
+
+`memory_of_results` asks the same of what a Program returns (`results.py`): there nothing is written over, and a loop
+returns what its iterations make, or what it was given where it may take none.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -25,9 +28,9 @@ from dataclasses import dataclass, field, replace
 from itertools import count
 
 from plica.ir.op import Memory
-from plica.ir.program import Equation, Operand, Program, Var, nested
+from plica.ir.program import Equation, Literal, Operand, Program, Var, nested
 from plica.ops import OPS
-from plica.ops.places import call_inputs, carries, explicit_outputs, returning
+from plica.ops.places import bounds_of, call_inputs, carries, explicit_outputs, returning
 from plica.ops.regions import regions_of
 
 
@@ -53,11 +56,38 @@ def owned(program: Program) -> Owned:
     """
     if not _has_updates(program):
         return Owned()
-    ids = count()
-    caller = _Held(frozenset([next(ids)]), is_whole=False)
-    variables = (*program.consts, *program.inputs)
-    found = _Block(program, dict.fromkeys(variables, caller), frozenset(), caller.memory, ids).run()
+    found = _analysed(program, writes=True)
     return Owned(found.written, found.copied)
+
+
+def memory_of_results(program: Program) -> "Analysis":
+    """Where the variables of `program`, and of Programs nested in it, lie where nothing is written over."""
+    return _analysed(program, writes=False)
+
+
+CALLERS = frozenset([0])
+"""The memory of arguments and captured arrays."""
+
+
+def _analysed(program: Program, *, writes: bool) -> "Analysis":
+    variables = (*program.consts, *program.inputs)
+    caller = Held(CALLERS, is_whole=False)
+    return _Block(program, dict.fromkeys(variables, caller), frozenset(), count(1), writes=writes).run()
+
+
+def memory_of(equation: Equation) -> Memory:
+    """Where the results of an equation lie, as far as its operands say more than its operation."""
+    if equation.op.name == "einsum" and len(equation.inputs) > 1:
+        return Memory.NEW  # a sum of several operands returns none of them
+    carriers = {one.type.dtype.carrier for one in (*equation.inputs, *equation.outputs)}
+    if equation.op.name == "astype" and len(carriers) > 1:
+        return Memory.NEW
+    row = OPS.get(equation.op.name)
+    return Memory.EITHER if row is None else row.memory  # one that a backend refuses, or has of its own
+
+
+REPEATING = frozenset({"broadcast_to", "full"})
+"""The operations whose results may have one element in many places."""
 
 
 def _has_updates(program: Program) -> bool:
@@ -68,31 +98,49 @@ def _has_updates(program: Program) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class Held:
     """Where an array lies.
 
     Args:
         memory: Numbers of pieces of memory; it lies in some of them.
         is_whole: Whether it is all that lies there, each element once: no view of a part.
+        is_repeated: Whether an element may stand in several places.
     """
 
     memory: frozenset[int]
     is_whole: bool
+    is_repeated: bool = False
 
 
-_NOWHERE = _Held(frozenset(), is_whole=False)
+NOWHERE = Held(frozenset(), is_whole=False)
 
 
 @dataclass(slots=True)
-class _Found:
-    """What was found in a block: the updates and copies as in `Owned`, and the memory that is written over."""
+class Analysis:
+    """What is known of a block.
+
+    Args:
+        written: The updates, as in `Owned`.
+        copied: The copies, as in `Owned`.
+        touched: The memory that is written over.
+        held: Where its variables lie.
+        regions: For branches and calls, what is known of their Programs in order.
+        origins: For loops, the places of what they carry whose results lie apart from everything else, and for each
+            the places of the first operands that it may be.
+    """
 
     written: dict[Equation, bool] = field(default_factory=dict)
     copied: dict[Equation, tuple[int, ...]] = field(default_factory=dict)
     touched: frozenset[int] = frozenset()
-    held: dict[Var, _Held] = field(default_factory=dict)
+    held: dict[Var, Held] = field(default_factory=dict)
+    regions: dict[Equation, list["Analysis"]] = field(default_factory=dict)
+    origins: dict[Equation, Mapping[int, frozenset[int]]] = field(default_factory=dict)
 
-    def add(self, other: "_Found") -> None:
+    def where(self, operand: Operand) -> Held:
+        """Where an operand lies; a literal lies nowhere."""
+        return self.held.get(operand, NOWHERE) if isinstance(operand, Var) else NOWHERE
+
+    def add(self, other: "Analysis") -> None:
         """Take over what was found in a nested Program."""
         self.written |= other.written
         self.copied |= other.copied
@@ -106,130 +154,133 @@ class _Block:
         program: The Program.
         held: Where its consts and inputs lie.
         alive: Memory that is read after the Program, or while it runs by others.
-        callers: The memory of others, which is never written over.
         ids: New numbers of memory.
+        writes: Whether updates write over what they may.
     """
 
     def __init__(
         self,
         program: Program,
-        held: Mapping[Var, _Held],
+        held: Mapping[Var, Held],
         alive: frozenset[int],
-        callers: frozenset[int],
         ids: Iterator[int],
+        *,
+        writes: bool,
     ) -> None:
         self._program = program
-        self._alive = alive | callers
-        self._callers = callers
+        self._alive = alive | CALLERS
         self._ids = ids
-        self._found = _Found(held=dict(held))
+        self._writes = writes
+        self._found = Analysis(held=dict(held))
         self._last: dict[Operand, int] = {}
         for index, equation in enumerate(program.equations):
             self._last.update(dict.fromkeys(equation.inputs, index))
         self._last.update(dict.fromkeys(program.outputs, len(program.equations)))
 
-    def run(self) -> _Found:
+    def run(self) -> Analysis:
         """Look at every equation once."""
         for index, equation in enumerate(self._program.equations):
             held = self._results(index, equation)
             self._found.held.update(zip(equation.outputs, held, strict=True))
         return self._found
 
-    def _held(self, operand: Operand) -> _Held:
-        return self._found.held.get(operand, _NOWHERE) if isinstance(operand, Var) else _NOWHERE
+    def _inside(self, program: Program, held: Mapping[Var, Held], alive: frozenset[int] = frozenset()) -> Analysis:
+        """What is known of a nested Program."""
+        return _Block(program, held, alive, self._ids, writes=self._writes).run()
 
-    def _new(self) -> _Held:
-        return _Held(frozenset([next(self._ids)]), is_whole=True)
+    def _new(self) -> Held:
+        return Held(frozenset([next(self._ids)]), is_whole=True)
 
     def _read_after(self, index: int) -> frozenset[int]:
         """The memory of what is read after an equation."""
         late = (held.memory for var, held in self._found.held.items() if self._last.get(var, -1) > index)
         return self._alive.union(*late)
 
-    def _is_free(self, held: _Held, index: int) -> bool:
+    def _is_free(self, held: Held, index: int) -> bool:
         """Whether an equation is the last to read an array that is the Program's own."""
         return held.is_whole and held.memory.isdisjoint(self._read_after(index))
 
     # Equations
 
-    def _results(self, index: int, equation: Equation) -> Sequence[_Held]:
+    def _results(self, index: int, equation: Equation) -> Sequence[Held]:
         name = equation.op.name
         if name == "update":
             return [self._update(index, equation)]
-        if OPS[name].repeats:
-            return self._loop(index, equation)
+        if "body" in equation.params:
+            return (self._loop if self._writes else self._returning_loop)(index, equation)
         if returning(equation):
             return self._branches(index, equation)
-        given = _together(map(self._held, equation.inputs))
-        memory = OPS[name].memory
+        memory = memory_of(equation)
+        read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs
+        operands = [self._found.where(one) for one in read]
+        given = _together(operands)
         if memory is Memory.VIEW or (memory is Memory.EITHER and given):
-            return [_Held(given, is_whole=False)] * len(equation.outputs)
-        new = self._new()
-        return [replace(new, is_whole=len(equation.outputs) == 1)] * len(equation.outputs)
+            is_repeated = name in REPEATING or any(one.is_repeated for one in operands)
+            return [Held(given, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
+        return [self._new() for _ in equation.outputs]
 
-    def _update(self, index: int, equation: Equation) -> _Held:
-        x, values, *indices = map(self._held, equation.inputs)
-        if not self._is_free(x, index) or not x.memory.isdisjoint(_together(indices)):
+    def _update(self, index: int, equation: Equation) -> Held:
+        x, values, *indices = map(self._found.where, equation.inputs)
+        if not self._writes or not self._is_free(x, index) or not x.memory.isdisjoint(_together(indices)):
             return self._new()
         self._found.written[equation] = not x.memory.isdisjoint(values.memory)
         self._found.touched |= x.memory
         return x
 
-    def _branches(self, index: int, equation: Equation) -> Sequence[_Held]:
+    def _branches(self, index: int, equation: Equation) -> Sequence[Held]:
         """A result lies where one of the branches puts it."""
         regions = regions_of(equation)
         after = self._read_after(index)
         made = []
         for program, operands in regions:
-            held = {var: self._held(one) for var, one in zip(program.consts, operands, strict=False)}
+            held = {var: self._found.where(one) for var, one in zip(program.consts, operands, strict=False)}
             if equation.op.name == "call":
-                held |= {var: self._held(one) for var, one in call_inputs(equation)}
-            found = _Block(program, held, after, self._callers, self._ids).run()
+                held |= {var: self._found.where(one) for var, one in call_inputs(equation)}
+            found = self._inside(program, held, after)
             self._found.add(found)
-            results = [found.held.get(one, _NOWHERE) for one in program.results]  # type: ignore[arg-type]
+            self._found.regions.setdefault(equation, []).append(found)
+            results = [found.where(one) for one in program.results]
             made.append([replace(one, is_whole=_is_apart(place, results)) for place, one in enumerate(results)])
-        joined = [
-            _Held(_together(alike), is_whole=all(one.is_whole for one in alike)) for alike in zip(*made, strict=True)
-        ]
-        return [*[_NOWHERE] * equation.params["num_implicit_outputs"], *joined]
+        joined = [_joined(alike, is_whole=all(one.is_whole for one in alike)) for alike in zip(*made, strict=True)]
+        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *joined]
 
-    def _loop(self, index: int, equation: Equation) -> Sequence[_Held]:
+    def _loop(self, index: int, equation: Equation) -> Sequence[Held]:
         carried = list(carries(equation))
         own, found = self._owned_by(equation, carried)
         self._found.add(found)
-        given = [self._held(one) for one in equation.inputs]
+        given = [self._found.where(one) for one in equation.inputs]
         copied = []
         for place in own:
             first = carried[place][1]
             others = _together(held for one, held in zip(equation.inputs, given, strict=True) if one is not first)
             once = sum(one is first for one in equation.inputs) == 1
-            held = self._held(first)
+            held = self._found.where(first)
             if once and self._is_free(held, index) and held.memory.isdisjoint(others):
                 self._found.touched |= held.memory
             else:
                 copied.append(place)
         self._found.copied[equation] = tuple(copied)
         # an iteration's own arrays, or what the loop was given: any of it, for it may take no turn, or capture them
-        shared = _Held(self._callers | _together(given), is_whole=False)
+        shared = Held(CALLERS | _together(given), is_whole=False)
         results = [self._new() if place in own else shared for place in range(len(carried))]
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
-        return [*[_NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]
+        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]
 
     def _owned_by(
         self, equation: Equation, carried: Sequence[tuple[Var, Operand, Operand, Var]]
-    ) -> tuple[frozenset[int], _Found]:
+    ) -> tuple[frozenset[int], Analysis]:
         """The places of what a loop carries and owns, for it writes over it, and what was found in its body."""
         body: Program = equation.params["body"]
         own = frozenset(place for place, (inner, _, _, _) in enumerate(carried) if inner.type.shape)
         while True:
-            shared = _Held(self._callers, is_whole=False)
+            shared = Held(CALLERS, is_whole=False)
             held = dict.fromkeys((*body.consts, *body.inputs), shared)
             first = {place: self._new() for place in own}
             held |= {carried[place][0]: one for place, one in first.items()}
-            found = _Block(body, held, frozenset(), self._callers, self._ids).run()
-            results = [found.held.get(one, _NOWHERE) for one in body.results]  # type: ignore[arg-type]
+            found = self._inside(body, held)
+            results = [found.where(one) for one in body.results]
             kept = frozenset(
-                place for place in own if _is_apart(place, results) and results[place].memory.isdisjoint(self._callers)
+                place for place in own if _is_apart(place, results) and results[place].memory.isdisjoint(CALLERS)
             )
             if kept == own:
                 kept = self._useful(first, results, found.touched)
@@ -237,8 +288,52 @@ class _Block:
                 return own, found
             own = kept
 
+    def _returning_loop(self, index: int, equation: Equation) -> Sequence[Held]:
+        """What a loop returns where nothing is written over: what iterations make, or first operands."""
+        del index
+        carried = list(carries(equation))
+        origins = self._found.origins[equation] = self._origins(equation, carried)
+        given = _together(map(self._found.where, equation.inputs))
+        results = []
+        for place in range(len(carried)):
+            if place not in origins:  # captured arrays, or parts of one another
+                results.append(Held(CALLERS | given, is_whole=False))
+                continue
+            first = [self._found.where(carried[origin][1]) for origin in origins[place]]
+            results.append(_joined([self._new(), *first], is_whole=not first))
+        stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
+        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]
+
+    def _origins(
+        self, equation: Equation, carried: Sequence[tuple[Var, Operand, Operand, Var]]
+    ) -> Mapping[int, frozenset[int]]:
+        """`Analysis.origins` of a loop: the largest set of places that each iteration hands on apart."""
+        body: Program = equation.params["body"]
+        apart = list(range(len(carried)))
+        while True:
+            first = {place: self._new() for place in apart}
+            held = dict.fromkeys((*body.consts, *body.inputs), Held(CALLERS, is_whole=False))
+            found = self._inside(body, held | {carried[place][0]: one for place, one in first.items()})
+            results = {place: found.where(carried[place][2]) for place in apart}
+            before, taken = apart, CALLERS
+            apart = []
+            for place, result in results.items():
+                if not result.is_repeated and result.memory.isdisjoint(taken):
+                    apart.append(place)
+                    taken = taken | result.memory
+            if apart == before:
+                break
+        handed_on = {
+            place: frozenset(one for one in apart if not first[one].memory.isdisjoint(results[place].memory))
+            for place in apart
+        }
+        return {
+            place: _reached(place, handed_on) if _takes_a_turn(equation) else _reached(place, handed_on) | {place}
+            for place in apart
+        }
+
     @staticmethod
-    def _useful(first: Mapping[int, _Held], results: Sequence[_Held], touched: frozenset[int]) -> frozenset[int]:
+    def _useful(first: Mapping[int, Held], results: Sequence[Held], touched: frozenset[int]) -> frozenset[int]:
         """The places whose memory is written over in some iteration: others need not be owned."""
         useful: frozenset[int] = frozenset()
         while True:
@@ -249,11 +344,37 @@ class _Block:
             useful = found
 
 
-def _together(held: Iterable[_Held]) -> frozenset[int]:
+def _takes_a_turn(equation: Equation) -> bool:
+    """Whether it is known that a loop takes an iteration."""
+    if equation.op.name == "scan":
+        length = equation.params["length"]
+        return isinstance(length, int) and length > 0
+    if equation.op.name != "for_loop":
+        return False
+    numbers = [one.value for one in bounds_of(equation) if isinstance(one, Literal)]
+    return len(numbers) == 3 and len(range(*map(int, numbers))) > 0  # type: ignore[arg-type]
+
+
+def _reached(start: int, following: Mapping[int, frozenset[int]]) -> frozenset[int]:
+    """What is reached from a place by one step or more."""
+    found: frozenset[int] = frozenset()
+    new = following[start]
+    while new:
+        found |= new
+        new = frozenset().union(*(following[one] for one in new)) - found
+    return found
+
+
+def _joined(alike: Sequence[Held], *, is_whole: bool) -> Held:
+    """Where an array lies that is one of several."""
+    return Held(_together(alike), is_whole=is_whole, is_repeated=any(one.is_repeated for one in alike))
+
+
+def _together(held: Iterable[Held]) -> frozenset[int]:
     return frozenset().union(*(one.memory for one in held))
 
 
-def _is_apart(place: int, results: Sequence[_Held]) -> bool:
+def _is_apart(place: int, results: Sequence[Held]) -> bool:
     """Whether a result is whole, and no other one lies in its memory."""
     others = _together(one for other, one in enumerate(results) if other != place)
     return results[place].is_whole and results[place].memory.isdisjoint(others)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from plica.ir.op import Memory
 from plica.ir.program import Equation, Operand, Program, Var, nested
-from plica.ops import OPS
+from plica.passes.ownership import memory_of
 
 _OWN = (Memory.NEW, Memory.COPY)
 _RESHAPED = ("reshape", "expand_dims", "squeeze")
@@ -99,15 +99,9 @@ def overwritten(program: Program, places: Mapping[str, Sequence[int]]) -> dict[E
     return found
 
 
-def _kind_of(equation: Equation) -> Memory:
-    """Where the results of an equation lie; an Einstein sum of several operands returns none of them."""
-    is_product = equation.op.name == "einsum" and len(equation.inputs) > 1
-    return Memory.NEW if is_product else OPS[equation.op.name].memory
-
-
 def _note(memory: _Memory, equation: Equation, over: int | None) -> None:
     """Note where the results of an equation lie, the first over an operand where that is given."""
-    kind = _kind_of(equation)
+    kind = memory_of(equation)
     read = equation.inputs[:1] if kind is Memory.VIEW else equation.inputs if kind is Memory.EITHER else ()
     arrays = [array for one in read for array in memory.inside.get(one, ())]
     for place, var in enumerate(equation.outputs):

@@ -1,10 +1,10 @@
 """Whether the pieces of a manifest fit together: asked before a file is written, and before one that is read runs."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Floor, Fold, Manifest, Tensor
+from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Floor, Fold, Manifest, Tensor, Tree
 from plica.runtime.sizes import is_symbol, symbols
 
 ITEM_SIZES: Mapping[str, int] = {
@@ -117,10 +117,35 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
         _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
     for name in entry.constants:
         _require(name in tensors, f"{where}: there is no tensor {name}")
+    for tree, arrays in ((entry.takes, entry.arguments), (entry.gives, entry.shown)):
+        if tree is not None:
+            leaves = list(_leaves(tree, where))
+            _require(
+                sorted(leaves) == list(range(len(arrays))), f"{where}: a tree of {leaves[:9]}, not of {len(arrays)}"
+            )
+    names = () if entry.takes is None else entry.takes.keys
+    fits = entry.takes is None or entry.takes.kind == "dict"
+    _require(
+        fits and all(isinstance(one, str) and one != SEED for one in names), f"{where}: its arguments have no names"
+    )
     if entry.rows is not None:
         _check_rows(where, entry, entry.rows.symbol, entry.rows.chunk)
     if entry.way_out is not None:
         _check_way_out(where, entry, entries)
+
+
+def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
+    """The numbers of the arrays of a tree whose nodes fit."""
+    if not isinstance(tree, Tree):
+        yield from () if tree is None else (tree,)
+        return
+    _require(tree.kind in ("tuple", "list", "dict", "named"), f"{where}: no kind of tree {tree.kind}")
+    keys = len(tree.items) if tree.kind in ("dict", "named") else 0
+    _require(len(tree.keys) == len(set(tree.keys)) == keys, f"{where}: a {tree.kind} of the keys {tree.keys[:9]}")
+    is_named = tree.kind != "named" or all(str(one).isidentifier() for one in (tree.name, *tree.keys))
+    _require(is_named, f"{where}: {tree.name} of {tree.keys[:9]} is no named tuple")
+    for one in tree.items:
+        yield from _leaves(one, where)
 
 
 def _check_array(where: str, one: ArrayType) -> None:

@@ -24,6 +24,7 @@ import os
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
@@ -309,7 +310,11 @@ def _placed(
 
 
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    found = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    found: dict[str, Any] = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    for entry in found["manifest"]["entries"]:
+        for name in ("takes", "gives"):  # which readers of before know nothing of
+            if entry[name] is None:
+                del entry[name]
     return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ArrayType, Entry, Floor, Fold, Manifest, Rows, Target, Tensor, WayOut
+from plica.runtime.manifest import ArrayType, Entry, Floor, Fold, Manifest, Rows, Target, Tensor, Tree, WayOut
 
 Reader = Callable[[Any, str], Any]
 
@@ -35,11 +35,11 @@ def parse(text: bytes, where: str) -> Any:
         raise NativeFileError(f"{where}: is not what was written: {str(error)[:100]}") from None
 
 
-def record(kind: Callable[..., Any], **readers: Reader) -> Reader:
-    """Reads an object whose keys are the fields of `kind`."""
+def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Reader:
+    """Reads an object whose keys are the fields of `kind`, of which optional ones may be left out."""
 
     def read(value: Any, where: str) -> Any:
-        if not isinstance(value, dict) or value.keys() != readers.keys():
+        if not isinstance(value, dict) or value.keys() | set(optional) != readers.keys():
             found = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
             raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {found}")
         return kind(**{name: readers[name](item, f"{where}.{name}") for name, item in value.items()})
@@ -97,6 +97,17 @@ def word_or_empty(value: Any, where: str) -> str:
     return value if value == "" else word(value, where)
 
 
+def _tree(value: Any, where: str) -> Tree | int | None:
+    if value is None or isinstance(value, int):
+        return value if value is None else number(value, where)
+    found: Tree = _NODE(value, where)
+    return found
+
+
+def _key(value: Any, where: str) -> str | int:
+    return _text(value, where) if isinstance(value, str) else number(value, where)
+
+
 def _words(value: Any, where: str) -> Mapping[str, str]:
     if not isinstance(value, dict):
         raise _wrong(where, "an object", value)
@@ -121,8 +132,11 @@ def _no_constant(text: str) -> Any:
 _ARRAY = record(ArrayType, name=word, dtype=word, shape=many(_dim))
 _ROWS = record(Rows, symbol=word, chunk=_optional(number), alone=number)
 _WAY_OUT = record(WayOut, entry=word, proven=word)
+_NODE = record(Tree, kind=word, items=many(_tree), keys=many(_key), name=word_or_empty)
 _ENTRY = record(
     Entry,
+    "takes",
+    "gives",
     name=word,
     function=word,
     arguments=many(_ARRAY),
@@ -133,6 +147,8 @@ _ENTRY = record(
     way_out=_optional(_WAY_OUT),
     public=_flag,
     text=_text,
+    takes=_optional(_NODE),
+    gives=_optional(_NODE),
 )
 _TENSOR = record(
     Tensor,

@@ -8,6 +8,7 @@ from plica.runtime.arrays import Array, Sizes
 from plica.runtime.checks import SEED
 from plica.runtime.manifest import Entry
 from plica.runtime.sizes import is_symbol, symbols
+from plica.runtime.trees import arrays_of, shown, tree_of_results
 
 if TYPE_CHECKING:
     from plica.runtime.module import NativeModule
@@ -29,10 +30,11 @@ class EntryPoint:
         self._module = module
 
     def __call__(self, /, *arguments: Any, seed: Any = None, **named: Any) -> Any:
-        """The results: one array, or a tuple of several.
+        """The results: one array, a tuple of several, or the tree of them that the function returned.
 
         Args:
-            arguments: numpy arrays, other arrays with `__dlpack__` in the CPU's memory, numbers or lists.
+            arguments: numpy arrays, other arrays with `__dlpack__` in the CPU's memory, numbers or lists; trees of
+                these where the function takes trees.
             seed: Of what is drawn: a number, or a `numpy.random.Generator`; None: another one for each call. Of an
                 entry that draws nothing, its argument of this name.
             named: Arguments by name, and sizes that no argument has (`n=10`).
@@ -42,9 +44,22 @@ class EntryPoint:
             ShapeError: Shapes do not fit.
             DTypeError: A dtype does not become the right one without loss.
         """
+        results = self.arrays(*arguments, seed=seed, **named)
+        if self.entry.gives is not None:
+            return tree_of_results(self.entry.gives, results)
+        return results[0] if len(results) == 1 else results
+
+    def arrays(self, /, *arguments: Any, seed: Any = None, **named: Any) -> tuple[Array, ...]:
+        """The arrays of the results in the order of the manifest, of the arguments of a call.
+
+        Raises:
+            InputError, ShapeError, DTypeError: As a call.
+        """
         entry = self.entry
         if seed is not None and not entry.draws and any(one.name == SEED for one in entry.arguments):
             named[SEED], seed = seed, None
+        if entry.takes is not None:
+            arguments, named = (), arrays_of(entry.takes, entry, arguments, named)
         sizes = Sizes(entry.name)
         for symbol in free_sizes(entry):
             sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name))
@@ -53,8 +68,7 @@ class EntryPoint:
             given += _draws(entry, sizes, seed)
         elif seed is not None:
             raise InputError(f"{entry.name}: takes no seed: it draws nothing")
-        results = self._module.answer(entry, given, sizes.known)
-        return results[0] if len(results) == 1 else tuple(results)
+        return tuple(self._module.answer(entry, given, sizes.known))
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         entry = self.entry
@@ -83,8 +97,12 @@ class EntryPoint:
 
 def signature(entry: Entry) -> str:
     """An entry as one writes it: `name(x: int64[n, 64]) -> score: float32[n]`."""
-    results = ", ".join(map(str, entry.shown))
-    return f"{entry.name}({', '.join(map(str, entry.arguments))}) -> {results}"
+    given = ", ".join(map(str, entry.arguments))
+    if entry.takes is not None:
+        parts = zip(entry.takes.keys, entry.takes.items, strict=True)
+        given = ", ".join(f"{name}={shown(one, entry.arguments)}" for name, one in parts)
+    results = ", ".join(map(str, entry.shown)) if entry.gives is None else shown(entry.gives, entry.shown)
+    return f"{entry.name}({given}) -> {results}"
 
 
 def free_sizes(entry: Entry) -> tuple[str, ...]:

@@ -41,6 +41,23 @@ class ArrayType:
 
 
 @dataclass(frozen=True, slots=True)
+class Tree:
+    """What arguments or results are parts of: numbers of arrays, None where there is nothing, and trees of these.
+
+    Args:
+        kind: `tuple`, `list`, `dict`, or `named`: an object with fields, which comes back as a named tuple.
+        items: The parts.
+        keys: Of a dict and of a named tuple, the key of each part.
+        name: Of a named tuple.
+    """
+
+    kind: str
+    items: tuple["Tree | int | None", ...]
+    keys: tuple[str | int, ...] = ()
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Rows:
     """That an entry answers each row by itself, so that many rows are asked for in pieces.
 
@@ -86,6 +103,8 @@ class Entry:
         way_out: Set where the function says which of its rows are proven.
         public: Whether users see it; an entry that is only a way out is not.
         text: One sentence for `help` and `plica inspect`.
+        takes: The arguments by the names of parameters, a dict of trees of `arguments`; None where each is an array.
+        gives: The tree of `results` that callers get; None where it is an array, or a tuple of arrays.
     """
 
     name: str
@@ -98,6 +117,8 @@ class Entry:
     way_out: WayOut | None = None
     public: bool = True
     text: str = ""
+    takes: Tree | None = None
+    gives: Tree | None = None
 
     @property
     def shown(self) -> tuple[ArrayType, ...]:

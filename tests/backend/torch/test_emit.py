@@ -95,7 +95,8 @@ def test_leaves_keep_their_names() -> None:
     leaves = SimpleNamespace(min=torch.ones(3), device=torch.device("cpu"))
     added, leaf = emit(program)(leaves, to_torch(X))
     assert_same(added, X + 1)
-    assert leaf is leaves.min
+    assert leaf.tolist() == leaves.min.tolist()
+    assert emit(program, shares=True)(leaves, to_torch(X))[1] is leaves.min
 
 
 def test_arguments_stay_as_they_are() -> None:
@@ -198,10 +199,13 @@ def run(leaves, x):
 def run(leaves, x, k):
     n = x.shape[0]
     k = int(k)
-    b = x
-    c = x
+    d = x.clone()
+    e = x.clone()
+    b = d
+    c = e
     for i in range(k, 0, -1):
         b, c = c, b
+    del d, e
     return (b, c)""",
     ),
     "a step that may be zero": (
@@ -243,7 +247,8 @@ def run(leaves, x):
         """
 def run(leaves, x):
     n = x.shape[0]
-    b = x
+    c = x.clone()
+    b = c
     while True:
         n_1 = b.shape[0]
         b_1 = n_1 < 9
@@ -252,6 +257,7 @@ def run(leaves, x):
         n_1 = b.shape[0]
         b_2 = torch.cat((b, b,), 0)
         b = b_2
+    del c
     return b""",
     ),
     "an if is an if": (
@@ -264,10 +270,11 @@ def run(leaves, x, p, q):
         a_1 = x * 2.0
         a = a_1
     elif q:
-        a = x
-    else:
-        a_2 = x + 1.0
+        a_2 = x.clone()
         a = a_2
+    else:
+        a_3 = x + 1.0
+        a = a_3
     return a""",
     ),
     "scan makes lists": (

@@ -27,8 +27,11 @@ class Question:
         public: Whether users see it.
         are_places_known: Whether all indices in it are known to lie within their axes.
         text: One sentence for `help`.
+        arguments: The names of its arguments, where those of the Program are not for users.
         given: What users may replace, whether the Program reads it or not.
         floors: What may not become negative when arrays are replaced.
+        takes: The arguments as trees (`manifest.Entry.takes`), whose numbers count those that are not held.
+        gives: The results as a tree.
         plain: The Program in operations of arrays alone, for graphics processors; None where `closed` is that.
     """
 
@@ -45,12 +48,17 @@ class Question:
     text: str = ""
     given: tuple[Held, ...] = ()
     floors: tuple[Floor, ...] = ()
+    takes: manifest.Tree | None = None
+    gives: manifest.Tree | None = None
+    arguments: tuple[str, ...] = ()
     plain: Closed | None = None
 
     def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
         """What the file says of it, where what is held has these names."""
         program = self.closed.program
-        given = [_described(var.name, var.type) for var in program.arguments if var not in self.closed.held]
+        variables = [var for var in program.arguments if var not in self.closed.held]
+        names = self.arguments or [var.name for var in variables]
+        given = [_described(name, var.type) for name, var in zip(names, variables, strict=True)]
         first = len(given) - self.draws
         return manifest.Entry(
             self.name,
@@ -63,6 +71,8 @@ class Question:
             way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
             public=self.public,
             text=self.text,
+            takes=self.takes,
+            gives=self.gives,
         )
 
     def asked_when_not_proven(self, name: str) -> Question:

@@ -323,7 +323,7 @@ class TorchCircuit(nn.Module):
         if self._lowered[key].program.results[1].type.shape != (1,):
             return None  # bounds that follow the rows: another carrier has tighter ones
         ready = self.constants.of(key, self._lowered[key], self.leaves, watch)
-        if 1 not in ready.escaping:
+        if 1 not in ready.constant:
             return None  # what is proven is computed at each call, as the policy has no room for it
         is_proven = bool(ready(x[:0])[1])
         self._verdicts[kind] = ref(watch), ref(ready), is_proven
@@ -508,7 +508,7 @@ class TorchCircuit(nn.Module):
         some_zero = not self._real.is_cpu or unknown or self._check_weights(watch, given)
         result = self._exact(self._carrier(given.names, some_zero=some_zero), watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
-        return result if rows is None else result.expand(rows, *result.shape[1:])
+        return result if rows is None else result.expand(rows, *result.shape[1:]).contiguous()
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> bool:
         """Refuse negative weights; whether one that may be 0 is, where gradients are asked for."""

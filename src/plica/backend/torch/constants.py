@@ -21,7 +21,6 @@ from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.operations import ROWS
-from plica.backend.torch.sources import apart
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.watch import Watch, can_watch
 from plica.forks import ForkSafeLock
@@ -34,7 +33,7 @@ from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.passes.constants.report import FoldReport
-from plica.passes.constants.split import escaping
+from plica.passes.constants.split import constant_results
 
 
 class LoweredProgram(Protocol):
@@ -58,32 +57,27 @@ class Ready:
         leaves: What has the tensors that it still reads.
         values: What is kept.
         watch: The tensors that it was computed from.
-        escaping: The places of results that may lie in the memory of a value: the caller gets copies.
+        constant: The places of results that depend on no argument.
     """
 
     run: Callable[..., Any]
     leaves: Any
     values: tuple[Tensor, ...]
     watch: Watch
-    escaping: Sequence[int] = ()
+    constant: Sequence[int] = ()
 
     def first(self, *arguments: Any) -> Tensor:
         """The first of several results of the Program, in memory of its own."""
         if torch.is_grad_enabled():  # of the data
-            made: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
-            return apart(made, self.values) if 0 in self.escaping else made
+            own: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
+            return own
         with torch._C._InferenceMode(True):  # 7 % less at one row: no view is noted, and no write counted
-            made = self.run(self.leaves, *arguments, *self.values)[0]
+            made: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
         return made.clone()
 
     def __call__(self, *arguments: Any) -> Any:
         """The results of the Program."""
-        made = self.run(self.leaves, *arguments, *self.values)
-        if not self.escaping:
-            return made
-        if not isinstance(made, tuple):
-            return apart(made, self.values)
-        return tuple(apart(one, self.values) if place in self.escaping else one for place, one in enumerate(made))
+        return self.run(self.leaves, *arguments, *self.values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,13 +124,13 @@ class _FoldedProgram:
         self.entry = split.entry
         self._run = emit(split.entry, "folded", reuses=True)
         self._transposed = dict.fromkeys(_transposed(split.entry))
-        self._escaping = escaping(split.entry, split.kept)
+        self._constant = constant_results(split)
         self._behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
         }
         self._kept = [var.name for var in split.kept]
-        made = [Component(one, emit(one, "fold")) for one in folding.components]
+        made = [Component(one, emit(one, "fold", shares=True)) for one in folding.components]
         self._components = Components(made, self._kept, cache, device)
         self._epoch: _Epoch | None = None
         self._flights = Flights()
@@ -162,7 +156,7 @@ class _FoldedProgram:
         return None if values is None else self._with(values, reads(), watch)
 
     def _with(self, values: Mapping[str, Any], leaves: Any, watch: Watch) -> Ready:
-        return Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._escaping)
+        return Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._constant)
 
     def _folded(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         leaves, states = reads(), watch.states

@@ -109,7 +109,7 @@ class DataCheck:
             leaves = Leaves()
             for var, constant in zip(program.consts, constants, strict=True):
                 leaves.keep(var.name, constant)
-            self._runs[key] = (emit(program, "check"), leaves)
+            self._runs[key] = (emit(program, "check", shares=True), leaves)
         run, leaves = self._runs[key]
         entries, rows = run(leaves.to(x.device), x)
         return entries, rows

@@ -37,6 +37,7 @@ from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
 from plica.passes.ownership import Owned, owned
 from plica.passes.products import join_products
+from plica.passes.results import own_results
 from plica.passes.reuse import overwritten
 from plica.passes.runs import multiply_in_runs
 from plica.passes.tables import look_up_softmax
@@ -56,6 +57,7 @@ def emit(
     numbers: frozenset[int] = frozenset(),
     constants: frozenset[int] = frozenset(),
     reuses: bool = False,
+    shares: bool = False,
 ) -> Callable[..., Any]:
     """The Python function of `program`: `run(leaves, *arguments)`, leaves by attribute (`attribute_of`).
 
@@ -68,11 +70,14 @@ def emit(
         numbers: The places of arguments that the caller has as Python numbers.
         constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
         reuses: Whether results are written over operands that nobody reads on, where no gradient is asked for.
+        shares: Whether results may lie in the memory of arguments and leaves: where nobody writes to them.
 
     Raises:
         UnsupportedError: An operation has no row here.
     """
-    text = source(program, name, is_checked=is_checked, numbers=numbers, constants=constants, reuses=reuses)
+    text = source(
+        program, name, is_checked=is_checked, numbers=numbers, constants=constants, reuses=reuses, shares=shares
+    )
     return load(text, name)
 
 
@@ -84,9 +89,10 @@ def source(
     numbers: frozenset[int] = frozenset(),
     constants: frozenset[int] = frozenset(),
     reuses: bool = False,
+    shares: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    program = look_up_softmax(multiply_in_runs(program))
+    program = look_up_softmax(multiply_in_runs(program if shares else own_results(program)))
     plan = Plan.of(join_products(program) if reuses else program, numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]

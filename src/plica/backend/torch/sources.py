@@ -17,7 +17,6 @@ from torch.nn import Module
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 __all__ = [
-    "apart",
     "constant_result",
     "content_of",
     "counts_versions",
@@ -245,10 +244,3 @@ def owned(tensor: Tensor, sources: Sequence[object]) -> Tensor:
     if storage.nbytes() != found.nbytes or storage.data_ptr() in _storages(sources):
         return found.clone()
     return found
-
-
-def apart(tensor: Tensor, kept: Sequence[object]) -> Tensor:
-    """A tensor that shares memory with nothing that is kept."""
-    if torch._C._functorch.is_functorch_wrapped_tensor(tensor):
-        return tensor
-    return tensor.clone() if tensor.untyped_storage().data_ptr() in _storages(kept) else tensor

@@ -137,7 +137,7 @@ class WeightCheck:
                     self._constants[attribute_of(var.name)] = one
                 else:
                     self._read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
-            self._run = emit(program, "least")
+            self._run = emit(program, "least", shares=True)
         return self._run
 
     def _refuse(self, place: int, value: float) -> None:

@@ -123,6 +123,7 @@ _ROWS: Mapping[str, Callable[[Shape, Shape, Params], Params | None]] = {
     "squeeze": _alike,
     "flip": _alike,
     "roll": _alike,
+    "copy": _alike,
     "stop_gradient": _alike,
     "slice": _slice,
     "pack": _pack,

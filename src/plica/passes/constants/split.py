@@ -11,10 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plica.graph.components import strongly_connected
-from plica.ir.op import Memory
-from plica.ir.program import Equation, Program, Var, nested, size_variables
+from plica.ir.program import Equation, Program, Var, size_variables
 from plica.ir.sizes import Size
-from plica.ops import OPS
 from plica.passes.constants.facts import is_size_arithmetic
 from plica.passes.constants.origins import needed_by
 
@@ -166,14 +164,13 @@ def components(parts: Parts, made: Split) -> list[Program]:
     return [program for program in found if program is not None]
 
 
-def escaping(entry: Program, kept: Sequence[Var]) -> list[int]:
-    """The places of results that may lie in the memory of a value that is kept."""
-    inside = dict.fromkeys(kept)
-    for equation in entry.equations:
-        is_view = OPS[equation.op.name].memory in (Memory.VIEW, Memory.EITHER) or any(nested(equation.params))
-        if is_view and any(one in inside for one in equation.inputs):
-            inside.update(dict.fromkeys(equation.outputs))
-    return [place for place, one in enumerate(entry.results) if one in inside]
+def constant_results(made: Split) -> list[int]:
+    """The places of the results that `entry` makes of kept values alone."""
+    constant = dict.fromkeys(made.kept)
+    for equation in made.entry.equations:
+        if all(one in constant for one in equation.inputs if isinstance(one, Var)):
+            constant.update(dict.fromkeys(equation.outputs))
+    return [place for place, one in enumerate(made.entry.results) if one in constant]
 
 
 def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:

@@ -174,6 +174,7 @@ ARITHMETIC: dict[str, ScalarRow] = {
     "signbit": _row(_sign_bit),
     "sqrt": _row(lambda x: x.sqrt()),
     "square": _row(lambda x: x * x),
+    "copy": _row(lambda x: x),
     "stop_gradient": _row(lambda x: x),
     "subtract": _row(lambda x, y: x - y),
     "trunc": _row(lambda x: x.trunc()),

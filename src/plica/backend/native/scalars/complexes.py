@@ -213,12 +213,15 @@ FORMULAS: dict[str, Callable[..., Found]] = {
     "sinh": lambda z: _sin(z.turned()).turned_back(),
     "sqrt": _sqrt,
     "square": lambda z: z * z,
+    "copy": lambda z: z,
     "stop_gradient": lambda z: z,
     "subtract": lambda z, w: z - w,
     "tan": lambda z: _tanh(z.turned()).turned_back(),
     "tanh": _tanh,
 }
-EXACTLY_IN_PARTS = frozenset({"add", "subtract", "multiply", "negative", "conj", "real", "imag", "stop_gradient"})
+EXACTLY_IN_PARTS = frozenset(
+    {"add", "subtract", "multiply", "negative", "conj", "real", "imag", "copy", "stop_gradient"}
+)
 """Formulas that are not computed in float64 for complex64."""
 
 

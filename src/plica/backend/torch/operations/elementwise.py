@@ -66,6 +66,7 @@ ELEMENTWISE: dict[str, Row] = {
     "clip": Row(_with_numbers("torch.clamp"), unsigned=Unsigned.ORDERED),
     "conj": Row(function("torch.conj_physical")),
     "copysign": Row(function("torch.copysign")),
+    "copy": Row(lambda call: f"{call.tensor(0)}.clone()", host="{}"),
     "cos": Row(function("torch.cos")),
     "cosh": Row(function("torch.cosh")),
     "divide": Row(_infix("/"), over=("{}.div_({})",)),

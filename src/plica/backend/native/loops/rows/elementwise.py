@@ -173,6 +173,7 @@ ELEMENTWISE: dict[str, Row] = {
     **dict.fromkeys(SCALARS, elementwise),
     "pow": power,
     "astype": astype,
+    "copy": same,
     "stop_gradient": same,
     "full": full,
     "broadcast_to": broadcast_to,

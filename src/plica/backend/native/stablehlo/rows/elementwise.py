@@ -171,6 +171,7 @@ ELEMENTWISE: dict[str, Row] = {
     "sigmoid": of(lambda x: x.map("logistic")),
     "softplus": of(_softplus),
     "square": of(lambda x: x * x),
+    "copy": of(lambda x: x),
     "stop_gradient": of(lambda x: x),
     "trunc": of(_trunc),
     "where": of(Value.where),

@@ -1,0 +1,86 @@
+"""Trees of arguments and results of functions, as native files keep them."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass, replace
+from typing import Any
+
+from plica.backend.native.questions import Question
+from plica.errors import UnsupportedError
+from plica.ir.program import Program
+from plica.runtime.checks import SEED
+from plica.runtime.manifest import Tree
+
+Node = Tree | int | None
+
+
+def with_trees(question: Question, program: Program, arguments: Mapping[str, Any], results: Any) -> Question:
+    """A question that takes and gives trees, where arguments are no arrays or results no tuple of them.
+
+    Args:
+        question: What a Program answers.
+        program: The Program, with the arguments that became arrays of the file.
+        arguments: By name, trees of the numbers of its arguments.
+        results: A tree of the numbers of its results.
+
+    Raises:
+        UnsupportedError: A dict has a key that is neither text nor a whole number.
+    """
+    left = [var.name for var in question.closed.program.arguments if var not in question.closed.held]
+    numbers = {place: left.index(var.name) for place, var in enumerate(program.arguments) if var.name in left}
+    takes = {name: _node(one, numbers) for name, one in arguments.items()}
+    takes = {name: one for name, one in takes.items() if one is not None or arguments[name] is None}
+    gives = _node(results, {place: place for place in range(len(question.results))})
+    if list(takes.values()) != list(range(len(left))):
+        names = dict(path for name, one in takes.items() for path in _paths(one, name))
+        found = _unique([names[place] for place in range(len(left))], left)
+        question = replace(question, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=found)
+    if isinstance(gives, Tree) and (gives.kind != "tuple" or gives.items != tuple(range(len(question.results)))):
+        names = dict(_paths(gives, "" if gives.keys else "result"))
+        found = _unique([names[place] for place in range(len(question.results))], question.results)
+        question = replace(question, gives=gives, results=found)
+    return question
+
+
+def _node(tree: Any, numbers: Mapping[int, int]) -> Node:
+    """A tree as a manifest keeps it; an array that has no number is None.
+
+    Raises:
+        UnsupportedError: A dict has a key that is neither text nor a whole number, or a tree is of another kind.
+    """
+    if tree is None or isinstance(tree, int):
+        return None if tree is None else numbers.get(tree)
+    if isinstance(tree, Mapping):
+        wrong = [key for key in tree if type(key) not in (str, int) or (type(key) is int and key < 0)]
+        if wrong:
+            raise UnsupportedError(
+                f"a dict has the key {wrong[0]!r}; files keep keys that are text or numbers from 0 on: use those."
+            )
+        return Tree("dict", tuple(_node(one, numbers) for one in tree.values()), tuple(tree))
+    if is_dataclass(tree) or hasattr(tree, "_fields"):
+        keys = [one.name for one in fields(tree) if one.init] if is_dataclass(tree) else [*tree._fields]
+        items = tuple(_node(getattr(tree, key), numbers) for key in keys)
+        return Tree("named", items, tuple(keys), type(tree).__name__)
+    if not isinstance(tree, tuple | list | deque):
+        raise UnsupportedError(
+            f"native files keep tuples, lists, dicts, named tuples and dataclasses, found {type(tree).__name__}; use "
+            "one of these."
+        )
+    return Tree("tuple" if isinstance(tree, tuple) else "list", tuple(_node(one, numbers) for one in tree))
+
+
+def _paths(tree: Node, path: str) -> Iterator[tuple[int, str]]:
+    """The numbers of arrays, each with a name of what leads to it."""
+    if not isinstance(tree, Tree):
+        yield from () if tree is None else ((tree, path),)
+        return
+    for key, one in zip(tree.keys or range(len(tree.items)), tree.items, strict=True):
+        yield from _paths(one, f"{path}_{key}" if path else f"{key}")
+
+
+def _unique(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
+    """The names, if they tell arrays apart in files and commands; else the others."""
+    are_fine = len(set(names)) == len(names) and all(one.isidentifier() and one.isascii() for one in names)
+    return tuple(names if are_fine and SEED not in names else others)
