@@ -25,15 +25,9 @@ from plica.ops import OPS
 from plica.ops.regions import regions_of, with_regions, without_unread
 
 
-def hoist(program: Program, *, from_calls: bool = False) -> Program:
-    """The Program with invariant equations of loops before them; recursion is as deep as Programs are nested.
-
-    Args:
-        program: The Program.
-        from_calls: Whether calls that stand in no loop are treated as loops are: what a called Program computes from
-            what it captures stands before the call then.
-    """
-    return _hoist(program, is_repeated=from_calls)
+def hoist(program: Program) -> Program:
+    """The Program with invariant equations of loops before them; recursion is as deep as Programs are nested."""
+    return _hoist(program, is_repeated=False)
 
 
 def _hoist(program: Program, *, is_repeated: bool) -> Program:

@@ -138,20 +138,26 @@ def test_a_loop_over_constants_is_folded_as_a_whole() -> None:
     assert _same(run_folded(folding, {"x": x, "w": w})[0], plica.interpret(program, x, w)[0])
 
 
-def test_a_constant_result_of_a_call_that_reads_something_else_too_is_not_at_hand() -> None:
+def test_a_constant_result_of_a_loop_that_reads_something_else_too_is_not_at_hand() -> None:
+    def fn(x, w):
+        first, second = plica.for_loop(0, 1, 1, lambda _, pair: (pair[0] + 1.0, pair[1] * 2.0), (x, w))
+        return first, pnp.exp(second)
+
+    folding = fold(plica.trace(fn, VECTOR, VECTOR), run_time=("w",))
+    assert _names(folding.split.entry) == ["for_loop", "exp"]
+    assert "as a whole reads values that are not constant" in folding.report["b"].why
+    given = {"x": np.ones(3, "float32"), "w": np.arange(3, dtype="float32")}
+    assert _same(run_folded(folding, given)[1], np.exp(2 * given["w"]))
+
+
+def test_constants_that_are_passed_to_a_called_function_are_folded() -> None:
     @plica.jit
     def both(a, b):
         return a + 1.0, b * 2.0
 
-    def fn(x, w):
-        first, second = both(x, w)
-        return first, pnp.exp(second)
-
-    folding = fold(plica.trace(fn, VECTOR, VECTOR), run_time=("w",))
-    assert _names(folding.split.entry) == ["call", "exp"]
-    assert "as a whole reads values that are not constant" in folding.report["b"].why
-    given = {"x": np.ones(3, "float32"), "w": np.arange(3, dtype="float32")}
-    assert _same(run_folded(folding, given)[1], np.exp(2 * given["w"]))
+    folding = fold(plica.trace(lambda x, w: both(x, w), VECTOR, VECTOR), run_time=("w",))
+    assert _names(folding.split.entry) == ["add"]
+    assert [value.operation for value in folding.report.values] == ["multiply"]
 
 
 # Sizes

@@ -41,6 +41,7 @@ from plica.passes.constants.states import CONTRACTED, by_states
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
+from plica.passes.inline import inline
 from plica.passes.memory import plan_memory
 from plica.passes.order import copying_reshapes
 
@@ -90,7 +91,7 @@ def fold(
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
-    program = read_splats(share_equations(eliminate_dead_code(hoist(program, from_calls=True))))
+    program = read_splats(share_equations(eliminate_dead_code(hoist(inline(program)))))
     program = eliminate_dead_code(program)
 
     def origins_of(program: Program) -> Origins:
