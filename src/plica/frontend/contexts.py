@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 _BACKENDS = {"torch": ("plica.backend.torch.compiler", "TorchCompiler")}
 _EXTRAS = {"torch": "torch"}
+_OF_PROGRAMS = ("consts", "backend")
 
 
 @final
@@ -217,9 +218,16 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
 
     Raises:
         UnsupportedError: `options` were given beside a context that has its own.
+        DTypeError: There is no such option.
     """
     if isinstance(circuit, Program | Bound):
         context = _given(ctx)
+        unknown = [name for name in options if name not in _OF_PROGRAMS]
+        if unknown:
+            raise DTypeError(
+                f"compile: a Program takes {' and '.join(_OF_PROGRAMS)}, found {', '.join(unknown)}; rules, and how "
+                "they are applied, are those of a PipelineContext; other options are of circuits."
+            )
         return CompiledProgram(circuit, rewriting=None if context is None else context.rewriting, **options)
     return _context(ctx, options).compile(circuit)
 

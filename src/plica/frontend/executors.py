@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Protocol
 
 import array_api_compat
@@ -17,6 +17,7 @@ from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ops import OPS
+from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
 
@@ -93,7 +94,7 @@ def _native_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting
     return executor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Interpreter:
     """The interpreter as a backend.
 
@@ -101,7 +102,7 @@ class _Interpreter:
         bound: The Program, and what it captures.
         name: The name of the function, which this backend does not need.
         numbers: Which arguments are Python numbers, which makes no difference here.
-        rewriting: How Programs are rewritten: here they are run as they are.
+        rewriting: How the Program is rewritten; without it, it runs as it is.
     """
 
     bound: Bound
@@ -109,10 +110,10 @@ class _Interpreter:
     numbers: frozenset[int]
     rewriting: Rewriting | None = None
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """The Program as it is run."""
-        return self.bound.program
+        return self.bound.program if self.rewriting is None else clean(self.bound.program, self.rewriting)
 
     @property
     def code(self) -> str:
@@ -122,7 +123,7 @@ class _Interpreter:
     def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""
         del leaves
-        program = self.bound.program
+        program = self.program
         dtypes = [var.type.dtype.numpy for var in program.arguments]
 
         def run(found: Sequence[Any]) -> Any:
