@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter
 
 _BACKENDS = {"torch": ("plica.backend.torch.compiler", "TorchCompiler")}
-_EXTRAS = {"torch": "torch"}
 _OF_PROGRAMS = ("consts", "backend")
 
 
@@ -289,13 +288,5 @@ def _load_compiler(backend: str) -> type[TorchCompiler]:
     if not known(backend, _BACKENDS):
         raise UnsupportedError(f"there is no backend {shown(backend)}; there are {', '.join(_BACKENDS)}.")
     module, name = _BACKENDS[backend]
-    try:
-        loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "plica":
-            raise
-        raise UnsupportedError(
-            f"the backend {backend!r} needs {error.name}; install it with `pip install plica[{_EXTRAS[backend]}]`."
-        ) from None
-    compiler: type[TorchCompiler] = getattr(loaded, name)
+    compiler: type[TorchCompiler] = getattr(importlib.import_module(module), name)
     return compiler
