@@ -15,6 +15,7 @@ import plica
 ROOT = Path(plica.__file__).parent
 LEVELS = {
     "errors": -2,  # the tree of errors is below everything
+    "extras": -1,  # libraries that may be missing
     "paths": -1,
     "forks": -1,  # locks
     "arguments": 0,  # what callers pass, checked

@@ -79,7 +79,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    modules = (name for name, value in globals().items() if getattr(value, "__name__", "") == f"plica.{name}")
+    return sorted({*modules, *(name for name in globals() if name.startswith("__")), *__all__, "__version__"})
 
 
 def _version() -> str:

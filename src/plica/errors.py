@@ -72,6 +72,10 @@ class UnsupportedError(PlicaError, NotImplementedError):
     """Something well-formed that Plica cannot do, and why."""
 
 
+class MissingExtraError(ModuleNotFoundError, UnsupportedError):
+    """A library that an extra of Plica brings is not installed; the message says how to install it."""
+
+
 class StructuralPropertyError(PlicaError):
     """A circuit without the structural property that an operation needs."""
 

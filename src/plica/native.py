@@ -27,6 +27,10 @@ _HOME = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted({*(name for name in globals() if name.startswith("__")), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """A public name, loaded when it is first used."""
     if name not in _HOME:

@@ -73,7 +73,7 @@ def test_arguments_that_differ_are_compiled_each_once() -> None:
 def test_a_copy_of_an_annotated_function_and_a_method_are_compiled_once() -> None:
     traced = []
 
-    def function(x: plica.spec((3,), "float64")) -> Any:  # type: ignore[valid-type]
+    def function(x: plica.spec((3,), "float64")) -> Any:
         traced.append(1)
         time.sleep(0.05)
         return pnp.sum(x)

@@ -8,7 +8,8 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.errors import InputError, ShapeError, TraceError
+from plica.errors import AxisError, InputError, ShapeError, TraceError
+from plica.frontend.executors import EXECUTORS
 
 NAMED = (
     # abstracted_axes, the types of the arguments
@@ -75,3 +76,46 @@ def test_a_traced_size_has_one_name() -> None:
         plica.trace(lambda x: x, plica.spec(("n",)), abstracted_axes={0: "m"})
     program = plica.trace(lambda x: x, plica.spec(("n",)), abstracted_axes={0: "n"})
     assert str(program.results[0].type) == "f32[n]"
+
+
+ABSENT: dict[str, tuple[Any, str]] = {
+    "of all": ({5: "n"}, "axis 5 .'n'. of every argument, which has 2 axes; give an axis from -2 to 1"),
+    "of one": ((None, {1: "n"}), "axis 1 .'n'. of argument 'y', which has 1 axes; give an axis from -1 to 0"),
+    "before the first": (({-3: "n"}, None), "axis -3 .'n'. of argument 'x', which has 2 axes"),
+    "in one tree": ((None, {2: "n"}), "axis 2 .'n'. of argument 'y'"),
+}
+
+
+@pytest.mark.parametrize("backend", EXECUTORS)
+@pytest.mark.parametrize(("axes", "message"), ABSENT.values(), ids=ABSENT)
+def test_an_axis_that_no_array_has_is_refused(axes: Any, message: str, backend: str) -> None:
+    def function(x: Any, y: Any) -> Any:
+        return x + y
+
+    def annotated(x: plica.spec((2, 3)), y: plica.spec((3,))) -> Any:
+        return x + y
+
+    place = r"test_jit_axes.py:\d+: abstracted_axes names "
+    x, y = np.ones((2, 3), "float32"), np.ones(3, "float32")
+    with pytest.raises(AxisError, match=place + message):
+        plica.jit(function, abstracted_axes=axes, backend=backend)(x, y)
+    with pytest.raises(AxisError, match=place + message):
+        plica.jit(annotated, abstracted_axes=axes, backend=backend)
+    with pytest.raises(AxisError, match=place + message):
+        plica.trace(function, plica.spec((2, 3)), plica.spec((3,)), abstracted_axes=axes)
+
+
+@pytest.mark.parametrize("axes", [7, "n", {"a": "n"}, {True: "n"}, {0: 5}], ids=str)
+def test_what_names_no_axis_is_refused(axes: Any) -> None:
+    def function(x: Any) -> Any:
+        return x
+
+    with pytest.raises(TraceError, match=r"test_jit_axes.py:\d+: abstracted_axes .*expected"):
+        plica.jit(function, abstracted_axes=axes)(np.ones(2))
+
+
+def test_all_arguments_share_a_mapping_of_which_each_has_some_axes() -> None:
+    run = plica.jit(lambda x, y: x + y, abstracted_axes={0: "n", 1: "m"})
+    assert run(np.ones((2, 2)), np.ones(2)).shape == (2, 2)
+    assert run(np.ones((3, 3)), np.ones(3)).shape == (3, 3)
+    assert run.num_compilations == 1

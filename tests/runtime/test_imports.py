@@ -38,7 +38,7 @@ def test_a_loaded_file_needs_numpy_and_the_runtime_alone(path: Path) -> None:
     others = [
         name
         for name in found.stdout.split()
-        if name not in ("plica", "plica.errors", "plica.forks", "plica.native", "plica.runtime", "iree")
+        if name not in ("plica", "plica.errors", "plica.extras", "plica.forks", "plica.native", "plica.runtime", "iree")
         and not name.startswith(("plica.runtime.", "iree._runtime"))  # the binding, not the package around it
     ]
     assert others == []

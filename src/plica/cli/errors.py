@@ -11,16 +11,10 @@ import click
 
 from plica.cli.signals import INTERRUPTED, INTERRUPTED_LINE, Terminated, ending_tidily
 from plica.errors import PlicaError
+from plica.extras import missing
 
 BAD_INPUT = 2
 
-_EXTRAS = {
-    "torch": "torch",
-    "matplotlib": "draw",
-    "sklearn": "digits",
-    "iree": "native",
-    "cryptography": "native",
-}  # module -> extra that brings it
 _OUT_OF_MEMORY = ("can't allocate memory", "not enough memory", "out of memory", "Invalid buffer size")  # torch's words
 
 P = ParamSpec("P")
@@ -50,10 +44,10 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             fail("out of memory; choose smaller --units, --batch or --num-values")
         except ModuleNotFoundError as error:
-            missing = (error.name or "").partition(".")[0]
-            if missing not in _EXTRAS:
+            found = missing(error)
+            if found is None:
                 raise
-            fail(f"this command needs {missing}, which is not installed; try: pip install 'plica[{_EXTRAS[missing]}]'")
+            fail(str(found))
         except KeyboardInterrupt:
             click.echo(INTERRUPTED_LINE, err=True)
             raise SystemExit(INTERRUPTED) from None

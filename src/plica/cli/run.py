@@ -15,7 +15,7 @@ from plica.cli.page import describe_compiled
 from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
 from plica.cli.settings import Settings
-from plica.draw.canvas import require_matplotlib
+from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
 from plica.learn.fit import FitResult, fit, mean_log_likelihood
@@ -33,7 +33,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     """Train, evaluate and write the results; whether Ctrl-C ended the training."""
     import torch
 
-    require_matplotlib()
+    require("matplotlib.figure")
     device = find_device(settings.device)
     circuit, graph = build_circuit(settings, data)
     check_fits(count_parameters(circuit), settings.dtype)

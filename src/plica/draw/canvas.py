@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from plica.errors import UnsupportedError
+from plica.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -18,23 +19,9 @@ PAPER = "#ffffff"
 _SALT = "plica"  # matplotlib derives the names of SVG elements from it, at random by default
 
 
-def require_matplotlib() -> None:
-    """Raise unless pictures can be drawn here.
-
-    Raises:
-        UnsupportedError: matplotlib is not installed.
-    """
-    try:
-        import matplotlib.figure  # noqa: F401 (only whether it is there)
-    except ImportError as error:
-        raise UnsupportedError(
-            "pictures are drawn by matplotlib, which is not installed; try: pip install 'plica[draw]'"
-        ) from error
-
-
 def new_figure(width: float, height: float) -> "Figure":
     """An empty figure of a size in inches."""
-    require_matplotlib()
+    require("matplotlib.figure")
     from matplotlib.figure import Figure
 
     return Figure(figsize=(width, height), facecolor=PAPER)

@@ -11,6 +11,7 @@ import numpy as np
 
 from plica.draw.canvas import INK, MUTED, PAPER
 from plica.draw.view import Role
+from plica.extras import require
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -270,10 +271,9 @@ def _legend_width(kinds: Iterable[tuple[str, Role]]) -> float:
 
 def text_width(text: str, points: float) -> float:
     """The width in inches of a text in the standard font."""
-    from matplotlib import rcParams
-    from matplotlib.font_manager import FontProperties, findfont
-
-    return _text_width(text, points, findfont(FontProperties()), str(rcParams["mathtext.fontset"]))
+    fonts = require("matplotlib.font_manager")
+    font = fonts.findfont(fonts.FontProperties())
+    return _text_width(text, points, font, str(require("matplotlib").rcParams["mathtext.fontset"]))
 
 
 @lru_cache(maxsize=1024)

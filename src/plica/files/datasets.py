@@ -18,7 +18,8 @@ from pathlib import Path
 
 import numpy as np
 
-from plica.errors import FileFormatError, InputError, UnsupportedError
+from plica.errors import FileFormatError, InputError
+from plica.extras import require
 from plica.files.encoding import Encoding
 from plica.files.infer import ColumnRecord, infer_columns
 from plica.files.rows import Batch, RowFile, open_rows
@@ -79,13 +80,7 @@ def digits(domain: Domain | None = None) -> Dataset:
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
     """
-    try:
-        from sklearn.datasets import load_digits  # type: ignore[import-untyped]
-    except ImportError as error:
-        raise UnsupportedError(
-            "the digits data set comes with scikit-learn, which is not installed; try: pip install 'plica[digits]'"
-        ) from error
-    rows = np.asarray(load_digits().data)
+    rows = np.asarray(require("sklearn.datasets").load_digits().data)
     rows = rows.astype(np.int64 if domain is None else domain.dtype(DType.FLOAT64).numpy)
     rows = rows[np.random.default_rng(0).permutation(len(rows))]
     train, valid, test = np.split(rows, (1297, 1547))

@@ -14,13 +14,13 @@ import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from plica.files import dates, numbers
 from plica.files.rows.batch import CellType
+from plica.forks import cached_property
 from plica.symbolic.domains import Domain
 
 Category: TypeAlias = str | int | bool

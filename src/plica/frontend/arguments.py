@@ -17,7 +17,7 @@ from plica.tracing.control import parameter_names, place_of
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
-from plica.tracing.trace import NUMBERS, AbstractedAxes, abstracted, axes_of_arguments, axis_names
+from plica.tracing.trace import NUMBERS, AbstractedAxes, abstracted, axes_of_arguments, axis_names, check_axes
 from plica.tracing.trees import flatten, shown, unflatten
 
 PYTHON_NUMBERS = (bool, int, float, complex)
@@ -105,6 +105,8 @@ class Call:
 
     def specs(self, axes: AbstractedAxes) -> tuple[Any, ...]:
         """What to trace each leaf as."""
+        of_trees = axes if isinstance(axes, Mapping) or axes is None else self._of_trees(axes)
+        check_axes(self._fn, of_trees, self.trees, self.leaves)
         named = self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._places))) if self.trees else []
         of_leaves = [one for tree, one in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
         rest = axes if isinstance(axes, Mapping) else None
@@ -223,6 +225,7 @@ def annotated_specs(fn: Callable[..., Any], axes: AbstractedAxes = None) -> list
     is_known = all(isinstance(leaf, Spec) or (isinstance(leaf, type) and leaf in NUMBERS) for leaf in leaves)
     if not is_known or not leaves:
         return None
+    check_axes(fn, axes, trees)
     return [abstracted(tree, one) for tree, one in zip(trees, axes_of_arguments(axes, len(trees)), strict=True)]
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter
 
 _BACKENDS = {"torch": ("plica.backend.torch.compiler", "TorchCompiler")}
-_EXTRAS = {"torch": "torch"}
+_OF_PROGRAMS = ("consts", "backend")
 
 
 @final
@@ -218,9 +218,16 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
 
     Raises:
         UnsupportedError: `options` were given beside a context that has its own.
+        DTypeError: There is no such option.
     """
     if isinstance(circuit, Program | Bound):
         context = _given(ctx)
+        unknown = [name for name in options if name not in _OF_PROGRAMS]
+        if unknown:
+            raise DTypeError(
+                f"compile: a Program takes {' and '.join(_OF_PROGRAMS)}, found {', '.join(unknown)}; rules, and how "
+                "they are applied, are those of a PipelineContext; other options are of circuits."
+            )
         return CompiledProgram(circuit, rewriting=None if context is None else context.rewriting, **options)
     return _context(ctx, options).compile(circuit)
 
@@ -282,13 +289,5 @@ def _load_compiler(backend: str) -> type[TorchCompiler]:
     if not known(backend, _BACKENDS):
         raise UnsupportedError(f"there is no backend {shown(backend)}; there are {', '.join(_BACKENDS)}.")
     module, name = _BACKENDS[backend]
-    try:
-        loaded = importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or error.name.split(".")[0] == "plica":
-            raise
-        raise UnsupportedError(
-            f"the backend {backend!r} needs {error.name}; install it with `pip install plica[{_EXTRAS[backend]}]`."
-        ) from None
-    compiler: type[TorchCompiler] = getattr(loaded, name)
+    compiler: type[TorchCompiler] = getattr(importlib.import_module(module), name)
     return compiler

@@ -13,10 +13,12 @@ import numpy as np
 
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
+from plica.forks import cached_property
 from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ops import OPS
+from plica.passes.clean import clean
 from plica.passes.results import own_results
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference
@@ -94,7 +96,7 @@ def _native_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting
     return executor
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Interpreter:
     """The interpreter as a backend.
 
@@ -102,7 +104,7 @@ class _Interpreter:
         bound: The Program, and what it captures.
         name: The name of the function, which this backend does not need.
         numbers: Which arguments are Python numbers, which makes no difference here.
-        rewriting: How Programs are rewritten: here they are run as they are.
+        rewriting: How the Program is rewritten; without it, it runs as it is.
     """
 
     bound: Bound
@@ -110,10 +112,10 @@ class _Interpreter:
     numbers: frozenset[int]
     rewriting: Rewriting | None = None
 
-    @property
+    @cached_property
     def program(self) -> Program:
         """The Program as it is run."""
-        return self.bound.program
+        return self.bound.program if self.rewriting is None else clean(self.bound.program, self.rewriting)
 
     @property
     def code(self) -> str:
@@ -123,7 +125,7 @@ class _Interpreter:
     def specialize(self, leaves: Sequence[Any]) -> Run:
         """The function of any leaves."""
         del leaves
-        program = own_results(self.bound.program)
+        program = own_results(self.program)
         dtypes = [var.type.dtype.numpy for var in program.arguments]
 
         def run(found: Sequence[Any]) -> Any:

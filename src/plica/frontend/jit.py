@@ -48,6 +48,7 @@ from plica.tracing.trace import (
     NUMBERS,
     AbstractedAxes,
     TracedFunction,
+    check_axes,
     trace_function,
 )
 from plica.tracing.tracer import Tracer
@@ -117,11 +118,16 @@ def jit(
         TraceError: The function does what cannot be recorded.
         ShapeError: Sizes do not fit.
         DTypeError: Dtypes do not fit.
-        InputError: The consts of a Program are missing, or do not fit.
+        InputError: The consts of a Program are missing, or do not fit; or there is a policy without constants.
         VerifyError: A Program breaks a rule.
     """
     check_rules(rules)
     rewriting = program_rewriting(rules)
+    if policy is not None and not constants:
+        raise InputError(
+            "jit: policy says how constants are folded, but no argument is constant; name some in constants, or leave "
+            "policy out."
+        )
     if isinstance(fn, Program | Bound):
         if abstracted_axes is not None or static_argnums != () or constants:
             raise TraceError(
@@ -174,6 +180,7 @@ class CompiledFunction:
         self._signature = signature_of(fn)
         self._positional_count = _positional_count(self._signature)
         self._annotated = None if self._static else annotated_specs(fn, abstracted_axes)
+        check_axes(fn, abstracted_axes, ())
         self._dynamic = dynamic_axes(abstracted_axes, self._annotated)
         if self._annotated is not None:
             self._compile_annotated()
@@ -356,9 +363,7 @@ class CompiledFunction:
 
     def _add_compiled(self, key: Hashable, specs: Sequence[Any], call: Call) -> None:
         if key not in self._compiled:
-            self._compiled[key] = self._compile(
-                specs, call.arguments, call.trees, call.parameters, call.structure
-            )
+            self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters, call.structure)
 
     def _compile_annotated(self) -> None:
         trees = self._annotated

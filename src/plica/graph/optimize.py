@@ -64,6 +64,9 @@ class Rule:
     source: str = ""
     laws: frozenset[Any] | None = None
 
+    def __repr__(self) -> str:
+        return f"Rule({self.name!r})"
+
     def __post_init__(self) -> None:
         if self.laws is None:
             raise GraphError(

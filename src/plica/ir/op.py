@@ -38,6 +38,9 @@ class Unsupported:
 
     why: str
 
+    def __repr__(self) -> str:
+        return "unsupported"
+
     def __call__(self, *_: object, **__: object) -> Any:
         """Raises `UnsupportedError`."""
         raise UnsupportedError(self.why)

@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 from plica.errors import NativeFileError
+from plica.extras import require
 
 LOCAL = ("local-sync", "local-task")
 """The drivers that run code on the processor."""
@@ -14,18 +15,12 @@ def binding() -> Any:
     """The module of the binding's classes.
 
     Raises:
-        ModuleNotFoundError: The package is not installed.
+        MissingExtraError: The package is not installed.
     """
     try:
         from iree._runtime.libs import _runtime
     except ModuleNotFoundError:
-        try:
-            from iree import runtime as _runtime  # where another version keeps them
-        except ModuleNotFoundError as error:
-            message = (
-                "native files are run by the IREE runtime, which is not installed; try: pip install 'plica[native]'"
-            )
-            raise ModuleNotFoundError(message, name=error.name) from None
+        return require("iree.runtime")  # where another version keeps them
     return _runtime
 
 
@@ -33,7 +28,7 @@ def missing_device(driver: str) -> str:
     """Why nothing here runs the code of a driver; empty if something does.
 
     Raises:
-        ModuleNotFoundError: The package is not installed.
+        MissingExtraError: The package is not installed.
     """
     if driver in LOCAL:
         return ""

@@ -47,7 +47,7 @@ def load(
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
         FileFormatError: There is no such file.
-        ModuleNotFoundError: The IREE runtime is not installed (`pip install 'plica[native]'`).
+        MissingExtraError: The IREE runtime is not installed (`pip install 'plica[native]'`).
     """
     image = read(path, public_key)
     try:

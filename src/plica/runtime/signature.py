@@ -14,28 +14,30 @@ plica.errors.NativeFileError: its signature is not of this file; ...
 import hashlib
 
 from plica.errors import NativeFileError
+from plica.extras import require
 
 PublicKey = bytes  # 32 of them
 PrivateKey = bytes  # 32 of them
 
+_ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
 _CONTEXT = b"plica native file\0"  # before what is signed, so that nothing else that a key signs is a file
 SIGNATURE = 32 + 64 + 32  # bytes: public key, signature, SHA-256 of the two
 
 
 def make_keys() -> tuple[PublicKey, PrivateKey]:
-    """A new pair of keys."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    """A new pair of keys.
 
-    key = Ed25519PrivateKey.generate()
+    Raises:
+        MissingExtraError: `cryptography` is not installed.
+    """
+    key = require(_ED25519).Ed25519PrivateKey.generate()
     return key.public_key().public_bytes_raw(), key.private_bytes_raw()
 
 
 def sign(key: PrivateKey, head: bytes) -> bytes:
     """The signature of a head, with the public key that it is checked by."""
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-
     _check_length("private", key)
-    private = Ed25519PrivateKey.from_private_bytes(key)
+    private = require(_ED25519).Ed25519PrivateKey.from_private_bytes(key)
     signed = private.public_key().public_bytes_raw() + private.sign(_CONTEXT + head)
     return signed + hashlib.sha256(signed).digest()
 
@@ -59,12 +61,10 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
         raise NativeFileError(
             f"is signed with the key {signer.hex()}, expected {key.hex()}; ask whom the key belongs to"
         )
-    from cryptography.exceptions import InvalidSignature
-    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
-
+    ed25519, exceptions = require(_ED25519), require("cryptography.exceptions")
     try:
-        Ed25519PublicKey.from_public_bytes(key).verify(block[32:96], _CONTEXT + head)
-    except InvalidSignature:
+        ed25519.Ed25519PublicKey.from_public_bytes(key).verify(block[32:96], _CONTEXT + head)
+    except exceptions.InvalidSignature:
         raise NativeFileError("its signature is not of this file; ask whoever signed it for the original") from None
 
 

@@ -7,6 +7,8 @@
 (5, True, 5)
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 

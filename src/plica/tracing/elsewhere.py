@@ -134,7 +134,7 @@ EQUATIONS: Mapping[str, str] = {
     "torch.unsqueeze(x, 0)": "expand_dims(x, axis=0)",
     "x.view(-1)": "reshape(x, (-1,))",
 }
-_BY_NAME = {left.partition("(")[0].rpartition(".")[2]: (left, right) for left, right in reversed(EQUATIONS.items())}
+_BY_NAME = {left.partition("(")[0].rpartition(".")[2]: (left, right) for left, right in reversed([*EQUATIONS.items()])}
 
 # What has no value before the function runs, or none at all in a Program.
 _NOTHING_IN_PLACE = "nothing changes in place: x = x.at[index].set(values) makes a new array"

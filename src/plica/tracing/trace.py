@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plica.errors import ShapeError, TraceError
+from plica.errors import AxisError, ShapeError, TraceError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program
@@ -62,6 +62,7 @@ def trace(fn: Callable[..., Any], *specs: Any, abstracted_axes: AbstractedAxes =
         ShapeError: Sizes do not fit.
         DTypeError: Dtypes do not fit.
     """
+    check_axes(fn, abstracted_axes, specs)
     named = [
         abstracted(one, axes) for one, axes in zip(specs, axes_of_arguments(abstracted_axes, len(specs)), strict=True)
     ]
@@ -144,6 +145,57 @@ def axes_of_arguments(abstracted_axes: AbstractedAxes, count: int) -> list[Any]:
             "give one for each, or one mapping {axis: name} for all."
         )
     return list(abstracted_axes[:count])
+
+
+def check_axes(fn: Callable[..., Any], abstracted_axes: Any, trees: Sequence[Any], leaves: Sequence[Any] = ()) -> None:
+    """Refuse what names no axis.
+
+    Args:
+        fn: The function.
+        abstracted_axes: For all arguments, or a sequence with an entry for each of `trees`.
+        trees: Its positional arguments: trees of arrays, specs, numbers and types of numbers.
+        leaves: What else it is given.
+
+    Raises:
+        AxisError: An axis is named that no array of the argument has, or of all arguments. Numbers take any.
+        TraceError: An axis is no number, its name is no name, or there is an entry for more arguments than there are.
+    """
+    if abstracted_axes is None:
+        return
+    names = parameter_names(fn)
+    if isinstance(abstracted_axes, Mapping):
+        what = f"argument {names[0]!r}" if len(trees) == 1 and names else "every argument"
+        _check_mapping(fn, abstracted_axes, what, _ranks((trees, leaves)))
+        return
+    if isinstance(abstracted_axes, str) or not isinstance(abstracted_axes, Sequence):
+        raise TraceError(
+            f"{place_of(fn)}: abstracted_axes is {abstracted_axes!r}, expected {{axis: name}} for all arguments, or a "
+            "sequence with an entry for each."
+        )
+    for place, (axes, tree) in enumerate(zip(abstracted_axes, trees, strict=False)):
+        if isinstance(axes, Mapping):
+            what = f"argument {names[place]!r}" if place < len(names) else f"argument {place}"
+            _check_mapping(fn, axes, what, _ranks(tree))
+
+
+def _ranks(tree: Any) -> list[int]:
+    return [len(leaf.shape) for leaf in flatten(tree)[0] if hasattr(leaf, "shape")]
+
+
+def _check_mapping(fn: Callable[..., Any], axes: Mapping[Any, Any], what: str, ranks: Sequence[int]) -> None:
+    for axis, name in axes.items():
+        if isinstance(axis, bool) or not isinstance(axis, int) or not isinstance(name, str):
+            raise TraceError(
+                f"{place_of(fn)}: abstracted_axes has {{{axis!r}: {name!r}}} for {what}, expected the number of an "
+                "axis and a name: {0: 'n'}."
+            )
+        if ranks and not any(-rank <= axis < rank for rank in ranks):
+            most = max(ranks)
+            hint = f"give an axis from {-most} to {most - 1}" if most else "leave it out"
+            raise AxisError(
+                f"{place_of(fn)}: abstracted_axes names axis {axis} ({name!r}) of {what}, which has {most} axes; "
+                f"{hint}."
+            )
 
 
 def abstracted(tree: Any, axes: Any) -> Any:

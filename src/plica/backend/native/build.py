@@ -5,6 +5,7 @@ import re
 from plica.backend.native.branches import handed_on_once
 from plica.backend.native.targets import Target, target_of
 from plica.errors import UnsupportedError
+from plica.extras import require
 
 FLAGS = (
     "--iree-opt-level=O3",
@@ -35,10 +36,9 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
         target: A target, or the name of one.
 
     Raises:
-        UnsupportedError: The compiler makes no code of it for the target.
+        UnsupportedError: The compiler makes no code of it for the target, or is not installed.
     """
-    import iree.compiler as compiler
-
+    compiler = require("iree.compiler")
     found = target_of(target) if isinstance(target, str) else target
     flags = (*FLAGS, *LOOPS, *found.flags) if _NEST.search(text) else (*FLAGS, *found.flags)
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import FileFormatError, UnsupportedError
+from plica.errors import FileFormatError
+from plica.extras import require
 from plica.files.rows.batch import Batch, CellType, RowFile
 from plica.files.tables import one_line
 
@@ -16,16 +17,10 @@ def require_pyarrow() -> Any:
     """The module pyarrow, with its part for the format.
 
     Raises:
-        UnsupportedError: It is not installed.
+        MissingExtraError: It is not installed.
     """
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError as error:
-        raise UnsupportedError(
-            ".parquet files need pyarrow, which is not installed; try: pip install 'plica[parquet]'"
-        ) from error
-    return pyarrow
+    require("pyarrow.parquet")
+    return require("pyarrow")
 
 
 class ParquetRows(RowFile):

@@ -58,6 +58,9 @@ class Rules:
     fuse: tuple[Rule, ...] = ()
     programs: tuple[Rule, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Rules({', '.join(f'{len(getattr(self, table))} {table}' for table in TABLES)})"
+
     def __post_init__(self) -> None:
         known: dict[str, Rule] = {}
         for table in TABLES:

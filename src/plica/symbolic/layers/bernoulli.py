@@ -6,6 +6,8 @@
 (BernoulliLayer(scope={2}, 8), Domain('2 states'), (8,))
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any, final

@@ -5,6 +5,8 @@
 ['alpha', 'beta']
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, final

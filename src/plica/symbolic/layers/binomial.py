@@ -8,6 +8,8 @@
 (BinomialLayer(scope={2}, 8), Domain('256 states'), (8,))
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -6,6 +6,8 @@
 (CategoricalLayer(scope={2}, 8), Domain('256 states'), (8, 256))
 """
 
+from __future__ import annotations
+
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
 from typing import Any, final

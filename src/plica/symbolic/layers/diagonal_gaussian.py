@@ -6,6 +6,8 @@
 (4, 2)
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

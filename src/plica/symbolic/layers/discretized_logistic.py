@@ -9,6 +9,8 @@ so that all masses sum to 1 (Salimans, Karpathy, Chen and Kingma, PixelCNN++, 20
 (DiscretizedLogisticLayer(scope={2}, 8), Domain('256 states'), (8,))
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

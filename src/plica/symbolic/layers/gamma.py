@@ -5,6 +5,8 @@
 ['concentration', 'rate']
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar, final

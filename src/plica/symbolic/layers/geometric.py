@@ -10,6 +10,8 @@ SciPy's `geom` counts the success too: it is this variable plus 1, `geom(p, loc=
 (GeometricLayer(scope={2}, 8), Domain('counts'), (8,))
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final

@@ -7,6 +7,8 @@
 ([1.0, 3.0, 8.0], 2, (4, 2))
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial

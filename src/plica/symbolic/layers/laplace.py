@@ -5,6 +5,8 @@
 ['loc', 'scale']
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass

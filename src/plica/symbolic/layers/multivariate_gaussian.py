@@ -6,6 +6,8 @@
 (4, 2, 2)
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final

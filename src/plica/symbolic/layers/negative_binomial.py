@@ -12,6 +12,8 @@ dispersion r, as in regressions of counts, `logits = log(r / m)`.
 (NegativeBinomialLayer(scope={2}, 8), Domain('counts'), ['logits', 'total_count'])
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, final

@@ -10,6 +10,8 @@ input layer is `(F, B, num_variables)`. The batch size may be symbolic; sizes of
     ('units', 'units')
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias

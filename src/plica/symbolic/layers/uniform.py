@@ -6,6 +6,8 @@
 (Domain('real numbers'), (2,))
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, TypeAlias, final

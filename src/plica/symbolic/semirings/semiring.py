@@ -123,6 +123,9 @@ class Semiring:
     choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
     most_factors: int = 1
 
+    def __repr__(self) -> str:
+        return f"Semiring({self.name!r})"
+
     def __post_init__(self) -> None:
         if self.attempt is None:
             return

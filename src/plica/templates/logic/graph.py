@@ -7,6 +7,8 @@
 (Scope({0}), True, True)
 """
 
+from __future__ import annotations
+
 from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
@@ -137,7 +139,7 @@ class LogicalCircuit:
     def _of(self, kind: type[Gate]) -> list[LogicalNode]:
         return [node for node in self._nodes if isinstance(node, kind)]
 
-    def prune(self) -> "LogicalCircuit":
+    def prune(self) -> LogicalCircuit:
         """The same formula without what does not matter.
 
         Constants are gone, but for outputs that are constant; so are gates of one input, and nodes that no output
@@ -145,11 +147,11 @@ class LogicalCircuit:
         """
         return self._rebuilt(simplify.pruned(self._nodes, self._in_nodes, self._outputs))
 
-    def smooth(self) -> "LogicalCircuit":
+    def smooth(self) -> LogicalCircuit:
         """The same formula with `v or not v` beside the inputs of disjunctions that lack a variable v of the others."""
         return self._rebuilt(simplify.smoothed(self._nodes, self._in_nodes, self._outputs, self._scopes))
 
-    def _rebuilt(self, parts: simplify.Parts) -> "LogicalCircuit":
+    def _rebuilt(self, parts: simplify.Parts) -> LogicalCircuit:
         in_nodes, outputs = parts
         return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=self.is_deterministic)
 

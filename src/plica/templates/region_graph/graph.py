@@ -6,6 +6,8 @@
 (Scope({0, 1}), 2, True)
 """
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
@@ -132,7 +134,7 @@ class RegionGraph:
         """The nodes by level: a node is one level above its highest input."""
         return layerwise_topological_order(self._nodes, self._in_nodes.__getitem__)
 
-    def subgraph(self, *roots: RegionNode) -> "RegionGraph":
+    def subgraph(self, *roots: RegionNode) -> RegionGraph:
         """The region graph of some regions of this one, with what they are split into; the nodes are shared."""
         for root in roots:
             self._of(self._in_nodes, root)
@@ -199,7 +201,7 @@ class RegionGraph:
         """Whether every part of every partition is a single variable."""
         return all(len(part.scope) == 1 for node in self.partition_nodes for part in self.partition_inputs(node))
 
-    def is_compatible(self, other: "RegionGraph", *, scope: Iterable[int] | None = None) -> bool:
+    def is_compatible(self, other: RegionGraph, *, scope: Iterable[int] | None = None) -> bool:
         """Whether both graphs split their common variables alike, so that their circuits can be multiplied.
 
         Args:
@@ -235,7 +237,7 @@ class RegionGraph:
         files.write(file, records, [index[output] for output in self._outputs])
 
     @staticmethod
-    def load(file: files.File) -> "RegionGraph":
+    def load(file: files.File) -> RegionGraph:
         """Read a graph that `dump` wrote, from a path or an open file.
 
         Raises:

@@ -6,13 +6,12 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
-from importlib import import_module
 from typing import Any
 
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, given_type, is_object, require_layout
-from plica.errors import UnsupportedError
+from plica.extras import require
 from plica.forks import ForkSafeLock
 
 _TYPES: dict[str, Any] = {
@@ -61,12 +60,7 @@ def machine() -> Machine:
     Raises:
         UnsupportedError: llvmlite is not installed, or numpy's arrays are other objects.
     """
-    try:
-        binding = import_module("llvmlite.binding")
-    except ImportError:
-        raise UnsupportedError(
-            'the native backend of jit compiles with llvmlite, which is not installed; pip install "plica[loops]".'
-        ) from None
+    binding: Any = require("llvmlite.binding")
     require_layout()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()

@@ -1,0 +1,46 @@
+"""Libraries that extras of Plica bring: what imports one asks for it here, so that its absence is one line of advice.
+
+>>> require("json").__name__
+'json'
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from types import ModuleType
+
+from plica.errors import MissingExtraError
+
+__all__ = ["LIBRARIES", "missing", "require"]
+
+LIBRARIES: Mapping[str, tuple[str, str]] = {  # by the root of their modules: what they are called, and the extra
+    "cryptography": ("cryptography", "native"),
+    "iree": ("IREE", "native"),
+    "llvmlite": ("llvmlite", "loops"),
+    "matplotlib": ("matplotlib", "draw"),
+    "pyarrow": ("pyarrow", "parquet"),
+    "sklearn": ("scikit-learn", "digits"),
+    "torch": ("PyTorch", "torch"),
+}
+
+
+def require(module: str) -> ModuleType:
+    """A module of a library that an extra brings.
+
+    Raises:
+        MissingExtraError: The library is not installed.
+    """
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as error:
+        raise missing(error) or error from None
+
+
+def missing(error: ModuleNotFoundError) -> MissingExtraError | None:
+    """What is said of a library that an extra brings; None if the module that is missing is of no such library."""
+    root = (error.name or "").partition(".")[0]
+    if root not in LIBRARIES:
+        return None
+    name, extra = LIBRARIES[root]
+    return MissingExtraError(f"this needs {name}, which is not installed; try: pip install 'plica[{extra}]'", name=root)
