@@ -382,7 +382,7 @@ class _Printer(Lines):
         self._block(one.body)
         self._put(f"{following} = add nsw i64 {index}, 1")
         self._put(f"{goes} = icmp slt i64 {following}, {upper}")
-        hint = f", !llvm.loop !{STRANDS}" if one.strands > 1 else ""
+        hint = f", !llvm.loop !{STRANDS}" if one.in_strands else ""
         self._put(f"br i1 {goes}, label %{body}, label %{after}{hint}")
         code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
         code.begin(after)

@@ -238,14 +238,14 @@ class For:
         lower: Where it begins.
         upper: Where it ends.
         body: What runs.
-        strands: In how many strands turns may be taken side by side, where that does not change what they do.
+        in_strands: Whether turns are short reductions, several of which LLVM is to take side by side.
     """
 
     index: Scalar
     lower: Index
     upper: Index
     body: "list[Statement]"
-    strands: int = 1
+    in_strands: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

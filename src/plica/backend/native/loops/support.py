@@ -153,10 +153,10 @@ METADATA = (
     '!0 = !{!"branch_weights", i32 1, i32 2000}',
     '!1 = !{!"branch_weights", i32 2000, i32 1}',
     f"!{STRANDS} = distinct !{{!{STRANDS}, !3}}",
-    '!3 = !{!"llvm.loop.interleave.count", i32 4}',
+    '!3 = !{!"llvm.loop.interleave.count", i32 2}',
 )
-"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second; of loops that reduce
-in strands, how many vectors are computed side by side."""
+"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second; how many vectors
+loops in strands reduce side by side."""
 
 PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
 """The functions that multiply matrices."""

@@ -269,21 +269,21 @@ class Writer:
     # Control flow
 
     @contextmanager
-    def loop(self, upper: Index, lower: Index = 0, *, strands: int = 1) -> Iterator[Scalar]:
-        """A loop, given its index; one that reduces may do so in several strands."""
+    def loop(self, upper: Index, lower: Index = 0, *, in_strands: bool = False) -> Iterator[Scalar]:
+        """A loop, given its index; a reduction may be one in strands."""
         index = Scalar(self.name("i"), DType.INT64)
         self.note_range(index, lower, upper)
         with self.into([]) as body:
             yield index
-        self.put(For(index, lower, upper, body, strands))
+        self.put(For(index, lower, upper, body, in_strands))
 
     @contextmanager
-    def nest(self, dims: Sequence[Index], *, strands: int = 1) -> Iterator[list[Index]]:
-        """Loops over all indices of an array; an axis of size 1 has no loop. The last one may have strands."""
+    def nest(self, dims: Sequence[Index], *, in_strands: bool = False) -> Iterator[list[Index]]:
+        """Loops over all indices of an array; an axis of size 1 has no loop. The last one may be in strands."""
         last = len(dims) - 1
         with ExitStack() as loops:
             yield [
-                0 if dim == 1 else loops.enter_context(self.loop(dim, strands=strands if place == last else 1))
+                0 if dim == 1 else loops.enter_context(self.loop(dim, in_strands=in_strands and place == last))
                 for place, dim in enumerate(dims)
             ]
 

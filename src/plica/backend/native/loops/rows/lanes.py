@@ -16,9 +16,6 @@ from plica.backend.native.loops.rows.reductions import whole_index
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
-STRANDS = 4
-"""Strands of a reduction whose turns are short: one would wait for itself."""
-
 
 @dataclass(frozen=True, slots=True)
 class Slot:
@@ -83,25 +80,25 @@ class Lanes:
         self._column = []
 
     @contextmanager
-    def indices(self, strands: int = 1) -> Iterator[list[Index]]:
+    def indices(self, *, in_strands: bool = False) -> Iterator[list[Index]]:
         """Loops over the indices of all entries that are reduced: each is one of a number of the slots."""
         sizes = [self.x.dims[axis] for axis in self._axes]
-        with self._writer.nest(sizes, strands=1 if self.has_rows else strands) as inner, self.columns():
+        with self._writer.nest(sizes, in_strands=in_strands and not self.has_rows) as inner, self.columns():
             yield whole_index(self._kept, [*self._outer, *self._column], self._axes, inner)
 
     @contextmanager
-    def entries(self, strands: int = 1) -> Iterator[tuple[Scalar, list[Index]]]:
+    def entries(self, *, in_strands: bool = False) -> Iterator[tuple[Scalar, list[Index]]]:
         """The same, with the entries.
 
         Args:
-            strands: In how many strands the innermost loop may reduce into a cell.
+            in_strands: Whether a loop that reduces into a cell does so in strands: one would wait for itself.
         """
         flat = self.x.flat
         if self._kept or flat is None:
-            with self.indices(strands) as index:
+            with self.indices(in_strands=in_strands) as index:
                 yield self.x.read(index), index
             return
-        with self._writer.loop(self._writer.product(self.x.dims), strands=strands) as offset:
+        with self._writer.loop(self._writer.product(self.x.dims), in_strands=in_strands) as offset:
             yield flat(offset), [offset]
 
     def _offset(self, target: Array, *, is_whole: bool) -> Index:

@@ -6,7 +6,7 @@ from typing import Any
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index
-from plica.backend.native.loops.rows.lanes import STRANDS, Lanes
+from plica.backend.native.loops.rows.lanes import Lanes
 from plica.backend.native.loops.rows.reductions import (
     Combine,
     apply_of,
@@ -51,11 +51,11 @@ def _best(kind: str) -> Row:
         best, place = lanes.slot(x.dtype), lanes.slot(DType.INT64)
         with lanes.outside():
             lanes.fill(best, worst)
-            with lanes.entries(strands=STRANDS) as (value, _):
+            with lanes.entries(in_strands=True) as (value, _):
                 lanes.put(best, combine(lanes.get(best), value))
             lanes.put(place, writer.value(x.dims[axis]))
             extreme_entry = lanes.get(best)
-            with lanes.entries(strands=STRANDS) as (value, index):
+            with lanes.entries(in_strands=True) as (value, index):
                 is_best = writer.compare("equal", value, extreme_entry)
                 if x.dtype.kind == "float":  # NaN is best
                     is_best = writer.compute("or", is_best, writer.compare("not_equal", value, value))

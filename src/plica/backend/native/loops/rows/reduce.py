@@ -6,7 +6,7 @@ from math import inf
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index
-from plica.backend.native.loops.rows.lanes import STRANDS, Lanes, Slot
+from plica.backend.native.loops.rows.lanes import Lanes, Slot
 from plica.backend.native.loops.rows.places import PLACES
 from plica.backend.native.loops.rows.reductions import (
     Combine,
@@ -54,7 +54,7 @@ def reduced(
     slot = lanes.slot(dtype, target)
     with lanes.outside():
         lanes.fill(slot, first)
-        with lanes.entries(strands=STRANDS if entry is None and x.is_cheap else 1) as (value, _):
+        with lanes.entries(in_strands=entry is None and x.is_cheap) as (value, _):
             lanes.put(slot, combine(lanes.get(slot), taken(value)))
         if target is not None and not lanes.has_rows:
             lanes.store(target, lanes.get(slot))
@@ -139,11 +139,15 @@ def _logarithm(block: Block, total: Scalar, shift: Scalar) -> Scalar:
 
 
 def _largest(lanes: Lanes, slot: Slot) -> None:
-    """The largest entries."""
+    """The largest entries; a row of them leaves NaN out, which is faster, and not lost to those who read it again."""
     writer, dtype = lanes.block.writer, lanes.x.dtype
     lanes.fill(slot, -inf)
-    with lanes.entries(strands=STRANDS) as (value, _):
-        lanes.put(slot, writer.apply("maximum", [lanes.get(slot), value], dtype, {}))
+    with lanes.entries(in_strands=True) as (value, _):
+        known = lanes.get(slot)
+        if lanes.has_rows:
+            lanes.put(slot, writer.select(writer.compare("greater", value, known), value, known))
+        else:  # which LLVM knows to be a reduction
+            lanes.put(slot, writer.apply("maximum", [known, value], dtype, {}))
 
 
 def largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
