@@ -58,6 +58,11 @@ def directed_form(parameter: Parameter) -> tuple[Parameter, Parameter] | None:
     return _Logs(parameter, directed=True).directions()
 
 
+def learns(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
+    """Whether a leaf of a parameter may have a gradient."""
+    return any(is_learned(dereferenced(node)) for node in parameter.nodes if not isinstance(node, ParameterOp))
+
+
 def may_be_zero(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
     """Whether a number may be 0 by a value of its leaves, and not by underflow alone as that of a softmax.
 
@@ -65,7 +70,7 @@ def may_be_zero(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool
         parameter: The parameter.
         is_learned: Whether a leaf may have a gradient.
     """
-    if not any(is_learned(dereferenced(node)) for node in parameter.nodes if not isinstance(node, ParameterOp)):
+    if not learns(parameter, is_learned):
         return False
     logs = log_form(parameter)
     known = numbers(logs.node_inputs)

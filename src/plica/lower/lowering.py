@@ -31,6 +31,7 @@ from plica.lower.logs import (
     exp_form,
     is_better,
     is_ordinary,
+    learns,
     log_form,
     may_be_zero,
     right_logs,
@@ -73,6 +74,7 @@ class LoweringScope:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
         zeros: Learned parameters that a layer took as weights, or as ordinary numbers from which it computed its value,
             and which may be 0: where they are, logarithms have not every derivative.
+        always_zeros: Whether numbers that no parameter is, but that are learned, may be 0.
         fired: The rules that fired on the Program, and where.
     """
 
@@ -85,6 +87,7 @@ class LoweringScope:
     captured: list[Leaf | Constant] = field(default_factory=list)
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
     zeros: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)
+    always_zeros: bool = False
     fired: Fired = field(default_factory=dict)
     trace: Trace = field(init=False)
     _keys: Mapping[TensorParameter, str] = field(init=False)
@@ -113,7 +116,11 @@ class LoweringScope:
             self.folded = folded_by_row(self.folded, self.given)
             self._rows = RowAxis(self.builder.size("b"))
         if self.semiring.at_zeros is not None:
-            self.semiring = replace(self.semiring, from_linear=partial(self._from_linear, self.semiring.from_linear))
+            self.semiring = replace(
+                self.semiring,
+                from_linear=partial(self._from_linear, self.semiring.from_linear),
+                from_weight=partial(self._from_weight, self.semiring.from_weight),
+            )
         self._joint = joint_groups(self.folded.groups, self.owners) if self.folded.folds else {}
         self._values = ParameterValues(
             self.dtype, self._leaf, self.owners, self.constant, self._rows, self.given, self._arguments.__getitem__
@@ -227,6 +234,13 @@ class LoweringScope:
         for one in self._read:
             self._note_zeros(one)
         return from_linear(namespace, x)
+
+    def _from_weight(self, from_weight: Callable[..., Value], namespace: Any, weight: Weight) -> Value:
+        """Numbers of a parameter, or masses that a layer has computed, which may be 0 at other numbers than 0."""
+        if weight.in_directions is not None:
+            read = [one for place in self._read for one in self._named(*place, as_it_is)]
+            self.always_zeros |= any(learns(one, self._is_learned) for one in read)
+        return from_weight(namespace, weight)
 
     def _note_zeros(self, place: tuple[FoldedLayer, str]) -> None:
         group, name = place

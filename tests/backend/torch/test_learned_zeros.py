@@ -16,9 +16,18 @@ from torch.utils._pytree import tree_map
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
+from plica.symbolic.layers import (
+    BernoulliLayer,
+    BinomialLayer,
+    CategoricalLayer,
+    GeometricLayer,
+    HadamardLayer,
+    HistogramLayer,
+    SumLayer,
+)
 from plica.symbolic.parameters import (
     ClampParameter,
+    ExpParameter,
     HadamardParameter,
     KroneckerParameter,
     Parameter,
@@ -26,6 +35,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.semirings import LSE_SUM
 from tests.harness.circuits import chain, constant, tensor
+from tests.harness.oracle import gradients
 from tests.harness.zero_circuits import ZeroDraw, assert_close, by_key, check_reference, draw_zeros, slopes
 
 ROUNDING = {"float64": 1e-8, "float32": 5e-3}
@@ -284,3 +294,53 @@ def test_what_an_ordinary_circuit_lowers_has_no_other_program() -> None:
     model(torch.tensor([[0]])).sum().backward()
     assert {key[0] for key in model._lowered} == {"lse-sum"}
     assert isinstance(circuit, Circuit)
+
+
+SHARES = [0.0, 1.0, 0.3]
+WAYS = {1: [1, 1], 2: [1, 2, 1], 5: [1, 5, 10, 10, 5, 1]}
+
+
+def binomial(count: int) -> Any:
+    return lambda p, x: WAYS[count][x] * p**x * (1 - p) ** (count - x)
+
+
+TRIALS: dict[str, tuple[Any, Any, list[int]]] = {
+    "bernoulli": (lambda: BernoulliLayer([0], 3, probs=tensor(SHARES)), binomial(1), [0, 1]),
+    "two trials": (lambda: BinomialLayer([0], 3, total_count=2, probs=tensor(SHARES)), binomial(2), [0, 1, 2]),
+    "five trials": (lambda: BinomialLayer([0], 3, total_count=5, probs=tensor(SHARES)), binomial(5), [0, 1, 3, 4, 5]),
+    "geometric": (lambda: GeometricLayer([0], 3, probs=tensor(SHARES)), lambda p, x: p * (1 - p) ** x, [0, 1, 2, 5]),
+}
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product", "signed-lse-sum"])
+@pytest.mark.parametrize("name", TRIALS)
+def test_probabilities_of_0_and_1(name: str, semiring: str) -> None:
+    """First and second derivatives are those of the formula."""
+    build, formula, states = TRIALS[name]
+    weights = [0.5, 0.25, 0.25]
+    model = TorchCompiler(semiring, dtype="float64").compile(chain(build(), SumLayer(3, 1, weight=constant([weights]))))
+    totals = model(torch.tensor(states)[:, None])
+    logs = totals.log() if semiring == "sum-product" else totals.real
+    shares = torch.tensor(SHARES, dtype=torch.float64, requires_grad=True)
+    rows = [[weight * formula(p, x) for weight, p in zip(weights, shares, strict=True)] for x in states]
+    expected = torch.stack([torch.stack(terms).sum().log() for terms in rows]).sum()
+    found = [one["0.probs"] for one in slopes(model, logs.sum())]
+    (first,) = torch.autograd.grad(expected, [shares], create_graph=True)
+    (second,) = torch.autograd.grad(first.sum(), [shares])
+    for one, other in zip(found, (first, second), strict=True):
+        np.testing.assert_allclose(one, other.detach(), rtol=1e-9, atol=1e-9)
+
+
+def test_bins_whose_masses_are_products() -> None:
+    """The density of a bin is its mass by its width, and so are its derivatives."""
+    masses = Parameter.from_binary(
+        HadamardParameter((2, 2), (2, 2)),
+        tensor([[0.0, 1.0], [0.5, 0.5]]),
+        Parameter.from_unary(ExpParameter((2, 2)), tensor([[0.1, 0.0], [0.0, 0.0]])),
+    )
+    layer = HistogramLayer([0], 2, edges=[0.0, 0.5, 2.0], probs=masses)
+    model = TorchCompiler(dtype="float64").compile(chain(layer, SumLayer(2, 1, weight=constant([[0.5, 0.5]]))))
+    model(torch.tensor([[0.2]])).sum().backward()
+    found = gradients(model)
+    np.testing.assert_allclose(found["0.probs.0"], [[2 * np.exp(0.1), 0], [2, 0]])
+    np.testing.assert_allclose(found["0.probs.1"], [[0, 0], [1, 0]], atol=1e-15)

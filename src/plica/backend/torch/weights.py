@@ -31,7 +31,7 @@ class WeightCheck:
         semiring: What carries its numbers.
         weights: The weights, by group and name.
         given: The leaves that calls give values to.
-        zeros: Learned weights that may be 0.
+        zeros: Learned weights that may be 0; None where other learned numbers may be, at which nobody looks.
     """
 
     def __init__(
@@ -40,13 +40,14 @@ class WeightCheck:
         semiring: Semiring,
         weights: Sequence[tuple[FoldedLayer, str]],
         given: Given | None = None,
-        zeros: Sequence[tuple[FoldedLayer, str]] = (),
+        zeros: Sequence[tuple[FoldedLayer, str]] | None = (),
     ) -> None:
         self._folded = folded
         self._semiring = semiring
         self._checked = frozenset(weights)
-        self._zeros = frozenset(zeros)
-        self._weights = tuple(dict.fromkeys((*weights, *zeros)))
+        self._always = zeros is None
+        self._zeros = frozenset(zeros or ())
+        self._weights = tuple(dict.fromkeys((*weights, *(zeros or ()))))
         self._given: Given = given or {}
         self._run: Callable[..., Tensor] | None = None
         self._dtype: torch.dtype | None = None  # of the tensors that it reads
@@ -66,12 +67,12 @@ class WeightCheck:
 
     def _settings(self) -> tuple[Any, ...]:
         weights, zeros = ([one for one in self._weights if one in some] for some in (self._checked, self._zeros))
-        return self._folded, self._semiring, weights, self._given, zeros
+        return self._folded, self._semiring, weights, self._given, None if self._always else zeros
 
     @property
     def may_have_zeros(self) -> bool:
         """Whether some learned weight may be 0."""
-        return bool(self._zeros)
+        return self._always or bool(self._zeros)
 
     def check(self, leaves: Leaves, watch: Watch | None = None, given: Sequence[Tensor] = ()) -> bool:
         """Raise where a weight is negative. This waits for the device.
@@ -89,13 +90,13 @@ class WeightCheck:
         """
         zeros = bool(self._zeros) and torch.is_grad_enabled()
         if not (self._checked or zeros):
-            return False
+            return self._always
         if watch is None or self._under is None or self._under() is not watch:
             some_zero = self._look(leaves, given)
             if watch is None or given:
-                return zeros and some_zero
+                return self._always or (zeros and some_zero)
             self._under = ref(watch)
-        return zeros and self._some_zero
+        return self._always or (zeros and self._some_zero)
 
     def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> bool:
         """Refuse negative weights; whether one that may be 0 is."""

@@ -31,7 +31,7 @@ class Lowered:
         program: The Program.
         captured: What stands behind each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
-        zeros: Learned weights, by group and name, that may be 0.
+        zeros: Learned weights, by group and name, that may be 0; None where other learned numbers may be, too.
         parameters: Where each node of the parameters has gone, as (number of a folded node, fold), and back.
         fired: The rules that fired on the Program, and where.
     """
@@ -39,7 +39,7 @@ class Lowered:
     program: Program
     captured: tuple[Leaf | Constant, ...]
     weights: tuple[tuple[FoldedLayer, str], ...]
-    zeros: tuple[tuple[FoldedLayer, str], ...]
+    zeros: tuple[tuple[FoldedLayer, str], ...] | None
     parameters: FoldIndexInfo[Any]
     fired: Fired = field(default_factory=dict)
 
@@ -60,10 +60,8 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    weights = doubtful_weights(scope)
-    return Lowered(
-        scope.build(results), tuple(scope.captured), weights, tuple(scope.zeros), scope.parameter_info, scope.fired
-    )
+    weights, zeros = doubtful_weights(scope), None if scope.always_zeros else tuple(scope.zeros)
+    return Lowered(scope.build(results), tuple(scope.captured), weights, zeros, scope.parameter_info, scope.fired)
 
 
 def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:

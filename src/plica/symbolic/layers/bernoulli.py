@@ -82,7 +82,9 @@ class BernoulliLayer(InputLayer):
 
 
 def _table(xp: Namespace, layer: BernoulliLayer, params: Params) -> Weight:  # noqa: ARG001
-    return states.from_logs(xp, xp.stack(trials.log_shares(xp, params), axis=-1))
+    logs = xp.stack(trials.log_shares(xp, params), axis=-1)  # (F, K, 2)
+    successes = xp.astype(xp.arange(2), logs.dtype)
+    return trials.masses(xp, params, logs, (1.0 - successes, successes), 0.0, axis=-1)
 
 
 def _mean(xp: Namespace, layer: BernoulliLayer, params: Params) -> Array:  # noqa: ARG001

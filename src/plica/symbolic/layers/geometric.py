@@ -92,7 +92,9 @@ def _log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
 
 def _body(xp: Namespace, semiring: Semiring, layer: GeometricLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     failure, success = _log_shares(xp, params)
-    return semiring.from_log(xp, trials.times(xp, xp.astype(x, failure.dtype), failure) + success)
+    x = xp.astype(x, failure.dtype)
+    masses = trials.masses(xp, params, trials.times(xp, x, failure) + success, (x, xp.ones_like(x)), 0.0, axis=1)
+    return semiring.from_weight(xp, masses)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: GeometricLayer, params: Params) -> Value:  # noqa: ARG001

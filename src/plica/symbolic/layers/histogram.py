@@ -226,7 +226,15 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
     def in_logs() -> Array:
         return extended(masses.log(xp) - xp.log(width), _NOTHING)
 
-    return Weight(lambda: extended(masses.linear / width, 0.0), in_logs)
+    def in_directions() -> tuple[Array, Array]:
+        direction, size = masses.directions
+        return extended(direction / width, 0.0), extended(size, 0.0)
+
+    return Weight(
+        lambda: extended(masses.linear / width, 0.0),
+        in_logs,
+        in_directions=None if masses.in_directions is None else in_directions,
+    )
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:

@@ -8,9 +8,13 @@ normalized or not. All columns of its row follow from that; `dataclasses.replace
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+
+from plica.ir.dtypes import as_dtype
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow
@@ -55,6 +59,22 @@ def input_row(
 def from_logs(xp: Namespace, logs: Array) -> Weight:
     """The table of masses with these logarithms, `(F, K, C)`."""
     return Weight(lambda: xp.exp(logs), lambda: logs, lambda: Logs("log", logs), most=1.0, least=0.0)
+
+
+def from_logs_and_zeros(xp: Namespace, logs: Array, direction: Array, size: Array) -> Weight:
+    """Masses with these logarithms and, where one is 0, the derivative of `direction * exp(size)`, which is 0 too."""
+    is_zero = xp.equal(logs, -math.inf)
+    most = math.log(float(np.finfo(as_dtype(logs.dtype).value).max)) / 2
+
+    def in_directions() -> tuple[Array, Array]:
+        known = xp.where(is_zero, 0.0, xp.stop_gradient(logs))
+        return xp.where(is_zero, direction, xp.exp(logs - known)), xp.where(is_zero, size, known)
+
+    return replace(
+        from_logs(xp, logs),
+        in_linear=lambda: xp.where(is_zero, direction * xp.exp(xp.clip(size, max=most)), xp.exp(logs)),
+        in_directions=in_directions,
+    )
 
 
 def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:

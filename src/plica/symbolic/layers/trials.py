@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 from plica.ir.dtypes import DType
+from plica.symbolic.layers import states
 from plica.symbolic.layers.base import InputLayer, at_most_one, choose_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.univariate import exp_or_infinity
@@ -22,7 +23,7 @@ from plica.symbolic.parameters import (
     SumParameter,
     normal,
 )
-from plica.symbolic.semirings import Params
+from plica.symbolic.semirings import Params, Weight
 
 _LEAST_MEAN = 0.01  # of a column of counts: one of zeros alone may have others where it goes on
 
@@ -96,6 +97,34 @@ def failures(xp: Namespace, params: Params, power: float) -> Array:
     never = xp.equal(params["probs"], 1.0)
     probs = xp.where(never, params["probs"], 1.0)
     return xp.where(never, (1.0 - probs) / probs**power, ratio)
+
+
+def masses(
+    xp: Namespace, params: Params, logs: Array, counts: tuple[Array, Array], log_ways: Array | float, axis: int
+) -> Weight:
+    """The masses of numbers of failures and successes; where one is 0, with its derivatives in ordinary arithmetic.
+
+    Args:
+        xp: The array namespace.
+        params: The parameters of the layer.
+        logs: The logarithms of the masses.
+        counts: The numbers of failures and successes, as floats that meet `logs`.
+        log_ways: The logarithm of in how many orders they come.
+        axis: The axis of `logs` that the probabilities `(F, K)` lack.
+    """
+    if "logits" in params:  # no number is the logit of 0
+        return states.from_logs(xp, logs)
+    powers = [
+        _power(xp, xp.expand_dims(share, axis=axis), count)
+        for share, count in zip(shares(xp, params), counts, strict=True)
+    ]
+    return states.from_logs_and_zeros(xp, logs, powers[0] * powers[1], log_ways + xp.zeros_like(logs))
+
+
+def _power(xp: Namespace, base: Array, count: Array) -> Array:
+    """`base ** count`, without a derivative where the count is 0."""
+    some = xp.greater(count, 0.0)
+    return xp.where(some, xp.pow(base, xp.where(some, count, 1.0)), 1.0)
 
 
 def times(xp: Namespace, count: Array, log: Array) -> Array:
