@@ -60,12 +60,10 @@ def run_page(page: Path, folder: Path) -> None:
     (folder / "examples").symlink_to(ROOT / "examples")
     port = _free_port()
     with ExitStack() as services:
-        program = ""
         for block in filter(is_typed, blocks_of(page)):
             text = block.text.replace("localhost:8000", f"localhost:{port}").replace("--port 8000", f"--port {port}")
             if block.language == "python":
-                program += text
-                _run_program(program)
+                _run_program(text)
                 continue
             for line in text.replace("\\\n", " ").splitlines():
                 words = shlex.split(line, comments=True)
