@@ -351,8 +351,9 @@ def _takes_a_turn(equation: Equation) -> bool:
         return isinstance(length, int) and length > 0
     if equation.op.name != "for_loop":
         return False
-    numbers = [one.value for one in bounds_of(equation) if isinstance(one, Literal)]
-    return len(numbers) == 3 and len(range(*map(int, numbers))) > 0  # type: ignore[arg-type]
+    lower, upper, step = (int(one.value.real) if isinstance(one, Literal) else 0 for one in bounds_of(equation))
+    are_known = all(isinstance(one, Literal) for one in bounds_of(equation)) and step
+    return bool(are_known and len(range(lower, upper, step)))
 
 
 def _reached(start: int, following: Mapping[int, frozenset[int]]) -> frozenset[int]:

@@ -15,7 +15,7 @@ start with a copy of what they would return.
   in (c, a, d) }
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from plica.ir.builder import Names
@@ -32,13 +32,13 @@ def own_results(program: Program) -> Program:
     return _owning(program, memory_of_results(program), range(len(program.results)), CALLERS)
 
 
-def _owning(program: Program, known: Analysis, places: Iterable[int], taken: frozenset[int]) -> Program:
+def _owning(program: Program, known: Analysis, places: Sequence[int], taken: frozenset[int]) -> Program:
     """`program` with results at some places that lie apart from each other and from memory that is taken."""
     makers: dict[Var, Equation] = {
         var: one for one in program.equations for var in one.outputs if one in known.regions or one in known.origins
     }
     results, others = list(program.results), taken
-    own: dict[Var, None] = {}
+    own = dict.fromkeys(one for place, one in enumerate(results) if place not in places and isinstance(one, Var))
     copied: list[int] = []
     asked: dict[Equation, list[int]] = {}
     for place in places:
@@ -76,8 +76,15 @@ def _is_free(held: Held, taken: frozenset[int]) -> bool:
     return not held.is_repeated and held.memory.isdisjoint(taken)
 
 
-def _can_copy(maker: Equation, result: Operand, known: Analysis) -> bool:
-    """Whether control flow can return an array of its own: a loop whose iterations all hand it on apart."""
+def _can_copy(maker: Equation, result: Var, known: Analysis) -> bool:
+    """Whether control flow may return another array there: no other result that stays as it is can be a view of it.
+
+    A view of it would lie in the callers' memory too, or repeat elements, and be copied itself. A loop can if all
+    iterations hand its results on apart.
+    """
+    held = known.where(result)
+    if held.memory.isdisjoint(CALLERS) and not held.is_repeated:
+        return False
     return maker in known.regions or explicit_outputs(maker).index(result) in known.origins[maker]
 
 

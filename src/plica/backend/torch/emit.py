@@ -92,8 +92,9 @@ def source(
     shares: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    program = look_up_softmax(multiply_in_runs(program if shares else own_results(program)))
-    plan = Plan.of(join_products(program) if reuses else program, numbers, constants)
+    program = look_up_softmax(multiply_in_runs(program))
+    program = join_products(program) if reuses else program
+    plan = Plan.of(program if shares else own_results(program), numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     leaves = dict(zip(named.consts, names, strict=True))
