@@ -10,7 +10,6 @@ import plica
 from plica import pipeline
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
-from plica.frontend import contexts
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
@@ -108,17 +107,6 @@ def test_wrong_options(case: str) -> None:
     call, message = WRONG[case]
     with pytest.raises(UnsupportedError, match=message):
         call()
-
-
-def test_a_missing_backend_library_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(contexts._BACKENDS, "torch", ("a_library_that_is_missing", "TorchCompiler"))
-    with pytest.raises(
-        UnsupportedError, match=r"needs a_library_that_is_missing; install it with `pip install plica\[torch\]`"
-    ):
-        PipelineContext()
-    monkeypatch.setitem(contexts._BACKENDS, "torch", ("plica.no_such_module", "TorchCompiler"))
-    with pytest.raises(ModuleNotFoundError, match="no_such_module"):  # our own fault, not the user's
-        PipelineContext()
 
 
 def test_circuits_of_one_context_share_tensors() -> None:

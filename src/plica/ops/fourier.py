@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from plica.errors import ShapeError
+from plica.errors import InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.op import Array, Op, Sample, TypeRule, sample
 from plica.ir.sizes import Dim, floor_divide
@@ -39,8 +39,16 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
     return rule
 
 
-def _reference(function: Callable[..., Any]) -> Callable[..., Any]:
-    return lambda x, *, axes, sizes, norm: function(x, sizes, axes, norm)
+NO_POINTS = "{0} of no points along an axis has no result; transform at least one."
+
+
+def _reference(name: str) -> Callable[..., Any]:
+    def transform(x: Array, *, axes: tuple[int, ...], sizes: tuple[int, ...], norm: str) -> Any:
+        if min(sizes) < 1:
+            raise InputError(NO_POINTS.format(name))
+        return getattr(np.fft, f"{name}n")(x, sizes, axes, norm)
+
+    return transform
 
 
 _X = np.linspace(-1.0, 2.0, 24).reshape(2, 3, 4)
@@ -78,13 +86,13 @@ def _half(x: Array, settings: dict[str, Any]) -> Array:
 _WHOLE = _type_rule("complex", lambda size: size, lambda dtype: dtype)
 
 FOURIER = (
-    Op("fft", _WHOLE, _reference(np.fft.fftn), _samples(_complex)),
-    Op("ifft", _WHOLE, _reference(np.fft.ifftn), _samples(_complex)),
+    Op("fft", _WHOLE, _reference("fft"), _samples(_complex)),
+    Op("ifft", _WHOLE, _reference("ifft"), _samples(_complex)),
     Op(
         "rfft",
         _type_rule("float", lambda size: floor_divide(size, 2) + 1, lambda dtype: _COMPLEX[dtype]),
-        _reference(np.fft.rfftn),
+        _reference("rfft"),
         _samples(lambda x, _: x),
     ),
-    Op("irfft", _type_rule("complex", lambda size: size, real_dtype), _reference(np.fft.irfftn), _samples(_half)),
+    Op("irfft", _type_rule("complex", lambda size: size, real_dtype), _reference("irfft"), _samples(_half)),
 )

@@ -42,6 +42,24 @@ def refuse_misfit(function: Callable[..., Any], name: str, args: Sequence[Any], 
         ) from None
 
 
+def unfit(
+    function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
+) -> TraceError:
+    """What is said of a call with a value that the function cannot compute with."""
+    given = ", ".join([*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())])
+    return TraceError(
+        f"{user_line()}: {name}{signature_of(function)} cannot be called as {name}({given}): {error}. Give arrays or "
+        "numbers to compute with, integers for axes and sizes, and True or False for choices."
+    )
+
+
+def _shown(value: Any) -> str:
+    """An argument in few characters: of arrays the type and the shape."""
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"{type(value).__name__} of shape {tuple(value.shape)}"
+    return f"{value!r:.40}"
+
+
 # What other libraries call these parameters.
 _ELSEWHERE: Mapping[str, str] = {
     "a": "x",

@@ -14,7 +14,7 @@ from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.elsewhere import advice
 from plica.tracing.places import has_word, statement, user_line, user_place
-from plica.tracing.signatures import refuse_misfit
+from plica.tracing.signatures import refuse_misfit, unfit
 
 if TYPE_CHECKING:
     from plica.tracing.scope import Trace
@@ -24,14 +24,23 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
     """A function of the namespace at its arguments; its errors say which it was, and the user's line."""
     try:
         return function(*args, **kwargs)
-    except (PlicaError, TypeError) as error:
-        if isinstance(error, TypeError):
-            refuse_misfit(function, name, args, kwargs)
+    except PlicaError as error:
         line = user_line()
-        if not isinstance(error, PlicaError) or line in str(error):
+        if line in str(error):
             raise
         kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
         raise kind(f"{line}: {name}: {error}") from None
+    except _OF_ARGUMENTS as error:
+        refuse_misfit(function, name, args, kwargs)
+        raise unfit(function, name, args, kwargs, error) from error
+    except (RuntimeError, BufferError) as error:
+        if name != "from_dlpack" and kwargs.get("device") is None:
+            raise
+        raise unfit(function, name, args, kwargs, error) from error  # there is no such device, or no such memory
+
+
+# What Python and numpy raise where a value of the wrong kind is computed with.
+_OF_ARGUMENTS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 
 
 def _method(name: str) -> Callable[..., Tracer]:
@@ -125,7 +134,8 @@ class Tracer:
 
     def reshape(self, *shape: Any) -> Tracer:
         """The elements in another shape, given as one tuple or as sizes."""
-        return namespace().reshape(self, shape[0] if len(shape) == 1 else shape)  # type: ignore[no-any-return]
+        given = (self, shape[0] if len(shape) == 1 else shape)
+        return call_traced(namespace().reshape, "reshape", given, {})  # type: ignore[no-any-return]
 
     astype = _method("astype")
     sum, prod, mean = _method("sum"), _method("prod"), _method("mean")

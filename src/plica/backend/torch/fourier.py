@@ -5,6 +5,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from plica.backend.torch.indexing import located
+from plica.errors import InputError
+from plica.ops.fourier import NO_POINTS
 from plica.ops.rules import normal_axes
 
 
@@ -12,8 +15,13 @@ def transform(name: str, x: Tensor, sizes: Sequence[int], axes: Sequence[int], n
     """A transform of `torch.fft`, which refuses an array that is empty along an axis which it does not transform.
 
     Such an array is transformed with one row of zeros more, which is then left out.
+
+    Raises:
+        InputError: There are no points along an axis.
     """
-    function: Callable[..., Tensor] = getattr(torch.fft, name)
+    if min(sizes) < 1:
+        raise InputError(located(NO_POINTS.format(name)))
+    function: Callable[..., Tensor] = getattr(torch.fft, f"{name}n")
     if x.numel():
         return function(x, sizes, axes, norm)
     transformed = normal_axes(axes, x.ndim)

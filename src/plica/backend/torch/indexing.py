@@ -44,7 +44,7 @@ def refuse_slice(axis: int, size: int, start: int, stop: int, step: int = 1) -> 
     Raises:
         BoundsError: Always.
     """
-    raise BoundsError(_located(beyond_message(axis, size, start, stop, step)))
+    raise BoundsError(located(beyond_message(axis, size, start, stop, step)))
 
 
 def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
@@ -63,6 +63,22 @@ def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
         return _selected(x, axis, place)
     found = _selected(x, axis, place.reshape(-1))
     return found.movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
+
+
+def take_along(x: Tensor, axis: int, indices: Tensor) -> Tensor:
+    """`torch.gather`, whose indices are counted from the front.
+
+    Raises:
+        BoundsError: One does not lie within the axis; on the CPU alone.
+    """
+    try:
+        return x.gather(axis, indices)
+    except RuntimeError:
+        size = x.shape[axis]
+        outside = indices[(indices < 0) | (indices >= size)]
+        if not indices.is_cpu or not outside.numel():
+            raise
+    raise BoundsError(located(f"index {int(outside[0])} does not lie within an axis of size {size}."))
 
 
 def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
@@ -213,7 +229,7 @@ def _on_host(place: int | Tensor) -> int | Tensor:
 
 def _checked(place: int, axis: int, size: int) -> int:
     if not -size <= place < size:
-        raise BoundsError(_located(outside_message(place, axis, size)))
+        raise BoundsError(located(outside_message(place, axis, size)))
     return place
 
 
@@ -265,7 +281,7 @@ _OUTSIDE = (
 )
 
 
-def _located(message: str) -> str:
+def located(message: str) -> str:
     """`message` behind the user's line."""
     frame: Any = sys._getframe(1)
     while frame is not None and not frame.f_code.co_filename.startswith("<plica "):

@@ -16,7 +16,17 @@ from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
-from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
+from plica.backend.torch.indexing import (
+    gather,
+    index,
+    may_write,
+    nonzero,
+    refuse_slice,
+    take_along,
+    told,
+    unique,
+    update,
+)
 from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of, softplus
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
@@ -87,6 +97,7 @@ __all__ = [
     "steps",
     "stirling_error",
     "take",
+    "take_along",
     "told",
     "total",
     "transform",

@@ -132,6 +132,8 @@ def log_matmul_exp(
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """
     inputs = [x] if isinstance(x, Tracer) else list(x)
+    if not inputs:
+        raise ShapeError(f"{user_line()}: log_matmul_exp multiplies values, found none; give a list of one or more.")
     if logs is None:
         return record("log_matmul_exp", *inputs, weight)
     return record("log_matmul_exp", *inputs, weight, logs, logs=form, **_losses(lost))
@@ -151,6 +153,8 @@ def log_einsum_exp(
     out: the error, and below which ratio of terms a result becomes `-inf`, are those of `log_matmul_exp`; so are the
     `logs`, which have the axes of the weight behind its second as one.
     """
+    if not values:
+        raise ShapeError(f"{user_line()}: log_einsum_exp multiplies values, found none; give a list of one or more.")
     if logs is None:
         return record("log_einsum_exp", *values, weight, equation=equation)
     return record("log_einsum_exp", *values, weight, logs, equation=equation, logs=form, **_losses(lost))

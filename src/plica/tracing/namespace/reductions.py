@@ -185,10 +185,15 @@ def _with_size(x: Tracer, axis: int, size: Any) -> tuple[Any, ...]:
     return (*x.dims[:axis], size, *x.dims[axis + 1 :])
 
 
+_MOST_DIFFERENCES = 100  # each of which is an equation
+
+
 def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array = None, append: Array = None) -> Tracer:
     """Differences of neighbours along `axis`, `n` times; `prepend` and `append` are joined to `x` first."""
-    if n < 0:
-        raise ShapeError(f"{user_line()}: diff takes differences n = {n} times; n is 0 or more.")
+    if not 0 <= n <= _MOST_DIFFERENCES:
+        raise ShapeError(
+            f"{user_line()}: diff takes differences n = {n} times; n is 0 or more, and at most {_MOST_DIFFERENCES}."
+        )
     value = as_tracer("diff", x)
     place = normal_axis(axis, value.ndim)
     if n == 0:

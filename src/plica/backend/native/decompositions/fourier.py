@@ -19,7 +19,6 @@ from plica.backend.native.decompositions.loops import countdown, repeat, while_
 from plica.ir.dtypes import DType
 from plica.ops.rules import normal_axis, real_dtype
 
-NO_POINTS = "{0} of no points along an axis has no result; transform at least one."
 _COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 _LARGEST = 61  # the largest factor by whose matrix of roots is multiplied
 _STAGE = 16  # small factors are joined to stages up to this

@@ -11,4 +11,4 @@ def _transform(name: str) -> Row:
     return Row(text)
 
 
-FOURIER: dict[str, Row] = {name: _transform(f"{name}n") for name in ("fft", "ifft", "rfft", "irfft")}
+FOURIER: dict[str, Row] = {name: _transform(name) for name in ("fft", "ifft", "rfft", "irfft")}

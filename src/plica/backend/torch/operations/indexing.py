@@ -105,7 +105,8 @@ INDEXING: dict[str, Row] = {
     "unique": Row(_unique),
     "take": Row(_take, unsigned=Unsigned.MODULAR),
     "take_along_axis": Row(
-        lambda call: f"{call.tensor(0)}.gather({call.params['axis']}, {indices(call, 1)})", unsigned=Unsigned.MODULAR
+        lambda call: f"kernels.take_along({call.tensor(0)}, {call.params['axis']}, {indices(call, 1)})",
+        unsigned=Unsigned.MODULAR,
     ),
     "lookup_softmax": Row(lambda call: f"kernels.lookup_softmax({call.tensor(0)}, {indices(call, 1)})"),
     "lookup": Row(lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})", unsigned=Unsigned.MODULAR),

@@ -1,6 +1,5 @@
 """Fourier transforms: their decompositions, of at least one point along each axis."""
 
-from plica.backend.native.decompositions.fourier import NO_POINTS
 from plica.backend.native.loops.arrays import Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.decomposed import decomposed
@@ -8,6 +7,7 @@ from plica.backend.native.loops.nest import Site
 from plica.errors import InputError
 from plica.ir.program import Equation
 from plica.ir.sizes import Size
+from plica.ops.fourier import NO_POINTS
 
 
 def transform(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
