@@ -61,7 +61,9 @@ def lower_score(
     with scope.trace.active():
         results = _score(scope, input_dtype)
     weights = doubtful_weights(scope)
-    return Lowered(scope.build(results), tuple(scope.captured), weights, tuple(scope.zeros), scope.parameter_info, scope.fired)
+    return Lowered(
+        scope.build(results), tuple(scope.captured), weights, tuple(scope.zeros), scope.parameter_info, scope.fired
+    )
 
 
 def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:

@@ -169,9 +169,7 @@ def _is_complex(x: Array) -> bool:
     return as_dtype(x.dtype).kind == "complex"
 
 
-def _directed(
-    name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result
-) -> Semiring:
+def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result) -> Semiring:
     """The row of one name."""
     return Semiring(
         name=name,
