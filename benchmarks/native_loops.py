@@ -476,6 +476,7 @@ def text(title: str, report: Mapping[str, Any]) -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Parse the command line and run."""
     parser = benchmark_parser("native_loops", "Loops of small steps as machine code, and by others.")
+    parser.add_argument("--task", nargs="+", choices=TASKS, default=list(TASKS), help="what is measured (everything)")
     options = parser.parse_args(arguments)
     use_threads_of_peers(options.threads)
     use_threads(options.threads)
@@ -483,7 +484,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     libraries = ["native", "file", "plica", *peers]
     settings = Settings(rounds=options.rounds, seconds=0.0005)  # eager code takes a thousand times as long
     report: dict[str, Any] = {}
-    for name in TASKS:
+    for name in options.task:
         for title, part in run(name, libraries, settings):
             report[title] = part
             print(text(title, part), flush=True)

@@ -7,6 +7,7 @@ import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.hot import may_end, split
+from plica.backend.native.loops.nest import Apply, all_of
 from plica.errors import InputError
 from plica.tracing.trees import flatten
 
@@ -106,3 +107,22 @@ def test_hot_loops_in_a_loop_that_never_turns():
     x = np.random.default_rng(0).normal(size=(3, 4))
     for one, other in zip(native(x), plain(x), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
+
+
+def test_loops_with_functions_are_hot_beside_products():
+    def layer(x, weight):
+        def step(carry, row):
+            said, cell = carry
+            gates = pnp.concat([row] * 16, axis=1) + said @ weight
+            first, second = (pnp.sigmoid(gates[:, k * 64 : (k + 1) * 64]) for k in range(2))
+            cell = first * cell + second * pnp.tanh(gates[:, 128:192])
+            return (pnp.sigmoid(gates[:, 192:]) * pnp.tanh(cell), cell), pnp.sum(cell)
+
+        nothing = pnp.concat([x[0]] * 4, axis=1) * 0.0
+        return plica.scan(step, (nothing, nothing), x)
+
+    nest = build_nest(plica.trace(layer, plica.spec(("n", "b", 16), "float64"), plica.spec((64, 256), "float64")))
+    hot = [one for loop in split(nest).hot for one in all_of([loop])]
+    functions = [one for one in all_of(nest.body) if isinstance(one, Apply) and one.op in ("sigmoid", "tanh")]
+    assert len(functions) == 5
+    assert set(functions) <= set(hot)

@@ -43,6 +43,17 @@ def test_errors_are_as_stated(name: str, dtype: DType, native: NativeScalars) ->
     assert largest <= stated, f"{name} of {dtype} is {largest:.2f} units in the last place off at {place}"
 
 
+@pytest.mark.parametrize("dtype", FLOATS, ids=str)
+@pytest.mark.parametrize("name", CASES)
+def test_results_do_not_depend_on_where_an_entry_stands(name: str, dtype: DType, native: NativeScalars) -> None:
+    """In vectors and behind them products and sums are rounded together alike."""
+    operands = points(CASES[name], dtype, np.random.default_rng(0), thin=400)
+    together = native(SIGNATURES[name, dtype], *operands)
+    for place in range(0, len(together), len(together) // 30 + 1):
+        (alone,) = native(SIGNATURES[name, dtype], *(one[place : place + 1] for one in operands))
+        assert alone == together[place] or (np.isnan(alone) and np.isnan(together[place]))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.wide])

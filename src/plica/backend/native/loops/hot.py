@@ -35,9 +35,9 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
-_SMALL, _LARGE = 100, 40  # statements of a function that is optimized as a whole, and of a loop that is taken as one
+_SMALL, _LARGE = 100, 80  # statements of a function that is optimized as a whole, and of a loop that is taken as one
 _TURNS = 64  # of a loop, where they are not known
-_HEAVY = 16  # instructions that an elementwise operation takes which is no instruction itself
+_HEAVY = 40  # instructions that an elementwise operation takes which is no instruction itself
 _RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
 
 
@@ -97,6 +97,8 @@ def _warm(
 ) -> Iterator[Loop]:
     """The outermost loops around no hot ones with some work at least."""
     for one in block:
+        if one in hot:
+            continue
         if isinstance(one, For | While) and not any(inner in hot for inner in all_of([one])):
             if often * _work([one], sizes) >= least:
                 yield one

@@ -203,6 +203,10 @@ class Writer:
             return b
         return a if b == 1 else self.compute("index_multiply", a, b)
 
+    def shift_right(self, a: Index, bits: int) -> Index:
+        """How often a power of two goes into an index, which is not negative."""
+        return a >> bits if isinstance(a, int) else self.compute("shift_right", a, bits)
+
     def product(self, sizes: Sequence[Index]) -> Index:
         """The product of sizes."""
         known: Index = prod(one for one in sizes if isinstance(one, int))

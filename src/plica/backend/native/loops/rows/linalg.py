@@ -16,6 +16,8 @@ BLAS_FROM = 24**3
 """Products of fewer multiplications are loops: a call of BLAS costs about as much."""
 _UNROLLED = 512
 """Products of fewer multiplications, known to be, keep their sums in registers."""
+_TERMS = 4
+"""Terms that are added to a row of a product at a time; a power of two."""
 _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 Factor = tuple[Array, str]
@@ -210,12 +212,26 @@ class _Contraction:
             with writer.nest([width]) as (column,):
                 writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
             at = dict(zip(outside, outer, strict=True))
-            with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
-                at.update(zip(self._summed, steps, strict=True))
-                with writer.nest([width]) as (column,):
-                    offset = writer.add(begin, column)
-                    total = self._added(writer.load(buffer, offset), {**at, last: column})
-                    writer.store(buffer, offset, total)
+            *others, step = self._summed
+            with writer.nest([self._sizes[letter] for letter in others]) as steps:
+                at.update(zip(others, steps, strict=True))
+                blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
+                with writer.loop(blocks) as block:
+                    first = writer.multiply(block, _TERMS)
+                    terms = [{**at, step: writer.add(first, place)} for place in range(_TERMS)]
+                    self._add_to_row(target, begin, terms)
+                with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
+                    self._add_to_row(target, begin, [{**at, step: last_step}])
+
+    def _add_to_row(self, target: Array, begin: Index, terms: Sequence[Mapping[str, Index]]) -> None:
+        """Add terms to a row of the result, which is read and written once for all of them."""
+        writer, last = self._block.writer, self._result[-1]
+        with writer.nest([self._sizes[last]]) as (column,):
+            offset = writer.add(begin, column)
+            total = writer.load(_buffer(target), offset)
+            for at in terms:
+                total = self._added(total, {**at, last: column})
+            writer.store(_buffer(target), offset, total)
 
     def as_matrices(self) -> _Matrices | None:
         """The same as a product of two matrices, where it is one of floats that may be large."""
