@@ -141,7 +141,7 @@ def _through_typed_storage(weight: Tensor) -> None:
     weight.detach().storage()[0] = 9.0
 
 
-def _second_tensor(weight: Tensor) -> None:
+def _second_tensor(weight: Any) -> None:
     torch.empty(0).set_(weight.detach()).mul_(3.0)
 
 
@@ -154,9 +154,9 @@ def _in_another_process(weight: Tensor) -> None:
     run_in_child(lambda: memory.__imul__(3.0))
 
 
-def _fused(weight: Tensor) -> None:
+def _fused(weight: Any) -> None:
     zeros = [torch.zeros_like(weight)]
-    hows = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "dampening": 0.0, "nesterov": False}
+    hows: Any = {"lr": 0.1, "momentum": 0.0, "weight_decay": 0.0, "dampening": 0.0, "nesterov": False}
     torch._fused_sgd_([weight.detach()], [zeros[0] + 1], [], **hows, maximize=False, is_first_step=True)
 
 
