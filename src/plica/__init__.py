@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
     from plica.frontend.saving import load, save
+    from plica.frontend.sources import invalidate
     from plica.ir.types import spec
     from plica.kept.cache import FoldCache
     from plica.passes.constants.policy import FoldPolicy
@@ -36,6 +37,7 @@ __all__ = [
     "fold_constants",
     "for_loop",
     "interpret",
+    "invalidate",
     "jit",
     "load",
     "parse",
@@ -53,6 +55,7 @@ _MODULES = {
     "plica.frontend.jit": ("jit",),
     "plica.frontend.saving": ("load", "save"),
     "plica.kept.cache": ("FoldCache",),
+    "plica.frontend.sources": ("invalidate",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.passes.constants.policy": ("FoldPolicy",),
     "plica.eager.packed": ("PackedArray",),

@@ -34,6 +34,7 @@ from plica.passes.rewriting import Rewriting
 from plica.tracing.call import call_program
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.scope import Reference, current_trace
+from plica.tracing.trace import captured_values
 from plica.tracing.tracer import Tracer
 
 Consts = Sequence[Any] | Mapping[str, Any]
@@ -67,8 +68,9 @@ class CompiledProgram:
         require_backend(backend)
         program = source if isinstance(source, Program) else source.program
         verify_program(program, OPS)
-        given = source.leaves if isinstance(source, Bound) and consts is None else () if consts is None else consts
-        self.bound = Bound(program, _leaves(program, given))
+        if consts is None:
+            consts = source.leaves if isinstance(source, Bound) else captured_values(program)
+        self.bound = Bound(program, _leaves(program, consts))
         self.__name__ = "program"
         self._backend = backend
         self._executor = EXECUTORS[backend](self.bound, self.__name__, frozenset(), rewriting)

@@ -144,7 +144,7 @@ class Epochs:
 
     def fold_known(self) -> None:
         """Fold what is made of constants alone whose values are known."""
-        known = {name: one for name, one in self._known.items() if name not in self._captured}
+        known = {name: one.read() if isinstance(one, Reference) else one for name, one in self._known.items()}
         places = self._components.of_known(known)
         watched, self._states = self._watched(known)
         self._early, _ = self._components.fold(

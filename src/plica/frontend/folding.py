@@ -29,6 +29,7 @@ from plica.passes.constants.origins import print_origins
 from plica.passes.constants.policy import FoldPolicy
 from plica.passes.constants.report import FoldReport
 from plica.passes.rewriting import Rewriting
+from plica.tracing.trace import captured_values
 from plica.tracing.trees import flatten
 
 _FORMS = {"runtime": False, "split": True}
@@ -124,8 +125,8 @@ class FoldedProgram:
 def fold_constants(
     program: Program | Bound,
     *,
-    compile_time: Mapping[str, Any] | None = None,
-    run_time: str | Sequence[str] = (),
+    compile_time: Mapping[str | int, Any] | None = None,
+    run_time: str | int | Sequence[str | int] = (),
     form: str = "runtime",
     policy: FoldPolicy | None = None,
 ) -> FoldedProgram:
@@ -135,29 +136,50 @@ def fold_constants(
     those that it reads and those that are not constant, and then the values that are kept.
 
     Args:
-        program: The Program, alone or with what it captures.
-        compile_time: Arguments, and captured arrays, whose values are known now, by name.
-        run_time: The names of arguments that have one value for all calls.
+        program: The Program, alone or with what it captures; `trace` remembers that. What the `bound` of a compiled
+            function captures is known now, and arguments that are constant for the function are constant here.
+        compile_time: Arguments, and captured arrays, whose values are known now, by name; arguments by place too.
+        run_time: The names or places of arguments that have one value for all calls.
         form: "runtime": one Program, `runtime_fold`, folds all constants. "split": what is known now is folded by
             `compiletime_fold`, and the rest by `runtime_fold`, which may be given results of the former.
         policy: How much memory that may take.
 
     Raises:
-        InputError: The Program has no argument of a name, one is named twice, what is given is no array or has another
-            shape.
+        InputError: The Program has no argument of a name or at a place, one is named twice, what is given is no array
+            or has another shape.
         DTypeError: An array has another dtype.
     """
-    leaves: dict[str, Any] = {}
     _check_kinds(program, compile_time, run_time, form, policy)
-    run_time = (run_time,) if isinstance(run_time, str) else tuple(run_time)
+    keys = (run_time,) if isinstance(run_time, str | int) else tuple(run_time)
     if isinstance(program, Bound):
         leaves = {var.name: leaf for var, leaf in zip(program.program.consts, program.leaves, strict=True)}
-        program = program.program
-    known = dict(compile_time or {})
-    _check_names(program, [*known, *run_time])
+        before, program = program.run_time, program.program
+    else:
+        leaves, before = captured_values(program), ()
+    names = [var.name for var in program.arguments]
+    marked = tuple(names_of("fold_constants", keys, names))
+    given = names_of("fold_constants", list(compile_time or ()), names)
+    _check_names(program, [*given, *marked])
+    known = dict(zip(given, (compile_time or {}).values(), strict=True))
+    marked = (*marked, *(name for name in before if name not in known and name not in marked))
+    early = (*known, *(name for name in leaves if name not in known)) if _FORMS[form] else tuple(known)
     sizes = _sizes(program, known)
-    folding = fold(program, tuple(known), run_time, sizes=sizes, policy=policy, is_two=_FORMS[form])
-    return FoldedProgram(program, leaves, known, run_time, form, folding)
+    folding = fold(program, early, marked, sizes=sizes, policy=policy, is_two=_FORMS[form])
+    return FoldedProgram(program, leaves, known, marked, form, folding)
+
+
+def names_of(where: str, keys: Sequence[str | int], names: Sequence[str]) -> list[str]:
+    """The names of arguments that are given by name or by place.
+
+    Raises:
+        InputError: There is no argument at a place.
+    """
+    for key in keys:
+        if not isinstance(key, str) and not 0 <= key < len(names):
+            raise InputError(
+                f"{where}: there is no argument at place {key}; the {len(names)} arguments are {', '.join(names)}."
+            )
+    return [key if isinstance(key, str) else names[key] for key in keys]
 
 
 def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, policy: Any) -> None:
@@ -172,17 +194,22 @@ def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, poli
             f"fold_constants: compile_time is {type(compile_time).__name__}, expected arrays by name, as {{'w': w}}; "
             "names whose arrays are not known yet belong in run_time."
         )
-    if not isinstance(run_time, str) and not (
-        isinstance(run_time, Iterable) and all(isinstance(name, str) for name in run_time)
-    ):
+    if not _is_key(run_time) and not (isinstance(run_time, Iterable) and all(map(_is_key, run_time))):
         raise InputError(
-            f"fold_constants: run_time is {run_time!r}, expected the names of arguments, as ('w', 'b'); arrays that "
-            "are known belong in compile_time."
+            f"fold_constants: run_time is {run_time!r}, expected the names or places of arguments, as ('w', 'b') or "
+            "(1, 2); arrays that are known belong in compile_time."
         )
+    for key in compile_time or ():
+        if not _is_key(key):
+            raise InputError(f"fold_constants: compile_time has the key {key!r}; give names or places of arguments.")
     if form not in list(_FORMS):
         raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     if policy is not None and not isinstance(policy, FoldPolicy):
         raise InputError(f"fold_constants: the policy is {policy!r}; give a plica.FoldPolicy, or None for the default.")
+
+
+def _is_key(key: Any) -> bool:
+    return isinstance(key, str | int) and not isinstance(key, bool)
 
 
 def _check_names(program: Program, names: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
 from itertools import chain, repeat
 from operator import attrgetter, is_
@@ -34,7 +34,7 @@ from plica.frontend.arguments import (
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
-from plica.frontend.folding import constant_names, folded_executor
+from plica.frontend.folding import constant_names, folded_executor, names_of
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
 from plica.kept.single_flight import SingleFlight
@@ -80,7 +80,7 @@ def jit(
     backend: str = "torch",
     consts: Consts | None = None,
     rules: Rules = DEFAULT_RULES,
-    constants: str | Sequence[str] = (),
+    constants: str | int | Sequence[str | int] = (),
     policy: FoldPolicy | None = None,
 ) -> Any:
     """Compile a function of arrays, or a Program.
@@ -110,8 +110,8 @@ def jit(
         consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
             reference, and gradients flow to them.
         rules: The tables of rewrites, as for circuits; those on Programs are applied.
-        constants: The names of arguments that have one value for many calls: what depends on them and on captured
-            arrays alone is computed once, and again where they change.
+        constants: The names or places of arguments that have one value for many calls: what depends on them and on
+            captured arrays alone is computed once, and again where they change.
         policy: How much memory that may take, and how changes are noticed.
 
     Raises:
@@ -158,12 +158,12 @@ class CompiledFunction:
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
         rewriting: Rewriting | None = None,
-        constants: str | Sequence[str] = (),
+        constants: str | int | Sequence[str | int] = (),
         policy: FoldPolicy | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
-        self._constants = (constants,) if isinstance(constants, str) else tuple(constants)
+        self._constants = (constants,) if isinstance(constants, str | int) else tuple(constants)
         self._policy = policy
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
@@ -380,7 +380,9 @@ class CompiledFunction:
         numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
         executor: Executor
         if self._constants:
-            constants = constant_names(names, self._constants, trees, traced.bound.program)
+            constants = names_of("jit", self._constants, parameter_names(self._fn))
+            constants = constant_names(names, constants, trees, traced.bound.program)
+            traced = replace(traced, bound=replace(traced.bound, run_time=tuple(constants)))
             executor = folded_executor(traced.bound, constants, self._backend, self._policy, self._rewriting)
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)

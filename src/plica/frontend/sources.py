@@ -10,8 +10,10 @@ False
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from functools import partial
+from itertools import count
 from typing import Any
 
 import array_api_compat
@@ -26,6 +28,31 @@ SMALL = 2**16
 """An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
 
 
+_doubts = count(1)
+_last_doubt = [0]  # the number of the last call of `invalidate`
+
+
+def invalidate() -> None:
+    """Say that constants may have been written to in a way that nothing notices.
+
+    The next call of each function and circuit looks at its constants. It reads large tensors on the CPU, and folds
+    again what depends on those that have other entries, on large arrays of numpy, and on tensors of other devices.
+
+    >>> import plica, plica.numpy as pnp
+    >>> program = plica.trace(lambda x, w: x @ pnp.exp(w), plica.spec((1, 200)), plica.spec((200, 200)))
+    >>> run = plica.fold_constants(program, run_time=("w",)).compile()
+    >>> x, w = np.ones((1, 200), "float32"), np.zeros((200, 200), "float32")
+    >>> before = run(x, w=w)
+    >>> w += 1.0  # a large array of numpy counts no writes
+    >>> plica.invalidate()
+    >>> bool((run(x) == before).any())
+    False
+    """
+    _last_doubt[0] = next(_doubts)
+    if "plica.backend.torch.sources" in sys.modules:  # else no tensor was folded yet
+        torch_function("doubt_all")()
+
+
 def state_of(array: Any, *, checksum: bool) -> Hashable:
     """What differs once an array has changed; numbers and small arrays are told by what they hold."""
     if array_api_compat.is_torch_array(array):
@@ -38,7 +65,7 @@ def state_of(array: Any, *, checksum: bool) -> Hashable:
     found = np.asarray(array)
     place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
     is_read = checksum or found.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
-    return (*place[1:], hash(found.tobytes())) if is_read else place
+    return (*place[1:], hash(found.tobytes())) if is_read else (*place, _last_doubt[0])
 
 
 class Watched:

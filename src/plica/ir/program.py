@@ -17,7 +17,7 @@ from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light,
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, weakref_slot=True)
 class Var:
     """A variable: defined once, compared by identity.
 
@@ -170,10 +170,17 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """A Program with the leaf of each of its consts: whatever a backend keeps there, in the order of the consts."""
+    """A Program with the leaf of each of its consts: whatever a backend keeps there, in the order of the consts.
+
+    Args:
+        program: The Program.
+        leaves: The leaves.
+        run_time: The names of arguments that have one value for many calls.
+    """
 
     program: Program
     leaves: tuple[Any, ...]
+    run_time: tuple[str, ...] = ()
 
 
 def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], places: Mapping[Any, Any]) -> ArrayType:

@@ -9,7 +9,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate, count
 from operator import mul
 from typing import Any
@@ -24,26 +24,28 @@ _INDICES = count()
 
 @dataclass(frozen=True, slots=True)
 class CachedBuffer:
-    """What is said of one kept array; numbers have no axes.
+    """One kept array, and what is said of it; numbers have no axes.
 
     Args:
         shape: Its sizes.
         strides: Steps from one entry to the next along each axis, in entries.
         dtype: The name of its dtype.
         num_bytes: Its bytes.
+        buffer: The array itself, in the memory that calls read: look at it, and never write to it.
     """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
     num_bytes: int
+    buffer: Any = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(value: Any) -> CachedBuffer:
         """What is said of an array of numpy or torch, of one that is packed, or of a number."""
         shape = tuple(map(int, getattr(value, "shape", ())))
         dtype = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
-        return CachedBuffer(shape, _strides(value, shape), dtype, getattr(value, "nbytes", 0))
+        return CachedBuffer(shape, _strides(value, shape), dtype, getattr(value, "nbytes", 0), value)
 
 
 def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -121,7 +123,7 @@ class FoldCache:
 
     @property
     def buffers(self) -> dict[int, tuple[CachedBuffer, ...]]:
-        """What is said of the arrays that are kept, by the index of what they were made as; in that order."""
+        """The arrays that are kept, and what is said of them, by the index of what they were made as; in that order."""
         kept = sorted(self._kept(), key=lambda one: one.index)
         return {one.index: tuple(map(CachedBuffer.of, one.values or ())) for one in kept}
 

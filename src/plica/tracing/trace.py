@@ -16,11 +16,12 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from plica.errors import AxisError, ShapeError, TraceError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.program import Bound, Program
+from plica.ir.program import Bound, Program, Var
 from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.control import parameter_names, place_of
@@ -67,7 +68,20 @@ def trace(fn: Callable[..., Any], *specs: Any, abstracted_axes: AbstractedAxes =
         abstracted(one, axes) for one, axes in zip(specs, axes_of_arguments(abstracted_axes, len(specs)), strict=True)
     ]
     leaves, structure = flatten(tuple(named))
-    return trace_function(fn, leaves, lambda found: (unflatten(structure, found), {}), named).bound.program
+    bound = trace_function(fn, leaves, lambda found: (unflatten(structure, found), {}), named).bound
+    _CAPTURED.update(zip(bound.program.consts, bound.leaves, strict=True))
+    return bound.program
+
+
+_CAPTURED: WeakKeyDictionary[Var, Any] = WeakKeyDictionary()
+
+
+def captured_values(program: Program) -> dict[str, Any]:
+    """What stands behind the consts of a Program, by name, as far as it was traced in this process.
+
+    The values live as long as the variables do.
+    """
+    return {var.name: _CAPTURED[var] for var in program.consts if var in _CAPTURED}
 
 
 def trace_function(

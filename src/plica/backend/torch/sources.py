@@ -21,6 +21,7 @@ __all__ = [
     "content_of",
     "counts_versions",
     "doubt",
+    "doubt_all",
     "events",
     "folding",
     "is_compiling",
@@ -65,6 +66,11 @@ class _Stamps:
             self.floor = self.count
             self.of_storage.clear()
 
+    def stamp_all(self) -> None:
+        """Stamp all memory."""
+        self.count += 1
+        self.floor = self.count
+
     def of(self, storage: int) -> int:
         """The number of the last event about a storage."""
         return max(self.floor, self.of_storage.get(storage, 0))
@@ -76,6 +82,11 @@ _WRITES, _DOUBTS = _Stamps(), _Stamps()
 def doubt(tensors: Iterable[Any]) -> None:
     """Say that tensors may have been written to in a way that torch does not count."""
     _DOUBTS.stamp(tensors)
+
+
+def doubt_all() -> None:
+    """Say that any tensor may have been written to in a way that torch does not count."""
+    _DOUBTS.stamp_all()
 
 
 def events() -> int:
