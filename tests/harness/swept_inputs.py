@@ -395,8 +395,8 @@ def multivariate(w: Sweeper, scope: Sequence[int], k: int) -> Input:
 FAMILIES = {
     one.__name__: one
     for one in (
-        bernoulli, binomial, categorical, embedding, discretized, rounded, poisson, geometric, negative_binomial, gaussian,
-        laplace, student, log_normal, gamma, exponential, beta, uniform, von_mises, histogram,
+        bernoulli, binomial, categorical, embedding, discretized, rounded, poisson, geometric, negative_binomial,
+        gaussian, laplace, student, log_normal, gamma, exponential, beta, uniform, von_mises, histogram,
     )
 }  # fmt: skip
 JOINT = {one.__name__: one for one in (diagonal, multivariate)}
