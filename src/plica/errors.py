@@ -96,5 +96,9 @@ class FileFormatError(PlicaError, ValueError):
     """A file that is missing, empty, damaged, of another version or of another kind."""
 
 
+class WriteError(PlicaError, OSError):
+    """A file that cannot be written for lack of space: a full disk, a quota, a limit of the process."""
+
+
 class NativeFileError(FileFormatError):
     """A native file that is damaged, of another version, for another machine, badly signed, or closed."""

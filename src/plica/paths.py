@@ -6,14 +6,52 @@ import os
 import reprlib
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
-from plica.errors import DTypeError, FileFormatError
+from plica.errors import DTypeError, FileFormatError, WriteError
 
 _HIDDEN = ".plica-"  # how temporary folders begin
 _PREFIX = 40  # letters of a name that its temporary file begins with: names have a length at most
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR)
+_NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_NO_SPACE_WORDS = (
+    "no space left on device",
+    "file too large",
+    "disk quota exceeded",
+)  # in errors of libraries, and in ours
+
+# What removes each temporary file that is open now, so that a process may end at once; None where it must not yet.
+_TEMPORARY: dict[Path, Callable[[], None] | None] = {}
+
+
+def remove_temporary() -> bool:
+    """Remove all temporary files before the process ends; False where files are being moved, which must be undone."""
+    if None in _TEMPORARY.values():
+        return False
+    for remove in list(_TEMPORARY.values()):
+        if remove is not None:
+            remove()
+    return True
+
+
+@contextlib.contextmanager
+def saying_where_space_lacks(path: Path) -> Iterator[None]:
+    """A lack of space within the block is an error that names the file.
+
+    Raises:
+        WriteError: There is no space left.
+    """
+    try:
+        yield
+    except Exception as error:
+        said = str(error).lower()
+        reason = next((words for words in _NO_SPACE_WORDS if words in said), None)
+        if isinstance(error, OSError) and error.errno in _NO_SPACE:
+            reason = os.strerror(error.errno).lower()
+        if reason is None:
+            raise
+        raise WriteError(f"{path}: cannot be written: {reason}; free some there, or choose another path") from error
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
@@ -100,12 +138,15 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
         raise FileFormatError(f"{path}: cannot be written: {reason}; choose another folder") from error
     os.close(handle)
     temporary = Path(name)
+    _TEMPORARY[temporary] = lambda: temporary.unlink(missing_ok=True)
     try:
-        yield temporary
+        with saying_where_space_lacks(path):
+            yield temporary
         temporary.chmod(0o666 & ~_umask())  # last, because some writers make a file of their own
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+        _TEMPORARY.pop(temporary, None)
 
 
 def _umask() -> int:
@@ -167,20 +208,31 @@ def filling(folder: Path) -> Iterator[Path]:
         # Within a folder that exists: the one above it may be another file system, or closed.
         inside = folder if folder.exists() else folder.parent
         temporary = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=inside))
+        _TEMPORARY[temporary] = lambda: _undo(temporary, made)
         new = temporary / "new"
         new.mkdir()
-        yield new
+        with saying_where_space_lacks(folder):
+            yield new
+        _TEMPORARY[temporary] = None
         if folder.exists():
             _check_no_folders(folder, (path.name for path in new.iterdir()))
             _move_in(new, folder, temporary)
         else:
             new.rename(folder)
     except BaseException:
-        _remove(temporary)
-        for parent in reversed(made):
-            parent.rmdir()
+        _undo(temporary, made)
         raise
+    finally:
+        if temporary is not None:
+            _TEMPORARY.pop(temporary, None)
     _remove(temporary)
+
+
+def _undo(temporary: Path | None, made: Iterable[Path]) -> None:
+    """Remove a temporary folder and the folders that were made for it."""
+    _remove(temporary)
+    for parent in reversed(list(made)):
+        parent.rmdir()
 
 
 def _move_in(new: Path, folder: Path, temporary: Path) -> None:

@@ -44,6 +44,11 @@ class TestRun:
         assert y.dtype == np.float32
         assert np.array_equal(y, X @ WEIGHT)
 
+    def test_an_output_without_an_input(self, plica: Plica, file: Path) -> None:
+        message = _refused(plica("run", file, "--output", "y.npy"))
+        assert "--input is missing: product takes x: float32[n, 4]" in message
+        assert "give a file, as in --input x.npy" in message
+
     def test_what_is_read_is_never_lost(self, plica: Plica, file: Path) -> None:
         Path("link.npy").symlink_to("x.npy")
         for word, out in (("x.npy", "x.npy"), ("x=x.npy", "./link.npy")):
@@ -130,7 +135,7 @@ class TestRun:
             (("m.plicab", "-i", "tenth.npy", "-o", "y.npy"), "which does not become float32 without loss"),
             (("m.plicab", "-i", "z=x.npy", "-o", "y.npy"), "--input z=x.npy: z is no argument; product takes x"),
             (("m.plicab", "-i", "x.npy", "-i", "x.npy", "-o", "y.npy"), "--input x.npy: x is there twice"),
-            (("m.plicab", "-o", "y.npy"), "found 0 argument(s); x missing"),
+            (("m.plicab", "-o", "y.npy"), "--input is missing: product takes x"),
             (("m.plicab", "--entry", "none", "-o", "y.npy"), "no entry 'none'; it has product, score"),
             (
                 ("m.plicab", "--entry", "plus", "-i", "x.npy", "-o", "y.npy"),

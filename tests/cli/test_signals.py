@@ -34,15 +34,36 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["numpy", "torch"])
+@pytest.mark.parametrize("module", ["numpy", "torch", "torch._dynamo", "matplotlib.font_manager"])
 def test_ctrl_c_while_importing(tmp_path: Path, module: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
-    words = ("train", "a.npy", "--out", "out")
+    words = ("train", "a.npy", "--out", "runs/out", "--epochs", "1", "--units", "2", "--quiet")
     found = subprocess.run(
         [sys.executable, "-c", INTERRUPT_AT, module, *words], cwd=tmp_path, capture_output=True, text=True
     )
     assert (found.returncode, found.stderr) == (130, "plica: interrupted; nothing was written\n")
+    # torch imports some modules as Adam is made
     assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(12))
+def test_ctrl_c_at_any_time(tmp_path: Path, seed: int) -> None:
+    np.save(tmp_path / "a.npy", np.zeros((200, 4), int))
+    words = ("train", "a.npy", "--out", "runs/out", "--epochs", "5", "--units", "2", "--quiet")
+    command = [sys.executable, "-m", "plica.cli", *words]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.DEVNULL, text=True)
+    try:
+        process.wait(timeout=float(np.random.default_rng(seed).uniform(0.5, 12.0)))
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGINT)
+    _, said = process.communicate()
+    if process.returncode == 130 and said:
+        assert said == "plica: interrupted; nothing was written\n"
+        assert [path.name for path in tmp_path.iterdir()] == ["a.npy"]
+    else:  # training was over, or ended early and was written
+        assert (process.returncode in (0, 130), said) == (True, "")
+        assert (tmp_path / "runs/out/model.plica").exists()
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
@@ -98,6 +119,35 @@ def test_handlers_are_put_back_and_those_of_others_kept() -> None:
     finally:
         signal.signal(signal.SIGTERM, before)
         signal.signal(signal.SIGINT, interrupt)
+
+
+INTERRUPT_WHILE_WRITING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
+from pathlib import Path
+from plica.paths import filling, replacing
+from plica.cli.signals import leaving_at_once
+number = getattr(signal, sys.argv[1])
+with leaving_at_once(), filling(Path("runs/out")) as folder, replacing("a.csv") as file:
+    (folder / "b.txt").write_text("half")
+    file.write_text("half")
+    try:
+        os.kill(os.getpid(), number)
+        for _ in range(1000): pass
+    except BaseException: pass
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_a_signal_that_code_would_swallow_leaves_nothing(tmp_path: Path, name: str) -> None:
+    found = subprocess.run(
+        [sys.executable, "-c", INTERRUPT_WHILE_WRITING, name], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert found.returncode == 128 + getattr(signal, name)
+    assert found.stderr.endswith("; nothing was written\n")
+    assert found.stderr.count("\n") == 1
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="a device of Linux")

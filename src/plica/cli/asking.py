@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from plica.cli.signals import leaving_at_once
+from plica.errors import InputError
 
 if TYPE_CHECKING:
     import torch
@@ -121,6 +122,40 @@ class Unknown:
             f"model has never seen ({shown}{rest}), taken for missing; --unknown error refuses them",
             err=True,
         )
+
+
+@contextmanager
+def naming_impossible(model: "Model", batch: "Batch", x: "torch.Tensor") -> Iterator[None]:
+    """Where a query refuses a row that the model cannot have, the error names its place in the file and the cell.
+
+    Args:
+        model: The model.
+        batch: The rows as they lie in the file.
+        x: `(B, D)` their numbers.
+
+    Raises:
+        InputError: A row has a probability of 0.
+    """
+    try:
+        yield
+    except InputError as error:
+        import torch
+
+        from plica.queries import log_likelihood
+
+        x = x.to(torch.float64)
+        bad = torch.isinf(log_likelihood(model.circuit, x)).nonzero()
+        if not len(bad):
+            raise
+        row = int(bad[0])
+        alone = torch.full((x.shape[1], x.shape[1]), torch.nan, dtype=x.dtype, device=x.device)
+        alone.diagonal().copy_(x[row])
+        column = int(log_likelihood(model.circuit, alone).argmin())
+        shown = f"column {model.names[column]!r}: {x[row, column].item():g} is least likely there"
+        raise InputError(
+            f"{batch.places[row]}: the model gives the row a probability of 0, so that nothing can be filled in; "
+            f"{shown}; correct the cell, or leave it empty where the value is not known"
+        ) from error
 
 
 def bar(total: int | None, *, quiet: bool) -> Any:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Any
 import click
 import numpy as np
 
-from plica.cli.asking import DATA_OPTIONS, MODEL_OPTIONS, PATH, as_array, load, output_option, with_options
+from plica.cli.asking import (
+    DATA_OPTIONS,
+    MODEL_OPTIONS,
+    PATH,
+    as_array,
+    load,
+    naming_impossible,
+    output_option,
+    with_options,
+)
 from plica.cli.errors import one_line_errors
 from plica.files.rows.write import check_can_write
 from plica.lower.data import column_domains
@@ -47,7 +56,9 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
 
     with rewriting(loaded, data, out, **options) as (layout, batches, write):
         for number, (batch, x) in enumerate(batches):
-            write(layout.completed(batch, as_array(x), as_array(fill(loaded, x, (seed, number)))))
+            with naming_impossible(loaded, batch, x):
+                filled = as_array(fill(loaded, x, (seed, number)))
+            write(layout.completed(batch, as_array(x), filled))
 
 
 def _sample(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":

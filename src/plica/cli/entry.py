@@ -8,4 +8,5 @@ def main() -> None:
     with leaving_at_once():
         from plica.cli.errors import one_line_errors
         from plica.cli.main import main as command
-    one_line_errors(command)(prog_name="plica")
+
+        one_line_errors(command)(prog_name="plica")

@@ -9,7 +9,7 @@ from typing import ParamSpec
 
 import click
 
-from plica.cli.signals import INTERRUPTED, INTERRUPTED_LINE, Terminated, ending_tidily
+from plica.cli.signals import INTERRUPTED, INTERRUPTED_LINE, TERMINATED_LINE, Terminated, ending_tidily
 from plica.errors import PlicaError
 from plica.extras import missing
 
@@ -52,7 +52,7 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
             click.echo(INTERRUPTED_LINE, err=True)
             raise SystemExit(INTERRUPTED) from None
         except Terminated as signal:
-            click.echo("plica: terminated; nothing was written", err=True)
+            click.echo(TERMINATED_LINE, err=True)
             raise SystemExit(128 + signal.number) from None
 
     return wrapped

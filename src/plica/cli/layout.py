@@ -57,7 +57,7 @@ class Layout:
         forms, places = [usual] * model.width, model.places(rows)
         for variable, (place, type_) in enumerate(zip(places, model.types, strict=True)):
             stored = rows.types[place]
-            if verbatim and stored is str and not model.is_closed(variable):
+            if verbatim and stored is str:
                 forms[variable] = "text"
             elif (type_, stored) not in _STAYS:  # numbers of other types need not fit
                 types[place] = type_

@@ -1,9 +1,15 @@
 """The files of a training run, written all or none."""
 
+import contextlib
 import json
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 
 from plica.cli.inpainting import Inpainted
@@ -11,6 +17,7 @@ from plica.cli.page import Compiled, make_page
 from plica.draw.circuit import draw_circuit
 from plica.draw.images import sample_grid
 from plica.draw.inpainting import inpainting_grid
+from plica.errors import FileFormatError, WriteError
 from plica.files.datasets import Dataset
 from plica.files.model import save_model
 from plica.paths import filling
@@ -61,3 +68,32 @@ def write_outputs(
         (folder / PAGE).write_text(make_page(folder, report, data, compiled), "utf-8", "backslashreplace")
         text = json.dumps(report, indent=2, allow_nan=False)
         (folder / REPORT).write_text(text + "\n", encoding="utf-8")
+
+
+def written_elsewhere(write: Callable[[Path], None], error: WriteError) -> Path:
+    """The folder to which results went that a full disk refused: in the current folder, the home or that of `TMPDIR`.
+
+    Where none of them has room, a terminal is asked for another one.
+
+    Args:
+        write: Writes the results to a folder.
+        error: What the disk said.
+
+    Raises:
+        WriteError: No other folder has room, and there is nobody to ask.
+    """
+    for parent in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
+        folder = None
+        with contextlib.suppress(WriteError, FileFormatError, OSError):
+            folder = Path(tempfile.mkdtemp(prefix="plica-results-", dir=parent))
+            write(folder)
+            return folder
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+    while sys.stdin.isatty():
+        click.echo(f"plica: {error}", err=True)
+        folder = Path(click.prompt("the training is finished; another folder for its results", err=True))
+        with contextlib.suppress(WriteError, FileFormatError, OSError):
+            write(folder)
+            return folder
+    raise error

@@ -10,11 +10,13 @@ from plica.cli.build import build_circuit, compile_circuit, find_device
 from plica.cli.columns import show_kinds
 from plica.cli.inpainting import inpaint
 from plica.cli.memory import check_fits
-from plica.cli.outputs import names_of, write_outputs
+from plica.cli.outputs import names_of, write_outputs, written_elsewhere
 from plica.cli.page import describe_compiled
 from plica.cli.progress import Progress
 from plica.cli.report import Figures, count_parameters, make_report
 from plica.cli.settings import Settings
+from plica.cli.signals import interruptible
+from plica.errors import WriteError
 from plica.extras import require
 from plica.files.datasets import Dataset
 from plica.files.tables import Array
@@ -53,8 +55,7 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
     saved = options | {"image_shape": data.shape, "num_values": data.num_values, "data": data.name}
     if data.encoding is not None:
         saved["encoding"] = data.encoding.as_json()
-    write_outputs(
-        settings.out,
+    outputs = (
         data,
         circuit,
         tensors,
@@ -65,6 +66,11 @@ def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
         describe_compiled(model, data),
     )
     click.echo(_summary(result, figures, settings.epochs, data.num_variables))
+    try:
+        write_outputs(settings.out, *outputs)
+    except WriteError as error:
+        folder = written_elsewhere(lambda folder: write_outputs(folder, *outputs), error)
+        raise WriteError(f"{error}; the finished training was written to {folder} instead") from error
     click.echo(f"wrote {', '.join(names_of(data))} to {settings.out}")
     return result.interrupted
 
@@ -73,7 +79,8 @@ def _train(model: "TorchCircuit", settings: Settings, data: Dataset, *, quiet: b
     """The result of training, and its seconds."""
     unit = "row" if data.shape is None else "img"
     start = time.perf_counter()
-    with Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet) as progress:
+    shown = Progress(len(data.train), settings.epochs, data.num_variables, unit, quiet=quiet)
+    with interruptible(), shown as progress:
         result = fit(
             model,
             data.train,

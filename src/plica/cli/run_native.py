@@ -51,6 +51,9 @@ def run(
         entries = tuple(module[name].entry for name in named)
         check_can_write_arrays(output, entries[0])
         check_is_other(output, file, *(path for _, path in map(named_file, inputs)))
+        if entries[0].arguments and not inputs:
+            takes = ", ".join(map(str, entries[0].arguments))
+            raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
         asked, given = read_for(inputs, entries)
         point = module[asked.name]
         further = _sizes(sizes, given)

@@ -14,6 +14,7 @@ from plica.cli.asking import (
     as_array,
     bar,
     load,
+    naming_impossible,
     output_option,
     reading,
     with_options,
@@ -98,7 +99,9 @@ def _filled(
     from plica.queries import sample as draw
 
     for place, (batch, x) in enumerate(batches):
-        yield batch, x, draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
+        with naming_impossible(model, batch, x):
+            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
+        yield batch, x, rows
 
 
 def _rows(model: "Model", out: Path, values: "Array") -> Any:

@@ -7,12 +7,14 @@
 import contextlib
 import os
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from types import FrameType
 
 INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 INTERRUPTED_LINE = "plica: interrupted; nothing was written"
+TERMINATED_LINE = "plica: terminated; nothing was written"
 
 # Signals that ask a process to end; its default is to die on the spot, which leaves temporary files behind.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
@@ -32,18 +34,35 @@ class Terminated(BaseException):
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """While modules load, Ctrl-C ends the process on the spot.
+    """Signals end the process on the spot, once its temporary files are removed.
 
-    An exception in the midst of an import may be caught there, or become another one; and nothing is open yet.
+    An exception in the midst of an import, a callback or a destructor may be caught there, or become another one.
     """
     if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
         return
-    signal.signal(signal.SIGINT, _leave)
+    ending = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in (signal.SIGINT, *ending):
+        signal.signal(number, _leave)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+        for number in ending:
+            signal.signal(number, signal.SIG_DFL)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Where Ctrl-C would end the process on the spot, it raises `KeyboardInterrupt` instead, but not in an import."""
+    if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not _leave:
+        yield
+        return
+    signal.signal(signal.SIGINT, _interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, _leave)
 
 
 @contextlib.contextmanager
@@ -66,9 +85,21 @@ def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
 
 
-def _leave(_number: int, _frame: FrameType | None) -> None:
-    os.write(2, f"{INTERRUPTED_LINE}\n".encode())
-    os._exit(INTERRUPTED)
+def _leave(number: int, _frame: FrameType | None) -> None:
+    paths = sys.modules.get("plica.paths")  # not loaded: nothing is open
+    if paths is not None and not paths.remove_temporary():
+        raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
+    os.write(2, f"{INTERRUPTED_LINE if number == signal.SIGINT else TERMINATED_LINE}\n".encode())
+    os._exit(128 + number)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    within = frame
+    while within is not None:
+        if within.f_code.co_filename.startswith("<frozen importlib"):
+            _leave(number, frame)
+        within = within.f_back
+    raise KeyboardInterrupt
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -111,7 +111,7 @@ def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers
-    found = np.round(numbers, decimals)
+    found = np.round(numbers, decimals) + 0.0  # no minus zero
     inside = (found > domain.least if domain.above else found >= domain.least) & (found <= domain.most)
     return np.where(inside, found, numbers)
 

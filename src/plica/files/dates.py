@@ -233,12 +233,22 @@ def number_of(cell: Any, unit: int, *, timed: bool, dated: bool) -> int | None:
     return micros // unit
 
 
+def _may_be(text: str, formats: Sequence[str]) -> bool:
+    """Whether a text has the digits of a date, or the colon of a time: most texts have not, and are told at once."""
+    if "%M" in formats[0]:
+        return ":" in text
+    groups = re.findall(r"\d+", text)
+    return len(groups) == 3 or (len(groups) == 2 and any(map(str.isalpha, text))) or [len(one) for one in groups] == [8]
+
+
 def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
     """The format that all texts have, or None; of several, that by which they lie closest together.
 
     The month of a table of one month stays, and the day changes: so 01/02/2026 beside 01/03/2026 are days of January.
     """
     texts = list(dict.fromkeys(cell.strip() for cell in cells))
+    if not texts or not _may_be(texts[0], formats):
+        return None
     fitting = [(form, form) for form in formats] + [(form, f"{form}%z[{{}}]") for form in formats if "%M" in form]
     best: tuple[int, str] | None = None
     for plain, form in fitting:

@@ -206,8 +206,6 @@ def _category_type(column: TableColumn) -> CellType:
     """Truth values beside whole numbers are whole numbers; all beside text is text, as are numbers beyond 64 bits."""
     if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in column.categories):
         return str
-    if column.kind == "boolean" and all(_TRUTH_OF.get(str(one).lower()) is not None for one in column.categories):
-        return bool if isinstance(column.categories[0], bool | str) else int
     found = {type(category) for category in column.categories}
     return next((one for one in (str, int, bool) if one in found), str)
 
@@ -421,16 +419,19 @@ def _of_dates(name: str, value: Callable[[TableColumn, float], Cell], type_: Cel
     )
 
 
+def _category(column: TableColumn, state: float) -> Cell:
+    return column.categories[int(state)]
+
+
 def _of_categories(
     number: Callable[[TableColumn], Reader],
     described: Callable[[TableColumn, Cells], TableColumn | None],
-    value: Callable[[TableColumn, float], Cell],
     suggested: Callable[[TableColumn, Cells], bool] = lambda _column, _cells: True,
 ) -> ColumnKind:
     return ColumnKind(
         number=number,
-        value=value,
-        text=lambda column, state: column.categories[int(state)],
+        value=_category,
+        text=_category,
         type=_category_type,
         expected=_categories,
         input_layer="categorical",
@@ -441,15 +442,10 @@ def _of_categories(
     )
 
 
-def _truth_value(column: TableColumn, state: float) -> Cell:
-    return column.categories[int(state)] if _category_type(column) is not bool else bool(state)
-
-
 KINDS: Mapping[KindName, ColumnKind] = {
     "boolean": _of_categories(
         _truth,
         _boolean,
-        _truth_value,
         # whole numbers are truth values where there are both, and no other
         suggested=lambda _, cells: cells.wholes is None or len(set(cells.wholes)) == 2,
     ),
@@ -497,7 +493,7 @@ KINDS: Mapping[KindName, ColumnKind] = {
         fits=lambda _, domain: not domain.whole,
         described=_real,
     ),
-    "categorical": _of_categories(_state, _categorical, lambda column, state: column.categories[int(state)]),
+    "categorical": _of_categories(_state, _categorical),
 }
 
 

@@ -1,10 +1,12 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
 import re
+import shutil
+import tempfile
 
 from plica.backend.native.branches import handed_on_once
 from plica.backend.native.targets import Target, target_of
-from plica.errors import UnsupportedError
+from plica.errors import UnsupportedError, WriteError
 from plica.extras import require
 
 FLAGS = (
@@ -25,6 +27,7 @@ COMMAND = f"// iree-compile --iree-hal-target-backends=llvm-cpu {' '.join(FLAGS)
 LOOPS = ("--iree-llvmcpu-loop-vectorization",)
 """What loops of nests take beside (`loops/mlir.py`); the compiler makes vectors of all others before."""
 
+_LEAST_FREE = 2**20  # bytes of the folder for temporary files, without which a failure is likely due to it
 _NEST = re.compile(r"stream\.executable private @\w+\.loop\d")
 
 
@@ -37,6 +40,7 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
 
     Raises:
         UnsupportedError: The compiler makes no code of it for the target, or is not installed.
+        WriteError: The folder for temporary files is full.
     """
     compiler = require("iree.compiler")
     found = target_of(target) if isinstance(target, str) else target
@@ -50,6 +54,12 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
         instructions = handed_on_once(compiled(text, "--compile-to=vm").decode())
         return compiled(instructions, "--compile-from=vm")
     except compiler.CompilerToolError as error:
+        folder = tempfile.gettempdir()
+        if "no space left" in str(error).lower() or shutil.disk_usage(folder).free < _LEAST_FREE:
+            raise WriteError(
+                f"{folder}: the folder for temporary files has no space left, which the IREE compiler needs; "
+                "free some, or set TMPDIR to another folder"
+            ) from error
         said = re.search(r"error: (.*)", str(error))
         reason = f"says: {said[1]:.200}" if said else "ended without a word"
         raise UnsupportedError(

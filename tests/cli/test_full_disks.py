@@ -1,0 +1,135 @@
+"""A disk without space: the path is said and what to do, and a finished training is not lost."""
+
+import errno
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from click.testing import Result
+
+from plica.cli import outputs
+from plica.errors import WriteError
+from plica.files.model import load_model
+from plica.paths import filling, replacing
+
+Plica = Callable[..., Result]
+MODEL = "out/model.plica"
+
+# Runs the command where no file may be longer than some bytes.
+SMALL_FILES = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+from plica.cli.entry import main
+main()
+"""
+
+
+def full(*_words: object, **_settings: object) -> Any:
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "x"), OSError(errno.EDQUOT, "x"), ValueError("I/O error: No space left on device")]
+)
+def test_a_lack_of_space_names_the_file(tmp_path: Path, error: Exception) -> None:
+    def fill(path: Path, writing: Any) -> None:
+        with writing(path) as temporary:
+            assert temporary.exists()
+            raise error
+
+    for path, writing in ((tmp_path / "a.csv", replacing), (tmp_path / "runs" / "out", filling)):
+        with pytest.raises(WriteError, match=r"(a\.csv|out): cannot be written: .*; free some there, or choose"):
+            fill(path, writing)
+    assert not list(tmp_path.iterdir())
+
+
+def test_other_errors_stay() -> None:
+    with pytest.raises(PermissionError), replacing("a.csv"):
+        raise PermissionError(errno.EACCES, "no")
+    assert not Path("a.csv").exists()
+
+
+def test_a_finished_training_is_written_elsewhere(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    draw, written = outputs.draw_circuit, []
+
+    def draws(circuit: Any, path: Path, **settings: Any) -> None:
+        written.append(path)
+        if len(written) == 1:
+            full()
+        draw(circuit, path, **settings)
+
+    monkeypatch.setattr(outputs, "draw_circuit", draws)
+    result = plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2)
+    assert result.exit_code == 2
+    assert "out: cannot be written: no space left on device; free some there, or choose another path" in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+    (folder,) = Path().glob("plica-results-*")
+    assert f"the finished training was written to {folder.resolve()} instead" in result.stderr
+    assert load_model(folder / "model.plica").tensors
+    assert not Path("out").exists()
+
+
+def test_nowhere_to_write(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outputs, "draw_circuit", full)
+    before = sorted(Path().iterdir())
+    result = plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2)
+    assert (result.exit_code, len(result.stderr.splitlines())) == (2, 1)
+    assert "out: cannot be written" in result.stderr
+    assert sorted(Path().iterdir()) == before
+
+
+def test_a_terminal_is_asked_for_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
+    monkeypatch.setattr(outputs.click, "prompt", lambda *_, **__: str(tmp_path / "other"))
+
+    def write(folder: Path) -> None:
+        if folder.name != "other":
+            raise WriteError("full")
+
+    assert outputs.written_elsewhere(write, WriteError("full")) == tmp_path / "other"
+
+
+@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet"])
+def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
+    pytest.importorskip("pyarrow")
+    assert plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2).exit_code == 0
+    words = ("sample", MODEL, "-n", "3000", "-o", f"drawn.{ending}", "--quiet")
+    found = subprocess.run([sys.executable, "-c", SMALL_FILES, *words], capture_output=True, text=True)
+    assert found.returncode == 2, found.stderr
+    assert f"drawn.{ending}: cannot be written: file too large; free some there, or choose another path" in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert not Path(f"drawn.{ending}").exists()
+
+
+def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler = pytest.importorskip("iree.compiler")
+    from plica.backend.native.build import compile_text
+
+    class Fails(compiler.CompilerToolError):  # type: ignore[misc]
+        def __init__(self) -> None:
+            Exception.__init__(self, "error: could not open: No space left on device")
+
+    def fails(*_words: object, **_settings: object) -> Any:
+        raise Fails
+
+    monkeypatch.setattr(compiler, "compile_str", fails)
+    with pytest.raises(WriteError, match=r"the folder for temporary files has no space left.*set TMPDIR"):
+        compile_text("module {}")
+
+
+def test_one_extreme_cell_is_named(plica: Plica) -> None:
+    rows = np.random.default_rng(0).normal(size=(60, 2)).round(3)
+    Path("rows.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))
+    assert plica("train", "rows.csv", "--columns", "auto", "--out", "out", "--epochs", 1, "--units", 2).exit_code == 0
+    Path("holes.csv").write_text("a,b\n1,\n,2\n,1e30\n3,\n")
+    for words in (("complete", MODEL, "holes.csv"), ("sample", MODEL, "--given", "holes.csv")):
+        result = plica(*words, "-o", "full.csv", "--batch", 2)
+        assert result.exit_code == 2
+        assert "holes.csv, line 4: the model gives the row a probability of 0" in result.stderr
+        assert "column 'b': 1e+30 is least likely there; correct the cell, or leave it empty" in result.stderr
+        assert not Path("full.csv").exists()
