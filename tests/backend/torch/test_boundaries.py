@@ -23,6 +23,8 @@ from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.layer_cases.joint import JOINT_ROW, JointLayer, reference
 from tests.harness.oracle import Oracle, gradients, numbers
 
+pytestmark = pytest.mark.usefixtures("may_branch")
+
 LOGITS = [[0.0, -150.0, -900.0, 40.0], [500.0, 0.0, 20.0, -700.0]]
 LOG = "log(softmax(x)) -> log_softmax(x)"
 EXP = "log(exp(x)) -> x, x real"

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch import exact, kernels
+from tests.harness.devices import forbid_branches
 
 WIDE = np.longdouble
 F, B, I, O = 2, 3, 4, 2  # noqa: E741
@@ -61,12 +62,18 @@ def log_tucker(vectors: list[Any], weight: Any) -> Any:
 SUMS: dict[str, tuple[Callable[..., Tensor], int, Any, Any]] = {
     "sum": (kernels.log_matmul_exp, 1, dense, log_dense),
     "sum of 2": (kernels.log_matmul_exp, 2, dense, log_dense),
-    "tucker": (lambda *a: kernels.log_einsum_exp("fbi,fbj,foij->fbo", *a), 2, tucker, log_tucker),
-    "tucker of 3": (lambda *a: kernels.log_einsum_exp("fbi,fbj,fbk,foijk->fbo", *a), 3, tucker, log_tucker),
-    "einsum of 1": (lambda *a: kernels.log_einsum_exp("fbi,foi->fbo", *a), 1, dense, log_dense),
+    "tucker": (lambda *a, **how: kernels.log_einsum_exp("fbi,fbj,foij->fbo", *a, **how), 2, tucker, log_tucker),
+    "tucker of 3": (
+        lambda *a, **how: kernels.log_einsum_exp("fbi,fbj,fbk,foijk->fbo", *a, **how),
+        3,
+        tucker,
+        log_tucker,
+    ),
+    "einsum of 1": (lambda *a, **how: kernels.log_einsum_exp("fbi,foi->fbo", *a, **how), 1, dense, log_dense),
 }
 ALL = pytest.mark.parametrize("name", SUMS)
 pytestmark = [
+    pytest.mark.usefixtures("may_branch"),
     pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning"),  # of numpy, where there is a NaN
     pytest.mark.filterwarnings("ignore:.*(batching rule|lru_cache):UserWarning"),
 ]
@@ -92,16 +99,6 @@ def test_lost_results_are_recomputed(name: str, dtype: torch.dtype) -> None:
     found = kernel(*arguments).detach().numpy()
     np.testing.assert_allclose(found, expected, rtol=20 * torch.finfo(dtype).eps)
     assert np.isfinite(found).all()
-
-
-@ALL
-def test_without_it_they_are_lost(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The test before would not see a restore that did nothing."""
-    monkeypatch.setattr(exact, "is_abstract", lambda _: True)
-    kernel, arguments, _ = case(name, torch.float32)
-    found = kernel(*arguments)
-    assert found[:, 0, 0].isneginf().all()
-    assert found[:, 1:].isfinite().all()
 
 
 @ALL
@@ -149,22 +146,24 @@ def test_nothing_is_done_where_nothing_is_lost(name: str, monkeypatch: pytest.Mo
 
 @ALL
 @pytest.mark.parametrize("at_once", [1, 20, 100])
-def test_parts_give_the_same(name: str, at_once: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_give_the_same(name: str, at_once: int, may_branch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, arguments, _ = case(name, torch.float64)
     whole = kernel(*arguments)
     whole.sum().backward()
     gradients = [tensor.grad for tensor in arguments]
     calls = []
-    original = exact._in_log_space
+    of_some = "_in_log_space" if may_branch else "_of_all"
+    original = getattr(exact, of_some)
     monkeypatch.setattr(exact, "_TERMS_AT_ONCE", at_once)
-    monkeypatch.setattr(exact, "_in_log_space", lambda *args: (calls.append(1), original(*args))[1])
+    monkeypatch.setattr(exact, of_some, lambda *args: (calls.append(1), original(*args))[1])
     for tensor in arguments:
         tensor.grad = None
     parts = kernel(*arguments)
     parts.sum().backward()
     torch.testing.assert_close(parts, whole, rtol=0, atol=0)
     torch.testing.assert_close([tensor.grad for tensor in arguments], gradients, rtol=1e-14, atol=0)
-    assert len(calls) == (F if at_once == 1 else len(calls)) >= 1  # row 0 of each fold is lost
+    # row 0 of each fold is lost; without branches, all rows are made, and again by the backward pass
+    assert len(calls) == ((F if may_branch else 2 * B) if at_once == 1 else len(calls)) >= 1
 
 
 @ALL
@@ -195,14 +194,45 @@ def test_no_rows() -> None:
 
 
 @ALL
-def test_transforms_and_compilation_leave_the_result_as_it_is(name: str) -> None:
-    """They cannot branch on values: what is lost is `-inf`, everything else is right."""
-    kernel, arguments, _ = case(name, torch.float32)
+def test_transforms_and_compilation_lose_nothing(name: str) -> None:
+    kernel, arguments, formula = case(name, torch.float32)
+    expected = formula(*wide(arguments)).astype(float)
     plain = [tensor.detach() for tensor in arguments]
-    expected = kernel(*plain)
     torch._dynamo.reset()
     compiled = torch.compile(kernel, fullgraph=True, backend="eager")
     stacked = torch.vmap(kernel)(*[tensor.unsqueeze(0) for tensor in plain])[0]
     for found in (compiled(*plain), stacked):
-        assert found[:, 0, 0].isneginf().all()
-        torch.testing.assert_close(found[:, 1:], expected[:, 1:])
+        np.testing.assert_allclose(found, expected, rtol=20 * torch.finfo(torch.float32).eps)
+
+
+@ALL
+def test_second_derivatives_at_lost_results(name: str) -> None:
+    """Of sums of weights that are exponentials, by `gradgradcheck`: where a weight is 0 there is none."""
+    kernel, arguments, _ = case(name, torch.float64)
+    *vectors, weight = arguments
+    logs = weight.detach().flatten(2).log().clamp(min=-500.0).requires_grad_()
+
+    def of_logs(logs: Tensor, *vectors: Tensor) -> Tensor:
+        return kernel(*vectors, logs.exp().reshape(weight.shape), logs, logs="log")
+
+    assert torch.autograd.gradcheck(of_logs, (logs, *vectors))
+    assert torch.autograd.gradgradcheck(of_logs, (logs, *vectors))
+
+
+def test_a_weight_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nobody may branch: at its second call, and again once it has another version."""
+    forbid_branches(monkeypatch)
+    (x,), weight = dense(*inputs(torch.float64, 1, lost=False))
+    weight, calls = weight.abs() + 0.1, []
+    sums = exact.of_all_rows
+    monkeypatch.setattr(exact, "of_all_rows", lambda *args: (calls.append(1), sums(*args))[1])
+    expected = kernels.log_matmul_exp(x, weight)
+    for _ in range(3):
+        torch.testing.assert_close(kernels.log_matmul_exp(x, weight), expected, rtol=1e-14, atol=0)
+    assert len(calls) == 1
+    weight.data[0, 0] = weight.data[0, 0].clone()
+    weight[0] = 1e-320
+    x = torch.where(torch.arange(x.shape[2]) == 0, 0.0, -800.0).expand(x.shape).double()
+    for _ in range(3):
+        assert kernels.log_matmul_exp(x, weight)[0].isfinite().all()
+    assert len(calls) == 4

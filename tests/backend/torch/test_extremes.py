@@ -45,6 +45,8 @@ from plica.templates.region_graph import QuadTree
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.oracle import Oracle, gradients, numbers
 
+pytestmark = pytest.mark.usefixtures("may_branch")
+
 STATES = 5
 
 

@@ -13,6 +13,8 @@ from plica.templates.data_modalities import image_data
 from tests.harness.circuits import bag, chain, constant, data, product_then_sum, tensor
 from tests.harness.oracle import Oracle, finite_differences, gradients, numbers
 
+pytestmark = pytest.mark.usefixtures("may_branch")
+
 INF = torch.inf
 FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 

@@ -5,8 +5,7 @@ that it has in ordinary arithmetic.
 
 A product is one of matrices, of terms divided by the largest number of their row. Where that is so large that terms are
 lost beside it, as where its weight is 0, the sum is made again of all its terms divided by the largest of them. On the
-CPU that is a plain branch; elsewhere, under `torch.compile` and in function transforms it would wait for the device, so
-there the result stays as it is: 0 where every term is below the smallest number.
+CPU a branch finds such sums; elsewhere all are made again (`exact.py`).
 """
 
 import math
@@ -15,8 +14,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from plica.backend.torch.exact import least_right
-from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.exact import least_right, limit_of, may_branch, nowhere_lost, of_all_rows
 
 _TERMS_AT_ONCE = 2**22
 
@@ -43,8 +41,10 @@ def directed_matmul(
     shift = _largest(size, counts)
     total = torch.matmul(_shifted(direction, size - shift), weight.mT)
     shift = shift.expand(total.shape)
-    if not is_abstract(total) and total.device.type == "cpu" and total.numel():
+    if total.numel() and may_branch(total):
         total, shift = _with_lost(total, shift, (direction, size, counts), weight, given, logs)
+    elif total.numel() and not nowhere_lost(weight, logs):
+        total, shift = _in_both_ways(total, shift, (direction, size), weight, given, logs)
     length = log_length(total)
     return _directions(total, length), length + shift
 
@@ -89,23 +89,57 @@ def _with_lost(
     if bool(right.all()):
         return total, shift
     direction, size, counts = numbers
-    log_weight: Tensor = _LOGS[logs](weight if given is None else given)
+    log_weight, turn = _parts_of(weight, given, logs)
     possible = torch.matmul(counts.to(size.dtype), (log_weight.detach() > -torch.inf).to(size.dtype).mT) > 0
     lost = ~right & possible
     if not bool((length <= limits.max).all()):  # a weight has overflowed, and would send NaN to the gradients of all
         lost, total = possible, torch.zeros_like(total)
     places = lost.any(-1).nonzero()
-    turn = _directions(weight, log_length(weight)) if given is None else _ones(log_weight)
     for part in torch.split(places, max(1, _TERMS_AT_ONCE // weight[0].numel())):
         fold, row = part.unbind(1)
-        phases = direction[fold, row].unsqueeze(1) * turn[fold]  # (P, O, I)
-        sizes = size[fold, row].unsqueeze(1) + log_weight.detach()[fold]
-        top = _largest(sizes, (phases.detach() != 0) & (sizes > -torch.inf))
-        sums = _shifted(phases, sizes - top).sum(-1)
+        sums, top = _of_terms(turn[fold], log_weight[fold], direction[fold, row], size[fold, row])
         chosen = lost[fold, row] & (sums.detach() != 0)
         total = total.index_put((fold, row), torch.where(chosen, sums, total[fold, row]))
-        shift = shift.index_put((fold, row), torch.where(chosen, top.squeeze(-1), shift[fold, row]))
+        shift = shift.index_put((fold, row), torch.where(chosen, top, shift[fold, row]))
     return total, shift
+
+
+def _in_both_ways(
+    total: Tensor,
+    shift: Tensor,
+    numbers: tuple[Tensor, Tensor],
+    weight: Tensor,
+    given: Tensor | None,
+    logs: str | None,
+) -> tuple[Tensor, Tensor]:
+    """`_with_lost` without a branch on values."""
+    length = total.detach().abs()
+    right = (length >= limit_of(weight, logs)) & (length <= torch.finfo(shift.dtype).max)
+    log_weight, turn = _parts_of(weight, given, logs)
+    wide = [x.expand(total.shape[0], -1, -1) for x in (turn, log_weight)]
+    sums, top = of_all_rows(
+        lambda turn, logs, *some: _of_terms(turn.unsqueeze(1), logs.unsqueeze(1), *some), wide, numbers
+    )
+    chosen = ~right & (sums.detach() != 0)
+    return torch.where(chosen, sums, total), torch.where(chosen, top, shift)
+
+
+def _of_terms(turn: Tensor, log_weight: Tensor, direction: Tensor, size: Tensor) -> tuple[Tensor, Tensor]:
+    """Sums of all their terms divided by the largest, and the logarithms of that.
+
+    Shapes: turn and log_weight (..., O, I), direction and size (..., I), results (..., O).
+    """
+    phases = direction.unsqueeze(-2) * turn
+    sizes = size.unsqueeze(-2) + log_weight
+    top = _largest(sizes, (phases.detach() != 0) & (sizes > -torch.inf))
+    return _shifted(phases, sizes - top).sum(-1), top.squeeze(-1)
+
+
+def _parts_of(weight: Tensor, given: Tensor | None, logs: str | None) -> tuple[Tensor, Tensor]:
+    """The logarithms of a weight's sizes, as constants, and its directions."""
+    log_weight: Tensor = _LOGS[logs](weight if given is None else given)
+    turn = _directions(weight, log_length(weight)) if given is None else _ones(log_weight)
+    return log_weight.detach(), turn
 
 
 _LOGS: dict[str | None, Callable[[Tensor], Tensor]] = {

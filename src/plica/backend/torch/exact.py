@@ -4,17 +4,29 @@ A sum of `weight * exp(x - shift)` is right while it is well above the smallest 
 if that is above 1), and finite. Below, terms have lost digits or all of themselves; it is infinite where a weight, such
 as exp(100), has overflowed. Then terms are `log weight + x` each, at the price of an array of all of them.
 On the CPU that is a plain branch. On other devices, under `torch.compile` and in function transforms it would wait for
-the device, so there the result stays as it is: `-inf` where every term is below the smallest number.
+the device. There, all sums are computed in both ways and a selection takes the right one, unless `nowhere_lost` spares
+it: compilers fuse the second way into one reduction, elsewhere it takes rows in blocks.
 """
 
+import math
 from collections.abc import Callable, Sequence
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
 
 _TERMS_AT_ONCE = 2**24
+_KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
+"""Weights that calls share: the version at which they were seen, and whether no sum of theirs is lost, once known."""
+
+
+def may_branch(x: Tensor) -> bool:
+    """Whether a branch may depend on the values of `x` without waiting for a device."""
+    return x.device.type == "cpu" and not is_abstract(x)
 
 
 def log_of_sum(
@@ -35,15 +47,18 @@ def log_of_sum(
         weight: The linear weight.
         given: What the weight's logarithms are computed from, if they are not those of `weight`.
         form: How: `"log"` or `"log_softmax"`.
-        lost_each: How many smallest normal numbers an entry of the weight may lack.
+        lost_each: How many smallest normal numbers an entry of the weight may lack; 0 where no entry is so small that a
+            sum may be lost.
 
     Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
         product of the factors' I, that of the last factor fastest.
     """
-    if is_abstract(total) or total.device.type != "cpu" or not total.numel() or not weight.numel():
+    if not lost_each or not total.numel() or not weight.numel():
         return safe_log(total).add_(shift)
+    if not may_branch(total):
+        return _in_both_ways(total, shift, factors, weight, given, form, lost_each)
     limits = torch.finfo(total.dtype)
-    limit = min(least_right(weight, form) * lost_each, limits.max)
+    limit = max(min(least_right(weight, form) * lost_each, limits.max), _least_square(total))
     least, most = torch.aminmax(total.detach())
     if bool(most <= limits.max):
         if bool(least >= limit):
@@ -75,6 +90,105 @@ def least_right(weight: Tensor, form: str | None) -> float:
     return limits.tiny / limits.eps * max(most, 1.0)
 
 
+def _in_both_ways(
+    total: Tensor,
+    shift: Tensor,
+    factors: Callable[[], Sequence[Tensor]],
+    weight: Tensor,
+    given: Tensor | None,
+    form: str | None,
+    lost_each: float,
+) -> Tensor:
+    """`log_of_sum` without a branch on values."""
+    if nowhere_lost(weight, form, lost_each):
+        return safe_log(total).add_(shift)
+    limits = torch.finfo(total.dtype)
+    small = total.detach() < limit_of(weight, form, lost_each)
+    lost = small | (total.detach() < _least_square(total)) | (total.detach() > limits.max)
+    if form == "log":  # sums of weights that `bounded_exp` kept finite
+        assert given is not None, "there are logarithms"
+        lost = lost | (given.detach().amax(-1) > largest_log(given)).unsqueeze(-2)
+    # two choices: behind one alone, the derivatives of what is lost are NaN
+    usual = torch.where(lost, 1.0, total).log() + shift
+    folds = usual.shape[:-2]
+    logs = _of_folds(_LOGS[form](weight if given is None else given), folds)
+    values = [_of_folds(x, folds) for x in factors()]
+    (found,) = of_all_rows(lambda *some: (_of_all(*some),), (logs,), values)
+    return torch.where(lost, found.reshape(usual.shape), usual)
+
+
+def of_all_rows(
+    sums: Callable[..., tuple[Tensor, ...]], weights: Sequence[Tensor], rows: Sequence[Tensor]
+) -> list[Tensor]:
+    """Sums `(F, B, O)` of all rows, in blocks of rows where no compiler fuses what makes and sums their terms.
+
+    Args:
+        sums: Computes them, of the weights and some rows.
+        weights: `(F, O, N)` each.
+        rows: `(F, B, I)` each.
+    """
+    at_once = max(1, _TERMS_AT_ONCE // max(1, weights[0].numel()))
+    if torch.compiler.is_compiling() or rows[0].shape[1] <= at_once:
+        return list(sums(*weights, *rows))
+    parts = zip(*(torch.split(x, at_once, 1) for x in rows), strict=True)
+    if torch.is_grad_enabled() and not is_abstract(rows[0]):  # the backward pass makes the terms again
+        again = partial(checkpoint, sums, *weights, use_reentrant=False, preserve_rng_state=False)
+        found = [again(*some) for some in parts]
+    else:
+        found = [sums(*weights, *some) for some in parts]
+    return [torch.cat(some, 1) for some in zip(*found, strict=True)]
+
+
+def bounded_exp(logs: Tensor) -> Tensor:
+    """The exponential, or e^-1 of the largest number where it is beyond: an infinite one sends NaN to all gradients."""
+    return logs.clamp(max=largest_log(logs)).exp()
+
+
+def largest_log(logs: Tensor) -> float:
+    """What a logarithm is cut at by `bounded_exp`."""
+    return math.log(torch.finfo(logs.dtype).max) - 1.0
+
+
+def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0) -> bool:
+    """Whether a weight is known to have no entry so small that a sum may be lost, wherever the largest input lies.
+
+    That is looked up once for each version of a weight without gradient that two calls shared, as folded ones and
+    constants are: then alone it waits for the device.
+    """
+    if weight.requires_grad or is_abstract(weight) or weight.is_meta:
+        return False
+    version = 0 if weight.is_inference() else weight._version
+    seen, known = _KNOWN.get(weight, (None, None))  # type: ignore[no-untyped-call]
+    if seen != version:
+        _KNOWN[weight] = version, None
+        return False
+    if known is None:
+        least, most = torch.aminmax(weight.abs())
+        large = least >= max(limit_of(weight, form, lost_each), torch.finfo(weight.dtype).tiny ** 0.5 * 2**10)
+        known = bool(large & (most < torch.inf))
+        _KNOWN[weight] = version, known
+    return bool(known)
+
+
+def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float | Tensor:
+    """The least sum whose digits cannot have been lost, without a look at the weight."""
+    limits = torch.finfo(weight.dtype)
+    least = limits.tiny / limits.eps * lost_each
+    if form == "log_softmax":
+        return min(least, limits.max)
+    return (least * weight.detach().abs().amax().clamp(min=1.0)).clamp(max=limits.max)
+
+
+def _least_square(total: Tensor) -> float:
+    """The least sum by whose square its second derivatives can be divided; 0 where none are asked for."""
+    return float(torch.finfo(total.dtype).tiny ** 0.5 * 2**10) if total.requires_grad else 0.0
+
+
+def _of_all(logs: Tensor, *values: Tensor) -> Tensor:
+    """Shapes: logs (F, O, N), values (F, B, I) each, result (F, B, O)."""
+    return logsumexp(logs.unsqueeze(1) + _terms(values).unsqueeze(2), (3,), keepdims=False)
+
+
 _LOGS: dict[str | None, Callable[[Tensor], Tensor]] = {
     None: safe_log,
     "log": lambda x: x,
@@ -89,7 +203,9 @@ def _of_folds(x: Tensor, folds: Sequence[int]) -> Tensor:
 
 def _in_log_space(factors: Sequence[Tensor], logs: Tensor) -> Tensor:
     """Shapes: factors (P, I) each, logs (P, O, N), result (P, O)."""
-    terms = factors[0]
-    for x in factors[1:]:
-        terms = (terms.unsqueeze(2) + x.unsqueeze(1)).flatten(1)
-    return logsumexp(logs + terms.unsqueeze(1), (2,), keepdims=False)
+    return logsumexp(logs + _terms(factors).unsqueeze(1), (2,), keepdims=False)
+
+
+def _terms(factors: Sequence[Tensor]) -> Tensor:
+    """The sums of one unit of each factor, the last factor's fastest, along the last axis."""
+    return reduce(lambda terms, x: (terms.unsqueeze(-1) + x.unsqueeze(-2)).flatten(-2), factors)

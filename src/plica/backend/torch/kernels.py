@@ -13,7 +13,7 @@ from plica.backend.torch.choices import where_
 from plica.backend.torch.contract import einsum, tucker, tucker_derivatives
 from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
-from plica.backend.torch.exact import log_of_sum
+from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
 from plica.backend.torch.indexing import (
@@ -184,7 +184,12 @@ def log_tucker(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> T
 
 def _with_logs(arrays: tuple[Tensor, ...], logs: str | None) -> tuple[tuple[Tensor, ...], Tensor | None]:
     """The values and the weight, and what the weight's logarithms are computed from, if that is given."""
-    return (arrays, None) if logs is None else (arrays[:-1], arrays[-1])
+    if logs is None:
+        return arrays, None
+    *values, weight, given = arrays
+    if logs == "log" and not may_branch(given):  # a weight that has overflowed would send NaN to all gradients
+        weight = bounded_exp(given).reshape(weight.shape)
+    return (*values, weight), given
 
 
 def _of_one_value(

@@ -154,7 +154,7 @@ def _first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: 
 
 def _halved(suffices: Suffices, low: Tensor, high: int) -> Tensor:
     """The first integers above `low`, all of whose entries are equal, that suffice; `high` is taken to."""
-    steps, highs = (high - low.min().item() - 1).bit_length() if low.numel() else 0, torch.full_like(low, high)
+    steps, highs = (high - int(low.min()) - 1).bit_length() if low.numel() else 0, torch.full_like(low, high)
     for _ in range(steps):
         middle = (low & highs) + ((low ^ highs) >> 1)  # rounded down, and never too large
         enough = suffices(middle)
