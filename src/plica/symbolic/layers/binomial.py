@@ -97,7 +97,8 @@ def _table(xp: Namespace, layer: BinomialLayer, params: Params) -> Weight:
     failure, success = (xp.expand_dims(one, axis=-1) for one in trials.log_shares(xp, params))  # (F, K, 1)
     x = xp.astype(xp.arange(total + 1), success.dtype)
     ways = [math.lgamma(total + 1) - math.lgamma(n + 1) - math.lgamma(total - n + 1) for n in range(total + 1)]
-    logs = xp.add(trials.times(xp, x, success) + trials.times(xp, total - x, failure), xp.asarray(np.array(ways)))
+    logs = trials.times(xp, x, success) + trials.times(xp, total - x, failure)
+    logs = logs + xp.astype(xp.asarray(np.array(ways)), success.dtype)
     return states.from_logs(xp, logs)
 
 
