@@ -286,7 +286,10 @@ def check_rule(case: Any, cells: Cells, rule: Rule) -> None:
     def by_torch(dtype: torch.dtype) -> Derivatives:
         # along directions of length 1, so that nothing overflows but what is too large itself
         laid_out = [
-            {name: (one / torch.from_numpy(size).reshape(-1, *[1] * (one.ndim - 1))).to(dtype) for name, one in steps.items()}
+            {
+                name: (one / torch.from_numpy(size).reshape(-1, *[1] * (one.ndim - 1))).to(dtype)
+                for name, one in steps.items()
+            }
             for steps, size in zip((cells.laid_out(one, torch.float64) for one in directions), lengths, strict=True)
         ]
         found = torch_derivatives(rule.run, cells.laid_out({**cells.units, "x": cells.x}, dtype), laid_out)
