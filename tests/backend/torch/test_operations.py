@@ -8,6 +8,7 @@ from plica.backend.torch.operations import ROWS
 from plica.frontend.programs import interpret
 from plica.ir.op import Derivative, Unsupported
 from plica.ops import OPS
+from tests.harness.operation_derivatives import check_operation, operations
 from tests.harness.programs import assert_same, one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
 
@@ -93,6 +94,10 @@ SMOOTH = tuple(
 )
 
 
+# Whose derivatives have none in torch, or differ by more than differences say.
+WITHOUT_SECOND: dict[str, str] = {}
+
+
 def _moved(op: str, array: np.ndarray) -> np.ndarray:
     """The sample in float64, distinct and away from kinks, poles and the ends of domains."""
     if array.dtype.kind != "f":
@@ -125,3 +130,10 @@ def _has_its_derivative(case: Case) -> None:
         return run_torch(program, *symmetric)[0]
 
     assert torch.autograd.gradcheck(first, tensors, atol=1e-5, rtol=1e-4)
+    if case.op not in WITHOUT_SECOND:
+        assert torch.autograd.gradgradcheck(first, tensors, atol=1e-4, rtol=1e-3, fast_mode=True)
+
+
+@pytest.mark.parametrize("op", operations(OPS), ids=lambda op: op.name)
+def test_derivatives_over_numbers_of_all_sizes(op) -> None:
+    check_operation(op)

@@ -17,7 +17,7 @@ from plica.backend.torch.exact import log_of_sum
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, wrap
 from plica.backend.torch.indexing import gather, index, may_write, nonzero, refuse_slice, told, unique, update
-from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of, softplus
+from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_log, shift_of, softplus
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
@@ -49,6 +49,7 @@ __all__ = [
     "gammaincc",
     "gammaincinv",
     "gather",
+    "hypot",
     "index",
     "int4",
     "linalg",
@@ -71,6 +72,7 @@ __all__ = [
     "opaque",
     "pack",
     "packed",
+    "power",
     "random",
     "refuse_size",
     "refuse_slice",
