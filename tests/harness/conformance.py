@@ -32,6 +32,7 @@ from plica.symbolic.layers import LAYER_ROWS, SumLayer, held_layers
 from plica.symbolic.parameters import ReferenceParameter, normal
 from tests.harness.case_circuits import UNITS, circuit_of, data_of
 from tests.harness.comparison import DIRECTED_WAYS, WAYS, Way, compare, compare_algebras
+from tests.harness.derivative_checks import check_derivatives
 from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, held_values, numbers
 from tests.harness.random_circuits import Draw
@@ -226,6 +227,8 @@ def checks_of(case: LayerCase) -> dict[str, Callable[[Any], None]]:
         KeyError: A column of the row that no check knows.
     """
     found: dict[str, Callable[[Any], None]] = {"reference": check_reference} if isinstance(case, InputCase) else {}
+    if not layers_of(case)[0].opaque:
+        found["derivatives"] = check_derivatives
     known = COLUMNS[type(case.row)]
     left_out = _OF_DISTRIBUTIONS if is_signed(case) else ()
     is_run_here = not layers_of(case)[0].opaque  # else circuits alone run it, and the checks beside the row

@@ -1,6 +1,6 @@
 """First and second derivatives along directions: by differences in extended precision, and by torch.
 
-    wanted = differences(function, point, directions)
+    wanted = differences(lambda points: [function(one) for one in points], point, directions)
     found = torch_derivatives(function, point, directions)
     assert not disagreements(found, wanted, exact=1e-6)
 
@@ -50,41 +50,43 @@ def moved(point: Point, direction: Direction, size: Array) -> dict[str, Array]:
 
 
 def differences(
-    function: Callable[[Point], Array], point: Point, directions: Sequence[Direction], dtype: Any = WIDE
+    evaluate: Callable[[Sequence[Point]], Sequence[Array]],
+    point: Point,
+    directions: Sequence[Direction],
+    dtype: Any = WIDE,
 ) -> Derivatives:
-    """Of a function of arrays of a dtype, whose values are right to a few roundings."""
+    """Of a function that is computed at several points at once, in a dtype, right to a few roundings."""
     start = {name: np.asarray(value, dtype) for name, value in point.items()}
+    sizes = [dtype(_RATIO) ** -step for step in range(1, (_STEPS if dtype == WIDE else _FEWER_STEPS) + 1)]
+    moves = [(direction, sign * size) for direction in directions for size in sizes for sign in (1, -1)]
     with np.errstate(all="ignore"):
-        value = np.asarray(function(start))
-        along = [_along(function, start, one, value) for one in directions]
+        values = [np.asarray(one) for one in evaluate([start, *(moved(start, *one) for one in moves)])]
+        along = [
+            _along(values[0], values[place + 1 : place + 1 + 2 * len(sizes)], np.array(sizes))
+            for place in range(0, len(moves), 2 * len(sizes))
+        ]
     first, second = (np.stack([one[place][0] for one in along]) for place in range(2))
     errors = np.stack([np.stack([one[place][1] for one in along]) for place in range(2)])
-    return Derivatives(value, first, second, errors)
+    return Derivatives(values[0], first, second, errors)
 
 
-def _along(
-    function: Callable[[Point], Array], point: Point, direction: Direction, value: Array
-) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
-    first, second, kinks, rounding = [], [], [], []
-    steps = _STEPS if value.dtype == WIDE else _FEWER_STEPS
-    for step in range(1, steps + 1):
-        size = value.dtype.type(_RATIO) ** -step
-        above, below = (np.asarray(function(moved(point, direction, sign * size))) for sign in (1, -1))
-        first.append((above - below) / (2 * size))
-        second.append((above - 2 * value + below) / (size * size))
-        largest = np.maximum(np.maximum(np.abs(above), np.abs(below)), np.abs(value))
-        rounding.append(8 * np.finfo(value.dtype).eps * largest / size)
-        kinks.append(np.abs(second[-1]) * size + rounding[-1])
-    sizes = np.reshape(value.dtype.type(_RATIO) ** np.arange(1, steps + 1), (-1, *[1] * value.ndim))
-    slope, error = _extrapolated(first, np.stack(rounding))
+def _along(value: Array, values: Sequence[Array], steps: Array) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+    """The derivatives along a direction, of values a step above and below, by turns."""
+    above, below = np.stack(values[::2]), np.stack(values[1::2])
+    sizes = steps.reshape(-1, *[1] * value.ndim)
+    first, second = (above - below) / (2 * sizes), (above - 2 * value + below) / (sizes * sizes)
+    largest = np.maximum(np.maximum(np.abs(above), np.abs(below)), np.abs(value))
+    rounding = 8 * np.finfo(value.dtype).eps * largest / sizes
+    slope, error = _extrapolated(first, rounding)
     # slopes from both sides, which differ by steps times the second derivative, but at a kink by its own size
-    error = np.maximum(error, np.nan_to_num(np.min(kinks, axis=0), nan=np.inf))
-    return (slope, error), _extrapolated(second, 2 * np.stack(rounding) * sizes)
+    kinks = np.min(np.abs(second) * sizes + rounding, axis=0)
+    error = np.maximum(error, np.nan_to_num(kinks, nan=np.inf))
+    return (slope, error), _extrapolated(second, 2 * rounding / sizes)
 
 
-def _extrapolated(estimates: Sequence[Array], rounding: Array) -> tuple[Array, Array]:
+def _extrapolated(estimates: Array, rounding: Array) -> tuple[Array, Array]:
     """The best estimate, and how far it may be from the truth: infinitely where a smaller step tells another."""
-    columns, ratio = [np.stack(estimates)], _RATIO**2
+    columns, ratio = [estimates], _RATIO**2
     for order in range(1, 4):  # errors are even powers of the step
         last = columns[-1]
         columns.append((last[1:] * ratio**order - last[:-1]) / (ratio**order - 1))

@@ -3,30 +3,22 @@
 layer, units = FAMILIES["gaussian"](np.random.default_rng(0), 2, 3)
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
-from scipy import stats
 from scipy.special import logsumexp
 
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.layers import (
-    BernoulliLayer,
-    BetaLayer,
-    CategoricalLayer,
-    EmbeddingLayer,
-    ExponentialLayer,
-    GammaLayer,
-    GaussianLayer,
-    LaplaceLayer,
-    PoissonLayer,
-)
-from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.layers import LogNormalLayer, StudentTLayer, VonMisesLayer
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
+from tests.harness.layer_cases import LAYER_CASES, InputCase
+from tests.harness.spaces import LOG, WIDE
 
 Array = Any
-UNDERFLOWS = -1000.0
+UNDERFLOWS, MOST_STATES = -1000.0, 40
 
 
 @dataclass(frozen=True)
@@ -94,71 +86,46 @@ def leaf(values: Array) -> Parameter:
     )
 
 
-def _table(rng: Any, shape: tuple[int, int]) -> Array:
-    """Positive numbers, not normalized, some of them zero, some rows tiny."""
-    found = rng.uniform(0.05, 2, shape)
-    found[rng.random(shape) < 0.15] = 0
-    found[:, 0] = np.maximum(found[:, 0], 0.1)
-    return found
+def drawn(case: InputCase, rng: Any, variable: int, units: int, states: int | None) -> tuple[Any, list[Unit]]:
+    """A layer of a case with parameters that are drawn, and its units; tables of all states where these are few."""
+    makers = [case.build, *case.alike]
+    layers = [make([variable], units) for make in makers]
+    (layer, *_) = [one for one in layers if states is None or one.domain.num_states == states]
+    values = {name: one.draw(rng, layer.all_params[name].shape, 1.0) for name, one in case.parameters.items()}
+    if "logits" in values and values["logits"].ndim == 2:
+        values["logits"] = values["logits"] * rng.choice([1, 5]) + rng.choice([0, 0, UNDERFLOWS])
+    layer = layer.with_params(
+        {
+            name: Parameter.from_input(ConstantParameter(*np.shape(value), value=value))
+            if case.parameters[name].fixed
+            else leaf(value)
+            for name, value in values.items()
+        }
+    )
+    params = {name: value.astype(WIDE) for name, value in values.items()}
+    count = layer.domain.num_states
+    with np.errstate(all="ignore"):
+        if count is not None and count <= MOST_STATES:
+            rows = np.full((count, variable + 1), np.nan, WIDE)
+            rows[:, variable] = np.arange(count)
+            tables = np.asarray(case.reference(LOG, layer, params, rows), float).T
+            return layer, [Unit(Table(one), float(logsumexp(one)), count) for one in tables]
+        nothing = np.full((1, variable + 1), np.nan, WIDE)
+        totals = np.asarray(case.reference(LOG, layer, params, nothing), float)[0]
+    kinds = case.distributions(layer, {name: value.astype(float) for name, value in params.items()})
+    return layer, [Unit(kind, float(total)) for kind, total in zip(kinds, totals, strict=True)]
 
 
-def _states(count: int) -> Callable[..., tuple[Any, list[Unit]]]:
-    def make(rng: Any, variable: int, units: int) -> tuple[Any, list[Unit]]:
-        kind = rng.integers(3)
-        table = _table(rng, (units, count))
-        with np.errstate(divide="ignore"):
-            logs = np.log(table)
-        if kind == 0:
-            layer: Any = CategoricalLayer([variable], units, num_categories=count, probs=leaf(table))
-        elif kind == 1:
-            layer = EmbeddingLayer([variable], units, num_states=count, weight=leaf(table))
-        else:
-            logs = rng.normal(size=(units, count)) * rng.choice([1, 5]) + rng.choice([0, 0, UNDERFLOWS])
-            layer = CategoricalLayer([variable], units, num_categories=count, logits=leaf(logs))
-        return layer, [Unit(Table(one), float(logsumexp(one)), count) for one in logs]
-
-    return make
-
-
-def _bernoulli(rng: Any, variable: int, units: int) -> tuple[Any, list[Unit]]:
-    logits = rng.normal(size=units)
-    tables = [np.array([-np.logaddexp(0, one), -np.logaddexp(0, -one)]) for one in logits]
-    return BernoulliLayer([variable], units, logits=leaf(logits)), [Unit(Table(one), 0.0, 2) for one in tables]
-
-
-def _density(layer: Any, names: Sequence[str], of_scipy: Callable[..., Any], draw: Callable[[Any, int], Array]) -> Any:
-    def make(rng: Any, variable: int, units: int) -> tuple[Any, list[Unit]]:
-        values = [draw(rng, units) for _ in names]
-        given = {name: leaf(one) for name, one in zip(names, values, strict=True)}
-        kinds = [of_scipy(*one) for one in zip(*values, strict=True)]
-        return layer([variable], units, **given), [Unit(kind) for kind in kinds]
-
-    return make
-
-
-def _gaussian(rng: Any, variable: int, units: int) -> tuple[Any, list[Unit]]:
-    mean, deviation = rng.normal(size=units) * 3, rng.uniform(0.3, 2, units)
-    logs = rng.normal(size=units) if rng.random() < 0.3 else np.zeros(units)
-    given: dict[str, Any] = {"log_partition": leaf(logs)} if logs.any() else {}
-    layer = GaussianLayer([variable], units, mean=leaf(mean), stddev=leaf(deviation), **given)
-    return layer, [Unit(stats.norm(*one[:2]), one[2]) for one in zip(mean, deviation, logs, strict=True)]
-
-
-def _positive(rng: Any, units: int) -> Array:
-    return rng.uniform(1.2, 4, units)
-
-
+# Ends of densities that are infinite, and moments that are, are other tests' business.
+_ENDLESS = (LogNormalLayer, StudentTLayer, VonMisesLayer)
+_CASES = [
+    case
+    for case in LAYER_CASES
+    if isinstance(case, InputCase) and not case.signed and case.num_variables == 1 and case.parameters
+    if case.row.layer not in _ENDLESS
+]
 FAMILIES: dict[str, Callable[..., tuple[Any, list[Unit]]]] = {
-    "two states": _states(2),
-    "three states": _states(3),
-    "seven states": _states(7),
-    "bernoulli": _bernoulli,
-    "gaussian": _gaussian,
-    "laplace": _density(LaplaceLayer, ("loc", "scale"), stats.laplace, _positive),
-    "poisson": _density(PoissonLayer, ("rate",), stats.poisson, _positive),
-    "exponential": _density(ExponentialLayer, ("rate",), lambda rate: stats.expon(scale=1 / rate), _positive),
-    "gamma": _density(
-        GammaLayer, ("concentration", "rate"), lambda one, rate: stats.gamma(one, scale=1 / rate), _positive
-    ),
-    "beta": _density(BetaLayer, ("alpha", "beta"), stats.beta, _positive),
+    f"{case} of {states}" if case.alike else str(case): partial(drawn, case, states=states)
+    for case in _CASES
+    for states in sorted({make([0], 1).domain.num_states for make in (case.build, *case.alike)}, key=str)
 }

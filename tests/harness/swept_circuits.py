@@ -13,6 +13,7 @@ import numpy as np
 from plica.symbolic import layers
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import MixingWeightParameter, Parameter
+from tests.harness.layer_cases.numbers import RATE
 from tests.harness.swept_inputs import FAMILIES, JOINT, Array, Input, Sweeper, Values, log_of
 
 
@@ -109,8 +110,8 @@ def swept_circuit(
     names = list(families) or [str(rng.choice(list(FAMILIES))) for _ in range(rng.integers(1, 6))]
     scopes: list[tuple[int, ...]] = [(v,) for v in range(len(names))]
     if joint and rng.random() < 0.5:
-        scopes.append(tuple(range(len(names), len(names) + int(rng.integers(1, 4)))))
         names.append(str(rng.choice(list(JOINT))))
+        scopes.append(tuple(range(len(scopes), len(scopes) + JOINT[names[-1]].num_variables)))
     inputs: dict[tuple[int, ...], list[Input]] = {scope: [] for scope in scopes}
     edges: dict[Any, list[Any]] = {}
     known: dict[tuple[Any, int], list[Node]] = {}
@@ -121,18 +122,15 @@ def swept_circuit(
         for node in known.get((frozenset({place}), k), []):
             if rng.random() < 0.5:
                 return node
-        one = FAMILIES[name](w, scope[0], k) if name in FAMILIES else JOINT[name](w, scope, k)
-        if name in ("categorical", "binomial", "embedding", "discretized") and inputs[scope]:  # of as many states
-            want = len(inputs[scope][0].points)
-            while len(one.points) != want:
-                one = FAMILIES[name](w, scope[0], k)
+        one = w.input((FAMILIES | JOINT)[name], scope, k)
+        while inputs[scope] and one.layer.domain != inputs[scope][0].layer.domain:  # of as many states
+            one = w.input((FAMILIES | JOINT)[name], scope, k)
         inputs[scope].append(one)
 
         def values(rows: Array, missing: Array) -> Array:
             x = rows[:, list(scope)]
             gone = np.isnan(x)
-            safe = np.where(gone | np.isin(x, one.wrong), one.points[0], x)
-            found = one.scores(safe) if one.partial is None else one.partial(x)
+            found = one.scores(np.where(~gone & np.isin(x, one.wrong), one.points[0], x))
             return np.where(gone.all(1)[:, None], missing, found)
 
         node = Node(
@@ -146,12 +144,12 @@ def swept_circuit(
 
     def free(k: int) -> Node:
         if rng.random() < 0.5:
-            p, a = w.positive(k)
+            p, a = w.leaf(RATE.draw(w.rng, (k,), 1.0))
             layer: Any = layers.ConstantValueLayer(k, value=p)
             value = np.log(a)
         else:
-            name = str(rng.choice(["gaussian", "poisson", "categorical", "student", "gamma"]))
-            one = FAMILIES[name](w, 900, k)
+            name = str(rng.choice(["gaussian", "poisson", "categorical by probs", "student-t", "gamma"]))
+            one = w.input(FAMILIES[name], [900], k)
             finite = [point for point in one.points if np.isfinite(one.scores(point[None])).all()]
             point = finite[0] if finite else one.points[0]
             layer, value = layers.EvidenceLayer(one.layer, observation=float(point[0])), one.scores(point[None])[0]
@@ -243,7 +241,7 @@ def swept_circuit(
         nodes.update(dict.fromkeys(below))
         nodes[layer] = None
     if outputs > 1 and rng.random() < 0.5:  # what nobody reads
-        dead = FAMILIES["gaussian"](w, 0, 2).layer
+        dead = w.input(FAMILIES["gaussian"], [0], 2).layer
         if names[0] == "gaussian":
             nodes[dead] = None
     inner = {layer: below for layer, below in edges.items() if below}

@@ -5,9 +5,12 @@ import pytest
 import torch
 
 from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.call import Row
 from plica.frontend.programs import interpret
 from plica.ir.op import Derivative, Unsupported
 from plica.ops import OPS
+from plica.ops.elementwise import ARITIES
+from tests.harness.operation_derivatives import check_operation, operations
 from tests.harness.programs import assert_same, one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
 
@@ -125,3 +128,27 @@ def _has_its_derivative(case: Case) -> None:
         return run_torch(program, *symmetric)[0]
 
     assert torch.autograd.gradcheck(first, tensors, atol=1e-5, rtol=1e-4)
+    assert torch.autograd.gradgradcheck(first, tensors, atol=1e-4, rtol=1e-3, fast_mode=True)
+
+
+@pytest.mark.parametrize("op", operations(OPS), ids=lambda op: op.name)
+def test_derivatives_over_numbers_of_all_sizes(op) -> None:
+    check_operation(op)
+
+
+NAIVE = {
+    "softplus": ("torch.logaddexp({0}, torch.zeros_like({0}))", "no finite second derivative"),
+    "hypot": ("torch.hypot({0}, {1})", "no finite first derivative"),
+    "pow": ("torch.pow({0}, {1})", "another second derivative"),
+    "tanh": ("torch.tanh({0}).detach() + ({0} - {0}.detach())", "another first derivative"),
+}
+
+
+@pytest.mark.parametrize("name", NAIVE)
+def test_naive_operations_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    text, message = NAIVE[name]
+    monkeypatch.setitem(
+        ROWS, name, Row(lambda call: text.format(*(call.tensor(place) for place in range(ARITIES[name]))))
+    )
+    with pytest.raises(AssertionError, match=message):
+        check_operation(OPS[name])

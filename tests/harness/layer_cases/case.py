@@ -112,7 +112,9 @@ class InnerCase:
         build: Makes a layer.
         reference: `(space, layer, params, inputs)`: its value, from those `(B, I)` of its inputs.
         refused: What its constructor refuses, beside wrong numbers and shapes.
-        parameters: What each parameter may be, by the names of `all_params`.
+        parameters: What each parameter may be, by the names of `all_evaluated_params`.
+        multiplies_logs: Whether its row multiplies by weights as logarithms, which have no derivatives where they are
+            0: circuits tell these beside (`plica.lower.logs`).
     """
 
     name: str
@@ -121,6 +123,7 @@ class InnerCase:
     reference: Callable[[Space, Any, Params, list[Array]], Array]
     refused: tuple[Refused, ...] = ()
     parameters: Mapping[str, Numbers] = field(kw_only=True)
+    multiplies_logs: bool = False
 
     def __post_init__(self) -> None:
         _require_parameters(self, self.build())

@@ -68,7 +68,7 @@ def _case(states: int, *refused: Refused) -> InputCase:
         points=numbers.states,
         wrong=(float(states), *numbers.STATES_WRONG),
         sampled=(),
-        starts=(),
+        starts=((20.0, 5.0),),
     )
 
 

@@ -46,7 +46,7 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         points=column(COUNTS),
         wrong=COUNTS_WRONG,
         sampled=tuple({"probs": probs} for probs in (1e-6, 0.999, 1 - 2.0**-20)) if settings else (),
-        starts=(),
+        starts=((3.0, 3.0),) if not settings else (),
     )
 
 

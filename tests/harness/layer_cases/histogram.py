@@ -89,7 +89,7 @@ def _case(
         points=_points,
         wrong=(),
         sampled=sampled,
-        starts=(),
+        starts=((1e4, 0.5), (-3.0, 40.0)) if name == "log-softmax" else (),
     )
 
 

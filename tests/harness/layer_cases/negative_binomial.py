@@ -59,7 +59,7 @@ def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:
         points=column(COUNTS),
         wrong=COUNTS_WRONG,
         sampled=_SAMPLED if settings else (),
-        starts=(),
+        starts=((3.0, 3.0),) if not settings else (),
     )
 
 

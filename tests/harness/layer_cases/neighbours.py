@@ -29,5 +29,6 @@ CASES = (
         lambda: NeighbourSum(3, 2, normal((3, 4))),
         reference,
         parameters={"root": signed_weights(4)},
+        multiplies_logs=True,
     ),
 )

@@ -61,10 +61,10 @@ def integers(low: int, high: int) -> Draw:
 
 PLACE = Numbers((-1e6, 0.0, 3.0, 1e6), _normal)
 SCALE = Numbers((1e-6, 1e-3, 1.0, 1e3, 1e6), positive())
-SIZE = Numbers((1e-3, 0.3, 1.0, 2.5, 30.0, 1e3, 1e6), positive())
+SIZE = Numbers((1e-3, 1.0, 2.5, 30.0, 1e6), positive())
 LARGE_SIZE = Numbers((2.5, 1e3), positive(2.0, 9.0))
 RATE = Numbers((1e-30, 1e-6, 0.3, 1.0, 30.0, 1e3, 1e6), positive())
-LOGIT = Numbers((-1e4, -300.0, -40.0, -1.0, 0.0, 2.0, 30.0, 200.0, 1e4), _normal)
+LOGIT = Numbers((-1e4, -300.0, -30.0, 0.0, 2.0, 200.0), _normal)
 SHARE = Numbers((0.0, 1e-30, 1e-6, 0.3, 1 - 2.0**-20, 1.0), _share)
 LOG_FACTOR = Numbers((-1e3, 0.0, 1e3), _normal)
 FACTOR = Numbers((0.0, 1e-30, 1e-6, 1.0, 1e6), positive())
@@ -80,13 +80,13 @@ def logits(count: int) -> Numbers:
 
 def weights(count: int) -> Numbers:
     """Of tables and sums: none is negative, and some are exactly 0."""
-    rows = np.stack([np.arange(count), np.zeros(count), np.logspace(-6, 6, count), np.full(count, 1e-30)])
+    rows = np.stack([np.arange(count), np.zeros(count), np.logspace(-6, 6, count), np.full(count, 1e-12)])
     return Numbers(tuple(rows.tolist()), _with_zeros)
 
 
 def signed_weights(count: int) -> Numbers:
     """Of any sign, some of them exactly 0."""
-    rows = np.stack([np.arange(count) - 1.0, np.zeros(count), np.logspace(-6, 6, count), np.full(count, -1e-30)])
+    rows = np.stack([np.arange(count) - 1.0, np.zeros(count), np.logspace(-6, 6, count), np.full(count, -1e-6)])
     return Numbers(tuple(rows.tolist()), _normal)
 
 
@@ -96,13 +96,13 @@ COUNTS = (0, 1, 2, 5, 40, 1000, 1e6)
 COUNTS_WRONG = (-1.0, 0.5, np.inf, -np.inf, 1e30)
 WHOLE = (0, 1, -1, 2, -5, 40, -1000, 1e6, -1e6)
 WHOLE_WRONG = (0.5, -1e6 - 0.5, np.inf, -np.inf)
-_POSITIVE = (1e-30, 1e-6, 0.3, 1.0, 2.5, 30.0, 1e3, 9.99e5, 1e6, 1e30, np.inf)
-REALS = (*(-value for value in _POSITIVE), -0.0, 0.0, *_POSITIVE)
+_POSITIVE = (1e-30, 1e-6, 1.0, 3.0, 31.0, 1e6, 1e30, np.inf)
+REALS = (*_POSITIVE, -0.0, 0.0, -1e-6, -2.5, -1e3, -1e6, -1e30, -np.inf)
 POSITIVE = _POSITIVE
 POSITIVE_WRONG = (0.0, -1.0, -1e-30, -np.inf)
 NOT_NEGATIVE = (0.0, *_POSITIVE)
 NOT_NEGATIVE_WRONG = (-1.0, -1e-30, -np.inf)
-UNIT = (0.0, 1e-30, 1e-6, 0.3, 0.5, 0.50003, 0.999, 1 - 2.0**-24, 1.0)
+UNIT = (0.3, 0.0, 1e-30, 1e-6, 0.5, 0.999, 1 - 2.0**-24, 1.0)
 UNIT_WRONG = (-1.0, 1.5, np.inf, -np.inf)
 _TURN = float(np.float32(np.pi))
 ANGLES = (-_TURN, -3.0, -1e-6, 0.0, 1e-30, 0.5, 2.0, 2.001, 3.0, _TURN)

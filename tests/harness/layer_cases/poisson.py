@@ -45,7 +45,7 @@ CASES = (
         points=column(COUNTS),
         wrong=COUNTS_WRONG,
         sampled=({"rate": 1e-3}, {"rate": 1e6}),
-        starts=(),
+        starts=((1.0, 1.0),),
         refused=(
             Refused(lambda: PoissonLayer([0, 1], 2), ShapeError, r"expected a scope of 1 variable\(s\)"),
             Refused(

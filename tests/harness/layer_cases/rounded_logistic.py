@@ -55,7 +55,7 @@ CASES = (
         parameters={"loc": PLACE, "scale": SCALE},
         points=column(WHOLE),
         wrong=WHOLE_WRONG,
-        sampled=tuple({"loc": 0.3, "scale": scale} for scale in (1e-6, 1e6)),
+        sampled=tuple({"loc": 0.25, "scale": scale} for scale in (0.1, 20.0)),
         starts=((1e4, 0.5), (-3.0, 40.0)),
     ),
 )

@@ -1,6 +1,5 @@
 """The sum layer: dense over one and several inputs, and mixing."""
 
-import math
 from functools import partial
 from typing import Any
 
@@ -25,6 +24,8 @@ def reference(space: Space, layer: Any, params: Params, inputs: list[Array]) -> 
 
 def _case(name: str, *settings: Any, weight_factory: Any = None, refused: tuple[Refused, ...] = ()) -> InnerCase:
     row = LAYER_ROWS[SumLayer]
+    units, _, arity = (*settings, 1)[:3]
+    number = arity if weight_factory is mixing else units * arity
     make = partial(SumLayer, weight_factory=weight_factory)
     return InnerCase(
         f"sum, {name}",
@@ -32,7 +33,8 @@ def _case(name: str, *settings: Any, weight_factory: Any = None, refused: tuple[
         partial(make, *settings),
         reference,
         refused,
-        parameters={"weight": weights(math.prod((settings[0], *settings[2:])))},
+        parameters={"weight": weights(number)},
+        multiplies_logs=weight_factory is mixing,
     )
 
 

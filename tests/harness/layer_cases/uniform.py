@@ -50,7 +50,7 @@ def _case(name: str, build: Callable[[Sequence[int], int], UniformLayer], *refus
         points=column((0.5, *REALS, 3.0)),
         wrong=(),
         sampled=({"low": -1e6, "high": 1e6},),
-        starts=(),
+        starts=((1e4, 0.5), (-3.0, 40.0)) if name == "uniform" else (),
     )
 
 

@@ -13,9 +13,11 @@ from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow,
 from plica.symbolic.semirings import Params
 from tests.harness.comparison import DIRECTED_WAYS, WAYS
 from tests.harness.conformance import check_circuit, checks_of, layers_of
+from tests.harness.derivative_checks import check_derivatives
 from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
 from tests.harness.layer_cases.cut_poisson import CASES as POISSON
 from tests.harness.layer_cases.cut_poisson import log_masses
+from tests.harness.naive_layers import NAIVE, WELL
 from tests.harness.row_checks import COLUMNS
 
 CHECKS = [(case, name, check) for case in CASES for name, check in checks_of(case).items()]
@@ -74,6 +76,12 @@ def test_layers_conform(case: LayerCase, check: Callable[[Any], None]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("case", [case for case in CASES if "derivatives" in checks_of(case)], ids=str)
+def test_derivatives_of_layers_in_full(case: LayerCase) -> None:
+    check_derivatives(case, most_units=1000)
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_circuits_of_layers_in_full(case: LayerCase) -> None:
     check_circuit(case, dict.fromkeys((torch.float32, torch.float64), (*WAYS, *DIRECTED_WAYS)))
@@ -102,8 +110,8 @@ def of_the_first_unit(xp, layer, params, units, uniforms):
 
 
 FAULTS: dict[str, tuple[dict[str, Any], set[str]]] = {
-    "no normalizer": ({"body": without_normalizer}, {"body", "circuit", "algebras"}),
-    "no gradient": ({"body": without_gradient}, {"circuit"}),
+    "no normalizer": ({"body": without_normalizer}, {"body", "circuit", "algebras", "derivatives"}),
+    "no gradient": ({"body": without_gradient}, {"circuit", "derivatives"}),
     "another total": ({"marginal": twice}, {"marginal", "circuit"}),
     "another sampler": ({"sample": of_the_first_unit}, {"sample", "sampling"}),
     "a promise of padding": ({"padding": {"rate": 0.0}}, {"padding"}),
@@ -129,3 +137,31 @@ def test_a_fault_is_found_in_every_way_of_compiling(way: Any) -> None:
     case = replace(POISSON[0], row=replace(POISSON[0].row, body=without_normalizer))
     with pytest.raises(AssertionError, match="values"):
         check_circuit(case, {torch.float64: [way]})
+
+
+@pytest.mark.parametrize("case", WELL, ids=str)
+def test_layers_of_ones_own_may_be_right(case: LayerCase) -> None:
+    check_derivatives(case)
+
+
+@pytest.mark.parametrize(("case", "message"), NAIVE, ids=[str(case) for case, _ in NAIVE])
+def test_naive_layers_are_found(case: LayerCase, message: str) -> None:
+    """Right in ordinary numbers, and so in the checks of values, but for derivatives at the ends."""
+    checks = checks_of(case)
+    for name in ("reference", "body", "marginal"):
+        checks[name](case)
+    with pytest.raises(AssertionError, match=message):
+        checks["derivatives"](case)
+
+
+@pytest.mark.parametrize("column", ["parameters", "points", "wrong", "sampled", "starts"])
+def test_a_case_without_a_column_is_no_case(column: str) -> None:
+    case = POISSON[0]
+    given = {field.name: getattr(case, field.name) for field in fields(case) if field.name != column}
+    with pytest.raises(TypeError, match=column):
+        type(case)(**given)
+
+
+def test_a_case_that_leaves_a_parameter_out_is_no_case() -> None:
+    with pytest.raises(ValueError, match=r"'cut poisson' says what \[\] may be, of \['rate'\]"):
+        replace(POISSON[0], parameters={})

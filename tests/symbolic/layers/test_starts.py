@@ -10,25 +10,24 @@ import plica.numpy as pnp
 from plica.symbolic.layers import DISTRIBUTIONS, LAYER_ROWS, Column
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Params
+from tests.harness.layer_cases import LAYER_CASES, InputCase
 from tests.harness.oracle import evaluate
 
-UNITS = 500
-POSITIVE = ((1e3, 1.0), (2.0, 1.0), (1.0, 2.0))
-COLUMNS = [
-    *[(name, mean, spread) for name in ("gaussian", "laplace") for mean, spread in ((1e4, 0.5), (-3.0, 40.0))],
-    ("student-t", 1e4, 0.5),
-    *[(name, mean, spread) for name in ("gamma", "log-normal") for mean, spread in POSITIVE],
-    *[("exponential", mean, mean) for mean in (1e-4, 3.0, 1e5)],
-    *[("beta", mean, spread) for mean, spread in ((0.3, 0.1), (0.98, 0.01), (0.5, 0.4))],
-]
+UNITS, STATES = 500, 40
+COLUMNS = [(case, mean, spread) for case in LAYER_CASES if isinstance(case, InputCase) for mean, spread in case.starts]
 
 
-@pytest.mark.parametrize(("name", "mean", "spread"), COLUMNS)
-def test_units_lie_where_their_column_does(name: str, mean: float, spread: float) -> None:
-    distribution = DISTRIBUTIONS[name]
+def test_every_layer_that_is_made_for_columns_has_some() -> None:
+    fitted = {name for name, one in DISTRIBUTIONS.items() if one.fitted is not None} - {"von-mises"}  # without means
+    assert fitted == {case.row.distribution.name for case, _, _ in COLUMNS}
+
+
+@pytest.mark.parametrize(("case", "mean", "spread"), COLUMNS, ids=str)
+def test_units_lie_where_their_column_does(case: InputCase, mean: float, spread: float) -> None:
+    distribution = case.row.distribution
     assert distribution.fitted is not None
     column = Column(mean, spread, mean - 3 * spread, mean + 3 * spread)
-    layer = distribution.layer([0], UNITS, **distribution.fitted(column))
+    layer = distribution.layer([0], UNITS, **distribution.settings_for(STATES), **distribution.fitted(column))
     rng = np.random.default_rng(0)
     leaves = (leaf for one in layer.all_params.values() for leaf in one.leaves)
     draws = {leaf: rng.normal(size=leaf.shape) for leaf in leaves if isinstance(leaf, TensorParameter)}

@@ -72,11 +72,15 @@ def log_of_sum(
     flat = result.reshape(-1, *rows)
     values = [_of_folds(x, folds) for x in factors()]
     weights = _of_folds(weight if given is None else given, folds)
+    is_lost = lost.reshape(-1, *rows)
     places = lost.any(-1).reshape(flat.shape[:2]).nonzero()
     for part in torch.split(places, max(1, _TERMS_AT_ONCE // weights[0].numel())):
         fold, row = part.unbind(1)
         logs = _LOGS[form](weights[fold])
-        flat = flat.index_put((fold, row), _in_log_space([x[fold, row] for x in values], logs))
+        found = _in_log_space([x[fold, row] for x in values], logs)
+        # others of the row stay: here, a weight of 0 has no derivative
+        found = torch.where(is_lost[fold, row], found, flat[fold, row])
+        flat = flat.index_put((fold, row), found)
     return flat.reshape(result.shape)
 
 

@@ -27,7 +27,7 @@ from plica.backend.torch.indexing import (
     unique,
     update,
 )
-from plica.backend.torch.logs import logaddexp, logsumexp, safe_log, shift_of, softplus
+from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_log, shift_of, softplus
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
@@ -59,6 +59,7 @@ __all__ = [
     "gammaincc",
     "gammaincinv",
     "gather",
+    "hypot",
     "index",
     "int4",
     "linalg",
@@ -81,6 +82,7 @@ __all__ = [
     "opaque",
     "pack",
     "packed",
+    "power",
     "random",
     "refuse_size",
     "refuse_slice",

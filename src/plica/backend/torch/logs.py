@@ -58,6 +58,24 @@ def logaddexp(*arrays: Tensor) -> Tensor:
     return safe_log(total).add_(largest)
 
 
+def hypot(x: Tensor, y: Tensor) -> Tensor:
+    """The length of (x, y); its derivatives where both are 0 are 0, which are NaN in torch."""
+    if not (torch.is_grad_enabled() and (x.requires_grad or y.requires_grad)):
+        return torch.hypot(x, y)
+    nothing = (x == 0) & (y == 0)
+    return torch.where(nothing, 0.0, torch.hypot(torch.where(nothing, 1.0, x), y))
+
+
+def power(x: Tensor | float, y: Tensor | float) -> Tensor:
+    """X to the power y; where y is 0, the derivative by x has one by y, which torch leaves out."""
+    if not (torch.is_grad_enabled() and isinstance(y, Tensor) and y.requires_grad) or y.is_complex():
+        return torch.pow(x, y)  # type: ignore[arg-type]
+    base = torch.as_tensor(x, dtype=y.dtype, device=y.device)
+    flat = (y == 0) & (base > 0)
+    there = torch.exp(y * torch.log(torch.where(flat, base, 1.0)))
+    return torch.where(flat, there, torch.pow(base, torch.where(flat, 1.0, y)))
+
+
 def softplus(x: Tensor) -> Tensor:
     """log(1 + exp(x)), whose second derivative is right on both sides; that of torch's functions is 0 or NaN on one."""
     if not (torch.is_grad_enabled() and x.requires_grad):

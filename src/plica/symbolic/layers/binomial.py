@@ -99,8 +99,8 @@ def _table(xp: Namespace, layer: BinomialLayer, params: Params) -> Weight:
     failure, success = (xp.expand_dims(one, axis=-1) for one in trials.log_shares(xp, params))  # (F, K, 1)
     x = xp.astype(xp.arange(total + 1), success.dtype)
     ways = [math.log(math.comb(total, n)) for n in range(total + 1)]  # of integers: exact to the last rounding
-    log_ways = xp.asarray(np.array(ways))
-    logs = xp.add(trials.times(xp, x, success) + trials.times(xp, total - x, failure), log_ways)
+    log_ways = xp.astype(xp.asarray(np.array(ways)), success.dtype)
+    logs = trials.times(xp, x, success) + trials.times(xp, total - x, failure) + log_ways
     return trials.masses(xp, params, logs, (total - x, x), log_ways, axis=-1)
 
 

@@ -21,7 +21,7 @@ from plica.tracing.control import trace_while
 # whole numbers, as floats -> the probability of a count that is at most, or at least, such a number
 Tail: TypeAlias = Callable[[Array], Array]
 
-_LARGEST = 2.0**62  # a count that float32, float64 and int64 all hold
+LARGEST = 2.0**62  # a count that float32, float64 and int64 all hold
 _NEAR = 0.1  # |x - m| / (x + m) up to which the series of D is taken
 _USUAL = 0.9  # up to which the logarithm of x / m is that of a ratio
 _TERMS = 8  # of it; the next one is _NEAR^16 of the first
@@ -76,7 +76,7 @@ def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation
     """
     z = math.sqrt(2.0) * xp.erfinv(xp.clip(2.0 * uniforms - 1.0, -1.0 + 2.0**-53, 1.0 - 2.0**-53))
     start = mean + deviation * (z + skewness * (z * z - 1.0) / 6.0)
-    start = xp.clip(xp.floor(xp.where(xp.isfinite(start), start, mean)), 0.0, _LARGEST / 2)
+    start = xp.clip(xp.floor(xp.where(xp.isfinite(start), start, mean)), 0.0, LARGEST / 2)
     none = xp.zeros_like(start)
 
     def inside(x: Array, low: Array, high: Array) -> Array:
@@ -92,7 +92,7 @@ def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation
     def goes_on(x: Array, step: Array, low: Array, high: Array) -> Array:  # noqa: ARG001
         return xp.any(inside(x, low, high))
 
-    *_, found = trace_while(goes_on, search, (start, none + 1.0, none - 1.0, none + _LARGEST), shared=True)
+    *_, found = trace_while(goes_on, search, (start, none + 1.0, none - 1.0, none + LARGEST), shared=True)
     return as_count(xp, found)
 
 
@@ -134,4 +134,4 @@ def log_between(
 
 def as_count(xp: Namespace, x: Array) -> Array:
     """A number of whole value as an integer; counts beyond 2^62, which are drawn from extreme parameters, are that."""
-    return xp.astype(xp.clip(x, 0.0, _LARGEST), xp.int64)
+    return xp.astype(xp.clip(x, 0.0, LARGEST), xp.int64)

@@ -21,6 +21,7 @@ from plica.arguments import found, known
 from plica.errors import InputError, ShapeError
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.initializers import reals_of
+from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
     InputLayer,
     assign,
@@ -298,7 +299,7 @@ def _interval(
     start, width, _ = (xp.expand_dims(one, axis=1) for one in _bins(xp, params))  # (F, 1, N)
     least, most = xp.astype(low, start.dtype), xp.astype(high, start.dtype)  # (F, B, 1)
     covered = xp.maximum(xp.minimum(most, start + width) - xp.maximum(least, start), 0.0) / width
-    return semiring.contract(xp, [semiring.from_linear(xp, covered)], _masses(layer, params))
+    return states.contracted(xp, semiring, semiring.from_linear(xp, covered), _masses(layer, params))
 
 
 def _fitted(column: Column) -> dict[str, ParameterFactory]:

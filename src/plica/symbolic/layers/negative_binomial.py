@@ -32,6 +32,7 @@ from plica.symbolic.layers.base import (
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.starts import beyond
+from plica.symbolic.layers.univariate import finite
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -155,9 +156,9 @@ def _variance(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Ar
 
 
 def _mode(xp: Namespace, layer: NegativeBinomialLayer, params: Params) -> Array:  # noqa: ARG001
-    failure, success = trials.log_shares(xp, params)
     fewer = xp.maximum(params["total_count"] - 1.0, 0.0)
-    return xp.expand_dims(xp.floor(fewer * xp.exp(failure - success)), axis=-1)
+    failures = finite(xp, trials.failures(xp, params, 1.0))  # 0 times infinity is none
+    return xp.expand_dims(xp.minimum(xp.floor(fewer * failures), counts.LARGEST), axis=-1)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: NegativeBinomialLayer, params: Params) -> Value:

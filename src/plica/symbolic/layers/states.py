@@ -77,6 +77,16 @@ def from_logs_and_zeros(xp: Namespace, logs: Array, direction: Array, size: Arra
     )
 
 
+def contracted(xp: Namespace, semiring: Semiring, terms: Value, table: Weight) -> Value:
+    """Terms `(F, B, C)` times a table `(F, K, C)` that ordinary numbers may be too small for, where it has logarithms."""
+    if table.in_logs is None or table.most <= 1.0:
+        return semiring.contract(xp, [terms], table)
+    largest = float(xp.finfo(table.log(xp).dtype).max)
+    shift = xp.stop_gradient(xp.clip(xp.max(table.log(xp), axis=-1, keepdims=True), -largest, largest))  # (F, K, 1)
+    parts = semiring.contract(xp, [terms], from_logs(xp, table.log(xp) - shift))
+    return semiring.product(xp, parts, semiring.from_log(xp, xp.matrix_transpose(shift)))
+
+
 def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
     """The probabilities of states, and the states as numbers."""
     shares = table.shares(xp)
@@ -134,4 +144,4 @@ def _interval(
     inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
     logs = xp.where(inside, xp.zeros((), dtype=low.dtype), -math.inf)  # at hand, which logarithms of 0 and 1 are not
     # a sum and no difference, so nothing cancels
-    return semiring.contract(xp, [semiring.from_log(xp, logs)], numbers)
+    return contracted(xp, semiring, semiring.from_log(xp, logs), numbers)

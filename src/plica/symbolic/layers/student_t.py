@@ -162,9 +162,12 @@ def _interval(
     df, loc, log_scale = rows(xp, params["df"], params["loc"], params.log(xp, "scale"))
     half = xp.astype(0.5 * df, xp.float64)  # squares of float32 would underflow, where heavy tails are long
     middle, root = xp.full_like(half, 0.5), xp.sqrt(2.0 * half)
+    slope = 2.0 * xp.exp(_log_peak(xp, params) + log_scale)  # of log_left at the centre, where distances have none
     largest = 0.25 * float(xp.finfo(loc.dtype).max)  # stands for infinity, beyond which there is nothing
 
-    def log_left(standard: Array) -> Array:
+    def log_left(score: Array) -> Array:
+        centre = xp.equal(score, 0.0)
+        standard = xp.where(centre, 1.0, score)
         distance = xp.minimum(xp.abs(xp.astype(standard, xp.float64)), 1e150) / root
         far = xp.greater(distance, 1.0)
         inverse, near = 1.0 / xp.where(far, distance, 1.0), xp.where(far, 0.0, distance)
@@ -173,7 +176,8 @@ def _interval(
         beyond_far = xp.betainc(half, middle, square / (1.0 + square))
         tails = xp.where(far, beyond_far, xp.betaincc(middle, half, other / (1.0 + other)))
         tail = xp.astype(0.5 * xp.where(xp.greater_equal(xp.abs(standard), largest), 0.0, tails), standard.dtype)
-        return finite(xp, xp.safe_log(xp.where(xp.less(standard, 0.0), tail, 1.0 - tail)))
+        found = finite(xp, xp.safe_log(xp.where(xp.less(standard, 0.0), tail, 1.0 - tail)))
+        return xp.where(centre, slope * xp.where(centre, score, 0.0) - math.log(2.0), found)
 
     def score(end: Array) -> Array:
         end = xp.astype(end, loc.dtype)

@@ -88,15 +88,16 @@ def shares(xp: Namespace, params: Params, dtype: DType | None = None) -> tuple[A
 def failures(xp: Namespace, params: Params, power: float) -> Array:
     """The probability of a failure divided by a power of that of a success, infinite where it overflows.
 
-    Of logarithms, but where no failure is possible: there they have no derivatives.
+    Of logarithms where successes are rare, and else of probabilities: those of failures that are impossible have no
+    logarithm with derivatives.
     """
     failure, success = log_shares(xp, params)
     ratio = exp_or_infinity(xp, failure - power * success)
     if "probs" not in params:
         return ratio
-    never = xp.equal(params["probs"], 1.0)
-    probs = xp.where(never, params["probs"], 1.0)
-    return xp.where(never, (1.0 - probs) / probs**power, ratio)
+    often = xp.greater(params["probs"], 0.5)
+    probs = xp.where(often, params["probs"], 1.0)
+    return xp.where(often, (1.0 - probs) / probs**power, ratio)
 
 
 def masses(

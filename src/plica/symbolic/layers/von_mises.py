@@ -192,8 +192,9 @@ def _interval(
 
     def left(angle: Array) -> Array:
         """What lies on the left of an angle, which is right where it is tiny."""
-        tail, _ = _tail(xp, xp.abs(angle), concentration, _NODES)
-        return xp.where(xp.less(angle, 0.0), tail, 1.0 - tail)
+        is_left = xp.less(angle, 0.0)
+        tail, _ = _tail(xp, xp.where(is_left, -angle, angle), concentration, _NODES)  # abs has no derivative at 0
+        return xp.where(is_left, tail, 1.0 - tail)
 
     (first, before), (last, after) = placed(low), placed(high)
     turned = xp.greater(after, before)  # between them lies the angle opposite to `loc`

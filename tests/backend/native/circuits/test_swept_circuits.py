@@ -20,7 +20,7 @@ from tests.harness.swept_circuits import Swept, swept_circuit
 from tests.harness.swept_inputs import FAMILIES
 
 Array = Any
-_STATES = ("bernoulli", "categorical", "embedding")
+_STATES = ("bernoulli", "categorical by probs", "embedding, not negative")
 _TOLERANCE = {np.float32: (2e-4, 2e-5), np.float64: (1e-9, 1e-10)}
 _COUNTS = (0, 1, 7, 128, 1000)
 
