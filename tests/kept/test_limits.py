@@ -14,6 +14,7 @@ from torch import Tensor
 
 import plica
 import plica.numpy as pnp
+from plica.errors import InputError
 from plica.queries import mpe, sample
 from tests.harness.eval_circuits import X, image
 
@@ -169,3 +170,10 @@ def test_what_cannot_be_made_again_counts_and_stays() -> None:
     del runs, run
     gc.collect()
     assert cache.num_bytes <= LIMIT
+
+
+def test_what_is_no_cache_is_refused() -> None:
+    with pytest.raises(InputError, match=r"TorchCompiler: the cache is 100; give a plica.FoldCache"):
+        plica.PipelineContext(cache=100)
+    with pytest.raises(InputError, match=r"compile: the cache is 100; give a plica.FoldCache"):
+        plica.fold_constants(PROGRAM).compile(cache=100)  # type: ignore[arg-type]

@@ -125,7 +125,7 @@ class FoldedProgram:
 def fold_constants(
     program: Program | Bound,
     *,
-    compile_time: Mapping[str | int, Any] | None = None,
+    compile_time: Mapping[Any, Any] | None = None,
     run_time: str | int | Sequence[str | int] = (),
     form: str = "runtime",
     policy: FoldPolicy | None = None,
