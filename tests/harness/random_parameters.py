@@ -12,9 +12,12 @@ from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, InputLayer
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConcatParameter,
     ConstantParameter,
+    EinsumParameter,
     ExpParameter,
     HadamardParameter,
+    IndexParameter,
     KroneckerParameter,
     LogParameter,
     LogSoftmaxParameter,
@@ -193,6 +196,28 @@ def _clamp_times_square(rng: Any, shape: Shape, scale: float, dtype: Any) -> Par
     )
 
 
+def _einsum_of_zeros(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    sides = (shape[0], 2, 2), (2, 2, shape[1])
+    op = EinsumParameter(*sides, equation="oij,ijn->on")
+    return Parameter.from_binary(op, *(_zeros(rng, one, scale, dtype) for one in sides))
+
+
+def _zeros_chosen(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    indices = tuple(int(one) for one in rng.integers(0, shape[1], shape[1]))
+    return Parameter.from_unary(
+        IndexParameter(shape, indices=indices, axis=1), ZEROS["zeros times exp"](rng, shape, scale, dtype)
+    )
+
+
+def _zeros_joined(rng: Any, shape: Shape, scale: float, dtype: Any) -> Parameter:
+    """Zeros in the first column, a softmax in the others."""
+    if shape[1] == 1:
+        return _zeros(rng, shape, scale, dtype)
+    sides = (shape[0], 1), (shape[0], shape[1] - 1)
+    parts = _zeros(rng, sides[0], scale, dtype), WEIGHTS["softmax"](rng, sides[1], scale, dtype)
+    return Parameter.from_binary(ConcatParameter(*sides, axis=1), *parts)
+
+
 ZEROS: dict[str, Callable[..., Parameter]] = {
     "zeros as they are": _zeros,
     "zeros times exp": _beside(HadamardParameter, "exp"),
@@ -207,6 +232,9 @@ ZEROS: dict[str, Callable[..., Parameter]] = {
     "matrices of zeros": _zeros_of_matrices,
     "zeros times squares of zeros": _kronecker_zeros,
     "clamped times squares of zeros": _clamp_times_square,
+    "an Einstein sum of zeros": _einsum_of_zeros,
+    "zeros times exp, chosen": _zeros_chosen,
+    "zeros and a softmax side by side": _zeros_joined,
     "zeros of one's own": _under(TwiceParameter),
 }
 WEIGHTS.update(ZEROS)

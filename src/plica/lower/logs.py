@@ -52,8 +52,8 @@ def log_form(parameter: Parameter) -> Parameter:
 def directed_form(parameter: Parameter) -> tuple[Parameter, Parameter] | None:
     """Directions and sizes of a parameter's numbers: `direction * exp(size)`.
 
-    A number that is 0 has a direction of 0, with the derivative that it has in ordinary arithmetic. None where no rule
-    tells the logarithms from those of inputs, or no number can be 0.
+    A number that is 0 has a direction of 0, with the derivative that it has in ordinary arithmetic. None where
+    numbers may be complex.
     """
     return _Logs(parameter, directed=True).directions()
 
@@ -194,11 +194,13 @@ class _Logs:
         return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *found) if signed else found.size)
 
     def directions(self) -> tuple[Parameter, Parameter] | None:
-        """Directions and sizes of the output; None where the rules do not tell them, or it has no directions."""
-        if not self._is_known(self.parameter.output):
+        """Directions and sizes of the output, from the number itself where no rule tells them; None if complex."""
+        output = self.parameter.output
+        if self.numbers(output).range is None:
             return None
-        found = self._logs()
-        return None if found.sign is None else (self._graph(found.sign), self._graph(found.size))
+        found = self._logs() if self._is_known(output) else self._of_signed(output)
+        sign = ConstantParameter(*output.shape, value=1.0) if found.sign is None else found.sign
+        return self._graph(sign), self._graph(found.size)
 
     def _is_known(self, output: Any) -> bool:
         return bool(self.takes(output)) or self._is_derived(output)

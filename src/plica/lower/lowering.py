@@ -306,7 +306,7 @@ class LoweringScope:
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         zeros = not from_logs and self._may_be_zero(parameters)
-        directed = self._directions(parameters, fill) if better and not from_logs else None
+        directed = self._directions(parameters, fill) if better and zeros else None
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
 
@@ -338,7 +338,7 @@ class LoweringScope:
     def _directions(
         self, parameters: list[Parameter], fill: float | None
     ) -> Callable[[], tuple[Tracer, Tracer]] | None:
-        """Computes parameters as directions and sizes; None where the semiring has none, or no rule tells them."""
+        """Computes parameters as directions and sizes; None where the semiring has none, or numbers are complex."""
         if not (self.semiring.logarithmic and self.semiring.negative):
             return None
         forms = [directed_form(one) for one in parameters]

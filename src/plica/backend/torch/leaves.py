@@ -76,7 +76,8 @@ class Leaves(nn.Module):
     def keep(self, name: str, constant: Constant) -> None:
         """Hold one constant under the name of its variable, on the device of the module."""
         self._constants[name] = constant
-        with torch.inference_mode(False):  # a constant of the first call is there for training too
+        # a constant of the first call is there for training too, and outside of the transform that it was made in
+        with torch.inference_mode(False), torch._C._DisableFuncTorch():
             tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
             object.__setattr__(self, attribute_of(name), tensor)
 

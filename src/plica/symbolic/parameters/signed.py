@@ -164,7 +164,8 @@ class SignedClampOp(BinaryOp):
 
     def bounds(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
         """The logarithm of the largest size that a number may have, and where it has a larger one."""
-        bound = xp.astype(xp.where(xp.less(sign, 0.0), self.below, self.above), size.dtype)
+        below = inf if self.below == -inf else self.below  # then a negative number becomes 0, which has any size
+        bound = xp.astype(xp.where(xp.less(sign, 0.0), below, self.above), size.dtype)
         return bound, xp.logical_and(xp.not_equal(sign, 0.0), xp.greater(size, bound))
 
 
@@ -187,7 +188,8 @@ class ClampSignParameter(SignedClampOp):
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sign."""
         _, beyond = self.bounds(xp, arrays[0], arrays[1])
-        return xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
+        found = xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
+        return xp.maximum(found, 0.0) if self.below == -inf else found
 
 
 @final
