@@ -111,8 +111,8 @@ class Cells:
         mixed: list[dict[str, Array]] = []
         for _ in range(_MIXED if len(found) > 1 else 0):
             together: dict[str, Array] = {}
-            for direction in found:
-                for name, step in direction.items():
+            for moves in found:
+                for name, step in moves.items():
                     together[name] = together.get(name, 0.0) + 0.5 * rng.choice([-1, 1]) * step
             mixed.append(together)
         return found + mixed
@@ -166,7 +166,7 @@ class Cells:
         return found
 
 
-def check_derivatives(case: InputCase | InnerCase, most_units: int = 12) -> None:
+def check_derivatives(case: InputCase | InnerCase, most_units: int = 6) -> None:
     """Derivatives of all columns that have some are finite and right, of some of the combinations of parameters."""
     if isinstance(case, InnerCase):
         _check_sums(case)

@@ -74,7 +74,7 @@ def faults_of(op: Op) -> list[str]:
     dtype: Any = np.float64 if op.name in _OF_FLOATS else WIDE
 
     def reference(points: Sequence[Mapping[str, Array]]) -> list[Array]:
-        return [np.asarray(op.reference(*(one[name] for name in names)), dtype) for one in points]  # type: ignore[operator]
+        return [np.asarray(op.reference(*(one[name] for name in names)), dtype) for one in points]
 
     def by_torch(kind: torch.dtype) -> Derivatives:
         program = one_equation(op.name, [point[name].ravel().astype(str(kind)[6:]) for name in names], {})
