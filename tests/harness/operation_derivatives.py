@@ -16,8 +16,7 @@ from torch import Tensor
 
 from plica.ir.op import Derivative, Op
 from plica.ops.elementwise import ARITIES, KINDS
-from tests.harness.derivative_checks import Exact, disagreements
-from tests.harness.derivatives import Derivatives, differences, torch_derivatives
+from tests.harness.derivatives import Derivatives, Exact, differences, disagreements, torch_derivatives
 from tests.harness.programs import one_equation, run_torch
 from tests.harness.spaces import WIDE
 
