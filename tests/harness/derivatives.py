@@ -1,4 +1,4 @@
-"""First and second derivatives along directions: by differences in extended precision, and by torch.
+"""First and second derivatives along directions: by differences in extended precision, by torch, and compared.
 
     wanted = differences(lambda points: [function(one) for one in points], point, directions)
     found = torch_derivatives(function, point, directions)
@@ -146,3 +146,92 @@ def _dot(slopes: Mapping[str, Tensor], direction: Mapping[str, Tensor], value: T
         products = torch.where(steps == 0, torch.where(slopes[name].isnan(), slopes[name], 0.0), slopes[name] * steps)
         found = found + products.reshape(len(value), -1).sum(1).reshape(value.shape)
     return found
+
+
+@dataclass(frozen=True)
+class Exact:
+    """What derivatives may differ by.
+
+    Args:
+        relative: In units of themselves.
+        cancelled: In units of the largest ones of the point, which may have cancelled.
+        of_squares: Of second derivatives, in units of the squares of first ones.
+    """
+
+    relative: float
+    cancelled: float
+    of_squares: float = 0.0
+
+
+WIDE_EXACT, OWN_EXACT, NARROW_EXACT = Exact(1e-6, 1e-9), Exact(1e-4, 1e-6), Exact(2e-3, 3e-3, 1e-5)
+
+
+def rounded(values: Any) -> Array:
+    """Numbers of float32, as float64."""
+    return np.asarray(values, np.float32).astype(np.float64)
+
+
+def disagreements(
+    found: Derivatives,
+    expected: Derivatives,
+    sizes: Array,
+    plain: int,
+    exact: Exact,
+    limits: Any,
+    own: float,
+    orders: int,
+) -> list[tuple[str, tuple[int, ...], str]]:
+    """Where derivatives are not finite, or not those that are expected: which, where, and both numbers.
+
+    Args:
+        found: Those of torch.
+        expected: With what is known of them.
+        sizes: The steps of directions, `(directions, B, K)`.
+        plain: How many of the directions, the first ones, move one entry.
+        exact: What they may differ by.
+        limits: Of the dtype of `found`.
+        own: What share of the roundings of values derivatives have too.
+        orders: How many derivatives are compared.
+    """
+    faults: list[tuple[str, tuple[int, ...], str]] = []
+    with np.errstate(all="ignore"):
+        value = np.asarray(expected.value, float)
+        is_known = np.isfinite(value) & np.isfinite(found.value)
+        firsts, seconds = (np.abs(np.asarray(one, float)[:plain]) for one in (expected.first, expected.second))
+        of_value, of_slopes = np.abs(value) + 1, firsts.sum(axis=0)
+        largest = (of_value, of_slopes + own * of_value, of_slopes + seconds.sum(axis=0) + own * of_value)
+        steps = np.where(sizes == 0, 1.0, sizes)
+        for order, name in enumerate(("value", "first derivative", "second derivative")[: orders + 1]):
+            mine, truth, error = (
+                (found.value, value, np.zeros_like(value))
+                if order == 0
+                else (
+                    (found.first, found.second)[order - 1],
+                    np.asarray((expected.first, expected.second)[order - 1], float),
+                    np.asarray(expected.errors[order - 1], float),
+                )
+            )
+            scale = steps**order if order else np.ones_like(value)
+            # beside one that is too large for the dtype, others of the point may be none
+            raw = np.abs((value, firsts, seconds)[order]) / (steps[:plain] ** order if order else 1)
+            over = ~(raw < 0.01 * float(limits.max) ** (1.0 if order else 0.5))
+            over = over.any(axis=0) if order else over
+            lost = float(limits.tiny) * 1e6 * scale + 1e-200 if order else 1e-200
+            limit = exact.relative * np.abs(truth) + 30 * error + exact.cancelled * largest[order] + lost
+            known = (
+                is_known
+                & (np.isfinite(expected.errors).any(axis=(0, 1)) if len(sizes) else True)
+                & (error <= 1e-3 * np.abs(truth) + 1e-9 * largest[order])
+            )
+            finite = np.isfinite(mine) if order else ~np.isnan(mine) | np.isnan(value) & (own > 0)
+            if order == 2 and exact.of_squares:
+                limit = limit + exact.of_squares * of_slopes**2
+            wrong = known & ~over & ~(np.abs(mine - truth) <= limit)
+            # where a value is infinite, what multiplies derivatives is 0, and they have to be numbers
+            missing = ~finite & ~(over & np.isfinite(found.value))
+            for what, where in ((f"no finite {name}", missing), (f"another {name}", wrong & ~missing)):
+                faults += [
+                    (what, tuple(map(int, at)), f"found {mine[tuple(at)]}, expected {truth[tuple(at)]}")
+                    for at in np.argwhere(where)
+                ]
+    return faults

@@ -16,8 +16,7 @@ from torch import Tensor
 
 from plica.ir.op import Derivative, Op
 from plica.ops.elementwise import ARITIES, KINDS
-from tests.harness.derivative_checks import Exact, disagreements
-from tests.harness.derivatives import Derivatives, differences, torch_derivatives
+from tests.harness.derivatives import Derivatives, Exact, differences, disagreements, torch_derivatives
 from tests.harness.programs import one_equation, run_torch
 from tests.harness.spaces import WIDE
 
@@ -74,7 +73,7 @@ def faults_of(op: Op) -> list[str]:
     dtype: Any = np.float64 if op.name in _OF_FLOATS else WIDE
 
     def reference(points: Sequence[Mapping[str, Array]]) -> list[Array]:
-        return [np.asarray(op.reference(*(one[name] for name in names)), dtype) for one in points]  # type: ignore[operator]
+        return [np.asarray(op.reference(*(one[name] for name in names)), dtype) for one in points]
 
     def by_torch(kind: torch.dtype) -> Derivatives:
         program = one_equation(op.name, [point[name].ravel().astype(str(kind)[6:]) for name in names], {})

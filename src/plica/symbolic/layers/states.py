@@ -78,7 +78,7 @@ def from_logs_and_zeros(xp: Namespace, logs: Array, direction: Array, size: Arra
 
 
 def contracted(xp: Namespace, semiring: Semiring, terms: Value, table: Weight) -> Value:
-    """Terms `(F, B, C)` times a table `(F, K, C)` that ordinary numbers may be too small for, where it has logarithms."""
+    """Terms `(F, B, C)` times a table `(F, K, C)`, too large for ordinary numbers where it has logarithms."""
     if table.in_logs is None or table.most <= 1.0:
         return semiring.contract(xp, [terms], table)
     largest = float(xp.finfo(table.log(xp).dtype).max)
