@@ -13,6 +13,7 @@ import pytest
 from click.testing import Result
 
 from plica.cli import outputs
+from plica.draw.circuit import draw_circuit
 from plica.errors import WriteError
 from plica.files.model import load_model
 from plica.paths import filling, replacing
@@ -55,13 +56,13 @@ def test_other_errors_stay() -> None:
 
 
 def test_a_finished_training_is_written_elsewhere(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    draw, written = outputs.draw_circuit, []
+    written: list[Path] = []
 
     def draws(circuit: Any, path: Path, **settings: Any) -> None:
         written.append(path)
         if len(written) == 1:
             full()
-        draw(circuit, path, **settings)
+        draw_circuit(circuit, path, **settings)
 
     monkeypatch.setattr(outputs, "draw_circuit", draws)
     result = plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2)
@@ -85,7 +86,7 @@ def test_nowhere_to_write(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatc
 
 def test_a_terminal_is_asked_for_another_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdin, "isatty", lambda: True)
-    monkeypatch.setattr(outputs.click, "prompt", lambda *_, **__: str(tmp_path / "other"))
+    monkeypatch.setattr("click.prompt", lambda *_, **__: str(tmp_path / "other"))
 
     def write(folder: Path) -> None:
         if folder.name != "other":
@@ -107,15 +108,13 @@ def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
 
 
 def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler = pytest.importorskip("iree.compiler")
+    compiler: Any = pytest.importorskip("iree.compiler")
     from plica.backend.native.build import compile_text
 
-    class Fails(compiler.CompilerToolError):  # type: ignore[misc]
-        def __init__(self) -> None:
-            Exception.__init__(self, "error: could not open: No space left on device")
-
     def fails(*_words: object, **_settings: object) -> Any:
-        raise Fails
+        raise OSError("error: could not open: No space left on device")
+
+    monkeypatch.setattr(compiler, "CompilerToolError", OSError)
 
     monkeypatch.setattr(compiler, "compile_str", fails)
     with pytest.raises(WriteError, match=r"the folder for temporary files has no space left.*set TMPDIR"):

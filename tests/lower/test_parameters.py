@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import ShapeError
 from plica.frontend.programs import interpret
 from plica.graph.fold import FoldIndexInfo
@@ -20,8 +22,10 @@ from plica.ir.types import array_type
 from plica.lower.leaves import Constant, Leaf, owners_of
 from plica.lower.parameters import ParameterValues, wide_dtype
 from plica.ops import OPS
+from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import NormalInitializer
+from plica.symbolic.layers import GaussianLayer, HadamardLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
     ExpParameter,
@@ -336,3 +340,30 @@ def test_every_node_is_found_in_both_directions() -> None:
         reads = [info.module(*place) for place in info.in_fold_idx[group][fold]]
         assert reads == list(owner.node_inputs(node))
     assert info.find(parameters[0].output)[0] == info.find(parameters[1].output)[0]
+
+
+def test_constants_of_many_numbers_are_one_array() -> None:
+    """As where many columns have a mean and a spread each: not a group of folds, and an equation, for each number."""
+    rng = np.random.default_rng(0)
+    lengths = []
+    for columns in (40, 80):
+        means, spreads = rng.normal(size=columns), rng.uniform(0.5, 2.0, columns)
+        layers = [
+            GaussianLayer(
+                [variable],
+                2,
+                mean=Parameter.from_input(ConstantParameter(2, value=float(means[variable]))),
+                stddev=Parameter.from_input(ConstantParameter(2, value=float(spreads[variable]))),
+            )
+            for variable in range(columns)
+        ]
+        product = HadamardLayer(2, columns)
+        circuit = Circuit([*layers, product], {product: layers}, [product])
+        compiled = TorchCompiler(dtype=torch.float64).compile(circuit)
+        x = rng.normal(size=(5, columns))
+        found = compiled(torch.from_numpy(x))[:, 0].detach().numpy()
+        scores = (x - means) / spreads
+        logs = -0.5 * scores**2 - np.log(spreads) - 0.5 * np.log(2 * np.pi)
+        np.testing.assert_allclose(found, logs.sum(1)[:, None].repeat(2, 1), rtol=1e-12)
+        lengths.append(len(compiled.program.equations))
+    assert lengths[1] - lengths[0] == 80 - 40  # one multiplication for each input of the product

@@ -54,11 +54,21 @@ def leaving_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Where Ctrl-C would end the process on the spot, it raises `KeyboardInterrupt` instead, but not in an import."""
+    """Ctrl-C raises `KeyboardInterrupt` where it would end the process on the spot, but not in an import within."""
     if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not _leave:
         yield
         return
-    signal.signal(signal.SIGINT, _interrupt)
+    block = sys._getframe(2)  # that of the `with`: this function is called by that of contextlib
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        within = frame
+        while within is not None and within is not block:
+            if within.f_code.co_filename.startswith("<frozen importlib"):
+                _leave(number, frame)
+            within = within.f_back
+        raise KeyboardInterrupt
+
+    signal.signal(signal.SIGINT, interrupt)
     try:
         yield
     finally:
@@ -91,15 +101,6 @@ def _leave(number: int, _frame: FrameType | None) -> None:
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
     os.write(2, f"{INTERRUPTED_LINE if number == signal.SIGINT else TERMINATED_LINE}\n".encode())
     os._exit(128 + number)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    within = frame
-    while within is not None:
-        if within.f_code.co_filename.startswith("<frozen importlib"):
-            _leave(number, frame)
-        within = within.f_back
-    raise KeyboardInterrupt
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:

@@ -192,7 +192,7 @@ def _check_categories(where: str, said: ColumnRecord) -> None:
         return
     said["categories"] = listed = [one.strip() if isinstance(one, str) else one for one in said["categories"]]
     kind = said["kind"]
-    if kind in ("auto", "ignored") or not KINDS[kind].closed:
+    if kind not in {name for name, entry in KINDS.items() if entry.closed}:
         raise FileFormatError(f'{where}: only a column of the kind "categorical" or "boolean" has categories')
     if not listed or "" in listed or len({str(one) for one in listed}) < len(listed):
         raise FileFormatError(f"{where}: expected different categories, at least one and none empty; found {listed}")

@@ -4,7 +4,7 @@ Nodes fold with alike nodes of the same graph and of the graphs of other layers;
 that an earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
 """
 
-from collections.abc import Callable, Container, Hashable, Mapping, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -30,6 +30,8 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 Node = Any
+
+_MOST_LITERALS = 16  # numbers of constants of one shape that stay literals; of more, they are one array
 
 
 class ParameterValues:
@@ -121,7 +123,14 @@ class ParameterValues:
             if node in self._owners and node not in self._place and node not in self._given:
                 owner = self._owners[node]
                 self._append(owner.members, self._leaf(owner), but=self._given)
-        groups = order_folds(schedule(nodes, inputs, self._settings), outputs, inputs)
+        many = _many_numbers(nodes)
+
+        def settings(node: Node) -> Hashable:
+            if isinstance(node, ConstantParameter) and _literal(node) in many and node not in self._place:
+                return "numbers", _literal(node)
+            return self._settings(node)
+
+        groups = order_folds(schedule(nodes, inputs, settings), outputs, inputs)
         for group in groups:
             if group[0] not in self._place:
                 reads = tuple(tuple(self._place[child] for child in inputs(node)) for node in group)
@@ -153,6 +162,9 @@ class ParameterValues:
         # whole numbers in a constant are real parameters like any other
         complex_ = group[0].dtype == DataType.COMPLEX
         dtype = wide_dtype(DataType.COMPLEX, self._dtype) if complex_ else self._dtype
+        if np.ndim(group[0].value) == 0 and any(node.value != group[0].value for node in group):
+            values = [np.full(node.shape, node.value) for node in group]
+            return self._constant(np.stack(values).astype(dtype.value), "constant")
         if np.ndim(group[0].value) == 0:
             number = complex(group[0].value) if complex_ else float(group[0].value)  # type: ignore[arg-type]
             return xp.full((len(group), *group[0].shape), number, dtype=dtype)
@@ -194,3 +206,17 @@ def wide_dtype(kind: DataType, real: DType) -> DType:
 def real_width(dtype: DType, real: DType) -> DType:
     """`dtype`, floats and complex numbers as wide as `real`."""
     return {"float": real, "complex": wide_dtype(DataType.COMPLEX, real)}.get(dtype.kind, dtype)
+
+
+def _literal(node: ConstantParameter) -> tuple[Hashable, ...] | None:
+    """What constants of one number have in common, beside the number; None of an array."""
+    return (node.shape, node.dtype) if np.ndim(node.value) == 0 else None
+
+
+def _many_numbers(nodes: Iterable[Node]) -> set[Hashable]:
+    """The kinds of constants that have many numbers, such as the means of many columns: each would be a group."""
+    numbers: dict[Hashable, set[complex]] = {}
+    for node in nodes:
+        if isinstance(node, ConstantParameter) and (literal := _literal(node)) is not None:
+            numbers.setdefault(literal, set()).add(complex(node.value))
+    return {literal for literal, values in numbers.items() if len(values) > _MOST_LITERALS}
