@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from inspect import Parameter
 from typing import Any
 
@@ -106,11 +107,11 @@ def wrong_calls(name: str, array: Any, values: Sequence[Any] = WRONG) -> Iterato
     for place in range(len(given)):
         for wrong in values:
             arguments = [*given[:place], wrong, *given[place + 1 :]]
-            yield f"{name}: argument {place} = {wrong!r}", lambda arguments=arguments: function(*arguments, **named)
+            yield f"{name}: argument {place} = {wrong!r}", partial(function, *arguments, **named)
     for parameter in parameters(name):
         if parameter.kind in (parameter.KEYWORD_ONLY, parameter.POSITIONAL_OR_KEYWORD) and parameter.name not in named:
             if parameter.default is parameter.empty:
                 continue
             for wrong in values:
                 options = {**named, parameter.name: wrong}
-                yield f"{name}: {parameter.name} = {wrong!r}", lambda options=options: function(*given, **options)
+                yield f"{name}: {parameter.name} = {wrong!r}", partial(function, *given, **options)

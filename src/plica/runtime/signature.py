@@ -38,7 +38,7 @@ def sign(key: PrivateKey, head: bytes) -> bytes:
     """The signature of a head, with the public key that it is checked by."""
     _check_length("private", key)
     private = require(_ED25519).Ed25519PrivateKey.from_private_bytes(key)
-    signed = private.public_key().public_bytes_raw() + private.sign(_CONTEXT + head)
+    signed: bytes = private.public_key().public_bytes_raw() + private.sign(_CONTEXT + head)
     return signed + hashlib.sha256(signed).digest()
 
 

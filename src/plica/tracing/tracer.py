@@ -25,6 +25,8 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
     try:
         return function(*args, **kwargs)
     except PlicaError as error:
+        if isinstance(error, TypeError):  # an error of traces among them
+            refuse_misfit(function, name, args, kwargs)
         line = user_line()
         if line in str(error):
             raise
