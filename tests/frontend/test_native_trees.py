@@ -175,6 +175,10 @@ def test_functions_of_arrays_have_no_trees() -> None:
         entry = _manifest(run)
         assert (entry.takes, entry.gives) == (None, None)
         assert [one.name for one in entry.arguments] == ["x", "y"][: len(given)]
+    single = plica.jit(lambda x: (x * 2,))
+    single(X)
+    assert _manifest(single).gives == Tree("tuple", (0,))
+    assert _manifest(plica.jit(single.bound)).gives is None
     assert _manifest(plica.trace(lambda x: {"a": x * 2}, plica.spec(3))).gives is None  # a Program has no trees
 
 

@@ -132,12 +132,12 @@ def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Up
 
 
 def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
-    """The arguments and results of a function, or of a Program, whose results are a tuple."""
+    """The arguments and results of a function as trees, or those of a Program: an array, or a tuple of several."""
     if hasattr(model, "trees"):
         found: tuple[Mapping[str, Any], Any] = model.trees
         return found
     program = model.program
-    results = tuple(range(len(program.results)))
+    results = tuple(range(len(program.results))) if len(program.results) > 1 else 0
     return {var.name: place for place, var in enumerate(program.arguments)}, results
 
 

@@ -37,7 +37,8 @@ def with_trees(question: Question, program: Program, arguments: Mapping[str, Any
         names = dict(path for name, one in takes.items() for path in _paths(one, name))
         found = _unique([names[place] for place in range(len(left))], left)
         question = replace(question, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=found)
-    if isinstance(gives, Tree) and (gives.kind != "tuple" or gives.items != tuple(range(len(question.results)))):
+    is_plain = len(question.results) > 1 and gives == Tree("tuple", tuple(range(len(question.results))))
+    if isinstance(gives, Tree) and not is_plain:
         names = dict(_paths(gives, "" if gives.keys else "result"))
         found = _unique([names[place] for place in range(len(question.results))], question.results)
         question = replace(question, gives=gives, results=found)
