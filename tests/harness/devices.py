@@ -3,12 +3,10 @@
 import pytest
 
 from plica.backend.torch import circuits, directed, exact, kernels
-from plica.backend.torch.weights import WeightCheck
 
 
 def forbid_branches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute on the CPU as on another device, which nobody waits for."""
     for module in (exact, directed, kernels):
         monkeypatch.setattr(module, "may_branch", lambda _: False)
-    monkeypatch.setattr(WeightCheck, "has_zeros", lambda check, *_: check.may_have_zeros)
     monkeypatch.setattr(circuits, "_SCALED_FROM", 10**12)

@@ -214,19 +214,9 @@ _BINARY = (
     _Row("nextafter", np.nextafter, ("float",), "any", derivative=_KINKS, of_dtype=True),
     _Row("subtract", np.subtract, NUMERIC, "any", minus),
     # divisions by the integer 0 and negative powers of integers are errors
-    _Row(
-        "floor_divide",
-        dividing(np.floor_divide),
-        REAL,
-        "above_one",
-        derivative=_KINKS,
-        never_raises=FLOATING,
-        agreed=False,
-    ),
+    _Row("floor_divide", dividing(np.floor_divide), REAL, "above_one", derivative=_KINKS, never_raises=FLOATING),
     _Row("pow", _pow, NUMERIC, "positive", power, tolerance=5.0, never_raises=FLOATING),
-    _Row(
-        "remainder", dividing(np.remainder), REAL, "above_one", derivative=_KINKS, never_raises=FLOATING, agreed=False
-    ),
+    _Row("remainder", dividing(np.remainder), REAL, "above_one", derivative=_KINKS, never_raises=FLOATING),
 )
 _COMPARISONS = (
     _Row("equal", np.equal, ANY),

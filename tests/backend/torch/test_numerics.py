@@ -273,3 +273,24 @@ def test_log_matmul_exp_loses_no_term() -> None:
         for distance in (far, 2 * far, 1000 * far):
             x = torch.tensor([[0.0, -distance]], dtype=dtype)
             assert kernels.log_matmul_exp(x, weight).item() == pytest.approx(-distance, rel=1e-6)
+
+
+@pytest.mark.parametrize("way", ["eager", "compiled", "vmap"])
+def test_a_sum_far_below_its_largest_input(way: str) -> None:
+    """The largest input has a weight of e^-120, and the other lies at e^-300."""
+    weight = Parameter.from_unary(SoftmaxParameter((1, 2)), tensor([[0.0, -120.0]]))
+    inputs = CategoricalLayer([0], 2, num_categories=2, logits=tensor([[0.0, -300.0], [0.0, 0.0]]))
+    compiled = TorchCompiler(dtype=torch.float32).compile(chain(inputs, SumLayer(2, 1, weight=weight)))
+    torch._dynamo.reset()
+    ways = {
+        "eager": compiled,
+        "compiled": torch.compile(compiled, backend="eager", fullgraph=True),
+        "vmap": torch.vmap(compiled),
+    }
+    x = torch.tensor([[1]])
+    compiled(x)
+    found = ways[way](x[None] if way == "vmap" else x)
+    assert found.item() == pytest.approx(np.logaddexp(-300.0, -120.0), rel=1e-6)
+    found.sum().backward()
+    slopes = gradients(compiled)
+    np.testing.assert_allclose(slopes["1.weight"], [[-1.0, 1.0]], atol=1e-6)

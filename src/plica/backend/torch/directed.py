@@ -118,7 +118,11 @@ def _in_both_ways(
     log_weight, turn = _parts_of(weight, given, logs)
     wide = [x.expand(total.shape[0], -1, -1) for x in (turn, log_weight)]
     sums, top = of_all_rows(
-        lambda turn, logs, *some: _of_terms(turn.unsqueeze(1), logs.unsqueeze(1), *some), wide, numbers
+        lambda turn, logs, *some: _of_terms(turn.unsqueeze(1), logs.unsqueeze(1), *some),
+        [total.dtype, shift.dtype],
+        ~right,
+        wide,
+        numbers,
     )
     chosen = ~right & (sums.detach() != 0)
     return torch.where(chosen, sums, total), torch.where(chosen, top, shift)

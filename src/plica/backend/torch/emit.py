@@ -45,7 +45,7 @@ from plica.passes.tables import look_up_softmax
 _NUMBERS = count()
 _OVER = {name: tuple(range(len(row.over))) for name, row in ROWS.items()}
 _KEPT = 8  # how many of the first and of the last facts about bounds are kept in a block
-_DIVISIONS = ("//", ")%(", " % ", "torch.div(", "torch.remainder(")  # in lines that may divide integers by zero
+_DIVISIONS = ("//", ")%(", " % ", "torch.div(", "kernels.remainder(")  # in lines that may divide integers by zero
 
 
 @without_collection()

@@ -117,30 +117,44 @@ def _in_both_ways(
     folds = usual.shape[:-2]
     logs = _of_folds(_LOGS[form](weight if given is None else given), folds)
     values = [_of_folds(x, folds) for x in factors()]
-    (found,) = of_all_rows(lambda *some: (_of_all(*some),), (logs,), values)
+    (found,) = of_all_rows(lambda *some: (_of_all(*some),), [total.dtype], lost, (logs,), values)
     return torch.where(lost, found.reshape(usual.shape), usual)
 
 
 def of_all_rows(
-    sums: Callable[..., tuple[Tensor, ...]], weights: Sequence[Tensor], rows: Sequence[Tensor]
-) -> list[Tensor]:
+    sums: Callable[..., tuple[Tensor, ...]],
+    dtypes: Sequence[torch.dtype],
+    lost: Tensor,
+    weights: Sequence[Tensor],
+    rows: Sequence[Tensor],
+) -> Sequence[Tensor]:
     """Sums `(F, B, O)` of all rows, in blocks of rows where no compiler fuses what makes and sums their terms.
 
     Args:
         sums: Computes them, of the weights and some rows.
+        dtypes: Of what it computes.
+        lost: Which sums are needed. On the CPU a compiled function has a branch, with zeros where none is.
         weights: `(F, O, N)` each.
         rows: `(F, B, I)` each.
     """
+    if torch.compiler.is_compiling() and lost.device.type == "cpu":
+        shape = (*rows[0].shape[:2], weights[0].shape[1])
+
+        def zeros(*some: Tensor) -> tuple[Tensor, ...]:
+            return tuple(some[0].new_zeros(shape, dtype=dtype) for dtype in dtypes)
+
+        found: Sequence[Tensor] = torch.cond(lost.any(), sums, zeros, (*weights, *rows))
+        return found
     at_once = max(1, _TERMS_AT_ONCE // max(1, weights[0].numel()))
     if torch.compiler.is_compiling() or rows[0].shape[1] <= at_once:
         return list(sums(*weights, *rows))
     parts = zip(*(torch.split(x, at_once, 1) for x in rows), strict=True)
     if torch.is_grad_enabled() and not is_abstract(rows[0]):  # the backward pass makes the terms again
         again = partial(checkpoint, sums, *weights, use_reentrant=False, preserve_rng_state=False)
-        found = [again(*some) for some in parts]
+        blocks = [again(*some) for some in parts]
     else:
-        found = [sums(*weights, *some) for some in parts]
-    return [torch.cat(some, 1) for some in zip(*found, strict=True)]
+        blocks = [sums(*weights, *some) for some in parts]
+    return [torch.cat(some, 1) for some in zip(*blocks, strict=True)]
 
 
 def bounded_exp(logs: Tensor) -> Tensor:

@@ -87,6 +87,7 @@ __all__ = [
     "refuse_size",
     "refuse_slice",
     "regression_matrix",
+    "remainder",
     "rescale",
     "rescale_",
     "round",
@@ -244,6 +245,16 @@ def sign(x: Tensor) -> Tensor:
     if x.is_complex():
         return torch.sgn(x)
     return torch.where(torch.isnan(x), x, torch.sign(x)) if x.is_floating_point() else torch.sign(x)
+
+
+def remainder(x: Tensor, y: Tensor | float) -> Tensor:
+    """What is left of a division that rounds down; a zero has the sign of the divisor, as numpy's has."""
+    result = torch.remainder(x, y)
+    if not result.is_floating_point():
+        return result
+    # sums of zeros are positive; a choice of zeros would have no derivative
+    turn = torch.where(y < 0, -1.0, 1.0).to(result.dtype) if isinstance(y, Tensor) else (-1.0 if y < 0 else 1.0)
+    return (result * turn + 0.0) * turn
 
 
 def round(x: Tensor) -> Tensor:  # noqa: A001 - the name of the operation

@@ -119,8 +119,8 @@ def log_matmul_exp(
 
     With m the largest of a row's inputs, `log(exp(x - m) @ weight.T) + m`; the error is that of a sum of as many terms.
     Where every term `weight * exp(x - m)` is below the smallest normal number of the dtype (float32: 1.2e-38, float64:
-    2.2e-308), torch on the CPU takes the logarithm of each term first; on other devices and under `torch.compile` the
-    result loses precision there and below 1.4e-45 (float32) becomes `-inf`. A row of `-inf` gives `-inf`, gradient 0.
+    2.2e-308), torch takes the logarithm of each term first: of such results alone where a branch may depend on them, as
+    on the CPU, else of all. A row of `-inf` gives `-inf`, gradient 0.
 
     Args:
         x: The inputs.

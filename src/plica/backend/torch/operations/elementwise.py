@@ -109,7 +109,7 @@ ELEMENTWISE: dict[str, Row] = {
     "pow": Row(_with_numbers("kernels.power"), unsigned=Unsigned.MODULAR),
     "real": Row(function("torch.real")),
     "reciprocal": Row(function("torch.reciprocal")),
-    "remainder": Row(_with_numbers("torch.remainder"), host="{} % {}", unsigned=Unsigned.ORDERED),
+    "remainder": Row(_with_numbers("kernels.remainder"), host="{} % {}", unsigned=Unsigned.ORDERED),
     "round": Row(lambda call: function("kernels.round" if _is_complex(call) else "torch.round")(call)),
     "safe_log": Row(function("kernels.safe_log")),
     "sigmoid": Row(function("torch.sigmoid")),
