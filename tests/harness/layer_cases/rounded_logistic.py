@@ -26,7 +26,15 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     (variable,) = layer.scope
     value = x[:, variable, None].astype(WIDE)
     missing = np.isnan(value)
-    return space.from_linear(np.where(missing, WIDE(1), _masses(params, np.where(missing, 0, value))))
+    return space.from_log(np.where(missing, WIDE(0), _log_masses(params, np.where(missing, 0, value))))
+
+
+def _log_masses(params: Params, x: Array) -> Array:
+    """Logarithms of masses; of those near 1, by what lies beside them."""
+    low, high = ((x + half - params["loc"]) / params["scale"] for half in (WIDE(-0.5), WIDE(0.5)))
+    with np.errstate(over="ignore", divide="ignore"):
+        beside = 1 / (1 + np.exp(-low)) + 1 / (1 + np.exp(high))
+        return np.where(beside < 0.5, np.log1p(-np.minimum(beside, 0.5)), np.log(_masses(params, x)))
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
