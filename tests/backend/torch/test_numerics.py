@@ -1,5 +1,7 @@
 """Numbers at the edge: underflow, zeros, infinite and huge logarithms; and the kernels against plain formulas."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -282,7 +284,7 @@ def test_a_sum_far_below_its_largest_input(way: str) -> None:
     inputs = CategoricalLayer([0], 2, num_categories=2, logits=tensor([[0.0, -300.0], [0.0, 0.0]]))
     compiled = TorchCompiler(dtype=torch.float32).compile(chain(inputs, SumLayer(2, 1, weight=weight)))
     torch._dynamo.reset()
-    ways = {
+    ways: dict[str, Any] = {
         "eager": compiled,
         "compiled": torch.compile(compiled, backend="eager", fullgraph=True),
         "vmap": torch.vmap(compiled),

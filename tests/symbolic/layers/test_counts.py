@@ -107,7 +107,8 @@ def test_tables_of_binomials_are_right_to_their_bound(total: int, way: str) -> N
     given = shares if way == "probs" else np.log(shares) - np.log1p(-shares)
     given = given.astype(np.float32).astype(float)
     x = sorted({*range(0, total + 1, max(1, total // 40)), total})
-    layer = BinomialLayer([0], len(given), total_count=total, **{way: learned(given)})
+    settings: dict[str, Any] = {way: learned(given)}
+    layer = BinomialLayer([0], len(given), total_count=total, **settings)
     with localcontext(prec=40):
         chances = [Decimal(one) if way == "probs" else 1 / (1 + (-Decimal(one)).exp()) for one in given.tolist()]
         logs = [(one.ln(), (1 - one).ln()) for one in chances]

@@ -18,6 +18,7 @@ from torch.utils.checkpoint import checkpoint
 from torch.utils.weak import WeakTensorKeyDictionary
 
 from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
+from plica.backend.torch.looks import is_large
 
 _TERMS_AT_ONCE = 2**24
 _KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -104,7 +105,7 @@ def _in_both_ways(
     lost_each: float,
 ) -> Tensor:
     """`log_of_sum` without a branch on values."""
-    if nowhere_lost(weight, form, lost_each):
+    if nowhere_lost(weight, form, lost_each, given):
         return safe_log(total).add_(shift)
     limits = torch.finfo(total.dtype)
     small = total.detach() < limit_of(weight, form, lost_each)
@@ -167,14 +168,18 @@ def largest_log(logs: Tensor) -> float:
     return math.log(torch.finfo(logs.dtype).max) - 1.0
 
 
-def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0) -> bool:
+def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0, given: Tensor | None = None) -> bool:
     """Whether a weight is known to have no entry so small that a sum may be lost, wherever the largest input lies.
 
     That is looked up once for each version of a weight without gradient that two calls shared, as folded ones and
-    constants are: then alone it waits for the device.
+    constants are: then alone it waits for the device. Of the softmax of a learned leaf, `is_large` knows it.
     """
-    if weight.requires_grad or is_abstract(weight) or weight.is_meta:
+    if is_abstract(weight) or weight.is_meta:
         return False
+    if weight.requires_grad:
+        if given is None or form != "log_softmax":
+            return False
+        return is_large(weight, given, float(limit_of(weight, form, lost_each)))
     version = 0 if weight.is_inference() else weight._version
     seen, known = _KNOWN.get(weight, (None, None))  # type: ignore[no-untyped-call]
     if seen != version:
