@@ -20,7 +20,7 @@ from tests.harness.programs import reference
 
 REDUCTIONS = [*SUMS, *REDUCE]
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
-SIZES = {
+SIZES: Mapping[int, Sequence[tuple[int, ...]]] = {
     1: [(1,), (5,), (16,), (67,)],
     2: [(1, 1), (3, 67), (67, 3), (9, 16), (16, 9)],
     3: [(2, 17, 3), (3, 1, 8)],
@@ -115,8 +115,7 @@ def test_reductions_give_what_references_give(dtype: str, rank: int) -> None:
     run = compile_jit(_program(cases, dtype, rank))
     for shape in SIZES[rank]:
         for x in _arrays(dtype, shape):
-            results: Any = run(x)
-            for (name, axes), found in zip(cases, results, strict=True):
+            for (name, axes), found in zip(cases, run(x), strict=True):
                 _assert_same(found, x, name, axes)
 
 
