@@ -9,6 +9,8 @@ between a and b is s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)): a product, right f
 (RoundedLogisticLayer(scope={2}, 8), Domain('whole numbers'), ['loc', 'scale'])
 """
 
+from __future__ import annotations
+
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
