@@ -306,7 +306,7 @@ class LoweringScope:
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         zeros = not from_logs and self._may_be_zero(parameters)
-        directed = self._directions(parameters, fill) if better and zeros else None
+        directed = self._directions(parameters, fill) if better and not from_logs and (zeros or least < 0) else None
         # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
 

@@ -15,6 +15,7 @@ What rounds to an argument of -pi is given pi, so that negative numbers have one
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -115,25 +116,30 @@ def _counted(xp: Namespace, direction: Array, size: Array) -> Array:
     return xp.where(xp.equal(direction, 0.0), -math.inf, size)
 
 
-def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
+def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight, *, least: float = -math.inf) -> Value:
     joined = [list(parts) for parts in zip(*values, strict=True)]
     direction, size = (parts[0] if len(parts) == 1 else xp.concat(parts, axis=2) for parts in joined)
-    return _times_matrix(xp, direction, size, Weight.of(weight))
+    return _times_matrix(xp, direction, size, Weight.of(weight), least)
 
 
-def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight) -> Value:
-    """Shapes: direction and size (F, B, I), weight (F, O, I) or, where its logarithms are not read, (F, O, ...)."""
+def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight, least: float) -> Value:
+    """Rows times a weight, of which nothing is less than `least`.
+
+    Shapes: direction and size (F, B, I), weight (F, O, I) or, where its logarithms are not read, (F, O, ...).
+    """
     numbers = weight.linear
     if len(numbers.shape) > 3:
         numbers = xp.reshape(numbers, (*numbers.shape[:2], math.prod(numbers.shape[2:])))
-    if weight.logs is None or weight.least < 0:
+    if weight.logs is None or max(weight.least, least) < 0:
         found: Value = xp.directed_matmul(direction, size, numbers)
     else:
         found = xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
     return found
 
 
-def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
+def _einsum(
+    xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight, *, least: float = -math.inf
+) -> Value:
     """Values as one of all their letters, whose rows are multiplied by the weight as a matrix.
 
     Any other sum, where a value has a letter of the result that the weight has too, multiplies everything first.
@@ -161,7 +167,7 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     matrix = (shape[0], math.prod(shape[1:axes]), math.prod(shape[axes:]))
     if not is_matrix:
         given = Weight.of(xp.ones((shape[0], 1, matrix[2]), dtype=size.dtype))
-    found = _times_matrix(xp, xp.reshape(direction, matrix), xp.reshape(size, matrix), given)
+    found = _times_matrix(xp, xp.reshape(direction, matrix), xp.reshape(size, matrix), given, least)
     order = tuple([result[0], *rows, *sums].index(letter) for letter in result)
     ends = found[0].shape[2:] if sums else ()
     return tuple(xp.permute_dims(xp.reshape(one, (*shape[:axes], *ends)), order) for one in found)
@@ -171,8 +177,16 @@ def _is_complex(x: Array) -> bool:
     return as_dtype(x.dtype).kind == "complex"
 
 
-def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any, result: Any = _result) -> Semiring:
-    """The row of one name."""
+def _directed(
+    name: str,
+    *,
+    carries_complex: bool,
+    from_result: Any,
+    to_log: Any,
+    result: Any = _result,
+    least: float = -math.inf,
+) -> Semiring:
+    """The row of one name; no weight is less than `least`."""
     return Semiring(
         name=name,
         algebra=REAL,
@@ -189,8 +203,8 @@ def _directed(name: str, *, carries_complex: bool, from_result: Any, to_log: Any
         product=_product,
         outer=_outer,
         total=_total,
-        contract=_contract,
-        einsum=_einsum,
+        contract=partial(_contract, least=least),
+        einsum=partial(_einsum, least=least),
         normalize=unchanged,
         zero=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype), _no_size(xp, shape, dtype)),
         one=lambda xp, shape, dtype: (xp.ones(shape, dtype=dtype), _no_size(xp, shape, dtype)),
@@ -214,6 +228,6 @@ def _from_signed_result(xp: Namespace, x: Array) -> Value:
 COMPLEX_LSE_SUM = _directed("complex-lse-sum", carries_complex=True, from_result=_from_log, to_log=_result)
 SIGNED_LSE_SUM = _directed("signed-lse-sum", carries_complex=False, from_result=_from_signed_result, to_log=_real_logs)
 LSE_AT_ZEROS = _directed(
-    "lse-sum-at-zeros", carries_complex=False, from_result=_from_log, to_log=_real_logs, result=_real_logs
+    "lse-sum-at-zeros", carries_complex=False, from_result=_from_log, to_log=_real_logs, result=_real_logs, least=0.0
 )
 """What `lse-sum` is differentiated in where weights may be 0: the same logarithms, and the derivative at each zero."""
