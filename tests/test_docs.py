@@ -63,8 +63,12 @@ def test_every_block_of_a_page_names_its_language(page: Path) -> None:
     assert not unknown
 
 
+TYPED = [page for page in PAGES if any(map(is_typed, blocks_of(page)))]
+FULL = {"native.md"}  # what it shows of the command line, README.md shows too
+
+
 @pytest.mark.parametrize(
-    "page", [page for page in PAGES if any(map(is_typed, blocks_of(page)))], ids=lambda page: page.name
+    "page", [pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in FULL else []) for page in TYPED]
 )
 def test_what_a_reader_types_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

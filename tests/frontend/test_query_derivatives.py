@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pytest
 import torch
 from torch import Tensor
 
@@ -15,6 +14,7 @@ from plica.lower.queries.table import QUERIES
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, StudentTLayer, SumLayer
 from tests.harness.flat_units import leaf
+from tests.harness.pairwise import flagged
 
 X = torch.tensor([[1.0, 0.5, np.nan], [np.nan, np.nan, 2.0], [0.0, 1.0, 0.0]], dtype=torch.float64)
 LAST = torch.tensor([[False, False, True]]).expand(3, 3)
@@ -64,9 +64,7 @@ def test_every_query_is_asked_or_has_a_reason() -> None:
     assert names == {*ASKED, *WITHOUT}
 
 
-@pytest.mark.parametrize("name", ASKED)
-@pytest.mark.parametrize("point", POINTS)
-@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
+@flagged(name=list(ASKED), point=list(POINTS), semiring=["lse-sum", "sum-product"])
 def test_derivatives_of_queries(name: str, point: str, semiring: str) -> None:
     model = model_of(POINTS[point], semiring)
     leaves = list(model.parameters())

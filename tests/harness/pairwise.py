@@ -5,7 +5,7 @@
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Any
 
 Case = dict[str, Any]
@@ -24,6 +24,17 @@ def pairwise(choices: Mapping[str, Sequence[Any]]) -> Iterator[Case]:
         for pair in _new(chosen, missing):
             del missing[pair]
         yield {name: choices[name][chosen[name]] for name in choices}
+
+
+def flagged(**choices: Sequence[Any]) -> Any:
+    """Parametrizes a test by all products of choices; the usual suite has some that hold every pair."""
+    import pytest  # here alone: a machine with a GPU may lack it
+
+    usual = [tuple(case.values()) for case in pairwise(choices)]
+    every = list(product(*choices.values()))
+    return pytest.mark.parametrize(
+        ",".join(choices), [pytest.param(*case, marks=[] if case in usual else pytest.mark.full) for case in every]
+    )
 
 
 def _new(chosen: Mapping[str, int], missing: Mapping[Any, None]) -> list[Any]:

@@ -44,6 +44,7 @@ from plica.symbolic.parameters.nodes import Shape
 from plica.templates.region_graph import QuadTree
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.oracle import Oracle, gradients, numbers
+from tests.harness.pairwise import flagged
 
 pytestmark = pytest.mark.usefixtures("may_branch")
 
@@ -76,10 +77,12 @@ def quad_tree(sum_product: str, scale: float, kind: str) -> Circuit:
     )
 
 
-@pytest.mark.parametrize("sum_product", ["cp", "cp-t", "tucker"])
-@pytest.mark.parametrize("scale", [1.0, 30.0, 60.0, 1000.0])
-@pytest.mark.parametrize("kind", ["logits", "probs"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@flagged(
+    sum_product=["cp", "cp-t", "tucker"],
+    scale=[1.0, 30.0, 60.0, 1000.0],
+    kind=["logits", "probs"],
+    dtype=[torch.float32, torch.float64],
+)
 def test_values_and_gradients_at_all_scales(
     sum_product: str, scale: float, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -293,9 +296,7 @@ CASES: dict[str, Callable[[], Circuit]] = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("optimize", [True, False])
-@pytest.mark.parametrize("scaled_first", [True, False])
+@flagged(name=list(CASES), optimize=[True, False], scaled_first=[True, False])
 def test_what_underflows_in_linear_space(
     name: str, optimize: bool, scaled_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -157,10 +157,17 @@ def test_initial_values_are_the_same_bits(name: str) -> None:
         )
 
 
+SAVED = ["random tree, cp", "quad graph, tucker", "quad graph, mixing", "shared", "several sizes"]
+
+
 @pytest.mark.parametrize(
-    "name", ["random tree, cp", "quad graph, tucker", "quad graph, mixing", "shared", "several sizes"]
+    ("name", "saved", "loaded"),
+    [
+        pytest.param(name, *pair, marks=pytest.mark.full if (place + turn) % 3 else [])
+        for place, name in enumerate(SAVED)
+        for turn, pair in enumerate(itertools.permutations(FLAGS, 2))
+    ],
 )
-@pytest.mark.parametrize(("saved", "loaded"), list(itertools.permutations(FLAGS, 2)))
 def test_checkpoints_load_under_any_flags(name: str, saved: str, loaded: str) -> None:
     circuit = KINDS[name]()
     source, target = compiled_under(circuit, saved, seed=1), compiled_under(circuit, loaded, seed=2)
