@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import torch
+from scipy.special import expit
 
 import plica
 from plica.queries import mean, mpe, probability, quantile, sample, variance
@@ -31,7 +32,7 @@ def test_a_density_that_is_moved(shift, scale) -> None:
     away = np.asarray([-4, -1, 0, 1, 2, 5]) * step
     circuit = _compiled(shift, scale, torch.float32)
     z = np.stack([away - 0.5, away + 0.5]) / scale
-    less, more = 1 / (1 + np.exp(-z)), 1 / (1 + np.exp(z))
+    less, more = expit(z), expit(-z)
     masses = np.where(away < 0, less[1] - less[0], more[0] - more[1])
     rows = torch.from_numpy(away + shift)[:, None]
     kept = masses > 1e-30
