@@ -9,7 +9,8 @@ r"""Operations that expand constants move below elementwise operations, which ca
                                                       entries of a; so a call widens what it reads of a table
 
 Blocked are operations whose result at one place depends on another place, that may raise an error, or, but for reads,
-that read what is not constant. What else reads an expanded value goes on reading it.
+that read what is not constant. What else reads an expanded value goes on reading it. Blocked is also what a sum or a
+product reads: libraries add in an order that depends on the strides of their operands.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -30,7 +31,7 @@ from typing import Any
 
 from plica.errors import PlicaError
 from plica.ir.builder import Names
-from plica.ir.op import View
+from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, OPS
@@ -89,6 +90,7 @@ class _Pass:
         self.expanded: dict[Operand, _Chain] = {}
         self.widened: dict[Operand, _Chain] = {}
         self.moved: dict[Var, None] = {}
+        self.placed = _placed(program)
         self.equations: list[Equation] = []
         self.names = Names()
         made = (var for one in program.equations for var in one.outputs)
@@ -228,9 +230,9 @@ class _Pass:
         if not known or len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
             return False
         cores = [self.expanded[one].core if one.type.shape else one for one in equation.inputs]
-        if any(chain.core.type.shape != known[0].core.type.shape for chain in known):
-            return False
         (output,) = equation.outputs
+        if output in self.placed or any(chain.core.type.shape != known[0].core.type.shape for chain in known):
+            return False
         core = self._append(equation, cores)
         self._again(known[0].steps, core, output)
         self.expanded[output] = _Chain(core, known[0].steps)
@@ -252,6 +254,8 @@ class _Pass:
             self._append(equation, cores, output)
             self._note_widened(self.equations[-1])
             return True
+        if output in self.placed:
+            return False
         step = next(step for chain in chains for step in chain.steps)
         core = self._append(equation, cores)
         broadcast = replace(
@@ -265,6 +269,28 @@ class _Pass:
         self.expanded[output] = _Chain(core, (broadcast,))
         self.moved[output] = None
         return True
+
+
+def _placed(program: Program) -> dict[Operand, None]:
+    """The values whose strides decide in which order sums and products add numbers."""
+    expanded: dict[Operand, None] = {}
+    for equation in program.equations:
+        row = OPS[equation.op.name]
+        if row.name in _EXPANDS or (row.view is View.MOVED and equation.inputs[0] in expanded):
+            expanded.update(dict.fromkeys(equation.outputs))
+    found: dict[Operand, None] = {}
+    for equation in reversed(program.equations):
+        row, read = OPS[equation.op.name], equation.inputs
+        is_placed = any(var in found for var in equation.outputs)
+        if row.name in _EACH:
+            first = read[0]  # decides how the result lies where it has all axes
+            is_first = first.type.shape == equation.outputs[0].type.shape and first not in expanded
+            found.update(dict.fromkeys(read[:1] if is_first else read) if is_placed else {})
+        elif row.view is View.NONE:
+            found.update(dict.fromkeys(one for one in read if one.type.dtype.kind in ("float", "complex")))
+        elif is_placed and (row.view is View.MOVED or row.memory is Memory.VIEW):
+            found.update(dict.fromkeys(read[:1]))
+    return found
 
 
 def _way(chain: _Chain) -> tuple[tuple[str, str], ...]:

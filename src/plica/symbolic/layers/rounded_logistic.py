@@ -92,7 +92,11 @@ def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: 
     """The logarithm of what whole numbers from `first` to `last`, given as floats, have together."""
     most = xp.finfo(loc.dtype).max ** -0.25  # beyond, derivatives may not be numbers of the dtype, and the share is 0
     bound = math.log(float(xp.finfo(loc.dtype).max)) - 0.5
-    low, high = (standardized(xp, end, loc, log_scale, most) for end in (first - 0.5, last + 0.5))
+    origin = xp.zeros_like(loc)  # a large whole number holds no half beside, but its distance from the centre does
+    low, high = (
+        standardized(xp, finite(xp, finite(xp, end) - loc) + half, origin, log_scale, most)
+        for end, half in ((first, -0.5), (last, 0.5))
+    )
     count = finite(xp, last - first) + 1.0
     extent = xp.clip(count * xp.exp(xp.clip(-log_scale, -bound, 0.5 * bound)), 0.0, most * xp.finfo(loc.dtype).max)
     found = xp.log(-xp.expm1(-extent)) - xp.softplus(-high) - xp.softplus(low)
@@ -116,8 +120,14 @@ def _body(
     return semiring.from_log(xp, _log_mass(xp, params, x))
 
 
+def _rounded(xp: Namespace, x: Array) -> Array:
+    """The nearest whole number, also of those that are whole and too large to hold a half beside."""
+    below = xp.floor(x)
+    return xp.where(xp.less(x - below, 0.5), below, below + 1.0)
+
+
 def _nearest(xp: Namespace, x: Array) -> Array:
-    return xp.clip(xp.floor(x + 0.5), -_LARGEST, _LARGEST)
+    return xp.clip(_rounded(xp, x), -_LARGEST, _LARGEST)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: RoundedLogisticLayer, params: Params) -> Value:  # noqa: ARG001
@@ -138,13 +148,16 @@ def _sample(
 ) -> Array:
     loc, scale = of_units(xp, params, units, "loc", "scale")
     uniforms = inside(xp, uniforms)
-    return xp.astype(_nearest(xp, loc + scale * (xp.log(uniforms) - xp.log1p(-uniforms))), xp.int64)
+    centre = _nearest(xp, loc)
+    away = finite(xp, loc - centre) + scale * (xp.log(uniforms) - xp.log1p(-uniforms))
+    away = xp.clip(_rounded(xp, away), -0.5 * _LARGEST, 0.5 * _LARGEST)
+    return xp.astype(centre, xp.int64) + xp.astype(away, xp.int64)
 
 
 def _moments(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
     """The whole number next to each centre, and the mean and the variance of the distance from it: `(F, K, 1)`."""
     loc, scale = (xp.expand_dims(params[name], axis=-1) for name in ("loc", "scale"))
-    nearest = xp.floor(loc + 0.5)
+    nearest = _rounded(xp, loc)
     d = loc - nearest
     narrow = xp.less(scale, _NARROW)
 
