@@ -15,7 +15,7 @@ import pytest
 import plica
 from plica.backend.torch.garbage import without_collection
 from plica.forks import ForkSafeLock
-from plica.kept.flights import Flights
+from plica.kept.single_flight import SingleFlight
 from tests.harness.forks import WORK, fate_of_child
 
 ROOT = Path(plica.__file__).parent
@@ -54,7 +54,7 @@ def _while_held(hold: Callable[[Callable[[], None]], object], work: Callable[[],
 
 
 def test_locks_and_flights_of_other_threads_are_free_in_a_child() -> None:
-    lock, flights = ForkSafeLock(), Flights()
+    lock, flights = ForkSafeLock(), SingleFlight()
 
     def locked(wait) -> None:
         with lock:
@@ -104,10 +104,7 @@ def _names(path: Path) -> Iterator[str]:
 LOCKING = {
     f"threading.{name}" for name in ("Lock", "RLock", "Condition", "Event", "Semaphore", "BoundedSemaphore", "Barrier")
 } | {"functools.cached_property", "queue.Queue", "multiprocessing.Lock", "multiprocessing.RLock"}
-RENEWED = {
-    "forks.py": "makes the locks",
-    "kept/flights.py": "renews its lock, and has no flight",
-}
+RENEWED = {"forks.py": "makes the locks"}
 
 
 def test_all_locks_are_those_that_children_find_free() -> None:

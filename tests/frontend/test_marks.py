@@ -194,3 +194,7 @@ def test_a_cache_gives_its_buffers(backend: str) -> None:
     for buffer, expected in zip(found, (np.tanh(W), np.exp(B)), strict=True):
         np.testing.assert_allclose(np.asarray(buffer), expected, rtol=1e-6)
     assert [kept.shape for group in cache.buffers.values() for kept in group] == [(4, 3), (3,)]
+    before = np.asarray(run(X, w=W, b=B)).copy()
+    for buffer in found:
+        buffer += 1
+    np.testing.assert_array_equal(np.asarray(run(X, w=W, b=B)), before, err_msg="a buffer was written to")

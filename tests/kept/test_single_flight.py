@@ -1,11 +1,12 @@
-"""One thread makes, others wait: errors reach all, and neither re-entrance nor a fork waits for ever."""
+"""One thread makes, others wait: errors reach who needs the same, and neither re-entrance nor a fork waits for ever."""
 
 import copy
 import os
 import pickle
+import signal
 import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier, Event, Thread
+from threading import Barrier, Event, Thread, Timer
 from typing import Any
 
 import pytest
@@ -30,18 +31,18 @@ def _at_once(run: Any) -> list[Any]:
         return list(pool.map(call, range(_THREADS)))
 
 
-def test_one_makes_and_all_get_it() -> None:
+def test_one_makes_and_others_look_again() -> None:
     flights, made = SingleFlight(), []
 
     def make() -> int:
         time.sleep(0.05)
-        made.append(1)
-        return len(made)
+        made.append(len(made) + 1)
+        return made[-1]
 
     first = _at_once(lambda: flights.once("key", make))
-    assert set(first) <= set(range(1, len(made) + 1))
+    assert [one for one in first if one is not None] == made
     assert len(made) < _THREADS
-    assert flights.once("key", make) == len(made)
+    assert flights.once("key", make) == made[-1]
 
 
 def test_other_keys_do_not_wait() -> None:
@@ -64,6 +65,54 @@ def test_an_error_reaches_all_and_is_forgotten() -> None:
     errors = _at_once(lambda: flights.once("key", fail))
     assert {repr(error) for error in errors} == {"ValueError('no')"}
     assert flights.once("key", lambda: 4) == 4
+
+
+def _behind_a_failure(flights: SingleFlight, subject: str) -> Any:
+    """What a call gives for a subject that comes while "first" is made, which fails."""
+    started, waiting = Event(), Event()
+
+    def fail() -> None:
+        started.set()
+        waiting.wait(5)
+        raise MemoryError("no room")
+
+    def later() -> Any:
+        started.wait(5)
+        Timer(0.02, waiting.set).start()
+        return flights.once("key", lambda: "made", subject, str.__eq__)
+
+    with ThreadPoolExecutor(2) as threads:
+        first, other = threads.submit(flights.once, "key", fail, "first"), threads.submit(later)
+        with pytest.raises(MemoryError, match="no room"):
+            first.result(5)
+        return other.result()
+
+
+def test_an_error_reaches_those_who_wait_for_the_same_subject() -> None:
+    flights = SingleFlight()
+    with pytest.raises(MemoryError, match="no room"):
+        _behind_a_failure(flights, "first")
+    assert _behind_a_failure(flights, "second") is None, "it looks again"
+    assert flights.once("key", lambda: "made", "first") == "made"
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGUSR1"), reason="this system has no such signal")
+def test_a_thread_that_waits_can_be_interrupted() -> None:
+    flights, inside, done = SingleFlight(), Event(), Event()
+    thread = Thread(target=lambda: flights.once("key", lambda: (inside.set(), done.wait(10))))
+    thread.start()
+    assert inside.wait(10)
+    before = signal.signal(signal.SIGUSR1, signal.default_int_handler)
+    Timer(0.05, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+    Timer(3, done.set).start()  # what ends the test where the interrupt is lost
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            flights.once("key", lambda: None)
+        assert not done.is_set()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+        done.set()
+        thread.join()
 
 
 def test_who_waits_for_an_interrupted_thread_makes_it_itself() -> None:

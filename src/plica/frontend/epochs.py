@@ -21,7 +21,7 @@ from plica.ir.program import Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.types import SCALAR_SIZE
 from plica.kept.components import Component, Components, Part
-from plica.kept.flights import Flights
+from plica.kept.single_flight import SingleFlight
 from plica.tracing.scope import Reference
 
 
@@ -88,7 +88,7 @@ class Epochs:
         self._given: Mapping[str, Any] = {}
         self._early: list[Part | None] = []
         self._states: Mapping[str, Hashable] = {}
-        self._flights = Flights()
+        self._flights = SingleFlight()
 
     @property
     def num_bytes(self) -> int:
@@ -188,18 +188,13 @@ class Epochs:
                     sizes_of(self._program, sources)  # what does not fit is refused, and not kept
                     self.give(constants)
                 return None
-            made = self._flights.once(
-                sources,
-                partial(self._folded, sources),
-                is_wanted=lambda epoch=epoch: self.latest is epoch,  # type: ignore[misc]
-                is_same=_is_same,
-            )
+            made = self._flights.once("fold", partial(self._folded_after, epoch, sources), sources, _is_same)
             if made is not None:
                 return made
 
     def update(self, constants: Mapping[str, Any]) -> None:
         """Fold new values of some constants beside the old ones."""
-        while self._flights.once(None, lambda: self._folded(self.sources(constants)), is_same=_is_same) is None:
+        while self._flights.once("fold", lambda: self._folded(self.sources(constants)), None, _is_same) is None:
             pass
 
     def _is_current(self, epoch: Epoch, constants: Mapping[str, Any]) -> bool:
@@ -241,6 +236,10 @@ class Epochs:
         return watched, {**watched.states, **told}
 
     # Folding
+
+    def _folded_after(self, epoch: Epoch | None, sources: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]] | None:
+        """The epoch of these constants; None where another thread has made one since."""
+        return self._folded(sources) if self.latest is epoch else None
 
     def _folded(self, sources: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]]:
         """The epoch of these constants; components whose sources are as they were are not folded again."""

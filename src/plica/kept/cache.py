@@ -9,6 +9,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from itertools import accumulate, count
 from operator import mul
@@ -31,14 +32,13 @@ class CachedBuffer:
         strides: Steps from one entry to the next along each axis, in entries.
         dtype: The name of its dtype.
         num_bytes: Its bytes.
-        buffer: The array itself, in the memory that calls read: look at it, and never write to it.
     """
 
     shape: tuple[int, ...]
     strides: tuple[int, ...]
     dtype: str
     num_bytes: int
-    buffer: Any = field(default=None, repr=False, compare=False)
+    _value: Any = field(default=None, repr=False, compare=False)
 
     @staticmethod
     def of(value: Any) -> CachedBuffer:
@@ -46,6 +46,11 @@ class CachedBuffer:
         shape = tuple(map(int, getattr(value, "shape", ())))
         dtype = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
         return CachedBuffer(shape, _strides(value, shape), dtype, getattr(value, "nbytes", 0), value)
+
+    @property
+    def buffer(self) -> Any:
+        """A copy of the array, which belongs to the caller: calls read the array itself."""
+        return deepcopy(self._value)
 
 
 def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:

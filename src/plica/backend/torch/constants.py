@@ -27,7 +27,7 @@ from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
 from plica.kept.cache import SHARED, FoldCache
 from plica.kept.components import Component, Components, Parts
-from plica.kept.flights import Flights
+from plica.kept.single_flight import SingleFlight
 from plica.lower.leaves import Constant, Leaf
 from plica.passes.constants.facts import bits_of
 from plica.passes.constants.fold import fold
@@ -133,15 +133,14 @@ class _FoldedProgram:
         made = [Component(one, emit(one, "fold", shares=True)) for one in folding.components]
         self._components = Components(made, self._kept, cache, device)
         self._epoch: _Epoch | None = None
-        self._flights = Flights()
+        self._flights = SingleFlight()
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         """What runs with the tensors that are watched."""
         while True:
             ready = self._current(watch, reads)
             if ready is None:
-                fold = partial(self._folded, watch, reads)
-                ready = self._flights.once(watch, fold, lambda: self._current(watch, reads) is None)
+                ready = self._flights.once("fold", partial(self._newest, watch, reads), watch)
             if ready is not None:
                 return ready
 
@@ -154,6 +153,10 @@ class _FoldedProgram:
             return epoch.ready
         values = self._components.taken(epoch.parts)
         return None if values is None else self._with(values, reads(), watch)
+
+    def _newest(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
+        ready = self._current(watch, reads)
+        return self._folded(watch, reads) if ready is None else ready
 
     def _with(self, values: Mapping[str, Any], leaves: Any, watch: Watch) -> Ready:
         return Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._constant)
