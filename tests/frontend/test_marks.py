@@ -81,6 +81,19 @@ def test_arguments_of_functions_are_marked_by_place_and_remembered(constants: An
     assert known.run_time == names[1:]
 
 
+@pytest.mark.parametrize("constants", [True, 1.5, None, (1, None), [["w"]]])
+def test_wrong_marks_of_functions_are_refused(constants: Any) -> None:
+    with pytest.raises(InputError, match=r"jit: constants is .*, expected the names or places of arguments"):
+        plica.jit(_fn, constants=constants)
+
+
+def test_the_first_argument_may_be_marked_by_place() -> None:
+    run = plica.jit(lambda w, x: x @ pnp.tanh(w), constants=0, policy=plica.FoldPolicy(max_growth=0))
+    np.testing.assert_allclose(run(W, X), X @ np.tanh(W), rtol=1e-5)
+    with pytest.raises(plica.errors.TraceError, match=r"fold its constants with plica\.fold_constants"):
+        plica.jit(PROGRAM, constants=0)
+
+
 def test_places_of_functions_count_as_those_that_are_static_do() -> None:
     run = plica.jit(lambda number, x, w: x @ pnp.tanh(w) * number, static_argnums=0, constants=2)
     np.testing.assert_allclose(run(2.0, X, W), X @ np.tanh(W) * 2, rtol=1e-5)

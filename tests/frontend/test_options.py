@@ -81,6 +81,16 @@ def _policy(backend: str) -> None:
             plica.jit(source, policy=plica.FoldPolicy(), backend=backend)
 
 
+def _cache(backend: str) -> None:
+    cache = plica.FoldCache()
+    run = plica.jit(lambda x, w: x * pnp.exp(w), constants="w", cache=cache, backend=backend)
+    np.testing.assert_allclose(run(X, X), X * np.exp(X), rtol=1e-6)
+    assert cache.num_bytes == X.nbytes
+    for source in (lambda x: x, PROGRAM):
+        with pytest.raises(PlicaError, match="cache"):
+            plica.jit(source, cache=cache, backend=backend)
+
+
 JIT: Mapping[str, Callable[[str], None]] = {
     "abstracted_axes": _abstracted_axes,
     "static_argnums": _static_argnums,
@@ -88,6 +98,7 @@ JIT: Mapping[str, Callable[[str], None]] = {
     "rules": _rules,
     "constants": _constants,
     "policy": _policy,
+    "cache": _cache,
 }
 
 

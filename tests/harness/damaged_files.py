@@ -49,7 +49,7 @@ def damaged_parts(good: bytes) -> Iterator[Damage]:
 
 def forged(whole: bytes, forge: Forgery) -> bytes:
     """A file whose description was changed, and whose hashes are right all the same."""
-    described = _described(whole)
+    described = description_of(whole)
     forge(described)
     return with_description(whole, json.dumps(described).encode())
 
@@ -75,7 +75,8 @@ def with_description(whole: bytes, text: bytes) -> bytes:
     return head + text + bytes(room) + body
 
 
-def _described(whole: bytes) -> Json:
+def description_of(whole: bytes) -> Json:
+    """The description of a file, as JSON."""
     _, _, signed, length, _, _ = _HEAD.unpack(whole[: _HEAD.size])
     return json.loads(whole[_HEAD.size + signed :][:length])
 

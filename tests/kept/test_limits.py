@@ -65,6 +65,19 @@ def _functions(cache: plica.FoldCache, backend: str, make: Callable[[Any], Any])
         yield call
 
 
+def _decorated(cache: plica.FoldCache) -> Iterator[Callable[[], None]]:
+    """Calls of ten functions that `jit` compiled for one cache."""
+    for seed in range(10):
+        v, w = _weights(seed)
+        run = plica.jit(lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), constants=("v", "w"), cache=cache)
+        arguments, expected = [*map(torch.from_numpy, (X_OF_FUNCTIONS, v, w))], _value(v, w)
+
+        def call(run: Any = run, arguments: Any = arguments, expected: Any = expected) -> None:
+            np.testing.assert_allclose(run(*arguments), expected, rtol=2e-5, atol=1e-4)
+
+        yield call
+
+
 def _circuits(cache: plica.FoldCache) -> Iterator[Callable[[], None]]:
     """Calls of four circuits of one cache, and questions to them."""
     for _ in range(4):
@@ -114,6 +127,7 @@ KINDS: dict[str, Callable[[plica.FoldCache], Iterator[Callable[[], None]]]] = {
     "functions of torch": lambda cache: _functions(cache, "torch", torch.from_numpy),
     "functions of numpy": lambda cache: _functions(cache, "torch", np.asarray),
     "interpreted functions": lambda cache: _functions(cache, "interpreter", np.asarray),
+    "decorated functions": _decorated,
     "circuits and queries": _circuits,
 }
 
@@ -177,3 +191,5 @@ def test_what_is_no_cache_is_refused() -> None:
         plica.PipelineContext(cache=100)
     with pytest.raises(InputError, match=r"compile: the cache is 100; give a plica.FoldCache"):
         plica.fold_constants(PROGRAM).compile(cache=100)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match=r"jit: the cache is 100; give a plica.FoldCache"):
+        plica.jit(lambda x, w: x + w, constants="w", cache=100)  # type: ignore[arg-type]

@@ -1,4 +1,6 @@
 import re
+import subprocess
+import sys
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -55,6 +57,17 @@ def test_damaged_files_are_refused_in_one_line(path: Path, tmp_path: Path, count
     assert made >= count
     assert accepted == []
     assert unclear == []
+
+
+@pytest.mark.parametrize("count", [150, pytest.param(3000, marks=pytest.mark.full)])
+def test_a_change_whose_hashes_are_right_ends_no_process(path: Path, count: int) -> None:
+    command = [sys.executable, "-m", "tests.harness.forged_files", str(path), str(count), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    told = done.stdout.splitlines()
+    assert done.returncode == 0, f"{told[-1:]}: {done.stderr[-2000:]}"
+    asked, loaded = map(int, re.fullmatch("([0-9]+) asked, ([0-9]+) loaded", told[-1]).groups())
+    assert asked == count
+    assert count // 5 < loaded < count, "some are refused, others answer"
 
 
 def test_a_file_with_a_signature_is_covered_by_hashes_too(tmp_path: Path) -> None:

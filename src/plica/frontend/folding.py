@@ -149,8 +149,8 @@ def fold_constants(
             or has another shape.
         DTypeError: An array has another dtype.
     """
-    _check_kinds(program, compile_time, run_time, form, policy)
-    keys = (run_time,) if isinstance(run_time, str | int) else tuple(run_time)
+    _check_kinds(program, compile_time, form, policy)
+    keys = marks_of("fold_constants: run_time", run_time, "; arrays that are known belong in compile_time")
     if isinstance(program, Bound):
         leaves = {var.name: leaf for var, leaf in zip(program.program.consts, program.leaves, strict=True)}
         before, program = program.run_time, program.program
@@ -182,7 +182,7 @@ def names_of(where: str, keys: Sequence[str | int], names: Sequence[str]) -> lis
     return [key if isinstance(key, str) else names[key] for key in keys]
 
 
-def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, policy: Any) -> None:
+def _check_kinds(program: Any, compile_time: Any, form: Any, policy: Any) -> None:
     """Refuse arguments of another kind than `fold_constants` takes."""
     if not isinstance(program, Program | Bound):
         raise InputError(
@@ -194,11 +194,6 @@ def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, poli
             f"fold_constants: compile_time is {type(compile_time).__name__}, expected arrays by name, as {{'w': w}}; "
             "names whose arrays are not known yet belong in run_time."
         )
-    if not _is_key(run_time) and not (isinstance(run_time, Iterable) and all(map(_is_key, run_time))):
-        raise InputError(
-            f"fold_constants: run_time is {run_time!r}, expected the names or places of arguments, as ('w', 'b') or "
-            "(1, 2); arrays that are known belong in compile_time."
-        )
     for key in compile_time or ():
         if not _is_key(key):
             raise InputError(f"fold_constants: compile_time has the key {key!r}; give names or places of arguments.")
@@ -206,6 +201,20 @@ def _check_kinds(program: Any, compile_time: Any, run_time: Any, form: Any, poli
         raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     if policy is not None and not isinstance(policy, FoldPolicy):
         raise InputError(f"fold_constants: the policy is {policy!r}; give a plica.FoldPolicy, or None for the default.")
+
+
+def marks_of(where: str, keys: Any, advice: str = "") -> tuple[str | int, ...]:
+    """The names and places of arguments that are marked, of which a single one needs no tuple.
+
+    Raises:
+        InputError: They are something else.
+    """
+    marks = (keys,) if _is_key(keys) else tuple(keys) if isinstance(keys, Iterable) else (None,)
+    if not all(map(_is_key, marks)):
+        raise InputError(
+            f"{where} is {keys!r}, expected the names or places of arguments, as ('w', 'b') or (1, 2){advice}."
+        )
+    return marks
 
 
 def _is_key(key: Any) -> bool:
@@ -284,7 +293,12 @@ class _FoldedExecutor:
 
 
 def folded_executor(
-    bound: Bound, names: Sequence[str], backend: str, policy: FoldPolicy | None, rewriting: Rewriting | None
+    bound: Bound,
+    names: Sequence[str],
+    backend: str,
+    rewriting: Rewriting | None,
+    policy: FoldPolicy | None,
+    cache: FoldCache | None,
 ) -> _FoldedExecutor:
     """What runs a Program some of whose arguments are constant.
 
@@ -292,11 +306,14 @@ def folded_executor(
         bound: The Program and what it captures, which is constant too.
         names: The names of constant arguments.
         backend: "torch" or "interpreter".
-        policy: How much memory folding may take.
         rewriting: How Programs are rewritten, where that is not as by default.
+        policy: How much memory folding may take.
+        cache: Where values are kept; by default where other functions keep theirs too.
     """
     folded = fold_constants(bound, run_time=names, policy=policy)
-    return _FoldedExecutor(folded.compile(backend, rewriting), tuple(var.name for var in bound.program.arguments))
+    return _FoldedExecutor(
+        folded.compile(backend, rewriting, cache=cache), tuple(var.name for var in bound.program.arguments)
+    )
 
 
 def constant_names(names: Sequence[str], constants: Sequence[str], trees: Sequence[Any], program: Program) -> list[str]:

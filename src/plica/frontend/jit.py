@@ -34,9 +34,10 @@ from plica.frontend.arguments import (
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
 from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
-from plica.frontend.folding import constant_names, folded_executor, names_of
+from plica.frontend.folding import constant_names, folded_executor, marks_of, names_of
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
+from plica.kept.cache import FoldCache, checked_cache
 from plica.kept.single_flight import SingleFlight
 from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
 from plica.passes.constants.policy import FoldPolicy
@@ -82,6 +83,7 @@ def jit(
     rules: Rules = DEFAULT_RULES,
     constants: str | int | Sequence[str | int] = (),
     policy: FoldPolicy | None = None,
+    cache: FoldCache | None = None,
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
@@ -113,21 +115,26 @@ def jit(
         constants: The names or places of arguments that have one value for many calls: what depends on them and on
             captured arrays alone is computed once, and again where they change.
         policy: How much memory that may take, and how changes are noticed.
+        cache: Where what is computed once is kept; by default where other functions keep theirs too.
 
     Raises:
         TraceError: The function does what cannot be recorded.
         ShapeError: Sizes do not fit.
         DTypeError: Dtypes do not fit.
-        InputError: The consts of a Program are missing, or do not fit; or there is a policy without constants.
+        InputError: The consts of a Program are missing, or do not fit; or there is a policy or a cache without
+            constants.
         VerifyError: A Program breaks a rule.
     """
     check_rules(rules)
     rewriting = program_rewriting(rules)
-    if policy is not None and not constants:
-        raise InputError(
-            "jit: policy says how constants are folded, but no argument is constant; name some in constants, or leave "
-            "policy out."
-        )
+    constants = marks_of("jit: constants", constants)
+    checked_cache("jit", cache)
+    for name, option in (("policy", policy), ("cache", cache)):
+        if option is not None and not constants:
+            raise InputError(
+                f"jit: {name} says how constants are folded, but no argument is constant; name some in constants, or "
+                f"leave {name} out."
+            )
     if isinstance(fn, Program | Bound):
         if abstracted_axes is not None or static_argnums != () or constants:
             raise TraceError(
@@ -139,9 +146,9 @@ def jit(
         raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
     if fn is None:
         how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
-        how |= {"constants": constants, "policy": policy}
+        how |= {"constants": constants, "policy": policy, "cache": cache}
         return partial(jit, abstracted_axes=abstracted_axes, **how)
-    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting, constants, policy)
+    return CompiledFunction(fn, abstracted_axes, static_argnums, backend, rewriting, constants, policy, cache)
 
 
 class CompiledFunction:
@@ -158,13 +165,13 @@ class CompiledFunction:
         static_argnums: int | Sequence[int] = (),
         backend: str = "torch",
         rewriting: Rewriting | None = None,
-        constants: str | int | Sequence[str | int] = (),
+        constants: Sequence[str | int] = (),
         policy: FoldPolicy | None = None,
+        cache: FoldCache | None = None,
     ) -> None:
         require_backend(backend)
         update_wrapper(self, fn)
-        self._constants = (constants,) if isinstance(constants, str | int) else tuple(constants)
-        self._policy = policy
+        self._constants, self._policy, self._cache = constants, policy, cache
         self.__name__ = getattr(fn, "__name__", type(fn).__name__)  # a partial function has none
         self.num_compilations = 0
         self._fn = fn
@@ -263,8 +270,9 @@ class CompiledFunction:
     def _add_method(self, instance: Any) -> None:
         if instance not in self._methods:
             method = _method_of(self._fn, instance)
+            folding = self._constants, self._policy, self._cache
             self._methods[instance] = CompiledFunction(
-                method, self._axes, self._static, self._backend, self._rewriting, self._constants, self._policy
+                method, self._axes, self._static, self._backend, self._rewriting, *folding
             )
 
     # Calls
@@ -383,7 +391,8 @@ class CompiledFunction:
             constants = names_of("jit", self._constants, parameter_names(self._fn))
             constants = constant_names(names, constants, trees, traced.bound.program)
             traced = replace(traced, bound=replace(traced.bound, run_time=tuple(constants)))
-            executor = folded_executor(traced.bound, constants, self._backend, self._policy, self._rewriting)
+            folding = self._policy, self._cache
+            executor = folded_executor(traced.bound, constants, self._backend, self._rewriting, *folding)
         else:
             executor = EXECUTORS[self._backend](traced.bound, self.__name__, numbers, self._rewriting)
         self.num_compilations += 1

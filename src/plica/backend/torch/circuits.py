@@ -53,7 +53,8 @@ _LEAST_ROWS = 16  # of a part: fewer would read the weights too often
 _INPUTS = ("bool", "int", "float")
 
 
-_Verdict = tuple[ReferenceType[Watch], ReferenceType[Ready], bool]  # of which tensors, what runs, and what it says
+_Verdict = tuple[Key, ReferenceType[Watch], ReferenceType[Ready], bool]
+"""What was asked, of which tensors, what runs, and what it says."""
 
 
 @final
@@ -315,9 +316,10 @@ class TorchCircuit(nn.Module):
         """What computes numbers that constant weights prove right for all rows; None where they do not."""
         kind = x.dtype, self._real.dtype  # beside which the tensors, which are watched, have the dtypes that they had
         seen = self._verdicts.get(kind)
+        if seen is not None and seen[1]() is watch:
+            key, _, before, is_proven = seen
+            return (before() or self.constants.of(key, self._lowered[key], self.leaves, watch)) if is_proven else None
         key = (carrier.name, x.dtype, self.dtype, ())
-        if seen is not None and seen[0]() is watch:
-            return (seen[1]() or self.constants.of(key, self._lowered[key], self.leaves, watch)) if seen[2] else None
         if key not in self._lowered:
             self._keep_constants(self._lower(key))
         if self._lowered[key].program.results[1].type.shape != (1,):
@@ -326,7 +328,7 @@ class TorchCircuit(nn.Module):
         if 1 not in ready.constant:
             return None  # what is proven is computed at each call, as the policy has no room for it
         is_proven = bool(ready(x[:0])[1])
-        self._verdicts[kind] = ref(watch), ref(ready), is_proven
+        self._verdicts[kind] = key, ref(watch), ref(ready), is_proven
         return ready if is_proven else None
 
     def _exact(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:

@@ -21,13 +21,17 @@ from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
 from plica.backend.torch.looks import is_large
 
 _TERMS_AT_ONCE = 2**24
+_LEAST_SQUARES = {
+    dtype: torch.finfo(dtype).tiny ** 0.5 * 2**10
+    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+}
 _KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 """Weights that calls share: the version at which they were seen, and whether no sum of theirs is lost, once known."""
 
 
 def may_branch(x: Tensor) -> bool:
     """Whether a branch may depend on the values of `x` without waiting for a device."""
-    return x.device.type == "cpu" and not is_abstract(x)
+    return x.is_cpu and not is_abstract(x)
 
 
 def log_of_sum(
@@ -59,7 +63,9 @@ def log_of_sum(
     if not may_branch(total):
         return _in_both_ways(total, shift, factors, weight, given, form, lost_each)
     limits = torch.finfo(total.dtype)
-    limit = max(min(least_right(weight, form) * lost_each, limits.max), _least_square(total))
+    limit = min(least_right(weight, form) * lost_each, limits.max)
+    if total.requires_grad:
+        limit = max(limit, _least_square(total))
     least, most = torch.aminmax(total.detach())
     if bool(most <= limits.max):
         if bool(least >= limit):
@@ -204,7 +210,7 @@ def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float 
 
 def _least_square(total: Tensor) -> float:
     """The least sum by whose square its second derivatives can be divided; 0 where none are asked for."""
-    return float(torch.finfo(total.dtype).tiny ** 0.5 * 2**10) if total.requires_grad else 0.0
+    return _LEAST_SQUARES[total.dtype] if total.requires_grad else 0.0
 
 
 def _of_all(logs: Tensor, *values: Tensor) -> Tensor:
