@@ -109,7 +109,12 @@ def flag(owner: str, name: str, value: Any) -> bool:
 
 def known(value: object, table: Container[Any]) -> bool:
     """Whether a table has a key; what cannot be hashed is none."""
-    return isinstance(value, Hashable) and value in table
+    return _has_hash(value) and value in table
+
+
+def _has_hash(value: object) -> bool:
+    """Whether a value is of a class whose values can be hashed, as `Hashable` says, which takes longer."""
+    return type(value).__hash__ is not None
 
 
 def elements(owner: str, name: str, value: Any) -> tuple[Any, ...]:
@@ -167,7 +172,7 @@ def edges(
         raise DTypeError(f"{owner}: in_{name} must be a mapping from nodes to sequences of them, {found(in_nodes)}")
     given = {node: elements(owner, "the inputs of a node", inputs) for node, inputs in in_nodes.items()}
     for one in (*listed, *last, *(child for inputs in given.values() for child in inputs)):
-        if not isinstance(one, Hashable):
+        if not _has_hash(one):
             raise DTypeError(f"{owner}: expected {name}, {found(one)}")
     return {node: given.get(node, ()) for node in listed}, last
 

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.files.columns import encode
+from plica.files.columns import decode, encode
+from plica.files.infer import infer_columns
 from plica.files.kinds import KINDS
 from tests.harness.tables_of_users import read, run, untrained, write
 
@@ -60,6 +61,10 @@ def grouped(text: str, thousands: str, point: str) -> str:
     return text.replace(",", "\0").replace(".", point).replace("\0", thousands)
 
 
+def money(value: float) -> str:
+    return f"{'-' if value < 0 else ''}${abs(value):,.2f}"
+
+
 MAKERS: dict[str, Made] = {
     "visits": Made("count", lambda rng, later: str(rng.poisson(3) + 40 * later), int),
     "visits as floats": Made("count", lambda rng, later: f"{rng.poisson(3) + 40 * later}.0", float),
@@ -73,12 +78,21 @@ MAKERS: dict[str, Made] = {
     "percents": Made("whole", lambda rng, later: f"{rng.integers(20, 90) + 40 * later}%"),
     "parts of percents": Made("real", lambda rng, later: f"{rng.normal(50 * (1 + later), 9):.1f} %"),
     "prices": Made("real", lambda rng, later: f"{rng.lognormal(3 + later, 1):.2f}"),
+    "dollars": Made("real", lambda rng, later: money(rng.normal(0, 900 * (1 + later)))),
+    "yen": Made("whole", lambda rng, later: f"\u00a5{int(rng.lognormal(9 + later, 1)) + 1000:,}"),
+    "euros": Made("real", lambda rng, later: grouped(f"{rng.lognormal(8 + later, 1) + 1000:,.2f} \u20ac", ".", ",")),
+    "narrow spaces": Made(
+        "whole", lambda rng, later: grouped(f"{int(rng.lognormal(9 + later, 1)) + 1000:,}", "\u202f", ".")
+    ),
+    "minus signs": Made("whole", lambda rng, later: f"{rng.integers(-900, 900 * (1 + later))}".replace("-", "\u2212")),
     "reals": Made("real", lambda rng, _: repr(float(rng.normal())), float),
     "ISO dates": Made("date", lambda rng, later: day(rng, later).isoformat(), datetime.date.fromisoformat),
     "German dates": of_month("%d.%m.%Y"),
     "British dates": of_month("%d/%m/%Y"),
     "American dates": of_month("%m/%d/%Y"),
     "short dates": Made("date", lambda rng, later: "{0.month}/{0.day}/{0.year}".format(day(rng, later))),
+    "dates of few letters": of_month("%d-%b-%y"),
+    "dates of many letters": of_month("%B %d, %Y"),
     "dates without marks": of_month("%Y%m%d"),
     "ISO stamps": Made(
         "timestamp",
@@ -86,6 +100,8 @@ MAKERS: dict[str, Made] = {
         datetime.datetime.fromisoformat,
     ),
     "stamps in UTC": Made("timestamp", dated("%Y-%m-%dT%H:%M:%SZ")),
+    "stamps of databases": Made("timestamp", dated("%Y-%m-%d %H:%M:%S+02")),
+    "stamps that say UTC": Made("timestamp", dated("%Y-%m-%d %H:%M:%S UTC")),
     "stamps of microseconds": Made("timestamp", dated("%Y-%m-%dT%H:%M:%S.%f")),
     "stamps of minutes": Made("timestamp", dated("%d.%m.%Y %H:%M")),
     "times": Made("time", dated("%H:%M:%S"), datetime.time.fromisoformat),
@@ -174,6 +190,22 @@ def check_format(column: Any, cell: str, *, filled: bool) -> None:
     (number,) = encode(column, np.array([cell], dtype=object), ["row"])
     text = kind.text(column, float(number))
     assert str(text).lower() == cell.lower(), column
+
+
+@pytest.mark.parametrize("name", MAKERS)
+def test_each_column_reads_the_next_month(name: str) -> None:
+    rng, made = np.random.default_rng(0), MAKERS[name]
+    first, later = (np.array([str(made.cell(rng, flag)) for _ in range(300)], dtype=object) for flag in (False, True))
+    (column,) = infer_columns((name,), first[:, None])
+    assert column.kind == made.kind
+    if column.kind == "ignored":
+        return
+    for cells in (first, later):
+        read = encode(column, cells, [""] * len(cells), unknown=(lambda *_: None) if made.closed else None)
+        known = ~np.isnan(read)
+        assert known.all() or made.closed
+        written = np.array(decode(column, read[known], "text"), dtype=object)
+        np.testing.assert_array_equal(encode(column, written, [""] * len(written)), read[known])
 
 
 @pytest.mark.parametrize("seed", range(3))

@@ -34,7 +34,7 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["numpy", "torch", "torch._dynamo", "matplotlib.font_manager"])
+@pytest.mark.parametrize("module", ["numpy", "tempfile", "torch", "torch._dynamo", "matplotlib.font_manager"])
 def test_ctrl_c_while_importing(tmp_path: Path, module: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
     words = ("train", "a.npy", "--out", "runs/out", "--epochs", "1", "--units", "2", "--quiet")

@@ -312,5 +312,7 @@ def test_numbers_among_which_a_word_stands_for_missing_ones() -> None:
     days = [f"2026-{1 + place % 12:02}-{1 + place % 28:02}" for place in range(60)]
     with pytest.raises(InputError, match=r"column 'c': most cells are dates and 1 of 61 .* --missing 'soon'; else"):
         inferred(*days, "soon")
-    assert inferred("1", "2", "3", "NA").categories == ("1", "2", "3", "NA")
+    with pytest.raises(InputError, match=r"column 'c': some cells are numbers and 3 of 5 .* --missing 'NULL'; else"):
+        inferred("1", "2", "NULL", "NULL", "n/a")
+    assert inferred("1", "2", "3", "other").categories == ("1", "2", "3", "other")
     assert inferred(*reals, "NA", said={"c": {"kind": "categorical"}}).kind == "categorical"

@@ -37,14 +37,15 @@ def show_kinds(encoding: Encoding) -> str:
     """A line for each kind of columns, one for each reason to ignore some, and how to change them."""
     groups: dict[str, list[str]] = {}
     for column in encoding.columns:
-        said = f"ignored, {column.why}" if column.why else column.kind
-        shown = f" ({column.format})" if column.format else ""
-        groups.setdefault(said, []).append(f"{column.name}{shown}")
+        why, _, detail = column.why.partition(": ")
+        said = f"ignored, {why}" if why else column.kind
+        shown = column.format or detail
+        groups.setdefault(said, []).append(f"{column.name} ({shown})" if shown else column.name)
     lines = []
     for said, names in groups.items():
         rest = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
         lines.append(f"  {said}: {', '.join(names[:_SHOWN])}{rest}")
-    example = json.dumps({encoding.columns[0].name: "categorical"})
+    example = json.dumps({encoding.columns[0].name: "categorical"}, ensure_ascii=False)
     return "\n".join(["columns:", *lines, f"  to change one: --columns FILE, a file with {example}; kinds: {_KINDS}"])
 
 

@@ -96,8 +96,9 @@ def _in_main_thread() -> bool:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    paths = sys.modules.get("plica.paths")  # not loaded: nothing is open
-    if paths is not None and not paths.remove_temporary():
+    # not loaded, or being loaded just now: nothing is open
+    remove_temporary = getattr(sys.modules.get("plica.paths"), "remove_temporary", None)
+    if remove_temporary is not None and not remove_temporary():
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)
     os.write(2, f"{INTERRUPTED_LINE if number == signal.SIGINT else TERMINATED_LINE}\n".encode())
     os._exit(128 + number)

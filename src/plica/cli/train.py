@@ -15,6 +15,7 @@ from plica.cli.signals import INTERRUPTED, leaving_at_once
 from plica.errors import InputError
 from plica.files.datasets import Dataset, digits, from_path, from_typed
 from plica.files.infer import read_columns
+from plica.files.kinds import KINDS
 from plica.paths import check_can_create
 from plica.symbolic.layers import DISTRIBUTIONS
 from plica.templates.region_graph.build import FAMILIES
@@ -66,7 +67,7 @@ from plica.templates.region_graph.build import FAMILIES
     "--columns",
     metavar="auto|FILE",
     help="Typed columns of a table: as its cells suggest, or as a JSON file says by name, as in "
-    '{"age": "real", "visits": {"kind": "count", "input": "poisson"}}; kinds: auto, categorical, count, real, ignored.',
+    f'{{"age": "real", "visits": {{"kind": "count", "input": "poisson"}}}}; kinds: auto, {", ".join(KINDS)}, ignored.',
 )
 @click.option(
     "--missing", multiple=True, metavar="WORD", help="Text that means that a cell is missing, as an empty cell does."

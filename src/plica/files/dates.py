@@ -22,7 +22,11 @@ from typing import Any
 
 import numpy as np
 
-MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+_MONTHS = (
+    *("January", "February", "March", "April", "May", "June"),
+    *("July", "August", "September", "October", "November", "December"),
+)
+_MONTH_OF = {name: month for month, full in enumerate(_MONTHS, 1) for name in (full, full[:3])}
 _EPOCH = datetime.datetime(1970, 1, 1)
 _SECOND = 1_000_000  # microseconds, in which units are counted
 _DAY = 24 * 3600 * _SECOND
@@ -60,7 +64,8 @@ _DIRECTIVES: Mapping[str, _Directive] = {
     "y": _Directive(r"\d{2}", lambda value: f"{value.year % 100:02}", 365 * _DAY),
     "m": _Directive(r"\d{2}", lambda value: f"{value.month:02}", 28 * _DAY),
     "-m": _Directive(r"\d{1,2}", lambda value: str(value.month), 28 * _DAY),
-    "b": _Directive(r"[A-Za-z]{3}", lambda value: MONTHS[value.month - 1], 28 * _DAY),
+    "b": _Directive(r"[A-Za-z]{3,9}", lambda value: _MONTHS[value.month - 1][:3], 28 * _DAY),
+    "B": _Directive(r"[A-Za-z]{3,9}", lambda value: _MONTHS[value.month - 1], 28 * _DAY),
     "d": _Directive(r"\d{2}", lambda value: f"{value.day:02}", _DAY),
     "-d": _Directive(r"\d{1,2}", lambda value: str(value.day), _DAY),
     "H": _Directive(r"\d{2}", lambda value: f"{value.hour:02}", 3600 * _SECOND),
@@ -72,14 +77,16 @@ _DIRECTIVES: Mapping[str, _Directive] = {
     "S": _Directive(r"\d{2}", lambda value: f"{value.second:02}", _SECOND),
     **{f"{digits}f": _fraction(digits) for digits in range(1, 7)},
 }
-_ZONE = r"Z|[+-]\d{2}:?\d{2}"
+_ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
+_UTC = ("Z", " UTC")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
-_DATE_PARTS, _TIME_PARTS = frozenset("Yymbd"), frozenset("HIpMSf")
+_DATE_PARTS, _TIME_PARTS = frozenset("YymbBd"), frozenset("HIpMSf")
 
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
 DATES: tuple[str, ...] = (
     *("%Y-%m-%d", "%Y/%m/%d", "%Y.%m.%d", "%d.%m.%Y", "%-d.%-m.%Y", "%m/%d/%Y", "%d/%m/%Y", "%-m/%-d/%Y", "%-d/%-m/%Y"),
     *("%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d %b %Y", "%-d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %-d, %Y"),
+    *("%d %B %Y", "%-d %B %Y", "%B %d, %Y", "%B %-d, %Y", "%d-%b-%y", "%d %b %y"),
     *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%-m/%-d/%y", "%-d/%-m/%y"),
 )
 TIMES: tuple[str, ...] = (*_CLOCKS, *(f"%H:%M:%S%{digits}f" for digits in range(1, 7)))
@@ -134,7 +141,7 @@ class Format:
             else:
                 raise ValueError(f"{percent or token[0]} is no directive, or stands there twice")
         found = set(names)
-        dated = ({"d"} <= found and bool(found & {"m", "b"}) and bool(found & {"Y", "y"})) or not found & _DATE_PARTS
+        dated = ({"d"} <= found and bool(found & set("mbB")) and bool(found & {"Y", "y"})) or not found & _DATE_PARTS
         timed = ("M" in found and ("H" in found or {"I", "p"} <= found)) or not found & _TIME_PARTS
         if end < len(text) or not names or not dated or not timed or ("S" not in found and "f" in found):
             raise ValueError("expected day, month and year, or hours and minutes, or both")
@@ -188,14 +195,11 @@ def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
         if not 1 <= hour <= 12:
             return None
         hour = hour % 12 + 12 * (found["p"].lower() == "pm")
-    month = found.get("m", "1")
-    if "b" in found:
-        if found["b"].title() not in MONTHS:
-            return None
-        month = str(MONTHS.index(found["b"].title()) + 1)
+    name = found.get("b") or found.get("B")
+    month = int(found.get("m", 1)) if name is None else _MONTH_OF.get(name.title(), 0)
     clock = (hour, int(found.get("M", 0)), int(found.get("S", 0)), int(f"{found.get('f', '')[1:]:0<6}"))
     try:
-        date = (year, int(month), int(found["d"])) if "d" in found else (1970, 1, 1)
+        date = (year, month, int(found["d"])) if "d" in found else (1970, 1, 1)
         value = datetime.datetime(*date, *clock)
         return value - _offset(found["z"]) if "z" in found else value
     except (ValueError, OverflowError):
@@ -203,9 +207,9 @@ def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
 
 
 def _offset(zone: str) -> datetime.timedelta:
-    if zone == "Z":
+    if zone in _UTC:
         return datetime.timedelta(0)
-    distance = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[-2:]))
+    distance = datetime.timedelta(hours=int(zone[1:3]), minutes=int(zone[3:].lstrip(":") or 0))
     return -distance if zone[0] == "-" else distance
 
 
@@ -244,13 +248,15 @@ def _may_be(text: str, formats: Sequence[str]) -> bool:
 def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
     """The format that all texts have, or None; of several, that by which they lie closest together.
 
+    Of formats by which they lie equally close, it is the first by which most are written as they are.
+
     The month of a table of one month stays, and the day changes: so 01/02/2026 beside 01/03/2026 are days of January.
     """
     texts = list(dict.fromkeys(cell.strip() for cell in cells))
     if not texts or not _may_be(texts[0], formats):
         return None
     fitting = [(form, form) for form in formats] + [(form, f"{form}%z[{{}}]") for form in formats if "%M" in form]
-    best: tuple[int, str] | None = None
+    best: tuple[int, int, str] | None = None
     for plain, form in fitting:
         zone = re.search(rf"(?:{_ZONE})$", texts[0]) if form != plain else None
         if form != plain and zone is None:
@@ -261,6 +267,9 @@ def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
             continue
         numbers = [reader.read(text) for text in texts]
         known = [number for number in numbers if number is not None]
-        if len(known) == len(numbers) and (best is None or max(known) - min(known) < best[0]):
-            best = (max(known) - min(known), name)
-    return None if best is None else best[1]
+        if len(known) < len(numbers) or (best is not None and max(known) - min(known) > best[0]):
+            continue
+        changed = sum(reader.text(number) != text for number, text in zip(known, texts, strict=True))
+        if best is None or (max(known) - min(known), changed) < best[:2]:
+            best = (max(known) - min(known), changed, name)
+    return None if best is None else best[2]

@@ -34,6 +34,10 @@ MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
 _LEAST_NUMBERED = 20  # rows, from which on 1, 2, 3, ... are likely the numbers of rows
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|key)$|[a-z](?:Id|ID)$", re.IGNORECASE)
 _PLAIN = (str, int, float, bool, np.generic, decimal.Decimal, datetime.date, datetime.time)  # cells that are modelled
+# words that mean in many programs that a value is missing
+_NOTHING = frozenset(
+    ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown", "inf", "-inf")
+)
 _LOOKED_AT = 200  # cells by which words are told from dates
 
 
@@ -141,7 +145,10 @@ def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
 
 
 def _check_one_kind(where: str, present: Cells) -> None:
-    """Raise where most cells are numbers or dates, of which there are many: the texts likely say what is missing."""
+    """Raise where the texts beside numbers or dates likely say what is missing.
+
+    They do where they are words such as NA, or few beside numbers or dates of which there are many.
+    """
     if present.has_codes:
         return
     readers = [numbers.reader("")]
@@ -153,11 +160,12 @@ def _check_one_kind(where: str, present: Cells) -> None:
     for read in readers:
         known = {number for number in map(read, present.values) if number is not None}
         others = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
-        if len(known) > MOST_CODES and 0 < 2 * len(others) < len(present.values):
+        few = len(known) > MOST_CODES and 2 * len(others) < len(present.values)
+        if known and others and (few or all(str(cell).strip().lower() in _NOTHING for cell in others)):
             shown = reprlib.repr(str(others[0]))
-            what = "numbers" if read is readers[0] else "dates"
+            what = f"{'most' if few else 'some'} cells are {'numbers' if read is readers[0] else 'dates'}"
             raise InputError(
-                f"{where}: most cells are {what} and {len(others)} of {len(present.values)} are not, such as {shown}; "
+                f"{where}: {what} and {len(others)} of {len(present.values)} are not, such as {shown}; "
                 f"if that means that the value is missing, say so with --missing {shown}; else correct the cells, or "
                 'say {"kind": "categorical"} in the file of --columns'
             )

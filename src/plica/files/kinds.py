@@ -161,7 +161,7 @@ def category_of(cell: Any) -> Category:
 def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
     if column.categories:
         return column
-    if cells.wholes is not None and cells.number_format is not None and "%" not in cells.number_format:
+    if cells.wholes is not None and cells.number_format is not None and not numbers.has_sign(cells.number_format):
         found: set[Category] = set(cells.wholes)
     else:
         found = {category_of(cell) for cell in cells.distinct}
@@ -304,11 +304,14 @@ def _counted(column: TableColumn, cells: Cells) -> TableColumn | None:
     return None
 
 
-def _like_counts(_column: TableColumn, cells: Cells) -> bool:
+def _like_counts(column: TableColumn, cells: Cells) -> bool:
     """Small, and spread at least as counts of rare events are, half of their variance allowed for.
 
+    Neither money nor percents are counts: they may be below 0.
     A Poisson distribution has a variance of its mean; a mixture of several has more and never less.
     """
+    if numbers.has_sign(column.format):
+        return False
     values = np.asarray(cells.wholes, dtype=np.float64)
     mean, variance = float(values.mean()), float(values.var())
     return mean + 2.0 * variance**0.5 <= _MOST_COUNTED and 2.0 * variance >= mean

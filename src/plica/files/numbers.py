@@ -1,7 +1,7 @@
 """Numbers in the format of their column: marks between thousands, percent signs, digits after the point.
 
 A format is a picture: `0` a number as it is, `0.00` two decimals, `0.##` at most two, `#,##0` a comma between
-thousands, `0,00` a decimal comma, `0%` a percent sign. The number of `5%` is 5.
+thousands, `0,00` a decimal comma, `0%` a percent sign, `$0.00` a currency sign. The number of `5%` is 5.
 
 >>> guess(["1,005", "12", "3,000,000"]), guess(["5%", "12.5 %"]), guess(["1.005,50", "2,75"])
 ('#,##0', '0.#%', '#.##0,00')
@@ -21,10 +21,19 @@ import numpy as np
 
 Number: TypeAlias = int | float
 
-_MARKS: tuple[tuple[str, str], ...] = ((",", "."), ("", ","), (".", ","), (" ", ","), ("'", "."), (" ", "."))
-_PICTURE = re.compile(r"(?:#(?P<thousands>[,. '])##)?0(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<percent> ?%)?")
+_SPACES = " \u00a0\u202f"  # as text has them between thousands: also those at which no line breaks
+_MARKS: tuple[tuple[str, str], ...] = (
+    *((",", "."), ("", ","), (".", ",")),
+    *((mark, point) for point in ",." for mark in _SPACES),
+    *(("'", "."), ("\u2019", ".")),
+)
+_MONEY = "$\u00a2-\u00a5\u0e3f\u20a0-\u20bf"  # currency signs, as a class of letters
+_PICTURE = re.compile(
+    rf"(?P<before>[{_MONEY}] ?)?(?:#(?P<thousands>[,.'\u2019{_SPACES}])##)?0"
+    rf"(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<after>[{_SPACES}]?[%{_MONEY}])?"
+)
+_BEFORE, _AFTER = re.compile(rf"^[+-]?([{_MONEY}][{_SPACES}]?)"), re.compile(rf"([{_SPACES}]?[%{_MONEY}])$")
 _MOST_DECIMALS = 9  # of more, numbers are written so that they are read as they were
-_PERCENT = re.compile(r" *%$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,8 @@ class _Picture:
     point: str
     decimals: int
     fixed: bool
-    percent: str
+    before: str
+    after: str
 
 
 @cache
@@ -48,7 +58,9 @@ def picture(form: str) -> _Picture:
         raise ValueError("expected a picture of a number, such as 0.00, #,##0 or 0%")
     point = found["point"] or ("," if found["thousands"] == "." else ".")
     digits = found["decimals"] or ""
-    return _Picture(found["thousands"] or "", point, len(digits), "#" not in digits, found["percent"] or "")
+    return _Picture(
+        found["thousands"] or "", point, len(digits), "#" not in digits, found["before"] or "", found["after"] or ""
+    )
 
 
 def decimals_of(form: str) -> int | None:
@@ -67,9 +79,7 @@ def reader(form: str) -> Callable[[Any], Number | None]:
     def read(cell: Any) -> Number | None:
         if not isinstance(cell, str):
             return _of_value(cell)
-        cell = cell.strip()
-        if parts.percent and cell.endswith("%"):
-            cell = _PERCENT.sub("", cell)
+        cell = _bare(cell, parts.before, parts.after)
         found = _of_text(cell) if parts.point == "." else None
         for pattern, (thousands, point) in patterns if found is None else ():
             if pattern.fullmatch(cell):
@@ -77,6 +87,20 @@ def reader(form: str) -> Callable[[Any], Number | None]:
         return found
 
     return read
+
+
+def _bare(cell: str, before: str, after: str) -> str:
+    """A text without the signs before and after its number, with the minus of ASCII."""
+    cell = cell.strip().replace("\u2212", "-")
+    if before and (found := _BEFORE.match(cell)) is not None and found[1][0] == before[0]:
+        cell = cell[: found.start(1)] + cell[found.end(1) :]
+    return cell[: -len(after.lstrip())].rstrip() if after and cell.endswith(after[-1]) else cell
+
+
+def has_sign(form: str) -> bool:
+    """Whether numbers of a format stand beside a percent or currency sign."""
+    parts = picture(form)
+    return bool(parts.before or parts.after)
 
 
 @cache
@@ -129,35 +153,38 @@ def text(number: Number, form: str) -> str:
     whole, _, rest = digits.partition(".")
     if parts.thousands:
         whole = f"{int(whole):,}".replace(",", parts.thousands) if whole not in ("-0",) else whole
-    return f"{whole}{parts.point if rest else ''}{rest}{parts.percent}"
+    sign = "-" if whole[0] == "-" else ""
+    return f"{sign}{parts.before}{whole[len(sign) :]}{parts.point if rest else ''}{rest}{parts.after}"
 
 
 def guess(cells: Sequence[Any]) -> str | None:
     """The format that all cells have, or None where one of them is no number."""
-    texts = list(dict.fromkeys(cell.strip() for cell in cells if isinstance(cell, str)))
-    percent = ""
-    if any(cell.endswith("%") for cell in texts):
-        percent = " %" if all(cell.endswith(" %") for cell in texts) else "%"
-        texts = [_PERCENT.sub("", cell) for cell in texts]
+    texts = list(dict.fromkeys(_bare(cell, "", "") for cell in cells if isinstance(cell, str)))
+    before, after = (
+        next((sign for cell in texts if (sign := at.search(cell)) is not None), None) for at in (_BEFORE, _AFTER)
+    )
+    signs = (before[1] if before else "", after[1] if after else "")
+    if any(signs):
+        texts = [_bare(cell, *signs) for cell in texts]
     if any(_of_value(cell) is None for cell in cells if not isinstance(cell, str)):
         return None
     if all(_of_text(cell) is not None for cell in texts):
-        return _form("", ".", texts, percent, native=len(texts) == 0)
+        return _form("", ".", texts, *signs, native=len(texts) == 0)
     for thousands, point in _MARKS:
         pattern = _pattern(thousands, point)
         if all(pattern.fullmatch(cell) for cell in texts):
-            return _form(thousands, point, texts, percent)
+            return _form(thousands, point, texts, *signs)
     return None
 
 
-def _form(thousands: str, point: str, texts: Sequence[str], percent: str, *, native: bool = False) -> str:
+def _form(thousands: str, point: str, texts: Sequence[str], before: str, after: str, *, native: bool = False) -> str:
     """The format of texts with some marks; empty where numbers are written as they are."""
     begin = f"#{thousands}##0" if thousands else "0"
     decimals = [len(cell.partition(point)[2]) for cell in texts]
     scientific = any("e" in cell.lower() for cell in texts)
     most = max(decimals, default=0)
-    if native or scientific or most > _MOST_DECIMALS:
+    if native or ((scientific or most > _MOST_DECIMALS) and not (before or after)):
         return ""
     digits = ("0" if min(decimals) == most else "#") * most
-    found = f"{begin}{point if digits else ''}{digits}{percent}"
+    found = f"{before}{begin}{point if digits else ''}{digits}{after}"
     return "" if found == "0" else found

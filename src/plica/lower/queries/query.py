@@ -141,7 +141,8 @@ def _lowered(
         log_value = data.poison(xp.reshape(log_value, (log_value.dims[0], 1, 1)))[:, 0, 0]
         for some in _in_part(scope, x):
             log_value = xp.where(some, float("nan"), log_value)
-    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in scope.folded.circuit.live.layers)
+    live = frozenset(scope.folded.circuit.live.layers)
+    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in live)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
     found = [*choices.invalid, *_negative(scope)]
     invalid = xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
