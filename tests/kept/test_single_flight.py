@@ -32,7 +32,7 @@ def _at_once(run: Any) -> list[Any]:
 
 
 def test_one_makes_and_others_look_again() -> None:
-    flights, made = SingleFlight(), []
+    flights, made = SingleFlight(), list[int]()
 
     def make() -> int:
         time.sleep(0.05)
@@ -127,7 +127,7 @@ def test_who_waits_for_an_interrupted_thread_makes_it_itself() -> None:
         with pytest.raises(KeyboardInterrupt):
             flights.once("key", interrupted)
 
-    first, results = Thread(target=run), list[int]()
+    first, results = Thread(target=run), list[int | None]()
     first.start()
     assert inside.wait(10)
     second = Thread(target=lambda: results.append(flights.once("key", lambda: 5)))
@@ -152,7 +152,7 @@ def test_a_child_makes_what_a_thread_of_its_parent_was_making() -> None:
     assert inside.wait(10)
     child = os.fork()
     if not child:
-        os._exit(flights.once("key", lambda: 8))  # which would hang
+        os._exit(flights.once("key", lambda: 8) or 0)  # which would hang
     deadline = time.monotonic() + 20
     while not (ended := os.waitpid(child, os.WNOHANG))[0] and time.monotonic() < deadline:
         time.sleep(0.01)

@@ -13,7 +13,7 @@ from plica.frontend.programs import trace
 from plica.ir.types import spec
 from tests.harness.array_calls import FUNCTIONS, METHODS, WRONG, right_call, wrong_calls
 
-HARNESS = "array_calls.py:"
+HERE = "test_wrong_calls.py:"
 ARRAYS = {"dynamic": spec(("n", "m"), "float64"), "static": spec((2, 3), "float64"), "scalar": spec((), "int64")}
 
 
@@ -42,7 +42,7 @@ def test_a_traced_call_of_a_function(name: str, kind: str) -> None:
     found: list[str] = []
 
     def function(x: Any) -> Any:
-        found.extend(_complaints(wrong_calls(name, x), HARNESS))
+        found.extend(_complaints(wrong_calls(name, x), HERE))
         return x
 
     trace(function, ARRAYS[kind])
@@ -52,7 +52,7 @@ def test_a_traced_call_of_a_function(name: str, kind: str) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_a_call_of_a_function_on_arrays(name: str) -> None:
-    found = _complaints(wrong_calls(name, np.ones((2, 3))), HARNESS)
+    found = _complaints(wrong_calls(name, np.ones((2, 3))), HERE)
     assert not found, "\n".join(found)
 
 
@@ -66,7 +66,7 @@ def test_a_method_of_a_traced_array(name: str, kind: str) -> None:
             (f"x.{name}({', '.join(map(repr, given))})", lambda given=given: getattr(x, name)(*given))
             for given in [(wrong,) for wrong in WRONG]
         )
-        found.extend(_complaints(calls, "test_wrong_calls.py:"))
+        found.extend(_complaints(calls, HERE))
         return x
 
     trace(function, ARRAYS[kind])
@@ -94,5 +94,5 @@ def test_a_call_that_turns_out_wrong_when_it_runs(name: str, backend: str) -> No
         for dtype in ("float64", "int64", "bool")
         for shape in SHAPES
     )
-    found = _complaints(calls, "test_wrong_calls.py:")
+    found = _complaints(calls, HERE)
     assert not found, "\n".join(found)

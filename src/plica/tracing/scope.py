@@ -146,8 +146,9 @@ class Trace:
             return self.receive(root._constant(array))
         key: Hashable = array if isinstance(array, Reference) else id(array)
         if key not in root._arrays:
+            type_ = array_type(map(int, array.shape), as_dtype(array.dtype))  # refuses dtypes before anything is kept
             root.leaves.append(array)  # keeps the array alive, so that its id stays its own
-            root._arrays[key] = root.builder.const(name, array_type(map(int, array.shape), as_dtype(array.dtype)))
+            root._arrays[key] = root.builder.const(name, type_)
         return self.receive(Tracer(root._arrays[key], root))
 
     @contextmanager
