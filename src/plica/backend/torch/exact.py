@@ -17,7 +17,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
+from plica.backend.torch.logs import headroom, is_abstract, log_from, logsumexp, safe_log
 
 _TERMS_AT_ONCE = 2**24
 _KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -182,7 +182,8 @@ def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0) -> bo
         return False
     if known is None:
         least, most = torch.aminmax(weight.abs())
-        large = least >= max(limit_of(weight, form, lost_each), torch.finfo(weight.dtype).tiny ** 0.5 * 2**10)
+        square = torch.finfo(weight.dtype).tiny ** 0.5 * headroom(weight.dtype)
+        large = least >= max(limit_of(weight, form, lost_each), square)
         known = bool(large & (most < torch.inf))
         _KNOWN[weight] = version, known
     return bool(known)
@@ -199,7 +200,7 @@ def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float 
 
 def _least_square(total: Tensor) -> float:
     """The least sum by whose square its second derivatives can be divided; 0 where none are asked for."""
-    return float(torch.finfo(total.dtype).tiny ** 0.5 * 2**10) if total.requires_grad else 0.0
+    return float(torch.finfo(total.dtype).tiny ** 0.5 * headroom(total.dtype)) if total.requires_grad else 0.0
 
 
 def _of_all(logs: Tensor, *values: Tensor) -> Tensor:
