@@ -9,6 +9,7 @@
 plica.numpy.float32
 """
 
+import math
 from enum import Enum
 from typing import Any
 
@@ -194,3 +195,14 @@ def require_computed(*dtypes: DType) -> None:
                 f"nothing is computed in {dtype.value}, in which numbers are only stored and moved; convert first, "
                 "with astype(x, 'int8'), or dequantize with astype(x, 'float32') * scale."
             )
+
+
+def headroom_of(largest: float) -> float:
+    """How many smallest normal numbers x has at least whose logarithm has a derivative, 1 / x.
+
+    Some of these derivatives may be added without overflow: 2^12 in float32, 10 in float16.
+
+    Args:
+        largest: The largest number of the dtype.
+    """
+    return min(2.0**10, math.exp(math.log(largest) / 11))

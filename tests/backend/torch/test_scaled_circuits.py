@@ -271,7 +271,7 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
         {key: value[None] for key, value in params.items()}
     )
     torch.testing.assert_close(by_call[0], expected, rtol=1e-12, atol=1e-12)
-    assert names[0] == "lse-sum"
+    assert names[0] in ("lse-sum", "lse-sum-at-zeros")  # where nobody may look, weights may be 0
     del compiled._specialize
     fast = torch.compile(compiled, fullgraph=True, backend="eager")
     torch.testing.assert_close(fast(x), expected, rtol=1e-12, atol=1e-12)

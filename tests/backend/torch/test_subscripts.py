@@ -29,7 +29,7 @@ def _loop(body: Callable[..., Any], first: Any = 0, last: Any = None) -> Callabl
 TEXTS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     "a slice to the end, in the range of the loop": (
         _loop(lambda i, a, y, k: a.at[i:].set(a[i:] * 2)),
-        ["b_1 = b[i:n]", "b[i:n] = c"],
+        ["b_1 = b[i:n]", "b[i:n] = c_1"],
     ),
     "one element, in the range of the loop": (
         _loop(lambda i, a, y, k: a.at[i : i + 1].add(1.0)),
@@ -37,11 +37,11 @@ TEXTS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     ),
     "a range that is not known": (
         _loop(lambda i, a, y, k: a.at[i].max(pnp.sum(a[i:])), last="k"),
-        ["if not (i <= n):", "b_1 = b[i:n]", "b[i].clamp_min_(c)"],
+        ["if not (i <= n):", "b_1 = b[i:n]", "b[i].clamp_min_(c_1)"],
     ),
     "what was compared is not compared again": (
         _loop(lambda i, a, y, k: a.at[i : i + 2].set(a[i : i + 2] + a[i : i + 1]), last="k"),
-        ["if not (2 + i <= n):", "b_1 = b[i:2 + i]", "c = b[i:1 + i]", "b[i:2 + i] = d"],
+        ["if not (2 + i <= n):", "b_1 = b[i:2 + i]", "c_1 = b[i:1 + i]", "b[i:2 + i] = d"],
     ),
     "values that may be written over are copied": (
         _loop(lambda i, a, y, k: a.at[1:].set(a[:-1])),
@@ -49,11 +49,11 @@ TEXTS: dict[str, tuple[Callable[..., Any], list[str]]] = {
     ),
     "clipped bounds are computed before the loop": (
         _loop(lambda i, a, y, k: a.at[1:-1].set(a[2:] + a[:-2])),
-        ["b_1 = b[bound_1:n]", "c = b[0:bound_2]", "b[bound_3:bound_4] = d"],
+        ["b_1 = b[bound_1:n]", "c_1 = b[0:bound_2]", "b[bound_3:bound_4] = d"],
     ),
     "a cell of a cell": (
         lambda x, y, k: plica.for_loop(1, k, 1, lambda i, a: a.at[i, 1].set(a[i - 1, 0]), y),
-        ["d = c[c_1, 0]", "c[i, 1] = d"],
+        ["d_1 = c[c_1, 0]", "c[i, 1] = d_1"],
     ),
     "a part of a row": (
         lambda x, y, k: plica.for_loop(0, k, 1, lambda i, a: a.at[i].multiply(pnp.sum(y[i, :i])), y * 1.0),

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.exact import least_right, limit_of, may_branch, nowhere_lost, of_all_rows
+from plica.backend.torch.logs import headroom
 
 _TERMS_AT_ONCE = 2**22
 
@@ -70,7 +71,7 @@ def log_length(x: Tensor, of_zero: float = 0.0) -> Tensor:
 
 def _directions(x: Tensor, length: Tensor) -> Tensor:
     """The quotient x / |x|; there is no derivative where the sum of some would overflow."""
-    least = math.log(torch.finfo(length.dtype).tiny * 2**10)
+    least = math.log(torch.finfo(length.dtype).tiny * headroom(length.dtype))
     return torch.where(length < least, x.detach(), x) * (-length).exp()
 
 

@@ -17,12 +17,12 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 from torch.utils.weak import WeakTensorKeyDictionary
 
-from plica.backend.torch.logs import is_abstract, log_from, logsumexp, safe_log
+from plica.backend.torch.logs import headroom, is_abstract, log_from, logsumexp, safe_log
 from plica.backend.torch.looks import is_large
 
 _TERMS_AT_ONCE = 2**24
 _LEAST_SQUARES = {
-    dtype: torch.finfo(dtype).tiny ** 0.5 * 2**10
+    dtype: torch.finfo(dtype).tiny ** 0.5 * headroom(dtype)
     for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 }
 _KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
@@ -193,7 +193,8 @@ def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0, given
         return False
     if known is None:
         least, most = torch.aminmax(weight.abs())
-        large = least >= max(limit_of(weight, form, lost_each), torch.finfo(weight.dtype).tiny ** 0.5 * 2**10)
+        square = torch.finfo(weight.dtype).tiny ** 0.5 * headroom(weight.dtype)
+        large = least >= max(limit_of(weight, form, lost_each), square)
         known = bool(large & (most < torch.inf))
         _KNOWN[weight] = version, known
     return bool(known)

@@ -5,6 +5,8 @@ from functools import reduce
 import torch
 from torch import Tensor
 
+from plica.ir.dtypes import headroom_of
+
 
 def is_abstract(x: Tensor) -> bool:
     """Whether `x` stands for tensors that are not known yet: under torch.compile, and in a transform such as vmap."""
@@ -14,13 +16,18 @@ def is_abstract(x: Tensor) -> bool:
 def safe_log(x: Tensor) -> Tensor:
     """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
 
-    So is its derivative below 2**10 times the smallest normal number, where the sum of some would overflow.
+    So is its derivative below `headroom` times the smallest normal number, where the sum of some would overflow.
     """
     if not torch.is_grad_enabled():
         return torch.log(x)
     if x.is_complex():
         return torch.log(x.masked_fill(x == 0, 0))
-    return log_from(x, torch.finfo(x.dtype).tiny * 2**10)
+    return log_from(x, torch.finfo(x.dtype).tiny * headroom(x.dtype))
+
+
+def headroom(dtype: torch.dtype) -> float:
+    """How many smallest normal numbers a number has at least that has a derivative."""
+    return headroom_of(torch.finfo(dtype).max)
 
 
 def log_from(x: Tensor, limit: float) -> Tensor:

@@ -18,7 +18,7 @@ from typing import ClassVar, final
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.dtypes import as_dtype
+from plica.ir.dtypes import as_dtype, headroom_of
 from plica.ir.ranges import ANYTHING, Range
 from plica.symbolic.parameters.elementwise import EntrywiseOp
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, fold_axis, range_as
@@ -37,7 +37,8 @@ def sign(xp: Namespace, x: Array) -> Array:
 
     Where the quotient of a sum of some derivatives would overflow, as with `safe_log`, there is none.
     """
-    size, least = xp.stop_gradient(xp.abs(x)), float(np.finfo(as_dtype(x.dtype).value).tiny) * 2**10
+    limits = np.finfo(as_dtype(x.dtype).value)
+    size, least = xp.stop_gradient(xp.abs(x)), float(limits.tiny) * headroom_of(float(limits.max))
     small = xp.logical_and(xp.greater(size, 0.0), xp.less(size, least))
     return xp.where(small, xp.stop_gradient(x), x) * xp.exp(-log_size(xp, x))
 
