@@ -162,6 +162,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("missing", "/v1/score", {}, JSON, 400, "x missing"),
     ("unknown", "/v1/score", {"x": [[1, 2, 3, 4]], "y": 1}, JSON, 400, r"found 2 argument\(s\); y unknown"),
     ("a size in a list", "/v1/drawn", {"n": [2]}, JSON, 400, r"expected n as a number .* found \[2\]"),
+    ("a size of nothing", "/v1/score", {"x": [[1, 2, 3, 4]], "n": 10**12}, JSON, 400, r"found 2 argument.*; n unknown"),
     ("too large", "/v1/score", {"x": [[1e300, 2, 3, 4]]}, JSON, 400, r"found the number 1e\+300, which float32"),
     ("whole numbers only", "/v1/complete", {"x": [1.5, 2], "flag": [True] * 2, "z": [[0] * 3] * 2, "s": 7}, JSON, 400,
      "x: int64.* found an array of dtype float64"),
