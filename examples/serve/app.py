@@ -18,7 +18,7 @@ from starlette.routing import Route
 
 from plica.errors import InputError, PlicaError
 from plica.runtime.arrays import as_numbers
-from plica.runtime.entry_points import EntryPoint
+from plica.runtime.entry_points import EntryPoint, free_sizes
 from plica.runtime.manifest import ArrayType
 
 from .bodies import JSON, NPY, NPZ, from_json, from_npy, to_json, to_npy, to_npz
@@ -239,10 +239,8 @@ class _Service:
         """Refuse more rows than one request may have, before anything is made for them."""
         arguments = {one.name: one for one in entry.entry.arguments}
         for name, value in given.items():
-            if name == "seed":
-                continue
-            if name not in arguments:
-                sizes = [value]
+            if name not in arguments:  # a size, or what is refused by its name
+                sizes = [value] if name in free_sizes(entry.entry) else []
             else:
                 shape = np.shape(value) if isinstance(value, np.ndarray) else _outer_shape(value)
                 sizes = [size for size, dim in zip(shape, arguments[name].shape, strict=False) if isinstance(dim, str)]

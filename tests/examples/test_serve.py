@@ -33,6 +33,7 @@ from plica.queries import mpe
 from plica.runtime.container import beside, write
 from plica.runtime.manifest import ArrayType, Entry, Rows
 from plica.templates.data_modalities import image_data
+from tests.harness.damaged_requests import requests
 from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
 from tests.harness.services import Answer, Service, answer, service, until
 
@@ -161,6 +162,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
     ("missing", "/v1/score", {}, JSON, 400, "x missing"),
     ("unknown", "/v1/score", {"x": [[1, 2, 3, 4]], "y": 1}, JSON, 400, r"found 2 argument\(s\); y unknown"),
     ("a size in a list", "/v1/drawn", {"n": [2]}, JSON, 400, r"expected n as a number .* found \[2\]"),
+    ("a size of nothing", "/v1/score", {"x": [[1, 2, 3, 4]], "n": 10**12}, JSON, 400, r"found 2 argument.*; n unknown"),
     ("too large", "/v1/score", {"x": [[1e300, 2, 3, 4]]}, JSON, 400, r"found the number 1e\+300, which float32"),
     ("whole numbers only", "/v1/complete", {"x": [1.5, 2], "flag": [True] * 2, "z": [[0] * 3] * 2, "s": 7}, JSON, 400,
      "x: int64.* found an array of dtype float64"),
@@ -415,6 +417,28 @@ def test_a_body_that_does_not_arrive_is_not_waited_for(tmp_path: Path) -> None:
         waiting.close()
         assert (late.status, late.json["error"]) == (408, "the body did not arrive within 0.1 seconds")
         until(lambda: found.post("/v1/score", _rows(1)).status == 200)
+
+
+def test_damaged_requests_fail_alone(tmp_path: Path) -> None:
+    """None is answered 500, none leaves a connection open, and the next answer is right."""
+    model_file(tmp_path / "m.plicab")
+    fields = {"x": [[1.0, 2.0, 3.0, 4.0]] * 3}
+    with service(tmp_path / "m.plicab", seconds=0.5) as found, ThreadPoolExecutor(16) as clients:
+
+        def status(data: bytes) -> bytes:
+            with socket.create_connection(("127.0.0.1", found.port), timeout=10) as connection:
+                connection.sendall(data)
+                try:
+                    return connection.recv(2**16)[9:12]
+                except ConnectionError:
+                    return b""
+
+        good = found.post("/v1/score", fields).json
+        statuses = set(clients.map(status, requests(fields, 80, seed=0)))
+        assert {b"200", b"400"} <= statuses
+        assert b"500" not in statuses
+        until(lambda: not found.connections)
+        assert found.post("/v1/score", fields).json == good
 
 
 def test_no_request_is_lost_while_models_change(tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import constant, product_then_sum
+from tests.harness.forged_files import ask_forgeries
 from tests.harness.native_circuits import compiled
 from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
 
@@ -69,6 +70,15 @@ def test_most_probable_rows(module: NativeModule, circuit: Any) -> None:
     assert np.array_equal(rows, expected[0].numpy())
     assert rows.dtype == np.int64
     np.testing.assert_allclose(values, expected[1].detach().numpy(), rtol=1e-5)
+
+
+@pytest.mark.full
+def test_a_change_whose_hashes_are_right_ends_no_process(tmp_path: Path) -> None:
+    """Code reads where tensors of integers say: other numbers in their places were the end of the process."""
+    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 3, "num_sum_units": 3, "sum_product_layer": "cp"}
+    model = plica.compile(image_data((1, 3, 3), "quad-graph", input_layer="categorical", **settings))
+    native.compile(model, tmp_path / "m.plicab", queries="marginal")
+    assert ask_forgeries(tmp_path / "m.plicab", 1000)
 
 
 def test_rows_that_cannot_be_completed(module: NativeModule) -> None:

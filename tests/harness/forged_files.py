@@ -4,13 +4,15 @@ Sizes that arguments share are as they were, and so are tensors of integers: cod
 makes hashes right could as well change the code; signatures keep such files away.
 
 Run as a program, it loads forgeries of a file and asks each for all its entries:
-`python -m tests.harness.forged_files FILE COUNT SEED`. It prints what each forgery is before it loads it.
+`python -m tests.harness.forged_files FILE COUNT SEED`. It prints what each forgery is before it loads it, and then how
+many there were and how many loaded.
 """
 
 import copy
 import hashlib
 import json
 import random
+import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,6 +34,17 @@ Json = Any
 _OF_THE_MACHINE = ("architecture", "features", "iree", "provenance")
 _SIZES = (0, 1, 9)
 _FLOATS = (np.nan, np.inf, -np.inf, -1.0, 1e30)
+
+
+def ask_forgeries(path: Path, count: int) -> int:
+    """How many of `count` forgeries of a file loaded; another process asks them, which must live."""
+    command = [sys.executable, "-m", "tests.harness.forged_files", str(path), str(count), "0"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parents[2])
+    told = done.stdout.splitlines()
+    assert done.returncode == 0, f"{told[-1:]}: {done.stderr[-2000:]}"
+    asked, loaded = told[-1].split()
+    assert int(asked) == count
+    return int(loaded)
 
 
 def random_forgeries(whole: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]:
@@ -151,7 +164,7 @@ def main() -> None:
                 loaded += 1
                 with module:
                     ask(module)
-    print(f"{count} asked, {loaded} loaded")
+    print(count, loaded)
 
 
 if __name__ == "__main__":

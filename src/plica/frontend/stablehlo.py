@@ -27,6 +27,7 @@ def stablehlo(
 
     Raises:
         InputError: There is no such query, or no such size.
+        ShapeError: The sizes that are given contradict each other.
         UnsupportedError: Something of the model has no form in StableHLO; the message names it.
     """
     is_circuit = hasattr(model, "folded")

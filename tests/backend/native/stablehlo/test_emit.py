@@ -1,5 +1,8 @@
 """One text serves every size; weights stand in it or are arguments; what StableHLO cannot say is refused by name."""
 
+import itertools
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -7,7 +10,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.backend.native.stablehlo.emit import emit
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError, PlicaError, ShapeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
 from plica.ir.types import array_type
@@ -136,12 +139,38 @@ def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows() -> None:
         ({"n": -1}, "sizes: expected n from 0 to 2147483647, found -1"),
         ({"n": 2.0}, "sizes: expected n from 0 .* found 2.0"),
         ({"n": True}, "sizes: expected n from 0 .* found True"),
+        ([3], "sizes: expected numbers by name, .* found .3."),
     ],
 )
 def test_sizes_that_there_are_not_are_refused(sizes, message: str) -> None:
     program = plica.trace(lambda x: x * 2.0, plica.spec(("n",), "float32"))
     with pytest.raises(InputError, match=message):
         emit(program, sizes=sizes)
+
+
+_CONTRADICTED = {
+    "reshape": lambda x, y: pnp.reshape(pnp.concat([x, y]), (2, -1)),
+    "add": lambda x, y: x + y,
+    "branch": lambda x, y: plica.cond(pnp.sum(x) > 0.0, lambda: x * y, lambda: y),
+    "loop": lambda x, y: plica.for_loop(0, 2, 1, lambda _, carry: carry + x, y),
+    "concat": lambda x, y: pnp.concat([x, y]) + pnp.concat([y, x]),
+}
+
+
+@pytest.mark.parametrize("name", _CONTRADICTED)
+def test_sizes_that_contradict_each_other_are_refused_as_arrays_are(name: str) -> None:
+    program = plica.trace(_CONTRADICTED[name], plica.spec(("n",), "float32"), plica.spec(("m",), "float32"))
+    for n, m in itertools.product((2, 3, 4), repeat=2):
+        arrays = np.arange(n, dtype="float32"), np.arange(m, dtype="float32") - 1.0
+        sizes: Any = {"n": np.int64(n), "m": m}
+        try:
+            expected = plica.interpret(program, *arrays)
+        except PlicaError:
+            with pytest.raises(ShapeError, match=r"test_emit.py:\d+: .*at the sizes that were given"):
+                emit(program, sizes=sizes)
+            continue
+        for one, other in zip(run_module(emit(program, sizes=sizes), arrays), expected, strict=True):
+            assert_same(one, other)
 
 
 def _circuit(side: int) -> tuple[Program, list[np.ndarray]]:

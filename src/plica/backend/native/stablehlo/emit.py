@@ -12,6 +12,7 @@ they run.
 """
 
 from collections.abc import Hashable, Mapping, Sequence
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from plica.backend.native.stablehlo.control import CONTROL, ControlRow
 from plica.backend.native.stablehlo.rows import ROWS
 from plica.backend.native.stablehlo.scalars import write_entries
 from plica.backend.native.stablehlo.values import Value
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError, ShapeError, UnsupportedError
 from plica.ir.op import Array, Unsupported
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_value
 from plica.ir.sizes import Dim, Size, atoms, substitute
@@ -50,10 +51,11 @@ def emit(
 
     Raises:
         InputError: There is no symbolic size of such a name, or the number is no size.
+        ShapeError: The sizes that are given contradict each other.
         UnsupportedError: An operation has no row, or a size of the Program depends on data.
     """
     implicit = program.inputs[: program.num_implicit_inputs]
-    numbers = _numbers(implicit, sizes or {})
+    numbers = _numbers(implicit, {} if sizes is None else sizes)
     emitter = Emitter(Code(), numbers)
     captured = [] if leaves is None else [np.asarray(one) for one in leaves]
     given = [*([] if leaves is not None else program.consts), *program.arguments]
@@ -84,14 +86,16 @@ def _module(name: str, given: Sequence[Var], arguments: Sequence[Value], code: C
 
 def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable, Dim]:
     """The numbers that a caller gives for symbolic sizes, by variable."""
+    if not isinstance(sizes, Mapping):
+        raise InputError(f'sizes: expected numbers by name, as {{"n": 3}}, found {sizes!r:.60}')
     names = [var.name for var in implicit]
     for name, number in sizes.items():
         if name not in names:
             known = f"one of {', '.join(names)}" if names else "none: no size of the arguments is open"
             raise InputError(f"sizes: expected {known}, found {name!r}")
-        if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number < 2**31:
+        if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 2**31:
             raise InputError(f"sizes: expected {name} from 0 to 2147483647, found {number!r:.60}")
-    return {var: sizes[var.name] for var in implicit if var.name in sizes}
+    return {var: int(sizes[var.name]) for var in implicit if var.name in sizes}
 
 
 def _size(leaf: Array) -> Dim | None:
@@ -233,8 +237,8 @@ class Emitter:
                 found = self.rows[name](call)
                 return [found] if isinstance(found, Value) else found
             entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
-        except UnsupportedError as error:
-            raise UnsupportedError(f"{where}: {error}") from None
+        except (UnsupportedError, ShapeError) as error:
+            raise type(error)(f"{where}: {error}") from None
         return [entries] if entries is not None else self._decomposed(name, call, where)
 
     def _size_of(self, equation: Equation) -> Dim | None:

@@ -3,6 +3,7 @@
 from plica.backend.native.stablehlo.call import Call, Row, of
 from plica.backend.native.stablehlo.types import integers
 from plica.backend.native.stablehlo.values import Value, joined, stacked
+from plica.errors import ShapeError
 from plica.ir.sizes import Dim
 
 Axes = tuple[int, ...]
@@ -65,9 +66,24 @@ def _reshaped(call: Call) -> Value:
     return call.inputs[0].reshape(call.shape)
 
 
+def _asserted(call: Call) -> Value:
+    """An array whose shape is known where it runs; here, that of sizes which are numbers.
+
+    Raises:
+        ShapeError: The sizes that were given contradict each other.
+    """
+    (x,) = call.inputs
+    for found, expected in zip(x.shape, call.shape, strict=True):
+        if isinstance(found, int) and isinstance(expected, int) and found != expected:
+            raise ShapeError(
+                f"expected an array of shape {call.shape}, found {x.shape}, at the sizes that were given; give others."
+            )
+    return _reshaped(call)
+
+
 SHAPE: dict[str, Row] = {
     "arange": _arange,
-    "assert_shape": _reshaped,
+    "assert_shape": _asserted,
     "broadcast_to": lambda call: call.inputs[0].spread(call.shape),
     "concat": of(lambda *parts, axis: joined(parts, axis)),
     "expand_dims": _reshaped,
