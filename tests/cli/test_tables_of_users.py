@@ -19,6 +19,7 @@ from plica.files.datasets import Dataset, from_typed
 from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
+from tests.harness.tables_of_users import run, untrained
 
 Plica = Callable[..., Result]
 MODEL = "out/model.plica"
@@ -296,3 +297,21 @@ def test_truth_values_beside_categories_of_text(plica: Plica) -> None:
     assert Path("full.csv").read_text().splitlines()[1:] == [
         f"{one},{kids:.0f}" for one, kids in zip(full, kids, strict=True)
     ]
+
+
+def test_decimals_of_parquet_are_completed(tmp_path: Path) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    prices = [decimal.Decimal("1.50"), None, decimal.Decimal("200.25")] * 10
+    incomes = [decimal.Decimal(1000), decimal.Decimal(90000), None] * 10
+    columns = {"price": arrow.array(prices), "income": arrow.array(incomes, arrow.decimal128(12, 0))}
+    parquet.write_table(arrow.table(columns), tmp_path / "t.parquet")
+    encoding = untrained(tmp_path / "m.plica", tmp_path / "t.parquet")
+    assert [column.kind for column in encoding.columns] == ["real", "whole"]
+    result = run("complete", tmp_path / "m.plica", tmp_path / "t.parquet", "-o", tmp_path / "full.parquet")
+    assert result.exit_code == 0, result.output
+    full = parquet.read_table(tmp_path / "full.parquet").to_pydict()
+    for name, before in (("price", prices), ("income", incomes)):
+        assert all(
+            after == old if old is not None else after is not None
+            for old, after in zip(before, full[name], strict=True)
+        )

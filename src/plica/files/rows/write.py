@@ -181,10 +181,12 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
 
 
 def _of_type(arrow: Any, stored: Any, cells: Sequence[Any]) -> list[Any]:
-    """Cells as a column of some type takes them: 1 for true among whole numbers, "2.5" for 2.5 among text."""
+    """Cells as a column of some type takes them: 1 for true or a decimal 1, "2.5" for 2.5 among text."""
     types = arrow.types
     if types.is_integer(stored):
-        return [int(cell) if isinstance(cell, bool) else cell for cell in cells]
+        return [int(cell) if isinstance(cell, bool | decimal.Decimal) else cell for cell in cells]
+    if types.is_floating(stored):
+        return [float(cell) if isinstance(cell, decimal.Decimal) else cell for cell in cells]
     if types.is_string(stored) or types.is_large_string(stored):
         return [cell if cell is None or isinstance(cell, str) else text_of(cell) for cell in cells]
     if types.is_decimal(stored):
