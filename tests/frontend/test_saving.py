@@ -10,7 +10,7 @@ import torch
 from safetensors import SafetensorError
 
 import plica
-from plica.errors import DTypeError, FileFormatError, UnsupportedError
+from plica.errors import DTypeError, FileFormatError, UnsupportedError, WriteError
 from plica.files.model import load_model, save_model
 from plica.symbolic.semirings import LSE_SUM
 from plica.templates.data_modalities import image_data
