@@ -75,7 +75,8 @@ def _function(seed: int) -> str:
 
 def _check(seed: int, backend: str) -> None:
     text = _function(seed)
-    ours, numpys = dict(OURS), dict(NUMPYS)
+    ours: dict[str, Any] = {**OURS}
+    numpys: dict[str, Any] = {**NUMPYS}
     exec(text, ours)
     exec(text, numpys)
     run = plica.jit(ours["function"], backend=backend, abstracted_axes=({0: "n", 1: "m"}, {0: "n", 1: "m"}))
