@@ -50,7 +50,10 @@ from tests.harness.layer_cases import CASES, LayerCase
 from tests.harness.oracle import gradients, numbers
 
 FLAGS = tuple(itertools.product((True, False), repeat=2))
-WAYS = [(case, *FLAGS[place % 4]) for place, case in enumerate(CASES)]
+WAYS = [
+    pytest.param(case, *FLAGS[place % 4], marks=[] if place % 2 else pytest.mark.full)
+    for place, case in enumerate(CASES)
+]
 OTHER_WAYS = [
     pytest.param(case, *FLAGS[3 - place % 4], marks=pytest.mark.full if place % 2 else [])
     for place, case in enumerate(CASES)

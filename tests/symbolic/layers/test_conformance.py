@@ -20,7 +20,16 @@ from tests.harness.layer_cases.cut_poisson import log_masses
 from tests.harness.naive_layers import NAIVE, WELL
 from tests.harness.row_checks import COLUMNS
 
-CHECKS = [(case, name, check) for case in CASES for name, check in checks_of(case).items()]
+FIRST = list({id(case.row): case for case in reversed(CASES)}.values())
+WHOLE = ("circuit", "algebras")
+"""Checks of compiled circuits: the usual suite has them for one case of each row, the full one for all."""
+CHECKS = [
+    pytest.param(
+        case, check, id=f"{case}: {name}", marks=pytest.mark.full if name in WHOLE and case not in FIRST else []
+    )
+    for case in CASES
+    for name, check in checks_of(case).items()
+]
 
 
 def without_case(rows: Iterable[LayerRow], cases: Iterable[LayerCase]) -> list[str]:
@@ -68,9 +77,7 @@ def test_a_column_without_a_check_is_found() -> None:
         del COLUMNS[More]
 
 
-@pytest.mark.parametrize(
-    ("case", "check"), [(case, check) for case, _, check in CHECKS], ids=[f"{case}: {name}" for case, name, _ in CHECKS]
-)
+@pytest.mark.parametrize(("case", "check"), CHECKS)
 def test_layers_conform(case: LayerCase, check: Callable[[Any], None]) -> None:
     check(case)
 
