@@ -95,7 +95,10 @@ def test_a_terminal_is_asked_for_another_folder(tmp_path: Path, monkeypatch: pyt
     assert outputs.written_elsewhere(write, WriteError("full")) == tmp_path / "other"
 
 
-@pytest.mark.parametrize("ending", ["csv", "npy", "npz", "parquet"])
+ENDINGS = ["csv", *(pytest.param(ending, marks=pytest.mark.full) for ending in ("npy", "npz", "parquet"))]
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
 def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
     pytest.importorskip("pyarrow")
     assert plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2).exit_code == 0

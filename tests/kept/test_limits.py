@@ -134,7 +134,7 @@ KINDS: dict[str, Callable[[plica.FoldCache], Iterator[Callable[[], None]]]] = {
 }
 
 
-@pytest.mark.parametrize("how", [_in_turn, _in_threads])
+@pytest.mark.parametrize("how", [_in_turn, pytest.param(_in_threads, marks=pytest.mark.full)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_no_more_is_alive_than_the_limit_says(kind: str, how: Callable[[list[Callable[[], None]]], None]) -> None:
     torch.manual_seed(0)

@@ -87,7 +87,11 @@ REFUSED = (
     (lambda x: pnp.reshape(x, (-1, -1)), ShapeError, "-1 stands for one size"),
     (lambda x: pnp.reshape(x, (0, -1)), ShapeError, "-1 stands for one size"),
     (lambda x: pnp.reshape(x, (2.0, -1)), ShapeError, "a size is a scalar integer, found float 2.0"),
-    (lambda x: pnp.reshape(pnp.ones((2, 3)), (4, -1)), ShapeError, "6 elements and cannot become"),
+    (
+        lambda x: pnp.reshape(pnp.ones((2, 3)), (4, -1)),
+        ShapeError,
+        r"\(2, 3\) cannot become \(4, -1\): 6 elements are no multiple of 4",
+    ),
     (lambda x: pnp.ones(x), ShapeError, r"a size is a scalar integer, found f32\[n,m\]"),
     (lambda x: pnp.ones(-1), ShapeError, "negative size -1"),
     (lambda x: pnp.unstack(x), ShapeError, r"axis 0 of f32\[n,m\] is long, which is not known .*plica.for_loop"),
