@@ -106,6 +106,8 @@ CASES: dict[str, tuple[Callable[[torch.dtype], tuple[Circuit, Any]], int]] = {
     "overflow": (overflowing, 3),
 }
 ALL = pytest.mark.parametrize("name", CASES)
+MAY_BE_ZERO = ("rare weights", "zeros", "overflow")
+"""Circuits of learned weights that may be 0, where nobody may look whether they are."""
 PLAIN = pytest.mark.parametrize("optimize", [False, True], ids=["", "optimize"])
 
 
@@ -273,7 +275,7 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
         {key: value[None] for key, value in params.items()}
     )
     torch.testing.assert_close(by_call[0], expected, rtol=1e-12, atol=1e-12)
-    assert names[0] in ("lse-sum", "lse-sum-at-zeros")  # where nobody may look, weights may be 0
+    assert names[0] == ("lse-sum-at-zeros" if name in MAY_BE_ZERO else "lse-sum")
     del compiled._specialize
     fast = torch.compile(compiled, fullgraph=True, backend="eager")
     torch.testing.assert_close(fast(x), expected, rtol=1e-12, atol=1e-12)

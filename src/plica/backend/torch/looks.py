@@ -2,8 +2,8 @@
 
 A training step changes weights, and a look at them would wait for the device at each step. Here a look is a copy to the
 host that goes on by itself; a later call reads it when it has arrived. Weights that were large a few steps ago are
-taken to be large enough now, since no step divides one by 2^30. Each look checks that: where it did not hold, a warning
-says so.
+assumed not to have been divided by 2^30 since. Each look checks that assumption, and warns where it did not hold. It
+does not see a weight that became small and large again between two looks.
 """
 
 import warnings
