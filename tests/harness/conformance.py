@@ -31,7 +31,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, SumLayer, held_layers
 from plica.symbolic.parameters import ReferenceParameter, normal
 from tests.harness.case_circuits import UNITS, circuit_of, data_of
-from tests.harness.comparison import DIRECTED_WAYS, WAYS, Way, compare, compare_algebras
+from tests.harness.comparison import DIRECTED_WAYS, OTHER_SUMS, WAYS, Way, compare, compare_algebras
 from tests.harness.derivative_checks import check_derivatives
 from tests.harness.layer_cases import LAYER_CASES, InnerCase, InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, held_values, numbers
@@ -105,20 +105,18 @@ def turns(ways: Sequence[Way]) -> dict[torch.dtype, list[Way]]:
     return found
 
 
-def half(case: LayerCase) -> dict[torch.dtype, list[Way]]:
-    """Half of the ways in one dtype each: every semiring, every flag on and off; other cases have other ways."""
+def some_ways_of(case: LayerCase) -> dict[torch.dtype, list[Way]]:
+    """A quarter of the ways, in one dtype: every semiring, with and without fusing; other cases have other ways."""
     number = zlib.crc32(str(case).encode())
-    first, second = (torch.float32, torch.float64)[:: 1 if number & 2 else -1]
-    ways = [way for way in WAYS if (way.fold ^ way.optimize) == number % 2]
-    one, other = DIRECTED_WAYS[number % 2 :: 2]
-    return {first: [*(way for way in ways if way.fold), one], second: [*(way for way in ways if not way.fold), other]}
+    ways = [way for way in WAYS if way.fold == number & 1 and (way.fold ^ way.optimize) == number // 2 & 1]
+    return {(torch.float32, torch.float64)[number // 4 % 2]: [*ways, DIRECTED_WAYS[number // 8 % len(DIRECTED_WAYS)]]}
 
 
 def check_circuit(case: LayerCase, ways: Mapping[torch.dtype, Sequence[Way]] | None = None) -> None:
-    """Values, missing entries and gradients of compiled circuits, in half of the ways if not said."""
+    """Values, missing entries and gradients of compiled circuits, in a quarter of the ways if not said."""
     circuit = circuit_of(case)
     own = [] if case.row.layer in LAYER_ROWS else [case]
-    for dtype, some in (ways or half(case)).items():
+    for dtype, some in (ways or some_ways_of(case)).items():
         x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.2)).to(dtype)
         failures = compare(Draw(str(case), 0, circuit, dtype, x, signed=is_signed(case)), some, own)
         assert not failures, "\n".join(failures[:3])
@@ -155,12 +153,13 @@ class Mixture:
         return np.dot(self._shares, squares) - self.mean() ** 2
 
 
-def check_algebras(case: LayerCase) -> None:
-    """Values of compiled circuits in the algebras of other sums."""
+def check_algebras(case: LayerCase, every: bool = False) -> None:
+    """Values of compiled circuits in the algebras of other sums: in a third of the semirings if not said."""
     circuit = circuit_of(case)
     own = [] if case.row.layer in LAYER_ROWS else [case]
     x = torch.from_numpy(data_of(circuit, [*LAYER_CASES, *own], 6, 0.0))
-    failures = compare_algebras(Draw(str(case), 0, circuit, torch.float64, x), own)
+    names = [] if every else OTHER_SUMS[zlib.crc32(str(case).encode()) % 3 :: 3]
+    failures = compare_algebras(Draw(str(case), 0, circuit, torch.float64, x), own, names or OTHER_SUMS)
     assert not failures, "\n".join(failures)
 
 

@@ -3,7 +3,9 @@
 from typing import Any
 
 import torch
+from torch import Tensor
 
+from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower.optimize import DEFAULT_RULES, Optimized, Rules
 from plica.symbolic.circuit import Circuit
@@ -12,7 +14,7 @@ from tests.harness.circuits import data
 TOLERANCE = 1e-9
 
 
-def values_and_gradients(compiled: Any, x: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor | None]]:
+def values_and_gradients(compiled: Any, x: Tensor) -> tuple[Tensor, list[Tensor | None]]:
     """The result for `x`, and the gradient of a weighted sum of it for each tensor."""
     result = compiled(x)
     generator = torch.Generator().manual_seed(1)
@@ -22,13 +24,18 @@ def values_and_gradients(compiled: Any, x: torch.Tensor) -> tuple[torch.Tensor, 
     return result, list(gradients)
 
 
-def assert_same(circuit: Circuit, optimized: Optimized, *, semiring: str = "lse-sum", rows: int = 5) -> None:
-    """Assert that `circuit` and the optimized one are the same function of the same tensors."""
+def assert_same(circuit: Circuit, *optimized: Optimized, semiring: str = "lse-sum", rows: int = 5) -> None:
+    """Assert that `circuit` and the optimized ones are the same function of the same tensors."""
     torch.manual_seed(0)
     compiler = TorchCompiler(semiring, fold=False, optimize=False, dtype="float64")
-    before, after = compiler.compile(circuit), compiler.compile(optimized.circuit)
+    before = compiler.compile(circuit)
     x = torch.from_numpy(data(circuit, rows))
     expected, wanted = values_and_gradients(before, x)
+    for one in optimized:
+        _assert_equal(before, compiler.compile(one.circuit), x, expected, wanted)
+
+
+def _assert_equal(before: TorchCircuit, after: TorchCircuit, x: Tensor, expected: Tensor, wanted: list[Any]) -> None:
     found, got = values_and_gradients(after, x)
     torch.testing.assert_close(found, expected, rtol=TOLERANCE, atol=TOLERANCE)
     assert {id(tensor) for tensor in after.parameters()} <= {id(tensor) for tensor in before.parameters()}

@@ -91,8 +91,14 @@ def is_activation(operand) -> bool:
     return len(operand.type.shape) >= 3 and any(not isinstance(size, int) for size in operand.type.shape)
 
 
-@IMAGE
-@pytest.mark.parametrize("optimize", [True, False])
+@pytest.mark.parametrize(
+    ("name", "optimize"),
+    [
+        pytest.param(name, optimize, marks=pytest.mark.full if optimize == place % 2 else [])
+        for place, name in enumerate(IMAGES)
+        for optimize in (True, False)
+    ],
+)
 def test_images_are_read_without_gathers(name: tuple[str, str], optimize: bool) -> None:
     program = TorchCompiler(optimize=optimize).compile(image(*name)).program
     assert not [equation for equation in operations(program, "take") if is_activation(equation.inputs[0])]

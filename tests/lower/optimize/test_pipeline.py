@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import GraphError
@@ -48,7 +48,6 @@ def test_circuits_of_the_table_compute_the_same(name: str, semiring: str) -> Non
     assert_same(circuit, optimize_circuit(circuit), semiring=semiring)
 
 
-@settings(max_examples=40)
 @given(circuits())
 def test_random_circuits_compute_the_same(circuit: Circuit) -> None:
     optimized = optimize_circuit(circuit)
@@ -56,7 +55,6 @@ def test_random_circuits_compute_the_same(circuit: Circuit) -> None:
     assert optimize_circuit(optimized.circuit).circuit is optimized.circuit, "the loop had come to its end"
 
 
-@settings(max_examples=40)
 @given(circuits())
 def test_structure_and_leaves_are_kept(circuit: Circuit) -> None:
     found = optimize_circuit(circuit).circuit

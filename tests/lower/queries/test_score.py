@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import given
 
 import plica
 from plica.backend.torch.compiler import TorchCompiler
@@ -15,6 +15,7 @@ from plica.symbolic.domains import REALS, finite
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, constant, data, is_finite, several_sizes, tensor
 from tests.harness.oracle import Oracle, numbers
+from tests.harness.pairwise import flagged
 
 ALL = pytest.mark.parametrize("name", CIRCUITS)
 FOLD = pytest.mark.parametrize("fold", [True, False])
@@ -39,9 +40,7 @@ def assert_well_formed(program) -> None:
     assert str(plica.parse(str(program))) == str(program)
 
 
-@ALL
-@FOLD
-@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
+@flagged(name=list(CIRCUITS), fold=[True, False], semiring=["lse-sum", "sum-product"])
 def test_the_interpreter_agrees_with_torch(name: str, fold: bool, semiring: str) -> None:
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(semiring, fold=fold).compile(circuit)
@@ -68,7 +67,6 @@ def test_the_interpreter_in_float64_agrees_with_the_oracle(name: str) -> None:
     np.testing.assert_allclose(interpreted(compiled.double(), x), expected, rtol=1e-12, atol=1e-12)
 
 
-@settings(max_examples=25)
 @given(circuits())
 def test_programs_of_random_circuits(circuit: Circuit) -> None:
     compiled = TorchCompiler(dtype="float64").compile(circuit)

@@ -214,11 +214,11 @@ def check_way(way: dict[str, Any], case: LayerCase, queries: Sequence[Needs]) ->
 
 @pytest.mark.parametrize("case", FIRST, ids=str)
 def test_cells_in_pairs(case: LayerCase) -> None:
-    """Each query once; the full suite has every pair of a query and a way."""
+    """A third of the queries, others for the next layer; the full suite has every pair of a query and a way."""
     ways = {way["needs"].function: way for way in PAIRS if way["case"] is case}
     assert set(ways) == {needs.function for needs in QUERIES}
-    for way in ways.values():
-        check_way(way, case, [way["needs"]])
+    for needs in QUERIES[FIRST.index(case) % 3 :: 3]:
+        check_way(ways[needs.function], case, [needs])
 
 
 @pytest.mark.full

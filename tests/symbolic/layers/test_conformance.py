@@ -12,7 +12,7 @@ from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.layers.rows import FusedRow, InputRow, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params
 from tests.harness.comparison import DIRECTED_WAYS, WAYS
-from tests.harness.conformance import check_circuit, checks_of, layers_of
+from tests.harness.conformance import check_algebras, check_circuit, checks_of, layers_of
 from tests.harness.derivative_checks import check_derivatives
 from tests.harness.layer_cases import CASES, LAYER_CASES, LayerCase
 from tests.harness.layer_cases.cut_poisson import CASES as POISSON
@@ -22,13 +22,12 @@ from tests.harness.row_checks import COLUMNS
 
 FIRST = list({id(case.row): case for case in reversed(CASES)}.values())
 WHOLE = ("circuit", "algebras")
-"""Checks of compiled circuits: the usual suite has them for one case of each row, the full one for all."""
+"""Checks of compiled circuits: the usual suite has them for one case of each row, the full one for all, in all ways."""
 CHECKS = [
-    pytest.param(
-        case, check, id=f"{case}: {name}", marks=pytest.mark.full if name in WHOLE and case not in FIRST else []
-    )
+    pytest.param(case, check, id=f"{case}: {name}")
     for case in CASES
     for name, check in checks_of(case).items()
+    if name not in WHOLE or case in FIRST
 ]
 
 
@@ -92,6 +91,12 @@ def test_derivatives_of_layers_in_full(case: LayerCase) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_circuits_of_layers_in_full(case: LayerCase) -> None:
     check_circuit(case, dict.fromkeys((torch.float32, torch.float64), (*WAYS, *DIRECTED_WAYS)))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("case", [case for case in CASES if "algebras" in checks_of(case)], ids=str)
+def test_algebras_of_layers_in_full(case: LayerCase) -> None:
+    check_algebras(case, every=True)
 
 
 # What the checks are worth: a Poisson row with one fault, and which checks find it.

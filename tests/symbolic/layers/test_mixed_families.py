@@ -10,9 +10,8 @@ ALL_WAYS = (*WAYS, *DIRECTED_WAYS)
 
 @pytest.mark.parametrize("seed", range(12))
 def test_circuits_of_mixed_families(seed: int) -> None:
-    """Each draw in two of the ways, of which 12 draws have all."""
-    ways = [ALL_WAYS[(seed + place) % len(ALL_WAYS)] for place in (0, len(ALL_WAYS) // 2)]
-    failures = compare(draw_mixed(seed), ways, [])
+    """Each draw in one of the ways."""
+    failures = compare(draw_mixed(seed), [ALL_WAYS[seed % len(ALL_WAYS)]], [])
     assert not failures, "\n".join(failures)
 
 
