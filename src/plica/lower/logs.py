@@ -63,16 +63,13 @@ def learns(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
     return any(is_learned(dereferenced(node)) for node in parameter.nodes if not isinstance(node, ParameterOp))
 
 
-def may_be_zero(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
+def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
     """Whether a number may be 0 by a value of its leaves, and not by underflow alone as that of a softmax.
 
     Args:
-        parameter: The parameter.
+        logs: The `log_form` of the parameter.
         is_learned: Whether a leaf may have a gradient.
     """
-    if not learns(parameter, is_learned):
-        return False
-    logs = log_form(parameter)
     known = numbers(logs.node_inputs)
 
     def reaches_zero(node: Any, inputs: list[bool]) -> bool:

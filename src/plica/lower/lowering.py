@@ -333,7 +333,8 @@ class LoweringScope:
 
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
         """Whether a number may be 0 by a value of what is learned."""
-        return any(may_be_zero(one, self._is_learned) for one in parameters)
+        learned = (one for one in parameters if learns(one, self._is_learned))
+        return any(may_be_zero(self._derive(one, log_form), self._is_learned) for one in learned)
 
     def _directions(
         self, parameters: list[Parameter], fill: float | None
