@@ -28,7 +28,7 @@ class Unit:
     Args:
         kind: Its distribution, of SciPy.
         log_total: The logarithm of what it comes to in all.
-        states: How many states it has; None for numbers and counts.
+        states: How many states it has; None for numbers, and for counts without a largest.
     """
 
     kind: Any
@@ -113,7 +113,7 @@ def drawn(case: InputCase, rng: Any, variable: int, units: int, states: int | No
         nothing = np.full((1, variable + 1), np.nan, WIDE)
         totals = np.asarray(case.reference(LOG, layer, params, nothing), float)[0]
     kinds = case.distributions(layer, {name: value.astype(float) for name, value in params.items()})
-    return layer, [Unit(kind, float(total)) for kind, total in zip(kinds, totals, strict=True)]
+    return layer, [Unit(kind, float(total), count) for kind, total in zip(kinds, totals, strict=True)]
 
 
 # Ends of densities that are infinite, and moments that are, are other tests' business.
@@ -122,7 +122,7 @@ _CASES = [
     case
     for case in LAYER_CASES
     if isinstance(case, InputCase) and not case.signed and case.num_variables == 1 and case.parameters
-    if case.row.layer not in _ENDLESS
+    if case.row.layer not in _ENDLESS and case.name not in ("beta", "gamma")  # others of them are above 2
 ]
 FAMILIES: dict[str, Callable[..., tuple[Any, list[Unit]]]] = {
     f"{case} of {states}" if case.alike else str(case): partial(drawn, case, states=states)

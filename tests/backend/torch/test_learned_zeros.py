@@ -20,6 +20,7 @@ from plica.symbolic.layers import (
     BernoulliLayer,
     BinomialLayer,
     CategoricalLayer,
+    EmbeddingLayer,
     GeometricLayer,
     HadamardLayer,
     HistogramLayer,
@@ -34,7 +35,8 @@ from plica.symbolic.parameters import (
     SquareParameter,
 )
 from plica.symbolic.semirings import LSE_SUM
-from tests.harness.circuits import chain, constant, tensor
+from tests.harness.circuits import chain, constant, product_then_sum, tensor
+from tests.harness.layer_cases import LAYER_CASES, InputCase
 from tests.harness.oracle import gradients
 from tests.harness.zero_circuits import ZeroDraw, assert_close, by_key, check_reference, draw_zeros, slopes
 
@@ -362,3 +364,30 @@ def test_bins_whose_masses_are_products() -> None:
     found = gradients(model)
     np.testing.assert_allclose(found["0.probs.0"], [[2 * np.exp(0.1), 0], [2, 0]])
     np.testing.assert_allclose(found["0.probs.1"], [[0, 0], [1, 0]], atol=1e-15)
+
+
+LOGITS = [
+    case
+    for case in LAYER_CASES
+    if isinstance(case, InputCase) and not case.signed and "logits" in case.build([0], 2).all_params
+]
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "signed-lse-sum", "complex-lse-sum"])
+@pytest.mark.parametrize("case", LOGITS, ids=str)
+def test_logits_whose_exponentials_underflow_beside_a_number_that_may_be_zero(case: InputCase, semiring: str) -> None:
+    """Values with gradients are those without; the number beside them is a learned one of an EmbeddingLayer."""
+    layer = case.build([0], 2)
+    logits = np.random.default_rng(0).normal(-1000.0, 1.0, layer.all_params["logits"].shape)
+    layer = layer.with_params({**layer.params, "logits": Parameter.from_input(tensor(logits))})
+    beside = EmbeddingLayer([1], 2, num_states=2, weight=tensor([[0.3, 0.6], [0.0, 0.5]]))
+    circuit = product_then_sum(HadamardLayer(2, 2), [layer, beside], weight=constant([[0.5, 0.5]]))
+    model = TorchCompiler(semiring, dtype="float64").compile(circuit)
+    x = np.stack([case.draw(layer, np.random.default_rng(1), 4)[:, 0], [0, 1, 0, 1]], axis=1)
+    scores = TorchCompiler("lse-sum", dtype="float64").compile(circuit)
+    scores.load_state_dict(model.state_dict())
+    with torch.no_grad():
+        expected = scores(torch.from_numpy(x))
+    assert (expected.isfinite() & (expected < -900)).any()
+    found = model(torch.from_numpy(x))
+    torch.testing.assert_close(found.real if found.is_complex() else found, expected)

@@ -40,7 +40,11 @@ def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
     """Histograms."""
     from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
 
-    edges, masses = params["edges"].astype(float), _masses(params).astype(float)
+    edges = params["edges"].astype(float)
+    if "logits" in params:  # of any size: what they come to is another's business
+        masses = np.exp(params["logits"] - params["logits"].max(axis=1, keepdims=True)).astype(float)
+    else:
+        masses = params["probs"].astype(float)
     return [stats.rv_histogram((row, edges), density=False) for row in masses]
 
 

@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
@@ -49,7 +50,7 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 _NUM_BINS = 32
-_NOTHING = float("-inf")
+_NOTHING = -math.inf
 
 
 @final
@@ -235,6 +236,8 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
         lambda: extended(masses.linear / width, 0.0),
         in_logs,
         in_directions=None if masses.in_directions is None else in_directions,
+        least=0.0 if masses.least >= 0 else -math.inf,
+        may_be_zero=masses.may_be_zero,
     )
 
 
