@@ -388,6 +388,6 @@ def test_logits_whose_exponentials_underflow_beside_a_number_that_may_be_zero(ca
     scores.load_state_dict(model.state_dict())
     with torch.no_grad():
         expected = scores(torch.from_numpy(x))
-    assert (expected.isfinite() & (expected < -900)).any()
+    assert (expected.isfinite() & (expected < -400)).any()
     found = model(torch.from_numpy(x))
     torch.testing.assert_close(found.real if found.is_complex() else found, expected)
