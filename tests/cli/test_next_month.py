@@ -57,6 +57,11 @@ def of_month(form: str) -> Made:
     return Made("date", dated(form))
 
 
+def without_day(form: str) -> Made:
+    """Months of this year, and of the next one."""
+    return Made("date", lambda rng, later: datetime.date(2026 + later, int(rng.integers(1, 13)), 1).strftime(form))
+
+
 def grouped(text: str, thousands: str, point: str) -> str:
     return text.replace(",", "\0").replace(".", point).replace("\0", thousands)
 
@@ -94,6 +99,10 @@ MAKERS: dict[str, Made] = {
     "dates of few letters": of_month("%d-%b-%y"),
     "dates of many letters": of_month("%B %d, %Y"),
     "dates without marks": of_month("%Y%m%d"),
+    "months": without_day("%Y-%m"),
+    "months of forms": without_day("%m/%Y"),
+    "months of few letters": without_day("%b-%y"),
+    "quarters": Made("date", lambda rng, later: f"{2026 + later}-Q{rng.integers(1, 5)}"),
     "ISO stamps": Made(
         "timestamp",
         lambda rng, later: moment(rng, later).isoformat(sep=" ", timespec="seconds"),

@@ -2,7 +2,8 @@
 
 A format is text with the directives of `strftime` and a few more: `%-d` and the like have no leading zero, `%3f` is a
 point and three digits of a second, which may be left out, `%z[+01:00]` is the distance from UTC, written as it stands
-there. Names of months are English. Nothing depends on the locale.
+there, and `%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without
+a day is a number of months, or of quarters.
 
 >>> form = Format.of("%d.%m.%Y %H:%M")
 >>> form.read("24.12.2026 18:30"), form.unit
@@ -11,6 +12,8 @@ there. Names of months are English. Nothing depends on the locale.
 '24.12.2026 18:30'
 >>> guess(["3/14/2026", "12/1/2026"], DATES)
 '%-m/%-d/%Y'
+>>> Format.of("%Y-Q%q").read("1971-Q2")
+5
 """
 
 import datetime
@@ -64,6 +67,7 @@ _DIRECTIVES: Mapping[str, _Directive] = {
     "y": _Directive(r"\d{2}", lambda value: f"{value.year % 100:02}", 365 * _DAY),
     "m": _Directive(r"\d{2}", lambda value: f"{value.month:02}", 28 * _DAY),
     "-m": _Directive(r"\d{1,2}", lambda value: str(value.month), 28 * _DAY),
+    "q": _Directive(r"[1-4]", lambda value: str((value.month + 2) // 3), 84 * _DAY),
     "b": _Directive(r"[A-Za-z]{3,9}", lambda value: _MONTHS[value.month - 1][:3], 28 * _DAY),
     "B": _Directive(r"[A-Za-z]{3,9}", lambda value: _MONTHS[value.month - 1], 28 * _DAY),
     "d": _Directive(r"\d{2}", lambda value: f"{value.day:02}", _DAY),
@@ -80,7 +84,8 @@ _DIRECTIVES: Mapping[str, _Directive] = {
 _ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
 _UTC = ("Z", " UTC")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
-_DATE_PARTS, _TIME_PARTS = frozenset("YymbBd"), frozenset("HIpMSf")
+_YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
+_DATE_PARTS = _YEAR_PARTS | _MONTH_PARTS | frozenset("dq")
 
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
 DATES: tuple[str, ...] = (
@@ -88,10 +93,12 @@ DATES: tuple[str, ...] = (
     *("%d-%m-%Y", "%m-%d-%Y", "%Y%m%d", "%d %b %Y", "%-d %b %Y", "%d-%b-%Y", "%b %d, %Y", "%b %-d, %Y"),
     *("%d %B %Y", "%-d %B %Y", "%B %d, %Y", "%B %-d, %Y", "%d-%b-%y", "%d %b %y"),
     *("%d.%m.%y", "%m/%d/%y", "%d/%m/%y", "%-m/%-d/%y", "%-d/%-m/%y"),
+    *("%Y-%m", "%Y/%m", "%m/%Y", "%m-%Y", "%-m/%Y", "%b %Y", "%B %Y", "%b-%Y", "%b-%y", "%b %y"),
+    *("%Y-Q%q", "%YQ%q", "%Y Q%q", "Q%q %Y", "Q%q/%Y", "Q%q-%Y"),
 )
 TIMES: tuple[str, ...] = (*_CLOCKS, *(f"%H:%M:%S%{digits}f" for digits in range(1, 7)))
 STAMPS: tuple[str, ...] = tuple(
-    f"{date}{between}{clock}" for date in DATES for between in (" ", "T", ", ") for clock in TIMES
+    f"{date}{between}{clock}" for date in DATES if "d" in date for between in (" ", "T", ", ") for clock in TIMES
 )
 
 
@@ -102,6 +109,7 @@ class Format:
     Attributes:
         pattern: What a text looks like.
         unit: What the numbers count, in microseconds: the least that the format tells apart.
+        months: How many months the numbers count instead, where the format has no day; else 0.
         names: The directives, in their order.
         zone: The distance from UTC as it is written; None where there is none.
         parts: What is written, in order: text, or a function.
@@ -109,6 +117,7 @@ class Format:
 
     pattern: re.Pattern[str]
     unit: int
+    months: int
     names: tuple[str, ...]
     zone: str | None
     parts: tuple[str | Callable[[datetime.datetime], str], ...]
@@ -141,16 +150,21 @@ class Format:
             else:
                 raise ValueError(f"{percent or token[0]} is no directive, or stands there twice")
         found = set(names)
-        dated = ({"d"} <= found and bool(found & set("mbB")) and bool(found & {"Y", "y"})) or not found & _DATE_PARTS
+        by_day = "d" in found and "q" not in found and bool(found & _MONTH_PARTS)
+        months = 0 if by_day or not found & _DATE_PARTS else 3 if {"q"} == found - _YEAR_PARTS else 1
+        by_month = months == 3 or (months == 1 and bool(found - _YEAR_PARTS) and found <= _YEAR_PARTS | _MONTH_PARTS)
+        dated = ((by_day or by_month) and bool(found & _YEAR_PARTS)) or not found & _DATE_PARTS
         timed = ("M" in found and ("H" in found or {"I", "p"} <= found)) or not found & _TIME_PARTS
         if end < len(text) or not names or not dated or not timed or ("S" not in found and "f" in found):
-            raise ValueError("expected day, month and year, or hours and minutes, or both")
-        return Format(re.compile(pattern), unit, tuple(names), zone, tuple(parts))
+            raise ValueError(
+                "expected day, month and year, or hours and minutes, or both, or a month or quarter and its year"
+            )
+        return Format(re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
 
     @property
     def is_dated(self) -> bool:
-        """Whether it has days."""
-        return "d" in self.names
+        """Whether it has days, or months of years."""
+        return "d" in self.names or self.months > 0
 
     @property
     def is_timed(self) -> bool:
@@ -160,15 +174,21 @@ class Format:
     def read(self, cell: Any) -> int | None:
         """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
         if not isinstance(cell, str):
-            return number_of(cell, self.unit, timed=self.is_timed, dated=self.is_dated)
+            return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
         match = self.pattern.fullmatch(cell.strip())
         if match is None:
             return None
         value = _value_of(match.groupdict())
+        if value is not None and self.months:
+            return _month_number(value) // self.months
         return None if value is None else (value - _EPOCH) // datetime.timedelta(microseconds=self.unit)
 
     def value(self, number: int) -> datetime.datetime:
         """The time of a number; those beyond the years 1 to 9999 are moved to these."""
+        if self.months:
+            year, month = divmod(number * self.months + 12 * _EPOCH.year, 12)
+            ends = (datetime.datetime.min, datetime.datetime(datetime.MAXYEAR, 13 - self.months, 1))
+            return ends[year > 1] if not 1 <= year <= datetime.MAXYEAR else datetime.datetime(year, month + 1, 1)
         micros = number * self.unit
         if not self.is_dated:
             micros %= _DAY
@@ -197,9 +217,11 @@ def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
         hour = hour % 12 + 12 * (found["p"].lower() == "pm")
     name = found.get("b") or found.get("B")
     month = int(found.get("m", 1)) if name is None else _MONTH_OF.get(name.title(), 0)
+    if "q" in found:
+        month = 3 * int(found["q"]) - 2
     clock = (hour, int(found.get("M", 0)), int(found.get("S", 0)), int(f"{found.get('f', '')[1:]:0<6}"))
     try:
-        date = (year, month, int(found["d"])) if "d" in found else (1970, 1, 1)
+        date = (year, month, int(found.get("d", 1))) if found.keys() & _DATE_PARTS else (1970, 1, 1)
         value = datetime.datetime(*date, *clock)
         return value - _offset(found["z"]) if "z" in found else value
     except (ValueError, OverflowError):
@@ -213,7 +235,12 @@ def _offset(zone: str) -> datetime.timedelta:
     return -distance if zone[0] == "-" else distance
 
 
-def number_of(cell: Any, unit: int, *, timed: bool, dated: bool) -> int | None:
+def _month_number(value: datetime.date) -> int:
+    """How many months after January 1970 a time is."""
+    return 12 * (value.year - _EPOCH.year) + value.month - 1
+
+
+def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) -> int | None:
     """The number of units of a date, a time or a number; None of anything else, or where it lies between two units."""
     if isinstance(cell, datetime.datetime):
         value = cell.astimezone(datetime.UTC).replace(tzinfo=None) if cell.tzinfo else cell
@@ -232,6 +259,10 @@ def number_of(cell: Any, unit: int, *, timed: bool, dated: bool) -> int | None:
             return int(cell) if float(cell).is_integer() else None
         except (TypeError, ValueError, OverflowError):
             return None
+    if micros is not None and months:
+        value = _EPOCH + datetime.timedelta(microseconds=micros)
+        number, after = divmod(_month_number(value), months)
+        return None if after or value != datetime.datetime(value.year, value.month, 1) else number
     if micros is None or (not timed and micros % unit):
         return None
     return micros // unit
@@ -241,8 +272,8 @@ def _may_be(text: str, formats: Sequence[str]) -> bool:
     """Whether a text has the digits of a date, or the colon of a time: most texts have not, and are told at once."""
     if "%M" in formats[0]:
         return ":" in text
-    groups = re.findall(r"\d+", text)
-    return len(groups) == 3 or (len(groups) == 2 and any(map(str.isalpha, text))) or [len(one) for one in groups] == [8]
+    groups, has_letters = [len(one) for one in re.findall(r"\d+", text)], any(map(str.isalpha, text))
+    return len(groups) == 3 or groups == [8] or (4 in groups and len(groups) == 2) or (has_letters and len(groups) > 0)
 
 
 def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
