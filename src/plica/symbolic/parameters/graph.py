@@ -109,7 +109,7 @@ class Parameter:
     def subgraph(self, output: Node) -> "Parameter":
         """The parameter that ends at another of its nodes; the nodes are shared."""
         nodes = topological_order([output], self._in_nodes.__getitem__)
-        return Parameter(nodes, {node: self._in_nodes[node] for node in nodes}, [output])
+        return _checked_already({node: self._in_nodes[node] for node in nodes}, output)
 
     def ref(self) -> "Parameter":
         """A parameter that computes the same from references to the leaves of this one."""
