@@ -1,5 +1,6 @@
 """The examples run as scripts, and compute what plain numpy computes."""
 
+import importlib
 import importlib.util
 import itertools
 import runpy
@@ -10,9 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sklearn.impute
 import torch
-from sklearn.experimental import enable_iterative_imputer
 
 import plica
 from plica.learn import fit as learning
@@ -47,10 +46,11 @@ TRAINED = ("gaussian_mixture", "hidden_trees", "imputation", "mixed_imputation")
 
 def stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let what learns from data end after two rounds."""
-    assert enable_iterative_imputer
+    importlib.import_module("sklearn.experimental.enable_iterative_imputer")
+    impute: Any = importlib.import_module("sklearn.impute")
     monkeypatch.setattr(learning, "fit", lambda *data, fit=learning.fit, **how: fit(*data, **{**how, "epochs": 2}))
-    imputer = partial(sklearn.impute.IterativeImputer, random_state=0)
-    monkeypatch.setattr(sklearn.impute, "IterativeImputer", lambda **_: imputer(max_iter=2))
+    imputer = partial(impute.IterativeImputer, random_state=0)
+    monkeypatch.setattr(impute, "IterativeImputer", lambda **_: imputer(max_iter=2))
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def mixture(layer: Any, seed: int) -> Mixture:
     return Mixture(circuit, variables, weights, means, covariances, x, full)
 
 
-LAYERS = (MultivariateGaussianLayer, DiagonalGaussianLayer)
+LAYERS: tuple[Any, ...] = (MultivariateGaussianLayer, DiagonalGaussianLayer)
 EACH = pytest.mark.parametrize("layer", LAYERS)
 
 

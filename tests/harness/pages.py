@@ -75,8 +75,10 @@ def run_page(page: Path, folder: Path) -> None:
 
 def _run_command(words: list[str], services: ExitStack) -> None:
     if words[0] == "plica":
-        more = _LESS if words[1] == "train" else ()
-        more += _LESS_OF_DIGITS if words[1:3] == ["train", "digits"] else ()
+        more = [
+            *(_LESS if words[1] == "train" else ()),
+            *(_LESS_OF_DIGITS if words[1:3] == ["train", "digits"] else ()),
+        ]
         result = CliRunner().invoke(main, [*words[1:], *more], prog_name="plica")
         assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
     elif words[:3] == ["python", "-m", "examples.serve"]:
