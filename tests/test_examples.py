@@ -1,5 +1,6 @@
 """The examples run as scripts, and compute what plain numpy computes."""
 
+import importlib
 import importlib.util
 import itertools
 import runpy
@@ -13,6 +14,7 @@ import pytest
 import torch
 
 import plica
+from plica.learn import fit as learning
 from plica.templates.data_modalities import image_data
 from plica.templates.pgms import hmm
 
@@ -39,10 +41,27 @@ LAST_LINES = {
 }
 
 
-@pytest.mark.parametrize("name", NAMES)
+TRAINED = ("gaussian_mixture", "hidden_trees", "imputation", "mixed_imputation")
+
+
+def stop_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let what learns from data end after two rounds."""
+    importlib.import_module("sklearn.experimental.enable_iterative_imputer")
+    impute: Any = importlib.import_module("sklearn.impute")
+    monkeypatch.setattr(learning, "fit", lambda *data, fit=learning.fit, **how: fit(*data, **{**how, "epochs": 2}))
+    imputer = partial(impute.IterativeImputer, random_state=0)
+    monkeypatch.setattr(impute, "IterativeImputer", lambda **_: imputer(max_iter=2))
+
+
+@pytest.mark.parametrize(
+    ("name", "whole"),
+    [*((name, False) for name in NAMES), *(pytest.param(name, True, marks=pytest.mark.full) for name in TRAINED)],
+)
 def test_an_example_runs_and_compiles_once(
-    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    name: str, whole: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not whole:
+        stop_early(monkeypatch)
     monkeypatch.setattr("sys.argv", [f"{name}.py"])
     runpy.run_path(str(EXAMPLES / f"{name}.py"), run_name="__main__")
     lines = capsys.readouterr().out.splitlines()

@@ -19,18 +19,17 @@ from plica.kept.single_flight import SingleFlight
 from tests.harness.forks import WORK, fate_of_child
 
 ROOT = Path(plica.__file__).parent
-NUM_FORKS = 4
-
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
 
 
-def test_a_child_that_is_forked_while_a_thread_folds_folds_for_itself() -> None:
+@pytest.mark.parametrize("num_forks", [2, pytest.param(4, marks=pytest.mark.full)])
+def test_a_child_that_is_forked_while_a_thread_folds_folds_for_itself(num_forks: int) -> None:
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}  # torch's own threads hang too
-    command = [sys.executable, "-W", "ignore", "-m", "tests.harness.forks", str(NUM_FORKS)]
+    command = [sys.executable, "-W", "ignore", "-m", "tests.harness.forks", str(num_forks)]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False, timeout=240, env=one_thread, cwd=Path(__file__).parents[1]
     )
-    assert done.stdout.splitlines() == [f"{name}: {' '.join(['right'] * (NUM_FORKS + 1))}" for name in WORK], (
+    assert done.stdout.splitlines() == [f"{name}: {' '.join(['right'] * (num_forks + 1))}" for name in WORK], (
         done.stderr
     )
 

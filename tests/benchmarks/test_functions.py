@@ -14,7 +14,13 @@ from benchmarks.libraries import LIBRARIES, Library
 
 ONCE = Settings(rounds=1, warmup=0, seconds=0)
 BOTH = ["torch", "plica"]
-SIZES = (101, 103, 107)
+SIZES = (11, 13, 17)
+
+
+@pytest.fixture(autouse=True)
+def _few_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    for study in (loops, updates):
+        monkeypatch.setattr(study, "STEPS", 10)
 
 
 def test_libraries_that_are_not_there_are_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,7 +40,7 @@ def test_arrays_of_libraries_share_no_memory_with_numpys() -> None:
 @pytest.mark.parametrize("name", loops.TASKS)
 def test_loops_have_all_figures(name: str) -> None:
     report = json.loads(json.dumps(dict(loops.run(name, BOTH, ONCE, SIZES))))
-    steps = [f"{name}, size {size}, {what}" for size in (101, 107) for what in ("forward", "forward and backward")]
+    steps = [f"{name}, size {size}, {what}" for size in (11, 17) for what in ("forward", "forward and backward")]
     nothing = [f"{name}, 3 sizes from nothing, {what}" for what in ("forward", "forward and backward")]
     assert list(report) == steps + nothing
     for title in nothing:
@@ -48,9 +54,9 @@ def test_loops_have_all_figures(name: str) -> None:
 def test_loops_are_checked_against_numpy(name: str, library: str) -> None:
     task = loops.TASKS[name]
     wrong = replace(task, reference=lambda *arguments: task.reference(*arguments) + 1)
-    loops.check(task, library, 101)
+    loops.check(task, library, 11)
     with pytest.raises(AssertionError, match=library):
-        loops.check(wrong, library, 101)
+        loops.check(wrong, library, 11)
 
 
 def test_gradients_that_differ_are_refused() -> None:
@@ -61,9 +67,9 @@ def test_gradients_that_differ_are_refused() -> None:
         return lambda *arguments: [2 * one for one in gradients(*arguments)]
 
     wrong = replace(task, gradients={**task.gradients, "plica": doubled})
-    loops.check_gradients(task, BOTH, 101)
+    loops.check_gradients(task, BOTH, 11)
     with pytest.raises(AssertionError, match="plica"):
-        loops.check_gradients(wrong, BOTH, 101)
+        loops.check_gradients(wrong, BOTH, 11)
 
 
 @pytest.mark.parametrize("name", call_overhead.CASES)
@@ -79,12 +85,12 @@ def test_overhead_is_what_is_above_the_baseline(name: str) -> None:
 
 @pytest.mark.parametrize("name", updates.CASES)
 def test_loops_of_updates_agree_with_torch_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    report = updates.run(name, 101, ONCE)
+    report = updates.run(name, 11, ONCE)
     assert set(report["ratios"]) == {"torch", "plica", "torch (again)"}
     case = updates.CASES[name]
     monkeypatch.setitem(updates.CASES, name, replace(case, update=lambda i, x, u: case.update(i, x, u) + 1))
     with pytest.raises(AssertionError, match="not close"):
-        updates.run(name, 101, ONCE)
+        updates.run(name, 11, ONCE)
 
 
 @pytest.mark.parametrize("name", tracing.TASKS)

@@ -1,3 +1,4 @@
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
@@ -6,6 +7,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from plica.cli.main import main
+from plica.extras import require
 
 
 @pytest.fixture
@@ -17,6 +19,16 @@ def plica(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Resu
         return CliRunner().invoke(main, [str(word) for word in words], prog_name="plica")
 
     return run
+
+
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pictures are only numbered, which saves the time to draw them: for tests that do not look at them."""
+    require("matplotlib.figure")
+    numbers = itertools.count()
+    monkeypatch.setattr(
+        "matplotlib.figure.Figure.savefig", lambda _, path, **__: Path(path).write_text(f"<svg id='{next(numbers)}'/>")
+    )
 
 
 @pytest.fixture

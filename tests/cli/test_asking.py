@@ -295,6 +295,7 @@ def test_wrong_arguments_leave_nothing(pets: Plica, words: Any) -> None:
     assert sorted(path.name for path in Path().iterdir()) == before
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_images_are_completed_and_drawn_as_images(plica: Plica, toy: str) -> None:
     assert plica("train", toy, "--out", "out", "--units", 3, "--epochs", 2, "--quiet").exit_code == 0
     images = np.load(toy).astype(np.float32)
@@ -316,6 +317,7 @@ def test_images_are_completed_and_drawn_as_images(plica: Plica, toy: str) -> Non
     assert not Path("b.npy").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_table_without_names_is_read_by_position(plica: Plica) -> None:
     values = np.random.default_rng(0).integers(0, 2, (50, 3)).astype(float)
     values[3, 1] = np.nan
@@ -328,6 +330,7 @@ def test_a_table_without_names_is_read_by_position(plica: Plica) -> None:
     np.testing.assert_array_equal(full[~np.isnan(values)], values[~np.isnan(values)])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_arrays_that_are_drawn_hold_the_categories_that_are_whole_numbers(plica: Plica) -> None:
     rng = np.random.default_rng(0)
     table = np.column_stack([rng.choice([1, 2, 4], 50), rng.normal(size=50).round(2)])

@@ -2,9 +2,9 @@
 
 import errno
 import os
-import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -21,13 +21,17 @@ from plica.paths import filling, replacing
 Plica = Callable[..., Result]
 MODEL = "out/model.plica"
 
-# Runs the command where no file may be longer than some bytes.
-SMALL_FILES = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-from plica.cli.entry import main
-main()
-"""
+
+@contextmanager
+def no_file_longer_than(count: int) -> Iterator[None]:
+    """Writing more bytes to any file fails within the block."""
+    resource = pytest.importorskip("resource")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (count, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def full(*_words: object, **_settings: object) -> Any:
@@ -98,13 +102,15 @@ def test_a_terminal_is_asked_for_another_folder(tmp_path: Path, monkeypatch: pyt
 ENDINGS = ["csv", *(pytest.param(ending, marks=pytest.mark.full) for ending in ("npy", "npz", "parquet"))]
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("ending", ENDINGS)
 def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
     pytest.importorskip("pyarrow")
     assert plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2).exit_code == 0
     words = ("sample", MODEL, "-n", "3000", "-o", f"drawn.{ending}", "--quiet")
-    found = subprocess.run([sys.executable, "-c", SMALL_FILES, *words], capture_output=True, text=True)
-    assert found.returncode == 2, found.stderr
+    with no_file_longer_than(4096):
+        found = plica(*words)
+    assert found.exit_code == 2, found.output
     assert f"drawn.{ending}: cannot be written: file too large; free some there, or choose another path" in found.stderr
     assert found.stderr.count("\n") == 1
     assert not Path(f"drawn.{ending}").exists()
@@ -124,6 +130,7 @@ def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatc
         compile_text("module {}")
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_one_extreme_cell_is_named(plica: Plica) -> None:
     rows = np.random.default_rng(0).normal(size=(60, 2)).round(3)
     Path("rows.csv").write_text("a,b\n" + "".join(f"{a},{b}\n" for a, b in rows))

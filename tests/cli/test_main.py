@@ -6,6 +6,7 @@ from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import Result
 
@@ -45,7 +46,8 @@ def test_importing_the_command_is_light() -> None:
 def test_a_real_ctrl_c(tmp_path: Path) -> None:
     """Interrupts the process once the bar shows a finished epoch."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import plica.cli.__main__"
-    words = ("train", "digits", "--out", "out", "--epochs", "9999", "--units", "2", "--batch", "500")
+    np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
+    words = ("train", "a.npy", "--out", "out", "--epochs", "9999", "--units", "2")
     process = subprocess.Popen(
         [sys.executable, "-c", code, *words], cwd=tmp_path, stderr=subprocess.PIPE, stdout=subprocess.PIPE
     )

@@ -34,7 +34,15 @@ main()
 """
 
 
-@pytest.mark.parametrize("module", ["numpy", "tempfile", "torch", "torch._dynamo", "matplotlib.font_manager"])
+@pytest.mark.parametrize(
+    "module",
+    [
+        "numpy",
+        "torch",
+        "matplotlib.font_manager",
+        *(pytest.param(module, marks=pytest.mark.full) for module in ("tempfile", "torch._dynamo")),
+    ],
+)
 def test_ctrl_c_while_importing(tmp_path: Path, module: str) -> None:
     np.save(tmp_path / "a.npy", np.zeros((9, 2), int))
     words = ("train", "a.npy", "--out", "runs/out", "--epochs", "1", "--units", "2", "--quiet")
@@ -66,6 +74,7 @@ def test_ctrl_c_at_any_time(tmp_path: Path, seed: int) -> None:
         assert (tmp_path / "runs/out/model.plica").exists()
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
 def test_a_signal_while_writing_leaves_nothing(
     plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch, name: str

@@ -25,6 +25,9 @@ Plica = Callable[..., Result]
 MODEL = "out/model.plica"
 
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
+
+
 def train(plica: Plica, data: str, *words: Any) -> None:
     result = plica("train", data, "--out", "out", "--units", 2, "--epochs", 1, "--quiet", *words)
     assert result.exit_code == 0, result.output
@@ -168,17 +171,17 @@ def test_columns_of_parquet_that_no_model_reads_are_passed_on(plica: Plica) -> N
     assert Path("full.csv").read_text().splitlines()[1].endswith(",9223372036854775808,1.50,,[0]")
 
 
-@pytest.mark.parametrize("dtype", [">f8", ">i4", "longdouble", "float16", "uint16", "bool"])
-def test_arrays_of_every_dtype_are_read(plica: Plica, dtype: str) -> None:
-    if not Path("out").exists():
-        np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (30, 2)))
-        train(plica, "rows.npy")
-    values = np.array([[0, 1], [1, 1]]).astype(dtype)
-    np.save("holes.npy", values)
-    for ending in ("npy", "csv", "parquet"):
-        done(plica("complete", MODEL, "holes.npy", "-o", f"full.{ending}"))
-        done(plica("score", MODEL, f"full.{ending}", "-o", "scores.npy"))
-    np.testing.assert_array_equal(np.load("full.npy"), values)
+def test_arrays_of_every_dtype_are_read(plica: Plica) -> None:
+    np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (30, 2)))
+    train(plica, "rows.npy")
+    for dtype in (">f8", ">i4", "longdouble", "float16", "uint16", "bool"):
+        values = np.array([[0, 1], [1, 1]]).astype(dtype)
+        np.save(f"{dtype}.npy", values)
+        for ending in ("npy", "csv", "parquet"):
+            full = f"full {dtype}.{ending}"
+            done(plica("complete", MODEL, f"{dtype}.npy", "-o", full))
+            done(plica("score", MODEL, full, "-o", "scores.npy"))
+        np.testing.assert_array_equal(np.load(f"full {dtype}.npy"), values, err_msg=dtype)
 
 
 def test_names_of_every_kind(plica: Plica) -> None:

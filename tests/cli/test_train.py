@@ -58,6 +58,7 @@ def test_a_run_writes_its_four_files(plica: Plica, toy: str) -> None:
     )
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_progress_is_a_line_for_each_epoch_where_it_is_no_terminal(plica: Plica, toy: str) -> None:
     told = plica("train", toy, "--out", "out", *QUICK).stderr
     figures = r"valid \d\.\d{3}, best \d\.\d{3} bits/dim"
@@ -66,6 +67,7 @@ def test_progress_is_a_line_for_each_epoch_where_it_is_no_terminal(plica: Plica,
     assert plica("train", toy, "--out", "out", "--quiet", *QUICK).stderr == ""
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_report_says_what_happened(plica: Plica, toy: str) -> None:
     plica("train", toy, "--out", "out", "--seed", 5, "--layer", "cp-t", "--dtype", "float64", *QUICK)
     report = report_of("out")
@@ -96,6 +98,7 @@ def test_the_report_says_what_happened(plica: Plica, toy: str) -> None:
     assert report["model"]["layers"] == len(loaded.circuit.layers)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_saved_model_has_the_reported_figures(plica: Plica, toy: str) -> None:
     plica("train", toy, "--out", "out", *QUICK)
     loaded, data = load_model("out/model.plica"), from_path(toy)
@@ -109,21 +112,21 @@ def test_the_saved_model_has_the_reported_figures(plica: Plica, toy: str) -> Non
 
 def test_the_same_seed_gives_the_same_files(plica: Plica, toy: str) -> None:
     for out, seed in (("a", 1), ("b", 1), ("c", 2)):
-        plica("train", toy, "--out", out, "--seed", seed, *QUICK)
+        plica("train", toy, "--out", out, "--seed", seed, "--epochs", 1, "--units", 2)
     for name in ("model.plica", "samples.png", "circuit.svg"):
         first, again, other = ((Path(out) / name).read_bytes() for out in ("a", "b", "c"))
         assert first == again
         assert (first == other) == (name == "circuit.svg")
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize(
     ("options", "graph"),
     [
         (("--region-graph", "quad-tree-4", "--layer", "tucker"), "quad-tree-4"),
-        (("--region-graph", "quad-graph"), "quad-graph"),
+        (("--region-graph", "quad-graph", "--num-values", 9), "quad-graph"),
         (("--region-graph", "linear-tree", "--layer", "cp-t"), "linear-tree"),
         (("--input", "gaussian", "--batch", 7, "--lr", 0.01), "quad-tree-2"),
-        (("--num-values", 9), "quad-tree-2"),
     ],
 )
 def test_options_reach_the_model(plica: Plica, toy: str, options: tuple[str, ...], graph: str) -> None:
@@ -135,6 +138,7 @@ def test_options_reach_the_model(plica: Plica, toy: str, options: tuple[str, ...
     assert report["data"]["num_values"] == (None if real else 9 if "--num-values" in options else 3)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_it_learns(plica: Plica, toy: str) -> None:
     plica("train", toy, "--out", "out", "--epochs", 40, "--units", 6, "--batch", 10)
     report = report_of("out")
@@ -143,6 +147,7 @@ def test_it_learns(plica: Plica, toy: str) -> None:
     assert best < 0.45  # the information is 2 * log2(3) / 16 = 0.2
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_digits_are_known_by_name(plica: Plica) -> None:
     result = plica("train", "digits", "--out", "out", "--epochs", 1, "--units", 2, "--batch", 500)
     assert result.exit_code == 0, result.output
@@ -159,6 +164,7 @@ def test_digits_are_known_by_name(plica: Plica) -> None:
     assert circuit.num_variables == digits().num_variables
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_tables_and_real_columns_of_any_scale(plica: Plica) -> None:
     rng = np.random.default_rng(0)
     columns = (rng.normal(5e6, 1e4, 200), rng.normal(0, 1e-3, 200), np.full(200, 7.0))
@@ -172,6 +178,7 @@ def test_tables_and_real_columns_of_any_scale(plica: Plica) -> None:
     assert np.isfinite(last)
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("scale", [1e-200, pytest.param(1e200, marks=pytest.mark.full)])
 def test_a_density_starts_at_the_scale_of_its_column(plica: Plica, scale: float) -> None:
     """Squares of such numbers underflow or overflow: the spread silently became 1."""
@@ -200,6 +207,7 @@ def stop_at(monkeypatch: pytest.MonkeyPatch, epoch: int) -> None:
     monkeypatch.setattr(Progress, "on_epoch", stop)
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("epoch", [0, 2])
 def test_ctrl_c_keeps_the_best_model_so_far(
     plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch, epoch: int
@@ -226,6 +234,7 @@ def test_ctrl_c_while_writing_leaves_nothing(plica: Plica, toy: str, monkeypatch
     assert names(".") == [toy]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_error_while_writing_keeps_the_old_run(plica: Plica, toy: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
     before = {name: (Path("out") / name).read_bytes() for name in NAMES}
@@ -242,6 +251,7 @@ def test_an_error_while_writing_keeps_the_old_run(plica: Plica, toy: str, monkey
     assert names("out") == sorted(NAMES)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_second_run_replaces_the_first_and_keeps_other_files(plica: Plica, toy: str) -> None:
     Path("out").mkdir()
     (Path("out") / "notes.txt").write_text("mine")
@@ -340,6 +350,7 @@ def test_wrong_input_is_one_line_and_leaves_nothing(plica: Plica, case: str) -> 
     assert_fails(result, "^plica: error: .*" + message, left)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_folder_in_the_way_of_a_result(plica: Plica, toy: str) -> None:
     assert plica("train", toy, "--out", "out", *QUICK).exit_code == 0
     Path("out/model.plica").unlink()
@@ -351,6 +362,7 @@ def test_a_folder_in_the_way_of_a_result(plica: Plica, toy: str) -> None:
     assert names("out") == sorted(NAMES)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_link_to_a_folder_is_filled(plica: Plica, toy: str) -> None:
     Path("there").mkdir()
     Path("out").symlink_to("there")
@@ -362,6 +374,7 @@ def test_a_link_to_a_folder_is_filled(plica: Plica, toy: str) -> None:
     assert_fails(result, r"out/a: out is a link to nowhere; choose another", ["out", "there", toy])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_names_that_are_no_text_and_batches_beyond_all_rows(plica: Plica, toy: str) -> None:
     strange = os.fsdecode(b"\xff.npy")
     Path(toy).rename(strange)
@@ -411,6 +424,7 @@ def test_missing_extras_are_named_before_training(
     assert_fails(result, rf"pip install 'plica\[{extra}\]'", [toy])
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_images_with_channels(plica: Plica) -> None:
     np.save("rgb.npy", np.random.default_rng(0).integers(0, 4, (40, 3, 2, 2)))
     result = plica("train", "rgb.npy", "--out", "out", *QUICK)
@@ -418,6 +432,7 @@ def test_images_with_channels(plica: Plica) -> None:
     assert report_of("out")["data"]["image_shape"] == [3, 2, 2]
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_flat_images_and_archives(plica: Plica) -> None:
     rows = np.random.default_rng(0).integers(0, 2, (40, 16))
     np.savez("a.npz", train=rows, valid=rows[:5], test=rows[:6])
@@ -439,6 +454,7 @@ def test_the_page_shows_the_run(plica: Plica, toy: str) -> None:
         assert image.format == "PNG"
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_table_has_a_page_without_inpainting(plica: Plica) -> None:
     np.save("rows.npy", np.random.default_rng(0).integers(0, 2, (50, 3)))
     assert plica("train", "rows.npy", "--out", "out", *QUICK).exit_code == 0

@@ -92,8 +92,14 @@ def test_kinds_and_their_units_keep_apart(kind: str, units: str) -> None:
     assert last[1] < 2.32
 
 
-@pytest.mark.parametrize("kind", ["svg", "png", "pdf"])
-@pytest.mark.parametrize("side", [8, 28])
+@pytest.mark.parametrize(
+    ("side", "kind"),
+    [
+        pytest.param(side, kind, marks=[] if (side == 28) == (kind == "svg") else pytest.mark.full)
+        for side in (8, 28)
+        for kind in ("svg", "png", "pdf")
+    ],
+)
 def test_the_same_circuit_gives_the_same_file(tmp_path: Path, side: int, kind: str) -> None:
     for name in ("a", "b"):
         draw_circuit(picture(side), tmp_path / f"{name}.{kind}", (1, side, side))

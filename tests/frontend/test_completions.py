@@ -46,7 +46,14 @@ def assert_alike(circuit: Circuit, compiled: Any) -> None:
         assert all(torch.equal(one, first) for one in in_each_way(lambda: sample(compiled, 25, x, seed=2)))
 
 
-@pytest.mark.parametrize("name", ["unnormalized", "two trees", "quad graph, mixing", "quad graph, tucker"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "unnormalized",
+        "quad graph, mixing",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("two trees", "quad graph, tucker")),
+    ],
+)
 def test_the_same_samples(name: str) -> None:
     circuit = QUERIED[name]()
     torch.manual_seed(3)

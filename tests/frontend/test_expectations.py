@@ -106,13 +106,13 @@ def test_by_brute_force(name: str, fold: bool, scaled: bool, monkeypatch: pytest
     assert_terms(compiled, circuit, x[:3])
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(circuits(finite=True))
 def test_random_circuits(circuit: Circuit) -> None:
     assert_random(circuit)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(circuits(finite=True))
 def test_random_circuits_in_scaled_numbers(circuit: Circuit) -> None:
     with pytest.MonkeyPatch.context() as patch:

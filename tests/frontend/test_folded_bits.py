@@ -76,10 +76,11 @@ def _draw(seed: int, read: Function) -> tuple[Function, list[Any]]:
     return function, [rng.standard_normal(size).astype(dtype) for size in ((batch, rows), shape, beside)]
 
 
+@pytest.mark.parametrize("seeds", [range(4), pytest.param(range(4, 12), marks=pytest.mark.full)], ids=str)
 @pytest.mark.parametrize("backend", ["torch", "interpreter"])
 @pytest.mark.parametrize("name", READERS)
-def test_an_expanded_constant_is_added_in_the_same_order(name, backend) -> None:
-    for seed in range(12):
+def test_an_expanded_constant_is_added_in_the_same_order(name, backend, seeds) -> None:
+    for seed in seeds:
         function, arrays = _draw(seed, READERS[name])
         program = plica.trace(function, *(plica.spec(one.shape, one.dtype) for one in arrays))
         policy = plica.FoldPolicy(max_growth=(0, None)[seed % 2])

@@ -22,6 +22,7 @@ from plica.symbolic.scope import Scope
 from tests.harness.circuits import CIRCUITS, chain, coin, constant, gaussians, product_then_sum, several_sizes
 from tests.harness.oracle import Oracle, all_states, gradients, numbers
 from tests.harness.own_layers import PAIRS, PAIRS_IN_PART, PairLayer
+from tests.harness.pairwise import by_turns
 from tests.harness.queries import QUERIED, evidence, one_unit
 
 NAN = torch.nan
@@ -39,8 +40,7 @@ def log_marginals(compiled: Any, x: np.ndarray) -> np.ndarray:
         return np.log([float(oracle.marginal(row)[0, 0] / oracle.total()[0, 0]) for row in x])
 
 
-@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
-@pytest.mark.parametrize("name", QUERIED)
+@by_turns(name=list(QUERIED), semiring=["lse-sum", "sum-product"])
 def test_rows_that_differ_in_what_they_hide(name: str, semiring: str) -> None:
     """Each row alone, all together, and in any order: nothing is taken from another row's evidence."""
     circuit = QUERIED[name]()
@@ -278,8 +278,7 @@ FORMS: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.uint8, torch.float32, torch.float64])
-@pytest.mark.parametrize("form", FORMS)
+@by_turns(form=list(FORMS), dtype=[torch.int64, torch.uint8, torch.float32, torch.float64])
 def test_forms_of_what_is_integrated(form: str, dtype: torch.dtype) -> None:
     """Integers have no NaN: garbage under the mask is hidden all the same."""
     layers = [coin([v], 2, 3) for v in range(3)]

@@ -46,8 +46,8 @@ class Law:
     tails: tuple[Tails, ...]
 
 
-def by_scipy(frozen: Any) -> Tails:
-    return lambda x: (float(frozen.cdf(x)), float(frozen.sf(x)))
+def by_scipy(distribution: Any, *parameters: float, loc: int = 0) -> Tails:
+    return lambda x: (float(distribution.cdf(x, *parameters, loc)), float(distribution.sf(x, *parameters, loc)))
 
 
 def by_sums(log_mass: Callable[[int], float], ratio: Callable[[Any], Any], mean: float) -> Tails:
@@ -89,14 +89,14 @@ def binomial_sums(total: int, p: float) -> Tails:
 
 LAWS: dict[str, Law] = {
     "poisson": Law(
-        PoissonLayer([0], len(RATES), rate=learned(RATES)), tuple(by_scipy(stats.poisson(one)) for one in RATES)
+        PoissonLayer([0], len(RATES), rate=learned(RATES)), tuple(by_scipy(stats.poisson, one) for one in RATES)
     ),
     "poisson of large rates": Law(
         PoissonLayer([0], len(LARGE_RATES), rate=learned(LARGE_RATES)), tuple(map(poisson_sums, LARGE_RATES))
     ),
     "geometric": Law(
         GeometricLayer([0], len(WAITS), probs=learned(WAITS)),
-        tuple(by_scipy(stats.geom(one, loc=-1)) for one in WAITS),
+        tuple(by_scipy(stats.geom, one, loc=-1) for one in WAITS),
     ),
     "negative binomial": Law(
         NegativeBinomialLayer(
@@ -105,11 +105,11 @@ LAWS: dict[str, Law] = {
             total_count=learned([total for total, _ in FAILURES]),
             probs=learned([p for _, p in FAILURES]),
         ),
-        tuple(by_scipy(stats.nbinom(*one)) for one in FAILURES),
+        tuple(by_scipy(stats.nbinom, *one) for one in FAILURES),
     ),
     "bernoulli": Law(
         BernoulliLayer([0], len(CHANCES), probs=learned(CHANCES)),
-        tuple(by_scipy(stats.bernoulli(one)) for one in CHANCES),
+        tuple(by_scipy(stats.bernoulli, one) for one in CHANCES),
     ),
     "binomial of a billion": Law(
         BinomialLayer([0], 2, total_count=10**9, probs=learned([0.25, 0.5])),
@@ -118,7 +118,7 @@ LAWS: dict[str, Law] = {
 } | {
     f"binomial of {total}": Law(
         BinomialLayer([0], len(CHANCES), total_count=total, probs=learned(CHANCES)),
-        tuple(by_scipy(stats.binom(total, one)) for one in CHANCES),
+        tuple(by_scipy(stats.binom, total, one) for one in CHANCES),
     )
     for total in (1, 5, 100, 1024, 1025, 10**5)
 }

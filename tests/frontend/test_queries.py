@@ -31,14 +31,14 @@ from tests.harness.circuits import (
 )
 from tests.harness.oracle import Oracle, all_states, numbers
 from tests.harness.own_layers import PAIRS_IN_PART, PairLayer
+from tests.harness.pairwise import by_turns
 from tests.harness.queries import QUERIED, evidence, one_unit
 from tests.harness.statistics import assert_distribution, frequencies
 
 FLAGS = [(True, True), (True, False), (False, True), (False, False)]
 
 
-@pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize("name", QUERIED)
+@by_turns(name=list(QUERIED), fold=[True, False])
 def test_completions_follow_the_conditional_distribution(name: str, fold: bool) -> None:
     circuit, number = QUERIED[name](), 4000
     torch.manual_seed(1)
@@ -166,9 +166,20 @@ def test_a_seed_decides_on_random_circuits(circuit: Circuit) -> None:
     assert_alike(one_unit(circuit))
 
 
-@settings(max_examples=8)
+@settings(max_examples=4)
 @given(circuits(finite=True))
 def test_completions_of_random_circuits(circuit: Circuit) -> None:
+    assert_completed(circuit)
+
+
+@pytest.mark.full
+@settings(max_examples=8)
+@given(circuits(finite=True))
+def test_completions_of_more_random_circuits(circuit: Circuit) -> None:
+    assert_completed(circuit)
+
+
+def assert_completed(circuit: Circuit) -> None:
     circuit, number = one_unit(circuit), 500
     torch.manual_seed(12)
     compiled = TorchCompiler(dtype="float64").compile(circuit)

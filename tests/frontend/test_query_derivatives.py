@@ -79,22 +79,21 @@ def test_derivatives_of_queries(name: str, point: str, semiring: str) -> None:
         slopes = torch.autograd.grad(total, leaves, create_graph=True, materialize_grads=True)
         return total, torch.stack([(one * step).sum() for one, step in zip(slopes, along, strict=True)]).sum()
 
-    for order in range(2):
-        # of a graph of their own: differences move the parameters
-        slopes = torch.autograd.grad(computed()[order], leaves, materialize_grads=True)
+    def both() -> Any:
+        return np.array([one.item() for one in computed()])
 
-        def number(order: int = order) -> float:
-            return float(computed()[order])
+    # each of a graph of its own: differences move the parameters
+    slopes = [torch.autograd.grad(computed()[order], leaves, materialize_grads=True) for order in range(2)]
+    for number, parameter in enumerate(leaves):
+        for place in range(parameter.numel()):
+            truth, error = _difference(both, parameter, place)
+            found = np.array([float(of_order[number].reshape(-1)[place]) for of_order in slopes])
+            wrong = ~(abs(found - truth) <= 1e-5 * abs(truth) + error + 1e-7)
+            assert not wrong.any(), (wrong, number, place, found, truth)
 
-        for parameter, slope in zip(leaves, slopes, strict=True):
-            for place in range(parameter.numel()):
-                truth, error = _difference(number, parameter, place)
-                found = float(slope.reshape(-1)[place])
-                assert abs(found - truth) <= 1e-5 * abs(truth) + error + 1e-7, (order, place, found, truth)
 
-
-def _difference(function: Callable[[], float], parameter: Tensor, place: int) -> tuple[float, float]:
-    """The derivative by an entry, and how far rounding may take it: from 0 to one side, since no weight is negative."""
+def _difference(function: Callable[[], Any], parameter: Tensor, place: int) -> tuple[Any, Any]:
+    """Derivatives by an entry, and how far rounding may take them: from 0 to one side, since no weight is negative."""
     flat = parameter.detach().reshape(-1)
     number = float(flat[place])
     step, values = 1e-5 * abs(number) if number else 1e-7, []
@@ -103,5 +102,5 @@ def _difference(function: Callable[[], float], parameter: Tensor, place: int) ->
         values.append(function())
     flat[place] = number
     low, middle, high = values
-    rounding = 2e-13 * (1 + max(map(abs, values))) / step
+    rounding = 2e-13 * (1 + np.abs(values).max(axis=0)) / step
     return ((high - low) if number else 4 * middle - high - 3 * low) / (2 * step), rounding

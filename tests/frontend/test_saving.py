@@ -14,6 +14,7 @@ from plica.errors import DTypeError, FileFormatError, UnsupportedError, WriteErr
 from plica.files.model import load_model, save_model
 from plica.symbolic.semirings import LSE_SUM
 from plica.templates.data_modalities import image_data
+from tests.harness.pairwise import flagged
 
 _X = torch.tensor([[0, 1, 2, 1], [2, 2, 0, 1]])
 
@@ -23,9 +24,11 @@ def _circuit(**settings: Any) -> plica.Circuit:
     return image_data((1, 2, 2), "quad-tree-2", sum_product_layer="cp", **options)
 
 
-@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product", "max-sum"])
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("how", [{}, {"fold": False}, {"fold": False, "optimize": False}])
+@flagged(
+    semiring=["lse-sum", "sum-product", "max-sum"],
+    dtype=[torch.float32, torch.float64],
+    how=[{}, {"fold": False}, {"fold": False, "optimize": False}],
+)
 def test_the_same_circuit(semiring: str, dtype: torch.dtype, how: dict[str, Any], tmp_path: Path) -> None:
     """Of the same tensors, dtype, semiring and values, however either was folded."""
     circuit = plica.compile(_circuit(), semiring=semiring, dtype=dtype, **how)

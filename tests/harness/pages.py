@@ -5,13 +5,13 @@ A block is `sh`, commands for a shell, `python`, a program, or `text`, which nob
 """
 
 import json
-import os
 import re
 import shlex
 import socket
 import subprocess
 import sys
 import time
+import traceback
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -28,6 +28,8 @@ LANGUAGES = ("python", "sh", "text")
 _PATIENCE = 60.0  # seconds until a service answers
 _LESS = ("--epochs", "1", "--units", "2")
 """What is added to `plica train`: the last value of an option counts."""
+_LESS_OF_DIGITS = ("--region-graph", "quad-tree-4", "--batch", "500")
+"""What is added for the bundled digits, whose default graph has twice the levels."""
 _ELSEWHERE = {"pip": "an installation", "docker": "a container engine", "make": "the set-up and the suite itself"}
 """Commands that are not run, and what they need."""
 
@@ -73,7 +75,10 @@ def run_page(page: Path, folder: Path) -> None:
 
 def _run_command(words: list[str], services: ExitStack) -> None:
     if words[0] == "plica":
-        more = _LESS if words[1] == "train" else ()
+        more = [
+            *(_LESS if words[1] == "train" else ()),
+            *(_LESS_OF_DIGITS if words[1:3] == ["train", "digits"] else ()),
+        ]
         result = CliRunner().invoke(main, [*words[1:], *more], prog_name="plica")
         assert result.exit_code == 0, f"{shlex.join(words)}\n{result.output}"
     elif words[:3] == ["python", "-m", "examples.serve"]:
@@ -85,9 +90,11 @@ def _run_command(words: list[str], services: ExitStack) -> None:
 
 
 def _run_program(program: str) -> None:
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, f"{program}\n{done.stderr}"
+    """Runs a program with names of its own; modules that pages import are imported already."""
+    try:
+        exec(compile(program, "<page>", "exec"), {"__name__": "__main__"})
+    except Exception as error:
+        raise AssertionError(f"{program}\n{traceback.format_exc()}") from error
 
 
 @contextmanager

@@ -28,10 +28,19 @@ def pairwise(choices: Mapping[str, Sequence[Any]]) -> Iterator[Case]:
 
 def flagged(**choices: Sequence[Any]) -> Any:
     """Parametrizes a test by all products of choices; the usual suite has some that hold every pair."""
+    return _parametrized(choices, [tuple(case.values()) for case in pairwise(choices)])
+
+
+def by_turns(**choices: Sequence[Any]) -> Any:
+    """Parametrizes a test by all products of choices; the usual suite has some that hold each choice."""
+    number = max(map(len, choices.values()))
+    return _parametrized(choices, [tuple(one[turn % len(one)] for one in choices.values()) for turn in range(number)])
+
+
+def _parametrized(choices: Mapping[str, Sequence[Any]], usual: Sequence[tuple[Any, ...]]) -> Any:
     import pytest  # here alone: a machine with a GPU may lack it
 
-    usual = [tuple(case.values()) for case in pairwise(choices)]
-    every = list(product(*choices.values()))
+    every = product(*choices.values())
     return pytest.mark.parametrize(
         ",".join(choices), [pytest.param(*case, marks=[] if case in usual else pytest.mark.full) for case in every]
     )

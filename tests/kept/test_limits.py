@@ -54,8 +54,8 @@ def _value(v: Any, w: Any) -> Any:
 
 
 def _functions(cache: plica.FoldCache, backend: str, make: Callable[[Any], Any]) -> Iterator[Callable[[], None]]:
-    """Calls of ten functions of one cache, each with constants of its own."""
-    for seed in range(10):
+    """Calls of five functions of one cache, each with constants of its own."""
+    for seed in range(5):
         v, w = _weights(seed)
         sources = {"v": make(v), "w": make(w)}
         run = plica.fold_constants(PROGRAM, run_time=("v", "w")).compile(backend, cache=cache)
@@ -68,8 +68,8 @@ def _functions(cache: plica.FoldCache, backend: str, make: Callable[[Any], Any])
 
 
 def _decorated(cache: plica.FoldCache) -> Iterator[Callable[[], None]]:
-    """Calls of ten functions that `jit` compiled for one cache."""
-    for seed in range(10):
+    """Calls of five functions that `jit` compiled for one cache."""
+    for seed in range(5):
         v, w = _weights(seed)
         run = plica.jit(lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), constants=("v", "w"), cache=cache)
         arguments, expected = [*map(torch.from_numpy, (X_OF_FUNCTIONS, v, w))], _value(v, w)
@@ -81,8 +81,8 @@ def _decorated(cache: plica.FoldCache) -> Iterator[Callable[[], None]]:
 
 
 def _circuits(cache: plica.FoldCache) -> Iterator[Callable[[], None]]:
-    """Calls of four circuits of one cache, and questions to them."""
-    for _ in range(4):
+    """Calls of three circuits of one cache, and questions to them."""
+    for _ in range(3):
         circuit = plica.PipelineContext(cache=cache).compile(image(units=32))
         x = X.double().clone()
         x[:, 3] = float("nan")
