@@ -45,12 +45,17 @@ class Swept:
     def scores(self, rows: Array) -> Array:
         """`(B, outputs, units)`; NaN where a row has a number that is no value of its variable."""
         found = np.stack([one.scores(rows.astype(np.float64)) for one in self.tops], 1)
-        return np.where(self.is_wrong(rows)[:, None, None], np.nan, found)
+        return np.where(self.is_wrong(rows)[:, None, None], np.nan, self._of_the_dtype(found))
 
     def best(self, rows: Array) -> Array:
         """`(B,)`."""
         found = self.tops[0].best(rows.astype(np.float64))[:, 0]
-        return np.where(self.is_wrong(rows), np.nan, found)
+        return np.where(self.is_wrong(rows), np.nan, self._of_the_dtype(found))
+
+    def _of_the_dtype(self, logs: Array) -> Array:
+        """Logarithms as the dtype has them: infinite beyond its largest number."""
+        with np.errstate(over="ignore"):
+            return logs.astype(self.dtype).astype(np.float64)
 
     def is_wrong(self, rows: Array) -> Array:
         """Rows with a number that is no value of its variable, `(B,)`."""

@@ -44,6 +44,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
         for unit, factor in enumerate(factors):
             covariance = (factor @ factor.T)[np.ix_(known, known)]
             found[places, unit] = _log_normal(covariance, (rows[places] - mean[unit])[:, known].T)
+    found[np.isinf(rows).any(axis=1)] = -np.inf
     return space.from_log(found)
 
 

@@ -32,9 +32,11 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
 def _log_masses(params: Params, x: Array) -> Array:
     """Logarithms of masses; of those near 1, by what lies beside them."""
     low, high = ((x + half - params["loc"]) / params["scale"] for half in (WIDE(-0.5), WIDE(0.5)))
-    with np.errstate(over="ignore", divide="ignore"):
+    near, far = np.where(x < params["loc"], (-high, -low), (low, high))  # as if above the centre
+    with np.errstate(over="ignore", invalid="ignore"):
         beside = 1 / (1 + np.exp(-low)) + 1 / (1 + np.exp(high))
-        return np.where(beside < 0.5, np.log1p(-np.minimum(beside, 0.5)), np.log(_masses(params, x)))
+        tail = np.log(-np.expm1(near - far)) - near - np.log1p(np.exp(-near)) - np.log1p(np.exp(-far))
+        return np.where(beside < 0.5, np.log1p(-np.minimum(beside, 0.5)), tail)
 
 
 def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001

@@ -80,9 +80,10 @@ class LaplaceLayer(UnivariateLayer):
 
 def _body(xp: Namespace, semiring: Semiring, layer: LaplaceLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
     loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    most = xp.finfo(loc.dtype).max ** -0.25  # beyond, derivatives may not be numbers of the dtype, and the density is 0
-    distance = xp.abs(standardized(xp, x, loc, log_scale, most))
-    far = xp.greater_equal(distance, 0.99 * most * xp.finfo(loc.dtype).max)
+    distance = xp.abs(standardized(xp, x, loc, log_scale))
+    # beyond, second derivatives are no numbers of the dtype, and the density is 0
+    largest = float(xp.finfo(loc.dtype).max)
+    far = xp.greater_equal(distance, 0.2 * largest * xp.clip(xp.exp(2.0 * log_scale), largest**-0.25, 1.0))
     return semiring.from_log(xp, xp.where(far, float("-inf"), -distance - log_scale - math.log(2.0)))
 
 

@@ -136,11 +136,30 @@ def _factor(xp: Namespace, params: Params) -> tuple[Array, Array]:
     return scaled / length, xp.squeeze(xp.log(length) + xp.log(largest), axis=-1)
 
 
-def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
+def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, most: float = 0.25) -> Array:
     """The distance of each variable from its mean in standard deviations, `(F, B, K, V)`."""
     mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], log_stddev))
-    most = xp.finfo(mean.dtype).max ** -0.75  # so that sums of squares are numbers
     return standardized(xp, xp.expand_dims(x, axis=2), mean, log_stddev, most)
+
+
+def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
+    """The same, cut so that sums of their squares are numbers."""
+    return _distances(xp, params, log_stddev, x, xp.finfo(params["mean"].dtype).max ** -0.75)
+
+
+def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array) -> Array:
+    """`log_multivariate_normal` of distances of any size: -inf, with derivatives of 0, where no float has it.
+
+    Large distances are divided before, and the result is multiplied by the square of what they were divided by: to a
+    rounding, it is their square.
+    """
+    limit = float(xp.finfo(distances.dtype).max) ** 0.25
+    size = xp.stop_gradient(xp.max(xp.abs(distances), axis=-1))  # (F, B, K)
+    far = xp.greater(size, limit**2)
+    part = xp.where(far, 1.0, xp.maximum(size / limit, 1.0))
+    near = xp.where(xp.expand_dims(far, axis=-1), 0.0, distances / xp.expand_dims(part, axis=-1))
+    density = xp.log_multivariate_normal(near, factor, *missing)
+    return xp.where(far, float("-inf"), density * xp.square(part))
 
 
 def _body(
@@ -151,9 +170,9 @@ def _body(
     x: Array,
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
-    density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor)
+    density = _log_density(xp, factor, _distances(xp, params, log_stddev, x))
     density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
-    return semiring.from_log(xp, xp.where(_is_infinite(xp, x), float("-inf"), density))
+    return semiring.from_log(xp, density)
 
 
 def _partial(
@@ -165,11 +184,10 @@ def _partial(
     missing: Array,
 ) -> Value:
     factor, log_stddev = _factor(xp, params)
-    density = xp.log_multivariate_normal(_scores(xp, params, log_stddev, x), factor, missing)
+    distances = xp.where(xp.expand_dims(missing, axis=2), 0.0, _distances(xp, params, log_stddev, x))
+    density = _log_density(xp, factor, distances, missing)
     known = xp.astype(xp.logical_not(missing), log_stddev.dtype)
-    density = density - xp.matmul(known, xp.matrix_transpose(log_stddev))
-    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
-    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
+    return semiring.from_log(xp, density - xp.matmul(known, xp.matrix_transpose(log_stddev)))
 
 
 def _is_infinite(xp: Namespace, x: Array) -> Array:
