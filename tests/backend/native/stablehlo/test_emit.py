@@ -126,8 +126,8 @@ def test_a_text_for_given_sizes_is_compiled_as_it_is(function, runner) -> None:
 
 
 def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows() -> None:
-    program, leaves = _circuit(3)
-    x = np.random.default_rng(1).integers(17, size=(4, 9))
+    program, leaves = _circuit(2, height=1, values=3, units=2)
+    x = np.random.default_rng(1).integers(3, size=(4, 2))
     (expected,) = plica.interpret(program, x, consts=leaves)
     assert_same(run_by_iree(emit(program, leaves, sizes={"b": 4}), [x])[0], expected, 4.0)
 
@@ -173,16 +173,16 @@ def test_sizes_that_contradict_each_other_are_refused_as_arrays_are(name: str) -
             assert_same(one, other)
 
 
-def _circuit(side: int) -> tuple[Program, list[np.ndarray]]:
+def _circuit(side: int, height: int = 0, values: int = 17, units: int = 4) -> tuple[Program, list[np.ndarray]]:
     """The log-space Program of the demo's circuit, smaller, and its leaves."""
     circuit = image_data(
-        (1, side, side),
+        (1, height or side, side),
         "quad-tree-2",
         input_layer="categorical",
-        num_values=17,
-        num_input_units=4,
+        num_values=values,
+        num_input_units=units,
         sum_product_layer="cp",
-        num_sum_units=4,
+        num_sum_units=units,
     )
     compiled = plica.compile(circuit)
     lowered, tensors = compiled.lowered(torch.int64), dict(compiled.leaves.items())

@@ -26,7 +26,7 @@ REFUSED = {
 }
 """Operations of which StableHLO has not every sample, and what is said of those."""
 
-MOST_TEXT = 20_000  # what is longer (special functions, random numbers) takes XLA seconds: for the full product
+MOST_TEXT = 10_000  # what is longer (special functions, random numbers) takes XLA seconds: for the full product
 SUBNORMAL = "search_cumulative-2"  # numbers that XLA takes to be 0
 
 
