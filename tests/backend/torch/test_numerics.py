@@ -24,13 +24,14 @@ FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=st
 
 
 @flagged(sum_product=["cp", "tucker"], dtype=[torch.float32, torch.float64], may_branch=[True, False])
+@pytest.mark.parametrize("side", [14, pytest.param(28, marks=pytest.mark.full)])
 def test_many_variables_where_the_probability_underflows(
-    sum_product: str, dtype: torch.dtype, may_branch: bool, monkeypatch: pytest.MonkeyPatch
+    side: int, sum_product: str, dtype: torch.dtype, may_branch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     if not may_branch:
         forbid_branches(monkeypatch)
     circuit = image_data(
-        (1, 14, 14),
+        (1, side, side),
         "quad-tree-2",
         input_layer="categorical",
         num_input_units=2,
