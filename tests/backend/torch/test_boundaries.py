@@ -20,8 +20,10 @@ from plica.symbolic.parameters import ExpParameter, MixingWeightParameter, Param
 from plica.symbolic.parameters.nodes import UnaryOp
 from tests.harness import oracle
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
+from tests.harness.devices import forbid_branches
 from tests.harness.layer_cases.joint import JOINT_ROW, JointLayer, reference
 from tests.harness.oracle import Oracle, gradients, numbers
+from tests.harness.pairwise import flagged
 
 pytestmark = pytest.mark.usefixtures("may_branch")
 
@@ -137,10 +139,12 @@ def rows(circuit: Circuit) -> np.ndarray:
     return np.array([variables * 0, variables % 2, 1 - variables % 2, variables * 0 + 1])
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("fold", [True, False], ids=["folded", "unfolded"])
-@pytest.mark.parametrize("scaled_first", [True, False], ids=["scaled", "exact"])
-def test_large_logits_behind_views(name: str, fold: bool, scaled_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@flagged(name=list(CASES), fold=[True, False], scaled_first=[True, False], may_branch=[True, False])
+def test_large_logits_behind_views(
+    name: str, fold: bool, scaled_first: bool, may_branch: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not may_branch:
+        forbid_branches(monkeypatch)
     monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
     build, rules = CASES[name]
     circuit = build()

@@ -200,7 +200,7 @@ def test_gradients_of_single_rows_by_vmap() -> None:
             torch.testing.assert_close(found[name][row], value)
 
 
-@pytest.mark.parametrize("name", ["quad graph, mixing", "several sizes"])
+@pytest.mark.parametrize("name", [pytest.param("quad graph, mixing", marks=pytest.mark.full), "several sizes"])
 def test_torch_compile_makes_one_graph_for_every_batch_size(name: str) -> None:
     torch._dynamo.reset()
     circuit = CIRCUITS[name]()
@@ -344,7 +344,7 @@ def probability_one(scope: list[int]) -> CategoricalLayer:
 
 
 @pytest.mark.parametrize("optimize", [True, False])
-@pytest.mark.parametrize("length", [3_000, pytest.param(20_000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("length", [1_200, *(pytest.param(some, marks=pytest.mark.full) for some in (3_000, 20_000))])
 def test_a_chain_of_many_layers(optimize: bool, length: int) -> None:
     """Each weight is 2, then 1/2, in turn: the value is known, and nothing recurses."""
     weight = {

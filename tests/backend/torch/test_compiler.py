@@ -23,13 +23,15 @@ from plica.symbolic.parameters import TensorParameter
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, gaussians
 from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, keys, numbers
+from tests.harness.pairwise import flagged
 
 ALL = pytest.mark.parametrize("name", CIRCUITS)
-SEMIRINGS = pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
 FLAGS = [(True, True), (True, False), (False, True), (False, False)]
 # The bound on one layer, relative in linear space and absolute beside relative in log space; layers add up.
 BOUND = {torch.float32: 1e-5, torch.float64: 1e-11}
 GRADIENT_BOUND = {torch.float32: 1e-4, torch.float64: 1e-8}
+EVERY: dict[str, list[Any]] = {"name": list(CIRCUITS), "semiring": ["lse-sum", "sum-product"], "dtype": list(BOUND)}
+FEWER = settings(max_examples=settings().max_examples // 2)
 
 
 def assert_values(compiled, x: np.ndarray, *, rtol: float) -> None:
@@ -68,18 +70,14 @@ def assert_gradients(compiled, x: np.ndarray, *, rtol: float) -> None:
         np.testing.assert_allclose(found[key], gradient, rtol=rtol, atol=rtol, err_msg=key)
 
 
-@ALL
-@SEMIRINGS
-@pytest.mark.parametrize("dtype", list(BOUND), ids=str)
+@flagged(**EVERY)
 def test_values_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) -> None:
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(semiring, dtype=dtype).compile(circuit)
     assert_values(compiled, data(circuit, 7), rtol=BOUND[dtype] * len(circuit.layers))
 
 
-@ALL
-@SEMIRINGS
-@pytest.mark.parametrize("dtype", list(BOUND), ids=str)
+@flagged(**EVERY)
 def test_gradients_are_the_oracles(name: str, semiring: str, dtype: torch.dtype) -> None:
     if name == "constants":
         return  # it has none
@@ -96,14 +94,14 @@ def test_values_of_random_circuits(circuit: Circuit) -> None:
         assert_values(compiled, data(circuit, 5), rtol=1e-9)
 
 
-@settings(max_examples=15)
+@FEWER
 @given(circuits())
 def test_gradients_of_random_circuits(circuit: Circuit) -> None:
     torch.manual_seed(4)
     assert_gradients(TorchCompiler(dtype="float64").compile(circuit), data(circuit, 2), rtol=1e-7)
 
 
-@settings(max_examples=12)
+@FEWER
 @given(circuits())
 def test_flags_do_not_change_values_or_keys(circuit: Circuit) -> None:
     x = torch.from_numpy(data(circuit, 5))
@@ -153,7 +151,6 @@ def test_densities_integrate_by_quadrature(log_partition: bool) -> None:
         assert found == pytest.approx(1)
 
 
-@settings(max_examples=30)
 @given(circuits(finite=True))
 def test_missing_values_are_summed_out(circuit: Circuit) -> None:
     torch.manual_seed(6)
@@ -182,7 +179,7 @@ def test_the_full_product_of_semirings_flags_and_dtypes(circuit: Circuit) -> Non
         assert_values(compiled, data(circuit, 3), rtol=BOUND[dtype] * len(circuit.layers))
 
 
-@settings(max_examples=25)
+@FEWER
 @given(circuits(), st.integers(0, 20), st.booleans(), st.booleans())
 def test_circuits_of_one_compiler_share_tensors(circuit: Circuit, place: int, part_first: bool, fold: bool) -> None:
     """A circuit and a part of it, in either order: whatever folds with what, each tensor has one value."""

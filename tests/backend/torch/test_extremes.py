@@ -43,6 +43,7 @@ from plica.symbolic.parameters import (
 from plica.symbolic.parameters.nodes import Shape
 from plica.templates.region_graph import QuadTree
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
+from tests.harness.devices import forbid_branches
 from tests.harness.oracle import Oracle, gradients, numbers
 from tests.harness.pairwise import flagged
 
@@ -82,10 +83,13 @@ def quad_tree(sum_product: str, scale: float, kind: str) -> Circuit:
     scale=[1.0, 30.0, 60.0, 1000.0],
     kind=["logits", "probs"],
     dtype=[torch.float32, torch.float64],
+    may_branch=[True, False],
 )
 def test_values_and_gradients_at_all_scales(
-    sum_product: str, scale: float, kind: str, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+    sum_product: str, scale: float, kind: str, dtype: torch.dtype, may_branch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not may_branch:
+        forbid_branches(monkeypatch)
     circuit = quad_tree(sum_product, scale, kind)
     x = torch.randint(STATES, (40, 16))
     monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 10**12)
@@ -296,10 +300,12 @@ CASES: dict[str, Callable[[], Circuit]] = {
 }
 
 
-@flagged(name=list(CASES), optimize=[True, False], scaled_first=[True, False])
+@flagged(name=list(CASES), optimize=[True, False], scaled_first=[True, False], may_branch=[True, False])
 def test_what_underflows_in_linear_space(
-    name: str, optimize: bool, scaled_first: bool, monkeypatch: pytest.MonkeyPatch
+    name: str, optimize: bool, scaled_first: bool, may_branch: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    if not may_branch:
+        forbid_branches(monkeypatch)
     monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
     circuit = CASES[name]()
     compiled = TorchCompiler(optimize=optimize).compile(circuit)

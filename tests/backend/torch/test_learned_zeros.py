@@ -61,13 +61,13 @@ def assert_in_all_ways(seed: int) -> None:
         assert_derivatives(draw, dtype, fold=fold, optimize=bool((seed + number) // 2 % 2))
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2])
+@pytest.mark.parametrize("seed", [0, 1])
 def test_random_circuits(seed: int) -> None:
     assert_in_all_ways(seed)
 
 
 @FULL
-@pytest.mark.parametrize("seed", range(3, 300))
+@pytest.mark.parametrize("seed", range(2, 300))
 def test_more_random_circuits(seed: int) -> None:
     assert_in_all_ways(seed)
 

@@ -18,12 +18,12 @@ def _live(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     life.run()
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_eval_mode_is_never_stale(seed, monkeypatch) -> None:
     _live(seed, monkeypatch)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(8, 408))
+@pytest.mark.parametrize("seed", range(4, 408))
 def test_eval_mode_is_never_stale_on_many(seed, monkeypatch) -> None:
     _live(seed, monkeypatch)

@@ -23,6 +23,7 @@ from plica.templates.pgms import hmm
 from plica.templates.region_graph import LinearTree, RandomBinaryTree
 from tests.harness.circuits import CIRCUITS, chain, data, gaussians, tensor
 from tests.harness.oracle import Oracle, gradients, numbers
+from tests.harness.pairwise import flagged
 
 FLOATS = pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
 # A result is a sum of logarithms, each rounded relative to its size; sharp densities multiply the rounding of data.
@@ -108,7 +109,6 @@ CASES: dict[str, tuple[Callable[[torch.dtype], tuple[Circuit, Any]], int]] = {
 ALL = pytest.mark.parametrize("name", CASES)
 MAY_BE_ZERO = ("rare weights", "zeros", "overflow")
 """Circuits of learned weights that may be 0, where nobody may look whether they are."""
-PLAIN = pytest.mark.parametrize("optimize", [False, True], ids=["", "optimize"])
 
 
 def proven(compiled: Any, x: torch.Tensor) -> torch.Tensor:
@@ -140,9 +140,7 @@ def test_every_row_is_the_oracles(name: str, dtype: torch.dtype, always: None) -
     )
 
 
-@ALL
-@FLOATS
-@PLAIN
+@flagged(name=list(CASES), dtype=[torch.float32, torch.float64], optimize=[False, True])
 def test_gradients_are_finite_and_those_of_log_space(
     name: str,
     dtype: torch.dtype,

@@ -13,8 +13,6 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.leaves import Leaves
 from tests.harness.eval_circuits import image
 
-SEEDS = range(40)
-
 
 def _twin(state: dict[str, Tensor]) -> nn.Module:
     """A module of torch's alone with these entries."""
@@ -69,10 +67,11 @@ def _changed(state: dict[str, Tensor], generated: dict[str, Any], generator: np.
     return found
 
 
+@pytest.mark.parametrize("seeds", [range(10), pytest.param(range(10, 40), marks=pytest.mark.full)], ids=str)
 @pytest.mark.parametrize("prefix", ["", "inner.module."])
 @pytest.mark.parametrize("fold", [True, False])
-def test_any_state_dict_is_taken_as_torch_takes_it(fold: bool, prefix: str) -> None:
-    for seed in SEEDS:
+def test_any_state_dict_is_taken_as_torch_takes_it(fold: bool, prefix: str, seeds: range) -> None:
+    for seed in seeds:
         generator = np.random.default_rng(seed)
         circuit = _circuit(fold)
         own = dict(circuit.state_dict())

@@ -61,7 +61,7 @@ def _check(path: Path, draws: list[Draw], queries: list[str]) -> None:
                     )
 
 
-@pytest.mark.parametrize(("family", "seed"), [("missing", 2), ("tiny weights", 1)])
+@pytest.mark.parametrize(("family", "seed"), [("missing", 2), pytest.param("tiny weights", 1, marks=pytest.mark.full)])
 def test_small_random_circuits(family: str, seed: int, tmp_path: Path) -> None:
     """Some of the smallest of those whose scaled numbers prove only some rows."""
     _check(tmp_path, [draw_circuit(family, seed)], ["log-likelihood"])

@@ -30,8 +30,8 @@ def _image(side: int = _SIDE, graph: str = "quad-tree-2", layer: str = "cp", uni
     return image_data((1, side, side), graph, input_layer="categorical", num_values=4, **settings)
 
 
-def _pixels(count: int) -> Any:
-    return np.random.default_rng(count).integers(0, 4, (count, _SIDE * _SIDE))
+def _pixels(count: int, side: int = _SIDE) -> Any:
+    return np.random.default_rng(count).integers(0, 4, (count, side * side))
 
 
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -43,8 +43,14 @@ _IMAGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", _IMAGES)
-@pytest.mark.parametrize("fewest", [1, 4])
+@pytest.mark.parametrize(
+    ("name", "fewest"),
+    [
+        pytest.param(name, fewest, marks=pytest.mark.full if place % 2 == turn else [])  # they take turns
+        for place, name in enumerate(_IMAGES)
+        for turn, fewest in enumerate([4, 1])
+    ],
+)
 def test_walks_give_what_layers_give(name: str, fewest: int) -> None:
     """For all questions of a circuit, whatever the folds of the root."""
     model = compiled(_image(**_IMAGES[name]))
@@ -148,7 +154,7 @@ def test_blocks_have_a_tile_of_rows_at_least() -> None:
 
 def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those of the next step, which changes no result; not where the cache has the table anyway."""
-    model = compiled(_image())
+    model = compiled(_image(side=4))
     closed = join_trees(questions_of(model, ["log-likelihood"])[0].closed)
     fetch = '"llvm.intr.prefetch"'
     assert fetch not in module_text([emit(closed.program, "walk", are_places_known=True)])
@@ -157,6 +163,7 @@ def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch,
     plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
     module = plica.native.load(tmp_path / "walked.plicab")
     for count in (0, 1, 9):
+        x = _pixels(count, side=4)
         with torch.no_grad():
-            expected = model(torch.from_numpy(_pixels(count))).numpy()
-        np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)
+            expected = model(torch.from_numpy(x)).numpy()
+        np.testing.assert_allclose(module(x), expected, rtol=1e-5)

@@ -25,7 +25,13 @@ BATCHES = (0, 1, 7)
 _ELEMENTWISE = ("add", "floor_divide", "where", "less", "clip", "astype")
 _SCANS = ("cumulative_sum", "cumulative_prod", "rescale")
 _INVERTED = ("inv", "slogdet", "solve")
-_OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS)
+# what the functions of test_programs.py and test_array_rows.py have, at several sizes too
+_OF_FUNCTIONS = {
+    *("for_loop", "while_loop", "cond", "scan", "add", "where", "floor_divide", "less", "astype"),
+    *("argmin", "logsumexp", "max", "mean", "min", "softmax", "sum"),
+    *("arange", "broadcast_to", "concat", "expand_dims", "full", "permute_dims", "reshape", "slice"),
+}
+_OWN = {*(op.name for op in (*SHAPE, *REDUCE, *CONTROL)), *_ELEMENTWISE}.difference(_SCANS, _OF_FUNCTIONS)
 
 
 def is_native(op: str) -> bool:

@@ -125,9 +125,10 @@ def test_a_text_for_given_sizes_is_compiled_as_it_is(function, runner) -> None:
             assert_same(one, other)
 
 
-def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows() -> None:
-    program, leaves = _circuit(3)
-    x = np.random.default_rng(1).integers(17, size=(4, 9))
+@pytest.mark.parametrize(("side", "height", "units"), [(2, 1, 2), pytest.param(3, 3, 4, marks=pytest.mark.full)])
+def test_iree_takes_the_text_of_a_circuit_for_a_given_number_of_rows(side: int, height: int, units: int) -> None:
+    program, leaves = _circuit(side, height, units=units)
+    x = np.random.default_rng(1).integers(17, size=(4, height * side))
     (expected,) = plica.interpret(program, x, consts=leaves)
     assert_same(run_by_iree(emit(program, leaves, sizes={"b": 4}), [x])[0], expected, 4.0)
 
@@ -173,16 +174,16 @@ def test_sizes_that_contradict_each_other_are_refused_as_arrays_are(name: str) -
             assert_same(one, other)
 
 
-def _circuit(side: int) -> tuple[Program, list[np.ndarray]]:
+def _circuit(side: int, height: int = 0, units: int = 4) -> tuple[Program, list[np.ndarray]]:
     """The log-space Program of the demo's circuit, smaller, and its leaves."""
     circuit = image_data(
-        (1, side, side),
+        (1, height or side, side),
         "quad-tree-2",
         input_layer="categorical",
         num_values=17,
-        num_input_units=4,
+        num_input_units=units,
         sum_product_layer="cp",
-        num_sum_units=4,
+        num_sum_units=units,
     )
     compiled = plica.compile(circuit)
     lowered, tensors = compiled.lowered(torch.int64), dict(compiled.leaves.items())
