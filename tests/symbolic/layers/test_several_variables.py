@@ -110,6 +110,30 @@ def test_scales_apart_and_data_far_away(layer: Any, dtype: torch.dtype) -> None:
             assert (values[6:8] < -1e6).all()
 
 
+@EACH
+@pytest.mark.parametrize("hidden", [False, True])
+def test_single_floats_tell_how_far_data_are_as_doubles_do(layer: Any, hidden: bool) -> None:
+    """In values and derivatives; much farther, densities are 0 and derivatives finite."""
+    (spread,) = second(layer).values()
+    far = np.array([1e5, 3e9, 1e10, 1e12, 2e13])
+    x = torch.tensor(np.concatenate([far[:, None] * [1.0, -0.5, 0.25], [[1e25, 0, 0], [0, 0, np.inf]]])[None])
+    missing = torch.zeros(x.shape, dtype=torch.bool)
+    missing[..., 1] = hidden
+    values, slopes = [], []
+    for dtype in (torch.float64, torch.float32):
+        leaves = [torch.tensor(one[None], dtype=dtype, requires_grad=True) for one in (MEAN, spread)]
+        data = x.to(dtype).requires_grad_()
+        found = rule(layer, "partial", data, missing)(*leaves)
+        values.append(found.detach().double()[:, :-2])
+        slopes.append([one.double() for one in torch.autograd.grad(found[:, :-2].sum(), [data, *leaves])])
+    torch.testing.assert_close(*values, rtol=1e-5, atol=0)
+    for one, other in zip(*slopes, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=0)
+    assert found[:, -2:].isneginf().all()
+    for one in torch.autograd.grad(rule(layer, "partial", data, missing)(*leaves)[:, -2:].sum(), [data, *leaves]):
+        assert one.isfinite().all()
+
+
 @pytest.mark.parametrize("small", [1e-2, 1e-5, 1e-9])
 def test_variables_that_are_nearly_functions_of_others_may_be_missing(small: float) -> None:
     """Such are what a mixture learns of columns that depend on each other; squares of factors are singular there."""

@@ -148,14 +148,14 @@ def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array
 
 
 def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array) -> Array:
-    """`log_multivariate_normal` of distances of any size: -inf, with derivatives of 0, where no float has it.
+    """`log_multivariate_normal` of distances of any size: -inf, with derivatives of 0, beyond 3e14 in float32.
 
     Large distances are divided before, and the result is multiplied by the square of what they were divided by: to a
-    rounding, it is their square.
+    rounding, it is their square. From 3e14 on, derivatives of factors near singular ones might overflow.
     """
     limit = float(xp.finfo(distances.dtype).max) ** 0.25
     size = xp.stop_gradient(xp.max(xp.abs(distances), axis=-1))  # (F, B, K)
-    far = xp.greater(size, limit**2)
+    far = xp.greater(size, limit**1.5)
     part = xp.where(far, 1.0, xp.maximum(size / limit, 1.0))
     near = xp.where(xp.expand_dims(far, axis=-1), 0.0, distances / xp.expand_dims(part, axis=-1))
     density = xp.log_multivariate_normal(near, factor, *missing)
