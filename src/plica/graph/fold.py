@@ -188,7 +188,10 @@ def _readers(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, list[N
 def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
     """The shorter of the groupings by level and by agenda, with alike groups merged; by level if both are as long."""
     inputs, fold_settings = cache(inputs), cache(fold_settings)  # both ways ask the same
-    groups = min((way(nodes, inputs, fold_settings) for way in (by_level, by_agenda)), key=len)
+    groups = by_level(nodes, inputs, fold_settings)
+    if len(groups) == len({fold_settings(group[0]) for group in groups}):
+        return groups  # there are no fewer
+    groups = min(groups, by_agenda(nodes, inputs, fold_settings), key=len)
     return merged(groups, inputs, fold_settings) if len(groups) <= _MERGED_UP_TO else groups
 
 
