@@ -241,14 +241,14 @@ def check_sample(asked: Asked) -> None:
 def _readable(asked: Asked, rows: Array) -> Array:
     """Rows as densities read them that may be infinite at an end of their domain: the next number inside stands for it.
 
-    That is a number of the circuit's dtype, at 0 the smallest normal one.
+    That is a number of float32, whatever the circuit's dtype is; at 0, its smallest normal one.
     """
     found = rows.astype(str(asked.compiled.dtype).removeprefix("torch."))
     for variable, domain in asked.circuit.domains.items():
         column = found[:, variable]
         for end, other in ((domain.least, np.inf), (domain.most, -np.inf)):
             if not domain.whole and np.isfinite(end):
-                inner = np.finfo(column.dtype).tiny if end == 0 else np.nextafter(column.dtype.type(end), other)
+                inner = np.finfo(np.float32).tiny if end == 0 else np.nextafter(np.float32(end), np.float32(other))
                 column[column == end] = inner
     return found.astype(float)
 
