@@ -11,13 +11,14 @@ from torch import Tensor
 from benchmarks import frozen
 from benchmarks.frozen import CONTENDERS, PANEL, Contender, Served
 from benchmarks.harness import Settings
+from tests.harness.pairwise import first_usual
 
 ONCE = Settings(rounds=1, warmup=0, seconds=0)
 CHANGES = ("written to by torch", "written to through .data", "given anew")
 BOTH = {name: CONTENDERS[name] for name in ("plica", "torch")}
 
 
-@pytest.mark.parametrize("name", BOTH)
+@pytest.mark.parametrize("name", first_usual(BOTH))
 def test_a_weight_that_changes_is_noticed(name: str) -> None:
     units = 2 * PANEL  # weights of 16 KiB: Plica looks at their entries
     report = json.loads(json.dumps(frozen.serve(CONTENDERS[name], 3, units)))
@@ -61,6 +62,7 @@ def test_contenders_are_timed_together() -> None:
     assert set(frozen.together(BOTH, 3, PANEL, ONCE)["ratios"]) == {*BOTH, "plica (again)"}
 
 
+@pytest.mark.full
 def test_libraries_that_are_not_there_are_left_out(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -11,6 +11,7 @@ import pytest
 from benchmarks import call_overhead, libraries, loops, run, tracing, updates
 from benchmarks.harness import Settings
 from benchmarks.libraries import LIBRARIES, Library
+from tests.harness.pairwise import first_usual
 
 ONCE = Settings(rounds=1, warmup=0, seconds=0)
 BOTH = ["torch", "plica"]
@@ -37,7 +38,7 @@ def test_arrays_of_libraries_share_no_memory_with_numpys() -> None:
     assert not array.any()
 
 
-@pytest.mark.parametrize("name", loops.TASKS)
+@pytest.mark.parametrize("name", first_usual(loops.TASKS))
 def test_loops_have_all_figures(name: str) -> None:
     report = json.loads(json.dumps(dict(loops.run(name, BOTH, ONCE, SIZES))))
     steps = [f"{name}, size {size}, {what}" for size in (11, 17) for what in ("forward", "forward and backward")]
@@ -72,7 +73,7 @@ def test_gradients_that_differ_are_refused() -> None:
         loops.check_gradients(wrong, BOTH, 11)
 
 
-@pytest.mark.parametrize("name", call_overhead.CASES)
+@pytest.mark.parametrize("name", first_usual(call_overhead.CASES, 2))
 def test_overhead_is_what_is_above_the_baseline(name: str) -> None:
     report = call_overhead.run(name, BOTH, ONCE)
     times = {library: one["median"] for library, one in report["milliseconds"].items()}
@@ -83,7 +84,7 @@ def test_overhead_is_what_is_above_the_baseline(name: str) -> None:
     assert ("numpy (again)" in call_overhead.text(name, report)) == call_overhead.CASES[name].plain
 
 
-@pytest.mark.parametrize("name", updates.CASES)
+@pytest.mark.parametrize("name", first_usual(updates.CASES, 3))
 def test_loops_of_updates_agree_with_torch_in_place(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     report = updates.run(name, 11, ONCE)
     assert set(report["ratios"]) == {"torch", "plica", "torch (again)"}
@@ -100,7 +101,7 @@ def test_functions_that_are_traced_have_ten_equations_for_each_repeat(name: str)
     assert 10 * tracing.REPEATS == 1000
 
 
-@pytest.mark.parametrize("name", tracing.TASKS)
+@pytest.mark.parametrize("name", first_usual(tracing.TASKS))
 def test_tracing_has_all_figures(name: str) -> None:
     report = json.loads(json.dumps(dict(tracing.run(name, ["plica", "torch"], ONCE, repeats=1))))
     titles = [f"{name}: 10 equations, Plica's steps", f"{name}: recording", f"{name}: until the first result"]

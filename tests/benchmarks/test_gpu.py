@@ -76,7 +76,7 @@ def test_every_operation_has_samples_that_are_checked() -> None:
 # Checks find what they are for
 
 
-@pytest.mark.parametrize("check", ALL[:: len(ALL) // 8], ids=lambda check: check.name)
+@pytest.mark.parametrize("check", ALL[:: len(ALL) // 4], ids=lambda check: check.name)
 def test_some_checks(check: Check) -> None:
     check.run(CPU)
 

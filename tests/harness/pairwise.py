@@ -4,7 +4,7 @@
 9
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import combinations, product
 from typing import Any
 
@@ -35,6 +35,13 @@ def by_turns(**choices: Sequence[Any]) -> Any:
     """Parametrizes a test by all products of choices; the usual suite has some that hold each choice."""
     number = max(map(len, choices.values()))
     return _parametrized(choices, [tuple(one[turn % len(one)] for one in choices.values()) for turn in range(number)])
+
+
+def first_usual(values: Iterable[Any], count: int = 1) -> list[Any]:
+    """Values to parametrize a test by, of which the usual suite has the first ones."""
+    import pytest
+
+    return [pytest.param(one, marks=[] if place < count else pytest.mark.full) for place, one in enumerate(values)]
 
 
 def _parametrized(choices: Mapping[str, Sequence[Any]], usual: Sequence[tuple[Any, ...]]) -> Any:
