@@ -168,12 +168,12 @@ def _is_refused(model: Any) -> bool:
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 def test_all(semiring: str, dtype: str, tmp_path: Path) -> None:
-    """Every circuit and kind of layer under every semiring; what torch refuses is refused, and nothing else.
+    """Every circuit and kind of layer; what torch refuses is refused, and nothing else.
 
-    Each is compiled in one of the dtypes for a semiring, and in the other one for the next.
+    Each is compiled under every second semiring, in one dtype and the other by turns.
     """
     models, builders = {}, list(enumerate(BUILDERS.values()))
-    for number, build in builders[(list(SEMIRINGS).index(semiring) + (dtype == "float64")) % 2 :: 2]:
+    for number, build in builders[(list(SEMIRINGS).index(semiring) + 2 * (dtype == "float64")) % 4 :: 4]:
         try:
             model = compiled(build(), semiring, getattr(torch, dtype))
         except UnsupportedError:  # as torch refuses it
@@ -184,7 +184,7 @@ def test_all(semiring: str, dtype: str, tmp_path: Path) -> None:
             assert _is_refused(model)
         else:
             models[f"m{number}"] = model
-    assert len(models) > len(builders) // 2 * 0.9
+    assert len(models) > len(builders) // 4 * 0.9
     _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
 
 

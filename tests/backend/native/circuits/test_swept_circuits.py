@@ -95,7 +95,7 @@ def test_a_programs_answers(seed: int) -> None:
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("outputs", [1, 3])
-@pytest.mark.parametrize("first", range(0, 40, 10))
+@pytest.mark.parametrize("first", range(0, 20, 10))
 def test_programs(first: int, outputs: int, dtype: Any) -> None:
     for seed in range(first, first + 10):
         _check_programs(seed, dtype, outputs, 0.0)
