@@ -15,8 +15,8 @@ from tests.harness.statistics import assert_distribution, frequencies
 
 FLAGS = tuple(itertools.product((True, False), repeat=2))
 SEMIRINGS = ("lse-sum", "sum-product", "lse-sum", "signed-lse-sum", "lse-sum", "complex-lse-sum")
-SEEDS = [pytest.param(seed, marks=() if seed < 4 else pytest.mark.full) for seed in range(120)]
-FEW_SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(30)]
+SEEDS = [pytest.param(seed, marks=() if seed < 4 else pytest.mark.full) for seed in range(60)]
+FEW_SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(15)]
 
 
 def made(seed: int, *families: str) -> tuple[RandomCircuit, Any, str]:

@@ -93,6 +93,6 @@ def _check(seed: int, backend: str) -> None:
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @pytest.mark.parametrize("backend", ["native", "torch", "interpreter"])
-@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(one, marks=pytest.mark.full) for one in range(12, 300))])
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(one, marks=pytest.mark.full) for one in range(12, 150))])
 def test_loops_that_carry_what_they_reduce(seed: int, backend: str) -> None:
     _check(seed, backend)
