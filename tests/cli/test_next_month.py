@@ -71,8 +71,8 @@ def money(value: float) -> str:
 
 
 MAKERS: dict[str, Made] = {
-    "visits": Made("count", lambda rng, later: str(rng.poisson(3) + 40 * later), int),
-    "visits as floats": Made("count", lambda rng, later: f"{rng.poisson(3) + 40 * later}.0", float),
+    "visits": Made("count", lambda rng, later: str(rng.negative_binomial(2, 0.4) + 40 * later), int),
+    "visits as floats": Made("count", lambda rng, later: f"{rng.negative_binomial(2, 0.4) + 40 * later}.0", float),
     "income": Made("whole", lambda rng, later: str(int(rng.lognormal(10 + later, 0.5))), int),
     "balance": Made("whole", lambda rng, later: str(int(rng.normal(0, 900 * (1 + 9 * later)))), int),
     "long": Made("whole", lambda rng, later: str(2**60 + int(rng.integers(1000)) + later * 10**6), int),
