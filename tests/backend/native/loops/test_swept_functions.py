@@ -23,7 +23,9 @@ def _assert_same(found: Any, expected: Any, made: SweptFunction) -> None:
         return
     finite = np.isfinite(expected)
     largest = np.abs(expected[finite], dtype="float64" if found.dtype.kind == "f" else None).max(initial=0.0)
-    is_near = np.abs(found[finite] - expected[finite]) <= tolerance * largest
+    # of a transform, whose numbers are below 1e4, a part may be left that is nothing but rounding
+    rounding = 1e5 * np.finfo(found.dtype).eps if ".fft." in made.source else 0.0
+    is_near = np.abs(found[finite] - expected[finite]) <= tolerance * largest + rounding
     assert np.all(is_near | (found[finite] == expected[finite])), made.source
     # what sums and products of infinite complex numbers are is another thing in each library
     kinds = {np.dtype(one).kind for one in made.dtypes} | ({"c"} if "complex" in made.source else set())
