@@ -55,6 +55,7 @@ class Rule:
     reference: Values | None
     rows: int | None = 1  # at most, of those that there are; None for all
     orders: int = 2
+    largest: float = np.inf  # of units of larger numbers it has kinks closer together than differences reach
 
 
 @dataclass(frozen=True)
@@ -127,6 +128,12 @@ class Cells:
     @property
     def spread(self) -> Array:
         """How many times larger the largest number of a point is than the smallest that is not 0, `(B, K)`."""
+        low, high = self.ends
+        return high / low
+
+    @property
+    def ends(self) -> tuple[Array, Array]:
+        """The smallest size of a number of a point that is not 0, and the largest one, `(B, K)` each."""
         low, high = np.full(self.shape, np.inf), np.zeros(self.shape)
         for name, value in {**self.units, "x": self.x}.items():
             size = np.abs(np.where(np.isfinite(value), value, 0.0))
@@ -135,7 +142,7 @@ class Cells:
             least, most = np.where(size == 0, np.inf, size).min(axis=1, initial=np.inf), size.max(axis=1, initial=0.0)
             axis = (slice(None), None) if name == "x" else (None,)
             low, high = np.minimum(low, least[axis]), np.maximum(high, most[axis])
-        return high / low
+        return low, high
 
     def some(self, rows: Sequence[int]) -> "Cells":
         """Some rows alone."""
@@ -229,7 +236,8 @@ def _rules(case: InputCase, layer: Any) -> Iterator[Rule]:
     if has(row.marginal):
         yield Rule("marginal", of_values("marginal"), False, reference if not case.num_variables else None)
     if has(row.maximum) and not case.signed:
-        yield Rule("maximum", of_values("maximum"), False, None, 1, 1)
+        # that of whole numbers has a kink where the likeliest becomes another one
+        yield Rule("maximum", of_values("maximum"), False, None, 1, 1, largest=1e3 if whole else np.inf)
     if has(row.interval) and case.num_variables and not case.signed:
         ends = (lambda point: point["x"], lambda point: 2.0 * pnp.abs(point["x"]) + 1.0)
         yield Rule("interval", of_values("interval", *ends), False, None, 8, 1)
@@ -297,6 +305,7 @@ def check_rule(case: Any, cells: Cells, rule: Rule) -> None:
     if rule.reference is None:
         wanted, exact = differences(own_values, point, directions, np.float64), OWN_EXACT
         unknown |= cells.spread > 1e9  # steps of the smallest would be lost beside the largest
+        unknown |= cells.ends[1] > rule.largest
         if rule.name == "interval":  # one of little probability is a difference of rounded numbers
             unknown |= wanted.value < _LEAST_SHARE
     else:
