@@ -188,6 +188,7 @@ for name, build in CIRCUITS.items():
 """
 
 
+@pytest.mark.full
 def test_programs_and_folds_print_the_same_under_every_hash_seed() -> None:
     first, second = (_python(PROGRAMS, PYTHONHASHSEED=seed) for seed in ("1", "2"))
     assert first == second

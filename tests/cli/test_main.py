@@ -43,6 +43,7 @@ def test_importing_the_command_is_light() -> None:
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+@pytest.mark.full
 def test_a_real_ctrl_c(tmp_path: Path) -> None:
     """Interrupts the process once the bar shows a finished epoch."""
     code = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); import plica.cli.__main__"

@@ -135,7 +135,9 @@ KINDS: dict[str, Callable[[plica.FoldCache], Iterator[Callable[[], None]]]] = {
 
 
 @pytest.mark.parametrize("how", [_in_turn, pytest.param(_in_threads, marks=pytest.mark.full)])
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "kind", [pytest.param(kind, marks=pytest.mark.full if kind == "functions of numpy" else []) for kind in KINDS]
+)
 def test_no_more_is_alive_than_the_limit_says(kind: str, how: Callable[[list[Callable[[], None]]], None]) -> None:
     torch.manual_seed(0)
     alive = _array_bytes if kind == "interpreted functions" else _tensor_bytes

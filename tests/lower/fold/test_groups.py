@@ -73,7 +73,11 @@ IMAGES = {
 IMAGE = pytest.mark.parametrize("name", IMAGES, ids=" ".join)
 
 
-@IMAGE
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=pytest.mark.full if place % 2 else []) for place, name in enumerate(IMAGES)],
+    ids=" ".join,
+)
 def test_how_many_groups_images_have(name: tuple[str, str]) -> None:
     circuit = image(*name)
     layers, folded, optimized, _ = IMAGES[name]

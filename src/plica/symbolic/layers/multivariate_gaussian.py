@@ -172,7 +172,7 @@ def _body(
     factor, log_stddev = _factor(xp, params)
     density = _log_density(xp, factor, _distances(xp, params, log_stddev, x))
     density = density - xp.expand_dims(xp.sum(log_stddev, axis=-1), axis=1)
-    return semiring.from_log(xp, density)
+    return semiring.from_log(xp, xp.where(_is_infinite(xp, x), float("-inf"), density))
 
 
 def _partial(
@@ -187,7 +187,9 @@ def _partial(
     distances = xp.where(xp.expand_dims(missing, axis=2), 0.0, _distances(xp, params, log_stddev, x))
     density = _log_density(xp, factor, distances, missing)
     known = xp.astype(xp.logical_not(missing), log_stddev.dtype)
-    return semiring.from_log(xp, density - xp.matmul(known, xp.matrix_transpose(log_stddev)))
+    density = density - xp.matmul(known, xp.matrix_transpose(log_stddev))
+    is_infinite = _is_infinite(xp, xp.where(missing, 0.0, x))
+    return semiring.from_log(xp, xp.where(is_infinite, float("-inf"), density))
 
 
 def _is_infinite(xp: Namespace, x: Array) -> Array:

@@ -152,6 +152,7 @@ def test_blocks_have_a_tile_of_rows_at_least() -> None:
     assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
 
 
+@pytest.mark.full
 def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those of the next step, which changes no result; not where the cache has the table anyway."""
     model = compiled(_image(side=4))
