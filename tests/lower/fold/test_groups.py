@@ -70,7 +70,6 @@ IMAGES = {
     ("quad-tree-2", "cp"): (3134, 22, 12, 3),
     ("quad-tree-2", "tucker"): (2350, 21, 11, 3),
 }
-IMAGE = pytest.mark.parametrize("name", IMAGES, ids=" ".join)
 
 
 @pytest.mark.parametrize(
