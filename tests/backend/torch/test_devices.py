@@ -35,8 +35,8 @@ def forward_and_backward(compiled: TorchCircuit, x: torch.Tensor) -> None:
 
 
 PAIRS = [
-    # an eighth of them by default: every circuit with some semirings, every semiring with some circuits
-    pytest.param(name, semiring, marks=() if (place + number) % 8 == 0 else pytest.mark.full)
+    # a few of them by default: every circuit with one semiring, every semiring with some circuits
+    pytest.param(name, semiring, marks=() if place % len(SEMIRINGS) == number else pytest.mark.full)
     for place, name in enumerate(CASES)
     for number, semiring in enumerate(SEMIRINGS)
 ]

@@ -195,7 +195,10 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
 BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: lambda _: 3, _search: lambda _: 3}
 
 
-FURTHER = (_take_along, _search, _log_contracted, _log_softmax_weight, _searched, _found, _chosen, _columns)
+FURTHER = (
+    *(_take_along, _search, _log_contracted, _log_softmax_weight, _searched, _found, _chosen, _columns),
+    *(_beside_branch, _beside_argument, _sorted, _summed, _drawn),
+)
 """Those that are full products: a function takes the compiler some tenths of a second."""
 
 

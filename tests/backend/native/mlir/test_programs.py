@@ -173,24 +173,32 @@ FUNCTIONS = (
 )
 
 
+FURTHER = (counted, chosen, backwards, sizes, divided, halves, of_the_host)
+"""Those of which others have the parts; a function takes the compiler some tenths of a second."""
+
+
 @cache
-def _modules() -> NativePrograms:
+def _modules(further: bool) -> NativePrograms:
     arguments = (plica.spec("n", "float64"), int)
-    return NativePrograms({one.__name__: plica.trace(one, *arguments) for one in FUNCTIONS})
+    some = [one for one in FUNCTIONS if (one in FURTHER) == further]
+    return NativePrograms({one.__name__: plica.trace(one, *arguments) for one in some})
 
 
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "function",
+    [pytest.param(one, id=one.__name__, marks=pytest.mark.full if one in FURTHER else []) for one in FUNCTIONS],
+)
 @pytest.mark.parametrize("times", [4, 0, -3])
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_native_is_the_interpreter(function, times) -> None:
     for size in SIZES if function is not until_long else SIZES[1:]:
         x = np.sin(np.arange(size) + 0.5)
-        assert_interpreted(_modules(), function.__name__, [x, np.asarray(times)])
+        assert_interpreted(_modules(function in FURTHER), function.__name__, [x, np.asarray(times)])
 
 
 def test_nothing_has_no_largest_element() -> None:
     with pytest.raises(InputError, match=r"test_programs.py:\d+: an axis of size 0 has no largest or smallest element"):
-        _modules()("extremes", np.zeros(0), np.asarray(1))
+        _modules(False)("extremes", np.zeros(0), np.asarray(1))
 
 
 def test_what_the_compiler_refuses_is_said_in_one_line() -> None:
