@@ -16,6 +16,7 @@ from plica.symbolic.layers import (
     ExponentialLayer,
     GammaLayer,
     GeometricLayer,
+    LaplaceLayer,
     LogNormalLayer,
     MultivariateGaussianLayer,
     NegativeBinomialLayer,
@@ -73,6 +74,13 @@ def test_infinity_has_density_zero(layer: Any, values: dict[str, Any], dtype: to
     assert found[0, 1].isfinite().all()
     found.exp().sum().backward()
     assert all(one.grad.isfinite().all() for one in tensors.values())
+
+
+@pytest.mark.parametrize("scale", [0.5, 1.0, 2.0])
+def test_laplace_densities_of_far_data_are_what_they_are(scale: float) -> None:
+    x = torch.tensor([[[1e30], [-1e30], [-3e36]]], dtype=torch.float32)
+    found, _ = run(LaplaceLayer, "body", {"loc": [0.5], "scale": [scale]}, x, dtype=torch.float32)
+    torch.testing.assert_close(found[0, :, 0], -x[0, :, 0].abs() / scale)
 
 
 @pytest.mark.parametrize("layer", [GammaLayer, BetaLayer])
