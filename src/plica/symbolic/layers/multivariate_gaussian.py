@@ -156,10 +156,9 @@ def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array
     limit = float(xp.finfo(distances.dtype).max) ** 0.25
     size = xp.stop_gradient(xp.max(xp.abs(distances), axis=-1))  # (F, B, K)
     far = xp.greater(size, limit**1.5)
-    part = xp.where(far, 1.0, xp.maximum(size / limit, 1.0))
-    near = xp.where(xp.expand_dims(far, axis=-1), 0.0, distances / xp.expand_dims(part, axis=-1))
-    density = xp.log_multivariate_normal(near, factor, *missing)
-    return xp.where(far, float("-inf"), density * xp.square(part))
+    part = xp.maximum(size / limit, 1.0)
+    density = xp.log_multivariate_normal(distances / xp.expand_dims(part, axis=-1), factor, *missing)
+    return xp.where(far, float("-inf"), density * xp.square(xp.where(far, 1.0, part)))
 
 
 def _body(
