@@ -13,8 +13,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from benchmarks.gpu import stages
@@ -41,7 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
     start = time.monotonic()
-    run = Run(options.device, start + options.seconds - _SPARE, Report(options.out))
+    processes = options.processes or (1 if options.device == "cpu" else max(1, (os.cpu_count() or 1) - 2))
+    run = Run(options.device, start + options.seconds - _SPARE, Report(options.out), processes)
     try:
         missing = run.start()
         if missing:
@@ -65,7 +67,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=SECONDS, help=f"when it ends at the latest ({SECONDS:.0f})")
     parser.add_argument("--only", nargs="+", metavar="STAGE", help="of checks, rates and names of circuits")
     parser.add_argument("--stage", help=argparse.SUPPRESS)
+    parser.add_argument("--processes", type=int, help="of the checks (all cores but two; one in a rehearsal)")
     parser.add_argument("--first", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--every", type=int, default=1, help=argparse.SUPPRESS)
     return parser
 
 
@@ -74,7 +78,7 @@ def _child(options: argparse.Namespace) -> int:
         case "facts":
             return stages.tell_facts(options.device)
         case "checks":
-            return stages.run_checks(options.device, options.first, options.seconds)
+            return stages.run_checks(options.device, options.first, options.every, options.seconds)
         case "rates":
             return stages.run_rates(options.device)
         case name:
@@ -89,11 +93,14 @@ class Run:
         device: Where.
         until: When everything ends, by `time.monotonic`.
         report: What is found.
+        processes: How many run checks at once.
     """
 
     device: str
     until: float
     report: Report
+    processes: int = 1
+    _running: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def start(self) -> str:
         """Ask for the machine; why nothing can be run, or nothing."""
@@ -141,32 +148,50 @@ class Run:
     # Stages
 
     def _checks(self, name: str, seconds: float) -> None:
-        """The checks; where a process dies, the next one goes on behind the check that killed it."""
-        until, begun = time.monotonic() + seconds, 0
-        running = ""
+        """The checks, dealt out to processes that run at once."""
+        until, lock = time.monotonic() + seconds, threading.Lock()
+        with ThreadPoolExecutor(self.processes) as pool:
+            parts = [pool.submit(self._part_of_checks, name, until, place, lock) for place in range(self.processes)]
+            try:
+                for part in parts:
+                    part.result()
+            except BaseException:
+                self.until = 0.0
+                for process in self._running:
+                    _kill(process)
+                raise
+
+    def _part_of_checks(self, name: str, until: float, first: int, lock: threading.Lock) -> None:
+        """Each so-many-th check; where a process dies, the next one goes on behind the check that killed it."""
+        begun, running = 0, ""
 
         def note(event: Event) -> None:
             nonlocal begun, running
-            match event:
-                case Begin(check):
-                    begun, running = begun + 1, check
-                case Checked(check, error, said):
-                    running = ""
-                    self._checked(check, error, said)
-                case Skipped(title, why):
-                    self._skipped(title, why)
+            with lock:
+                match event:
+                    case Begin(check):
+                        begun, running = begun + 1, check
+                    case Checked(check, error, said):
+                        running = ""
+                        self._checked(check, error, said)
+                    case Skipped(title, why):
+                        self._skipped(title, why)
 
-        while (left := until - time.monotonic()) > 0:
-            died = self._process(name, left + _SPARE / 2, note, "--first", str(begun), "--seconds", f"{left:.1f}")
+        every = self.processes
+        while (left := min(until, self.until) - time.monotonic()) > 0:
+            place = ("--first", str(first + begun * every), "--every", str(every))
+            died = self._process(name, left + _SPARE / 2, note, *place, "--seconds", f"{left:.1f}")
             if not died:
                 return
-            if running:
-                self._checked(running, f"the process {died}", "")
-            elif not died.endswith(f"status {stages.LOST}"):
-                self._checked("checks", f"the process {died} between two checks", "")
-                return
+            with lock:
+                if running:
+                    self._checked(running, f"the process {died}", "")
+                elif not died.endswith(f"status {stages.LOST}"):
+                    self._checked("checks", f"the process {died} between two checks", "")
+                    return
             running = ""
-        self._skipped("the other checks", "no time left")
+        with lock:
+            self._skipped("the other checks", "no time left")
 
     def _checked(self, check: str, error: str, note: str) -> None:
         if error:
@@ -232,11 +257,12 @@ class Run:
         with subprocess.Popen(
             command,
             cwd=ROOT,
-            env={**os.environ, "PYTHONUNBUFFERED": "1"},
+            env={**os.environ, "PYTHONUNBUFFERED": "1"} | _threads_of(arguments),
             stdout=subprocess.PIPE,
             text=True,
             start_new_session=True,  # compilers start processes of their own, which must end with it
         ) as process:
+            self._running.append(process)
 
             def end() -> None:
                 ended.set()
@@ -258,9 +284,15 @@ class Run:
                 raise
             finally:
                 timer.cancel()
+                self._running.remove(process)
         if ended.is_set():
             return f"was ended after {seconds:.0f} seconds"
         return f"died with exit status {status}" if status else ""
+
+
+def _threads_of(arguments: Sequence[str]) -> dict[str, str]:
+    """One thread for each of several processes."""
+    return {"OMP_NUM_THREADS": "1"} if "--every" in arguments else {}
 
 
 def _kill(process: subprocess.Popen[str]) -> None:

@@ -311,6 +311,28 @@ def test_a_process_that_cannot_start_is_not_started_again(monkeypatch: pytest.Mo
     assert run.report.failed == {"checks": "the process died with exit status 1 between two checks"}
 
 
+def test_checks_are_dealt_out_to_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [check.name for check in ALL[:6]]
+    run, places = command.Run("cpu", time.monotonic() + 100, Report(None), 3), []
+
+    def process(_: command.Run, __: str, ___: float, note: Callable[[events.Event], None], *arguments: str) -> str:
+        given = dict(zip(arguments[::2], arguments[1::2], strict=True))
+        first, every = int(given["--first"]), int(given["--every"])
+        places.append(first)
+        for name in names[first::every]:
+            note(Begin(name))
+            if name == names[1] and first == 1:
+                return "died with exit status -6"
+            note(Checked(name, "", ""))
+        return ""
+
+    monkeypatch.setattr(command.Run, "_process", process)
+    run.stages(["checks"])
+    assert sorted(places) == [0, 1, 2, 4]
+    assert sorted(run.report.passed) == sorted(name for name in names if name != names[1])
+    assert run.report.failed == {names[1]: "the process died with exit status -6"}
+
+
 def test_what_was_not_measured_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[events.Event] = [Planned(("copy", "product", "more")), Measured("copy", 1), Skipped("product", "why")]
     run, _ = scripted(monkeypatch, (told, "was ended after 3 seconds"))

@@ -115,8 +115,10 @@ def _compare(run: Callable[[Tensor], Any], x: Tensor, device: Device, what: str)
 
 
 def _results(run: Callable[[Tensor], Any], x: Tensor) -> list[Tensor]:
-    """The arrays of a result, and the gradient of their sum."""
-    found = [one for one in tree_leaves(run(x)) if isinstance(one, Tensor)]
+    """The arrays of a result, and the gradient of their sum; what a function makes lies where its array is."""
+    with x.device:
+        returned = run(x)
+    found = [one for one in tree_leaves(returned) if isinstance(one, Tensor)]
     learned = [one.double().sum() for one in found if one.requires_grad]
     return [*found, *(torch.autograd.grad(learned, x) if learned else ())]
 

@@ -213,3 +213,38 @@ def test_a_sum_over_one_axis_is_right_far_below_the_largest_term(equation: str) 
     weight = torch.tensor([[[0.0, 0.25, 0.75]]], dtype=torch.float64)
     found = log_einsum_exp(equation, *[x] * (equation.count(",")), weight)
     torch.testing.assert_close(found, torch.full_like(found, -900.0 * equation.count(",")))
+
+
+INTEGERS = [
+    ("ab,cb->ac", (3, 4), (5, 4)),
+    ("ab,b->a", (3, 4), (4,)),
+    ("ab,ab->", (3, 4), (3, 4)),
+    ("aab,bc,c->a", (3, 3, 4), (4, 5), (5,)),
+    ("a,b->ba", (3,), (4,)),
+    ("ab,cb->ac", (0, 4), (5, 4)),
+    ("ab,cb->ac", (3, 0), (5, 0)),
+    ("Ark,ABkc->ABrc", (1, 3, 4), (2, 5, 4, 2)),  # axes of size 1 broadcast
+]
+
+
+@pytest.mark.parametrize("products", [1, 20, 1 << 24])
+@pytest.mark.parametrize(("equation", "shapes"), [(equation, shapes) for equation, *shapes in INTEGERS], ids=str)
+def test_integers_on_devices_that_multiply_no_matrices_of_them(equation, shapes, products, monkeypatch) -> None:
+    monkeypatch.setattr(contract, "_PRODUCTS", products)
+    generator = torch.Generator().manual_seed(0)
+    for dtype in (torch.int64, torch.int32):
+        arrays = [torch.randint(-9, 9, shape, generator=generator, dtype=dtype) for shape in shapes]
+        found = contract._of_integers(equation, *arrays)
+        torch.testing.assert_close(found, torch.einsum(equation, *arrays).to(dtype))
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [((3, 4), (4, 2)), ((4,), (4, 2)), ((3, 4), (4,)), ((4,), (4,)), ((2, 1, 3, 4), (5, 4, 2)), ((4,), (5, 4, 2))],
+)
+def test_products_of_integers_on_devices(shapes) -> None:
+    arrays = [torch.ones(shape, dtype=torch.int64) for shape in shapes]
+    found = contract.integer_matmul(*(one.to("meta") for one in arrays))
+    expected = torch.matmul(*arrays)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    assert contract.integer_matmul(*arrays).equal(expected)

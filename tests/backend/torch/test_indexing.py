@@ -56,3 +56,25 @@ def test_rows_are_torchs_own(dtype: torch.dtype, shape: tuple[int, ...]) -> None
     pair = torch.tensor([0, 4]), torch.tensor([0, 0])
     with pytest.raises(BoundsError, match="index 4 does not lie within axis 1 of size 4"):
         indexing.gather(x[None], (0, 1), pair[1], pair[0])
+
+
+@pytest.mark.parametrize("count", [0, 1, 2, 7, 65])
+def test_complex_rows_are_multiplied_by_all_that_is_given_for_them(count: int) -> None:
+    generator = torch.Generator().manual_seed(count)
+    rows = torch.randint(5, (count,), generator=generator)
+    x, given = (
+        torch.randn(size, 2, dtype=torch.complex128, generator=generator, requires_grad=True) for size in (5, count)
+    )
+    found = indexing.update(x, given, "multiply", ["at", None], rows)
+    by_row = list(x)
+    for place, row in enumerate(rows.tolist()):
+        by_row[row] = by_row[row] * given[place]
+    expected = torch.stack(by_row)
+    torch.testing.assert_close(found, expected)
+    weights = torch.randn(5, 2, dtype=torch.complex128, generator=generator)
+    for one, wanted in zip(
+        torch.autograd.grad(found, [x, given], weights),
+        torch.autograd.grad(expected, [x, given], weights, allow_unused=True),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, torch.zeros_like(one) if wanted is None else wanted)

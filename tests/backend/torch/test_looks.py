@@ -61,6 +61,16 @@ def test_large_weights_are_summed_in_one_way_from_the_second_call_on(both_ways: 
 
 
 @pytest.mark.usefixtures("arrival")
+def test_large_weights_are_known_where_nothing_is_learned_too(both_ways: list[int]) -> None:
+    """As in a validation between two steps."""
+    logits = _logits(-5.0)
+    with torch.no_grad():
+        for _ in range(5):
+            _sum(logits, X)
+    assert both_ways == [1]
+
+
+@pytest.mark.usefixtures("arrival")
 def test_small_weights_are_summed_in_both_ways(both_ways: list[int]) -> None:
     logits = _logits(-120.0)
     for _ in range(40):

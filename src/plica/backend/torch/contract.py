@@ -9,6 +9,7 @@ backward pass: 4.5 times faster forward, 5.2 times with backward at 392 folds, 1
 from collections.abc import Iterator, Sequence
 from functools import lru_cache, reduce
 from math import prod
+from string import ascii_uppercase
 from typing import Any
 
 import torch
@@ -19,6 +20,9 @@ from plica.backend.torch.indexing import is_traced, may_write
 _BLOCK = 1 << 20
 """Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
+_PRODUCTS = 1 << 24
+"""How many products of integers are held at once where a device has no products of their matrices."""
+
 _FEW_ROWS = 8
 """Rows up to which one product is faster, most of whose time it takes to read the core."""
 
@@ -28,10 +32,55 @@ def einsum(equation: str, *arrays: Tensor) -> Tensor:
 
     Values: `fbi,foij,fbj->fbo`, for any number of vectors beside the core, takes the way of this module.
     """
+    if len(arrays) > 1 and not arrays[0].is_cpu and not (arrays[0].is_floating_point() or arrays[0].is_complex()):
+        return _of_integers(equation, *arrays)
     if not is_tucker(equation):
         return torch.einsum(equation, *arrays)
     first, core, *others = arrays
     return tucker([first, *others], core)
+
+
+def integer_matmul(a: Tensor, b: Tensor) -> Tensor:
+    """`torch.matmul` of integers."""
+    if a.is_cpu:
+        return torch.matmul(a, b)
+    stack = ascii_uppercase[: max(a.ndim, b.ndim, 2) - 2]
+    terms = [stack[len(stack) + 2 - x.ndim :] for x in (a, b)]
+    row, column = "r" if a.ndim > 1 else "", "c" if b.ndim > 1 else ""
+    return _of_integers(f"{terms[0]}{row}k,{terms[1]}k{column}->{stack}{row}{column}", a, b)
+
+
+def _of_integers(equation: str, *arrays: Tensor) -> Tensor:
+    """An Einstein sum of integers, of which torch multiplies no matrices but on the CPU; parts of all products at once.
+
+    Axes that not all of its arrays have broadcast, and so do those of size 1.
+    """
+    terms, _, result = equation.partition("->")
+    summed = "".join(dict.fromkeys(letter for letter in terms if letter not in f"{result},"))
+    values = []
+    for term, x in zip(terms.split(","), arrays, strict=True):
+        letters = "".join(dict.fromkeys(term))
+        values.append(aligned(torch.einsum(f"{term}->{letters}", x), letters, summed + result))
+    shape = torch.broadcast_shapes(*(x.shape for x in values))  # type: ignore[no-untyped-call]
+    if not summed:
+        return reduce(torch.mul, values)
+    count, axes = max(1, _PRODUCTS // max(1, prod(shape[1:]))), tuple(range(len(summed)))
+    total = torch.zeros(shape[len(summed) :], dtype=arrays[0].dtype, device=arrays[0].device)
+    for parts in zip(*(torch.split(x.expand(shape), count) for x in values), strict=True):
+        total = total + reduce(torch.mul, parts).sum(axes, dtype=total.dtype)
+    return total
+
+
+def aligned(x: Tensor, term: str, letters: str) -> Tensor:
+    """`x` with its axes in the order of `letters`: those not among them (of size 1) go, missing ones have size 1."""
+    kept = [letter for letter in term if letter in letters]
+    x = x.reshape([size for letter, size in zip(term, x.shape, strict=True) if letter in letters])
+    if kept != sorted(kept, key=letters.index):
+        x = x.permute([kept.index(letter) for letter in letters if letter in kept])
+    for place, letter in enumerate(letters):
+        if letter not in kept:
+            x = x.unsqueeze(place)
+    return x
 
 
 @lru_cache(maxsize=1024)

@@ -44,7 +44,7 @@ def directed_matmul(
     shift = shift.expand(total.shape)
     if total.numel() and may_branch(total):
         total, shift = _with_lost(total, shift, (direction, size, counts), weight, given, logs)
-    elif total.numel() and not nowhere_lost(weight, logs):
+    elif total.numel() and not nowhere_lost(weight, logs, given=given):
         total, shift = _in_both_ways(total, shift, (direction, size), weight, given, logs)
     length = log_length(total)
     return _directions(total, length), length + shift

@@ -10,23 +10,16 @@ it: compilers fuse the second way into one reduction, elsewhere it takes rows in
 
 import math
 from collections.abc import Callable, Sequence
-from functools import partial, reduce
+from functools import cache, partial, reduce
 
 import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
-from torch.utils.weak import WeakTensorKeyDictionary
 
 from plica.backend.torch.logs import headroom, is_abstract, log_from, logsumexp, safe_log
-from plica.backend.torch.looks import is_large
+from plica.backend.torch.looks import are_large
 
 _TERMS_AT_ONCE = 2**24
-_LEAST_SQUARES = {
-    dtype: torch.finfo(dtype).tiny ** 0.5 * headroom(dtype)
-    for dtype in (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-}
-_KNOWN: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
-"""Weights that calls share: the version at which they were seen, and whether no sum of theirs is lost, once known."""
 
 
 def may_branch(x: Tensor) -> bool:
@@ -65,7 +58,7 @@ def log_of_sum(
     limits = torch.finfo(total.dtype)
     limit = min(least_right(weight, form) * lost_each, limits.max)
     if total.requires_grad:
-        limit = max(limit, _least_square(total))
+        limit = max(limit, _least_square(total.dtype))
     least, most = torch.aminmax(total.detach())
     if bool(most <= limits.max):
         if bool(least >= limit):
@@ -114,8 +107,9 @@ def _in_both_ways(
     if nowhere_lost(weight, form, lost_each, given):
         return safe_log(total).add_(shift)
     limits = torch.finfo(total.dtype)
-    small = total.detach() < limit_of(weight, form, lost_each)
-    lost = small | (total.detach() < _least_square(total)) | (total.detach() > limits.max)
+    lost = (total.detach() < limit_of(weight, form, lost_each)) | (total.detach() > limits.max)
+    if total.requires_grad:
+        lost = lost | (total.detach() < _least_square(total.dtype))
     if form == "log":  # sums of weights that `bounded_exp` kept finite
         assert given is not None, "there are logarithms"
         lost = lost | (given.detach().amax(-1) > largest_log(given)).unsqueeze(-2)
@@ -177,27 +171,15 @@ def largest_log(logs: Tensor) -> float:
 def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0, given: Tensor | None = None) -> bool:
     """Whether a weight is known to have no entry so small that a sum may be lost, wherever the largest input lies.
 
-    That is looked up once for each version of a weight without gradient that two calls shared, as folded ones and
-    constants are: then alone it waits for the device. Of the softmax of a learned leaf, `is_large` knows it.
+    Known are weights that calls share, as folded ones and constants are, and the softmax of a learned leaf.
     """
     if is_abstract(weight) or weight.is_meta:
         return False
-    if weight.requires_grad:
-        if given is None or form != "log_softmax":
-            return False
-        return is_large(weight, given, float(limit_of(weight, form, lost_each)))
-    version = 0 if weight.is_inference() else weight._version
-    seen, known = _KNOWN.get(weight, (None, None))  # type: ignore[no-untyped-call]
-    if seen != version:
-        _KNOWN[weight] = version, None
-        return False
-    if known is None:
-        least, most = torch.aminmax(weight.abs())
-        square = torch.finfo(weight.dtype).tiny ** 0.5 * headroom(weight.dtype)
-        large = least >= max(limit_of(weight, form, lost_each), square)
-        known = bool(large & (most < torch.inf))
-        _KNOWN[weight] = version, known
-    return bool(known)
+    limits = torch.finfo(weight.dtype)
+    limit = limits.tiny / limits.eps * lost_each
+    if form == "log_softmax" and given is not None and given.requires_grad:
+        return are_large(weight, limit, given)
+    return not weight.requires_grad and are_large(weight, max(limit, _least_square(weight.dtype)))
 
 
 def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float | Tensor:
@@ -209,9 +191,10 @@ def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float 
     return (least * weight.detach().abs().amax().clamp(min=1.0)).clamp(max=limits.max)
 
 
-def _least_square(total: Tensor) -> float:
-    """The least sum by whose square its second derivatives can be divided; 0 where none are asked for."""
-    return _LEAST_SQUARES[total.dtype] if total.requires_grad else 0.0
+@cache
+def _least_square(dtype: torch.dtype) -> float:
+    """The least sum by whose square its second derivatives can be divided."""
+    return float(torch.finfo(dtype).tiny ** 0.5 * headroom(dtype))
 
 
 def _of_all(logs: Tensor, *values: Tensor) -> Tensor:

@@ -218,8 +218,30 @@ def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) 
         rows = rows * size + place
     flat = part.reshape(part.shape[:count].numel(), rest.numel())
     given = values.expand(*rows.shape, *rest).reshape(rows.numel(), rest.numel())
-    found = flat.scatter_reduce(0, rows.reshape(-1, 1).expand_as(given), given, reduce, include_self=True)
+    rows = rows.reshape(-1)
+    if given.is_complex():
+        return _multiplied(flat, rows, given).reshape(part.shape)
+    found = flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(given), given, reduce, include_self=True)
     return found.reshape(part.shape)
+
+
+def _multiplied(flat: Tensor, rows: Tensor, given: Tensor) -> Tensor:
+    """`flat` with rows multiplied by all that are given for them; devices scatter no products of complex numbers.
+
+    In sorted order each row collects the product of those before it that have the same place, twice as many each time.
+
+    Shapes: flat and result (S, N), rows (R,), given (R, N).
+    """
+    order = rows.argsort(stable=True)
+    rows, given, step = rows[order], given[order], 1
+    while step < rows.shape[0]:
+        is_same = (rows[step:] == rows[:-step]).unsqueeze(1)
+        given = torch.cat([given[:step], torch.where(is_same, given[step:] * given[:-step], given[step:])])
+        step *= 2
+    is_last = torch.cat([rows[1:] != rows[:-1], rows.new_ones(1, dtype=torch.bool)])[: rows.shape[0]]
+    factors = flat.new_ones(flat.shape[0] + 1, flat.shape[1])  # one more, for those that are not the last of their row
+    factors = factors.index_put((torch.where(is_last, rows, flat.shape[0]),), given)
+    return flat * factors[:-1]
 
 
 def _on_host(place: int | Tensor) -> int | Tensor:

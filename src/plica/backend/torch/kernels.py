@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch import linalg, random
 from plica.backend.torch.choices import where_
-from plica.backend.torch.contract import einsum, tucker, tucker_derivatives
+from plica.backend.torch.contract import aligned, einsum, integer_matmul, tucker, tucker_derivatives
 from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
@@ -62,6 +62,7 @@ __all__ = [
     "hypot",
     "index",
     "int4",
+    "integer_matmul",
     "linalg",
     "log_einsum_exp",
     "log_matmul_exp",
@@ -153,8 +154,7 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost
     shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
     total = _contract([term for term, _ in factors], exps, weighted, weight, result)
-    aligned = [_aligned(shift, term, result) for (term, _), shift in zip(factors, shifts, strict=True)]
-    shift = reduce(torch.add, aligned)
+    shift = reduce(torch.add, [aligned(one, term, result) for (term, _), one in zip(factors, shifts, strict=True)])
     units = "".join(term[-1] for term, _ in factors)
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
@@ -214,24 +214,12 @@ def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str
         for place, (other, y) in enumerate(done):
             if any(letter in other and letter not in result for letter in term):
                 letters = other + "".join(letter for letter in term if letter not in other)
-                x = _aligned(y, other, letters) + _aligned(x, term, letters)
+                x = aligned(y, other, letters) + aligned(x, term, letters)
                 term = letters
                 done.pop(place)
                 break
         done.append((term, x))
     return done
-
-
-def _aligned(x: Tensor, term: str, letters: str) -> Tensor:
-    """`x` with its axes in the order of `letters`: those not among them (of size 1) go, missing ones have size 1."""
-    kept = [letter for letter in term if letter in letters]
-    x = x.reshape([size for letter, size in zip(term, x.shape, strict=True) if letter in letters])
-    if kept != sorted(kept, key=letters.index):
-        x = x.permute([kept.index(letter) for letter in letters if letter in kept])
-    for place, letter in enumerate(letters):
-        if letter not in kept:
-            x = x.unsqueeze(place)
-    return x
 
 
 def _contract(terms: list[str], values: list[Tensor], weighted: str, weight: Tensor, result: str) -> Tensor:

@@ -1,11 +1,13 @@
-"""The least entry of learned weights on a device, which nobody waits for.
+"""The least and largest entries of weights on a device, which nobody waits for.
 
-A training step changes weights, and a look at them would wait for the device at each step. Here a look is a copy to the
-host that goes on by itself; a later call reads it when it has arrived. Weights that were large a few steps ago are
-assumed not to have been divided by 2^30 since. Each look checks that assumption, and warns where it did not hold. It
-does not see a weight that became small and large again between two looks.
+To ask a device for them would wait for it. Here a look is a copy to the host that goes on by itself; a later call reads
+it when it has arrived. It holds for the version of the weight that it was made of. A training step makes a new version:
+learned weights that were large a few steps ago are assumed not to have been divided by 2^30 since. Each look checks
+that assumption, and warns where it did not hold. It does not see a weight that became small and large again between two
+looks.
 """
 
+import math
 import warnings
 from typing import Any, final
 
@@ -13,30 +15,29 @@ import torch
 from torch import Tensor
 from torch.utils.weak import WeakTensorKeyDictionary
 
-_EVERY = 16  # versions of a weight from one look to the next
-_ROOM = 2.0**30  # what a weight may be divided by from a look to the last call that relies on it
+_EVERY = 16  # versions of a learned weight from one look to the next
+_ROOM = 2.0**30  # what a learned weight may be divided by from a look to the last call that relies on it
 
 
 @final
 class _Looks:
-    """The looks at one leaf.
-
-    Attributes:
-        least: The least weight at the last look that has arrived; 0 before.
-    """
+    """The looks at one tensor."""
 
     def __init__(self) -> None:
-        self.least = 0.0
-        self._version: int | None = None
-        self._versions = _EVERY  # since the last look
+        self._least, self._most = 0.0, math.inf  # at the last look that has arrived
+        self._looked: int | None = None  # the version of which that was
+        self._begun: int | None = None  # the version of the last look
         self._arriving: tuple[Tensor, Any] | None = None
+        self._version: int | None = None  # of the last call
+        self._versions = _EVERY  # since the last look
 
-    def is_large(self, weight: Tensor, version: int, limit: float) -> bool:
+    def are_large(self, weight: Tensor, version: int, limit: float, *, learned: bool) -> bool:
         """Whether the weights are taken to be at least `limit`."""
-        relied = self.least >= limit * _ROOM
+        relied = learned and self._allow(limit * _ROOM)
         if self._arriving is not None and _has_arrived(self._arriving[1]):
-            self.least, self._arriving = float(self._arriving[0]), None
-            if relied and not self.least >= limit:
+            self._least, self._most = self._arriving[0].tolist()
+            self._looked, self._arriving = self._begun, None
+            if relied and not self._allow(limit):
                 warnings.warn(
                     f"a softmax weight fell below {limit:.1e} within {_EVERY} training steps; sums computed "
                     "in these steps may have lost terms that were not 0. Take smaller steps.",
@@ -45,39 +46,48 @@ class _Looks:
                 )
         if version != self._version:
             self._version, self._versions = version, self._versions + 1
-        if self._arriving is None and self._versions >= _EVERY:
-            self._arriving, self._versions = _begun(weight.detach().amin()), 0
-        return self.least >= limit * _ROOM
+        is_due = self._begun != version and (not learned or self._versions >= _EVERY)
+        if is_due and self._arriving is None:
+            self._arriving, self._begun, self._versions = _begun(weight.detach()), version, 0
+        if self._looked == version:
+            return self._allow(limit)
+        return learned and self._allow(limit * _ROOM)
+
+    def _allow(self, limit: float) -> bool:
+        return self._least >= limit * max(self._most, 1.0) and self._most < math.inf
 
 
 _LOOKS: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
 
-def is_large(weight: Tensor, leaf: Tensor, limit: float) -> bool:
-    """Whether all entries of a weight are known to be at least `limit`, without waiting for the device.
+def are_large(weight: Tensor, limit: float, learned: Tensor | None = None) -> bool:
+    """Whether all entries of a weight are known to be large enough, without waiting for the device.
 
     Args:
-        weight: The weight.
-        leaf: The learned tensor that it is computed from, by which looks are kept.
-        limit: The least entry that is large enough.
+        weight: The weight, which several calls share, unless `learned` is given.
+        limit: The least entry that is large enough, where the largest is at most 1; else it grows with that.
+        learned: The leaf of which the weight is the softmax, computed anew for each call.
     """
-    if not leaf.is_leaf or (leaf.is_cuda and torch.cuda.is_current_stream_capturing()):
+    kept = weight if learned is None else learned
+    if not kept.is_leaf or (kept.is_cuda and torch.cuda.is_current_stream_capturing()):
         return False
-    looks = _LOOKS.get(leaf)  # type: ignore[no-untyped-call]
+    looks = _LOOKS.get(kept)  # type: ignore[no-untyped-call]
     if looks is None:
-        looks = _LOOKS[leaf] = _Looks()
-    large: bool = looks.is_large(weight, leaf._version, limit)
+        looks = _LOOKS[kept] = _Looks()
+    version = 0 if kept.is_inference() else kept._version
+    large: bool = looks.are_large(weight, version, limit, learned=learned is not None)
     return large
 
 
-def _begun(least: Tensor) -> tuple[Tensor, Any]:
-    """A copy of a number to the host that has begun, and what says when it has arrived."""
-    if not least.is_cuda:
-        return least.cpu(), None
-    host = torch.empty((), dtype=least.dtype, pin_memory=True)
-    host.copy_(least, non_blocking=True)
+def _begun(weight: Tensor) -> tuple[Tensor, Any]:
+    """A copy of the least and largest sizes to the host that has begun, and what says when it has arrived."""
+    found = torch.stack(torch.aminmax(weight.abs()))
+    if not found.is_cuda:
+        return found.cpu(), None
+    host = torch.empty((2,), dtype=found.dtype, pin_memory=True)
+    host.copy_(found, non_blocking=True)
     event = torch.cuda.Event()  # type: ignore[no-untyped-call]
-    event.record(torch.cuda.current_stream(least.device))
+    event.record(torch.cuda.current_stream(weight.device))
     return host, event
 
 

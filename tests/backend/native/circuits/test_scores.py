@@ -184,7 +184,7 @@ def test_all(semiring: str, dtype: str, tmp_path: Path) -> None:
             assert _is_refused(model)
         else:
             models[f"m{number}"] = model
-    assert len(models) > len(builders) // 4 * 0.9
+    assert len(models) > len(builders) // 4 * 0.8  # of one quarter a few more may be refused
     _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
 
 

@@ -31,7 +31,7 @@ def _einsum(call: Call) -> str:
     """The common equations by name, so that no call parses one."""
     equation = call.params["equation"]
     _, *others = equation.partition("->")[0].split(",")
-    if _weight_of_einsum(call.equation) == 1:
+    if _weight_of_einsum(call.equation) == 1 and call.equation.outputs[0].type.dtype.kind != "int":
         return f"torch.bmm({call.tensor(0)}, {call.tensor(1)}.mT)"  # what matmul calls once it has looked at shapes
     if is_tucker(equation):
         vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
@@ -87,6 +87,8 @@ def _matmul(call: Call) -> str:
     is_stack = len(shape) == 3 and all(len(one.type.shape) == 3 for one in call.equation.inputs)
     known = prod(dim for dim in shape if isinstance(dim, int))
     is_float = call.equation.outputs[0].type.dtype.kind == "float"
+    if call.equation.outputs[0].type.dtype.kind == "int":
+        return f"kernels.integer_matmul({call.tensors})"
     return f"{'kernels' if is_stack and is_float and known >= _LARGE else 'torch'}.matmul({call.tensors})"
 
 

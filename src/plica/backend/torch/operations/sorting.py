@@ -5,7 +5,7 @@ from plica.backend.torch.operations.call import Call, Row, Unsigned
 
 def _sort(call: Call) -> str:
     axis, descending = call.params["axis"], call.params["descending"]
-    return f"torch.sort({call.tensor(0)}, dim={axis}, descending={descending}).values"
+    return f"torch.sort({call.tensor(0)}, dim={axis}, descending={descending}, stable=True).values"
 
 
 def _argsort(call: Call) -> str:
