@@ -125,9 +125,8 @@ def _results(run: Callable[[Tensor], Any], x: Tensor) -> list[Tensor]:
 
 def _check_circuit(device: Device) -> None:
     """The parameters of a circuit are captured by reference, on its device."""
-    circuit = CIRCUITS["hadamard"]()
-    on_cpu, on_device = pair(circuit, device)
-    x = torch.from_numpy(data(circuit, 4))
+    on_cpu, on_device = pair(CIRCUITS["hadamard"], device)
+    x = torch.from_numpy(data(on_cpu.symbolic, 4))
     expected, found = (
         plica.jit(lambda rows, model=model: pnp.sum(model(rows)))(rows)
         for model, rows in ((on_cpu, x), (on_device, x.to(device.name)))

@@ -37,8 +37,7 @@ def checks() -> Iterator[Check]:
 def _run(query: str, build: Callable[[], Circuit], device: Device) -> str | None:
     for dtype in DTYPES:
         try:
-            circuit = _with_one_unit(build())
-            on_cpu, on_device = pair(circuit, device, dtype=dtype)
+            on_cpu, on_device = pair(lambda: _with_one_unit(build()), device, dtype=dtype)
             x = _with_holes(on_cpu)
             expected = QUERIES[query](on_cpu, x)
         except PlicaError as error:

@@ -248,3 +248,18 @@ def test_a_weight_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     for _ in range(3):
         assert kernels.log_matmul_exp(x, weight)[0].isfinite().all()
     assert len(calls) == 4
+
+
+def test_parts_of_one_tensor_are_compiled_whole() -> None:
+    """As the units of a fold are: a compiled branch takes no two views of one tensor."""
+
+    def total(x: Tensor, logits: Tensor) -> Tensor:
+        core = torch.softmax(logits, -1).reshape(1, 2, 3, 3)
+        return kernels.log_tucker(x[0], x[1], core, logits, logs="log_softmax")
+
+    generator = torch.Generator().manual_seed(0)
+    x = torch.randn(2, 1, 4, 3, generator=generator)
+    logits = torch.randn(1, 2, 9, generator=generator, requires_grad=True)
+    compiled = torch.compile(total, fullgraph=True, backend="eager")
+    for given in (x, x - 200 * torch.arange(3)):
+        torch.testing.assert_close(compiled(given, logits), total(given, logits))

@@ -1,7 +1,6 @@
 """Logarithms of densities, whose gradients are finite wherever they are numbers that the dtype holds."""
 
 import math
-from functools import cache
 from typing import Any
 
 import torch
@@ -28,13 +27,11 @@ def log_normal(x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
     return result
 
 
-@cache
 def _far(dtype: torch.dtype) -> float:
     """A number whose square, halved, overflows."""
     return 1.45 * math.sqrt(torch.finfo(dtype).max)
 
 
-@cache
 def _most(dtype: torch.dtype) -> float:
     """A number whose exponential, and that of its negative, are neither infinite nor 0."""
     return math.log(torch.finfo(dtype).max) - 0.5

@@ -10,7 +10,7 @@ it: compilers fuse the second way into one reduction, elsewhere it takes rows in
 
 import math
 from collections.abc import Callable, Sequence
-from functools import cache, partial, reduce
+from functools import partial, reduce
 
 import torch
 from torch import Tensor
@@ -144,7 +144,9 @@ def of_all_rows(
         def zeros(*some: Tensor) -> tuple[Tensor, ...]:
             return tuple(some[0].new_zeros(shape, dtype=dtype) for dtype in dtypes)
 
-        found: Sequence[Tensor] = torch.cond(lost.any(), sums, zeros, (*weights, *rows))
+        # `cond` takes no two views of one tensor, as parts of a fold are
+        operands = [one.clone() if len(some) > 1 else one for some in (weights, rows) for one in some]
+        found: Sequence[Tensor] = torch.cond(lost.any(), sums, zeros, tuple(operands))
         return found
     at_once = max(1, _TERMS_AT_ONCE // max(1, weights[0].numel()))
     if torch.compiler.is_compiling() or rows[0].shape[1] <= at_once:
@@ -191,7 +193,6 @@ def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float 
     return (least * weight.detach().abs().amax().clamp(min=1.0)).clamp(max=limits.max)
 
 
-@cache
 def _least_square(dtype: torch.dtype) -> float:
     """The least sum by whose square its second derivatives can be divided."""
     return float(torch.finfo(dtype).tiny ** 0.5 * headroom(dtype))
