@@ -14,7 +14,7 @@ from plica.errors import PlicaError
 from plica.frontend.programs import interpret
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
-from plica.ir.program import Program
+from plica.ir.program import Program, Var
 from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.runtime import faults
@@ -26,12 +26,16 @@ from tests.harness.samples import Case
 
 
 class NativePrograms:
-    """Programs by name, in one module, and the driver that runs them."""
+    """Programs by name, in one module, the driver that runs them, and what stands behind their consts."""
 
-    def __init__(self, programs: Mapping[str, Program], driver: str = "local-sync") -> None:
+    def __init__(
+        self, programs: Mapping[str, Program], driver: str = "local-sync", consts: Mapping[Var, Array] | None = None
+    ) -> None:
         self.programs = programs
         rt = binding()
-        text = module_text([emit(program, name) for name, program in programs.items()])
+        names = {var: f"c{place}" for place, var in enumerate(consts or {})}
+        arrays = {names[var]: array for var, array in (consts or {}).items()}
+        text = module_text([emit(program, name, names) for name, program in programs.items()], arrays)
         self._code = compile_text(text)
         instance = rt.VmInstance()
         device = rt.get_cached_hal_driver(driver).create_default_device()

@@ -8,7 +8,13 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.mlir.emit import emit
+from plica.ir.builder import Builder
+from plica.ir.dtypes import DType
+from plica.ir.program import Program
+from plica.ir.types import ShapedArray
+from plica.ops import OPS
 from tests.harness.native import NativePrograms, assert_interpreted
+from tests.harness.programs import run_region
 
 
 def sums_of_numbers(x):
@@ -114,3 +120,28 @@ def test_an_argument_of_a_wrong_size_is_refused_by_us() -> None:
 def test_errors_of_decompositions_name_the_line_of_the_operation() -> None:
     program = plica.trace(lambda x: pnp.pack(x, inner_dims_pos=(0,), inner_tiles=(2,)), plica.spec("n", "float64"))
     assert "test_compiler_faults.py" in emit(program).text
+
+
+def _joins_that_begin_alike(rows: int) -> Program:
+    """Two arrays into which the same is put first became one."""
+    builder = Builder(OPS)
+    x, y, z = (builder.argument(None, (count, rows, 4), DType.FLOAT64) for count in (2, 2, 1))
+    scales = [builder.argument(None, (2, rows, 1), DType.FLOAT64) for _ in range(2)]
+    weights = [builder.const(None, ShapedArray((2, 4, 4), DType.FLOAT64)) for _ in range(2)]
+    first, second = builder.add("split", y, axis=0, sizes=(1, 1))
+    product = builder.add("multiply", second, z)
+    third, _ = builder.add("split", x, axis=0, sizes=(1, 1))
+    joins = [*builder.add("concat", third, first, axis=0), *builder.add("concat", *product, first, axis=0)]
+    scaled = [builder.add("multiply", *pair)[0] for pair in zip(joins, scales, strict=True)]
+    products = [builder.add("matmul", *pair)[0] for pair in zip(scaled, weights, strict=True)]
+    return builder.build(builder.add("add", *products))
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_joins_that_begin_alike_are_two_arrays(rows: int) -> None:
+    program, generator = _joins_that_begin_alike(rows), np.random.default_rng(0)
+    weights = [generator.random((2, 4, 4)) for _ in program.consts]
+    given = [generator.random((count, rows, 4)) for count in (2, 2, 1)] + [generator.random((2, rows, 1)) for _ in "12"]
+    (found,) = NativePrograms({"f": program}, consts=dict(zip(program.consts, weights, strict=True)))("f", *given)
+    (expected,) = run_region(program, weights, given)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)

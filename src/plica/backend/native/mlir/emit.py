@@ -8,6 +8,7 @@ results. Implicit sizes are read off the arguments, whose sizes the caller has c
 is told as `plica.runtime.faults` says.
 """
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -173,6 +174,7 @@ class Emitter:
         self.checks = Checks(self)
         self.overwrites = False
         self._values: dict[Operand, Value] = {}
+        self._begun = Counter[tuple[str, int, str]]()
         self._depth = 0  # how many regions there are around
         self._plain = set[str]()  # tensors that are computed from numbers alone
 
@@ -271,6 +273,28 @@ class Emitter:
         """An array whose entries are all written later."""
         sizes = ", ".join(self.size(dim) for dim in shape if not isinstance(dim, int))
         return Value(self.code.op(f"tensor.empty({sizes}) : {tensor_type(shape, dtype)}"), tuple(shape), dtype)
+
+    def empty_for(self, out: Value, place: int, first: str) -> Value | None:
+        """An array that the compiler takes for no other's; None where no array is begun in the same way.
+
+        Of two arrays into which the same is put first the compiler makes one, and where both are read by one dispatch,
+        what is put there second replaces what the other array has in its place (IREE 3.13).
+
+        Args:
+            out: An array of its type.
+            place: Where something is put first, as a number.
+            first: The type of that.
+        """
+        key = (out.type, place, first)
+        self._begun[key] += 1
+        if self._begun[key] == 1:
+            return None
+        unknown = [dim for dim in out.shape if not isinstance(dim, int)]
+        if unknown:
+            sizes = ", ".join(self.code.op(f"util.optimization_barrier {self.size(dim)} : index") for dim in unknown)
+            return Value(self.code.op(f"tensor.empty({sizes}) : {out.type}"), *out.array)
+        empty = self.code.op(f"tensor.empty() : {out.type}")
+        return Value(self.code.op(f"util.optimization_barrier {empty} : {out.type}"), *out.array)
 
     def full(self, shape: Sequence[Dim], fill: Value) -> Value:
         """An array of one number, given as a scalar."""

@@ -175,7 +175,8 @@ def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequen
         columns.append(reshaped(emitter, found, (count,)))
     if len(columns) == 1:
         return reshaped(emitter, columns[0], (count, 1))
-    start = emitter.empty((count, len(columns)), DType.INT64)
+    out = Value("", (count, len(columns)), DType.INT64)
+    start = emitter.empty_for(out, 0, columns[0].type) or emitter.empty(out.shape, out.dtype)
     for place, one in enumerate(columns):
         at = f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]"
         text = f"tensor.insert_slice {one.text} into {start.text}{at} : {one.type} into {start.type}"
