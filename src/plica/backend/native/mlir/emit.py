@@ -25,7 +25,7 @@ from plica.backend.native.mlir.rows.reduce import REDUCE
 from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.sizes import index_constant, write_size
-from plica.backend.native.mlir.structured import apart, indexed
+from plica.backend.native.mlir.structured import apart, copied, indexed
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
@@ -148,6 +148,7 @@ def _resources(arrays: Mapping[str, Array]) -> str:
     return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"
 
 
+_JOINS = ("concat", "stack")  # what is put into them may lie in them, and must not be written to there
 _REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
 """They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
 
@@ -274,27 +275,36 @@ class Emitter:
         sizes = ", ".join(self.size(dim) for dim in shape if not isinstance(dim, int))
         return Value(self.code.op(f"tensor.empty({sizes}) : {tensor_type(shape, dtype)}"), tuple(shape), dtype)
 
-    def empty_for(self, out: Value, place: int, first: str) -> Value | None:
-        """An array that the compiler takes for no other's; None where no array is begun in the same way.
-
-        Of two arrays into which the same is put first the compiler makes one, and where both are read by one dispatch,
-        what is put there second replaces what the other array has in its place (IREE 3.13).
-
-        Args:
-            out: An array of its type.
-            place: Where something is put first, as a number.
-            first: The type of that.
-        """
+    def is_begun(self, out: Value, place: int, first: str) -> bool:
+        """Whether an array was begun in the same way: one of a type, into which a tensor of a type is put first."""
         key = (out.type, place, first)
         self._begun[key] += 1
-        if self._begun[key] == 1:
-            return None
-        unknown = [dim for dim in out.shape if not isinstance(dim, int)]
-        if unknown:
-            sizes = ", ".join(self.code.op(f"util.optimization_barrier {self.size(dim)} : index") for dim in unknown)
-            return Value(self.code.op(f"tensor.empty({sizes}) : {out.type}"), *out.array)
-        empty = self.code.op(f"tensor.empty() : {out.type}")
-        return Value(self.code.op(f"util.optimization_barrier {empty} : {out.type}"), *out.array)
+        return self._begun[key] > 1
+
+    def inserted(self, parts: Iterable[tuple[Value, str]], out: Value, *, is_begun: bool = False) -> Value:
+        """An array of which each part is put to its place.
+
+        Of two arrays into which the same is put first, IREE 3.13 makes one. Where both are read by one dispatch, what
+        is put there second replaces what the other array has in its place. Sizes that it cannot see keep them apart.
+
+        Args:
+            parts: Tensors, and their offsets, sizes and strides.
+            out: What has the type of the array.
+            is_begun: Whether an array may be begun in the same way.
+        """
+        text, type_, sizes = "", out.type, [self.size(dim) for dim in out.shape if not isinstance(dim, int)]
+        if is_begun:
+            rest = [dim for dim in out.shape[1:] if not isinstance(dim, int)]
+            sizes = [
+                self.code.op(f"util.optimization_barrier {self.size(dim)} : index") for dim in (out.shape[0], *rest)
+            ]
+            type_ = type_.replace(f"<{out.shape[0]}x", "<?x", 1) if isinstance(out.shape[0], int) else type_
+        text = self.code.op(f"tensor.empty({', '.join(sizes)}) : {type_}")
+        for one, where in parts:
+            text = self.code.op(f"tensor.insert_slice {one.text} into {text}{where} : {one.type} into {type_}")
+        if type_ != out.type:
+            text = self.code.op(f"tensor.cast {text} : {type_} to {out.type}")
+        return Value(text, *out.array)
 
     def full(self, shape: Sequence[Dim], fill: Value) -> Value:
         """An array of one number, given as a scalar."""
@@ -350,8 +360,12 @@ class Emitter:
 
     def equations(self, program: Program) -> None:
         """All equations of a Program, whose inputs are bound."""
+        joined = {operand for one in program.equations if one.op.name in _JOINS for operand in one.inputs}
         for equation in program.equations:
-            self.bind(equation.outputs, self.equation(equation, [self.read(one) for one in equation.inputs]))
+            inputs = [self.read(one) for one in equation.inputs]
+            if equation.op.name == "update" and equation.inputs[0] in joined:
+                inputs[0] = copied(self, inputs[0])
+            self.bind(equation.outputs, self.equation(equation, inputs))
 
     def equation(self, equation: Equation, inputs: Sequence[Value]) -> Sequence[Value]:
         """The results of one equation."""

@@ -163,6 +163,19 @@ def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
     return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
 
 
+def copied(emitter: Emitter, value: Value) -> Value:
+    """An array with the same entries in another place, of which the compiler does not know that they are the same."""
+    if not value.shape:
+        return value
+    code, other = emitter.code, emitter.constant(0, value.dtype)
+    holds = code.op(f"util.optimization_barrier {code.op('arith.constant true')} : i1")
+
+    def body(names: Sequence[str]) -> str:
+        return code.op(f"arith.select {holds}, {names[0]}, {other.text} : {value.element}")
+
+    return entrywise(emitter, [emitter.tensor(value)], value.shape, value.dtype, body)
+
+
 def apart(emitter: Emitter, value: Value, *, hidden: bool = False) -> Value:
     """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
 

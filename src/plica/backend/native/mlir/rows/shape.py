@@ -76,29 +76,29 @@ def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
     ages = [_age(one) for one in values]
     is_lost = isinstance(out.shape[axis], int) and not all(isinstance(one.shape[axis], int) for one in values)
     oldest = min(range(len(values)), key=ages.__getitem__)
-    start = emitter.empty_for(out, oldest, values[oldest].type)
-    if ages != sorted(ages) or is_lost or start is not None:  # IREE loses a size of such a `concat`
-        return _inserted(emitter, values, axis, emitter.empty(out.shape, out.dtype) if start is None else start)
+    is_begun = emitter.is_begun(out, oldest, values[oldest].type)
+    if ages != sorted(ages) or is_lost or is_begun:  # IREE loses a size of such a `concat`
+        return _inserted(emitter, values, axis, out, is_begun=is_begun)
     taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
 
 
-def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, found: Value) -> Value:
-    """Values beside each other, put into an empty array in the order in which they were made.
+def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value, *, is_begun: bool) -> Value:
+    """Values beside each other, put there in the order in which they were made.
 
     The compiler has what makes a value write it to its place, and moves all that was put there before in front of
     that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused, or
     ends the process when it runs.
     """
     sizes = [one.shape[axis] for one in values]
-    starts = [total(sizes[:place]) for place in range(len(sizes))]
-    for one, start in sorted(zip(values, starts, strict=True), key=lambda pair: _age(pair[0])):
-        offsets = ", ".join(emitter.size_text(start) if place == axis else "0" for place in range(len(one.shape)))
+    parts = []
+    for place, one in enumerate(values):
+        start = emitter.size_text(total(sizes[:place]))
+        offsets = ", ".join(start if other == axis else "0" for other in range(len(one.shape)))
         extents = ", ".join(map(emitter.size_text, one.shape))
         strides = ", ".join("1" for _ in one.shape)
-        text = f"tensor.insert_slice {one.text} into {found.text}[{offsets}] [{extents}] [{strides}]"
-        found = Value(emitter.code.op(f"{text} : {one.type} into {found.type}"), *found.array)
-    return found
+        parts.append((one, f"[{offsets}] [{extents}] [{strides}]"))
+    return emitter.inserted(sorted(parts, key=lambda part: _age(part[0])), out, is_begun=is_begun)
 
 
 def _age(value: Value) -> int:

@@ -176,12 +176,9 @@ def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequen
     if len(columns) == 1:
         return reshaped(emitter, columns[0], (count, 1))
     out = Value("", (count, len(columns)), DType.INT64)
-    start = emitter.empty_for(out, 0, columns[0].type) or emitter.empty(out.shape, out.dtype)
-    for place, one in enumerate(columns):
-        at = f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]"
-        text = f"tensor.insert_slice {one.text} into {start.text}{at} : {one.type} into {start.type}"
-        start = Value(emitter.code.op(text), start.shape, DType.INT64)
-    return start
+    where = [f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]" for place in range(len(columns))]
+    is_begun = emitter.is_begun(out, 0, columns[0].type)
+    return emitter.inserted(zip(columns, where, strict=True), out, is_begun=is_begun)
 
 
 def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
