@@ -206,19 +206,24 @@ def all_states(circuit: Circuit) -> Array:
     return np.array(list(itertools.product(*map(range, all_num_states(circuit)))), dtype=np.int64)
 
 
-def finite_differences(function: Callable[[dict[str, Array]], Array], values: Mapping[str, Array]) -> dict[str, Array]:
-    """The derivative of a number with respect to every entry, by central differences in extended precision."""
-    step = WIDE(1e-5)  # an error of step**2 * f''' / 6, about 1e-11, beside 1e-19 / step of rounding
+def finite_differences(
+    function: Callable[[dict[str, Array]], Array], values: Mapping[str, Array], step: float = 1e-5
+) -> dict[str, Array]:
+    """The derivative of a number with respect to every entry, by central differences in extended precision.
+
+    Their error is step**2 * f''' / 6, usually about 1e-11, beside 1e-19 / step of rounding.
+    """
+    wide_step = WIDE(step)
     wide = {key: np.array(array, WIDE) for key, array in values.items()}
     gradients = {key: np.zeros(array.shape) for key, array in wide.items()}
     for key, place in [(key, place) for key, array in wide.items() for place in np.ndindex(array.shape)]:
         before = wide[key][place]
         sides = []
         for sign in (1, -1):
-            wide[key][place] = before + sign * step
+            wide[key][place] = before + sign * wide_step
             sides.append(function(wide))
         wide[key][place] = before
-        gradients[key][place] = float((sides[0] - sides[1]) / (2 * step))
+        gradients[key][place] = float((sides[0] - sides[1]) / (2 * wide_step))
     return gradients
 
 

@@ -41,6 +41,8 @@ def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
     return PoonDomingos(shape, delta=math.ceil(max(shape[1:]) / 8))
 
 
+_FROM_DATA = "chow-liu-tree"  # the one that is made from data
+
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
     "quad-tree-2": partial(QuadTree, num_patch_splits=2),
     "quad-tree-4": partial(QuadTree, num_patch_splits=4),
@@ -94,7 +96,7 @@ def image_data(
     """
     shape = checked_image_shape("image_data", image_shape)
     inputs = input_factory(input_layer, params=input_params, num_values=num_values)
-    if region_graph == "chow-liu-tree":
+    if known(region_graph, (_FROM_DATA,)):
         states = inputs(Scope([0]), 1).domain.num_states
         graph = _chow_liu_tree(_rows(data, math.prod(shape)), states, num_bins, mi_chunk_size)
     else:
@@ -115,7 +117,7 @@ def image_data(
 
 def _region_graph(name: str) -> Callable[[tuple[int, int, int]], RegionGraph]:
     if not known(name, IMAGE_REGION_GRAPHS):
-        expected = ", ".join((*IMAGE_REGION_GRAPHS, "chow-liu-tree"))
+        expected = ", ".join((*IMAGE_REGION_GRAPHS, _FROM_DATA))
         raise InputError(f"unknown region graph {shown(name)}; expected one of {expected}")
     return IMAGE_REGION_GRAPHS[name]
 

@@ -100,7 +100,10 @@ def var(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bo
 
 def std(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bool = False) -> Tracer:
     """The standard deviation over `axis`: the square root of `var`."""
-    return elementwise("sqrt", var(x, axis=axis, correction=correction, keepdims=keepdims))  # type: ignore[no-any-return]
+    found = var(x, axis=axis, correction=correction, keepdims=keepdims)
+    if isinstance(axis, tuple) and not axis:  # that of single numbers is 0, and so is its derivative
+        return found
+    return elementwise("sqrt", found)  # type: ignore[no-any-return]
 
 
 def logsumexp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:
