@@ -49,9 +49,11 @@ class _Looks:
         is_due = self._begun != version and (not learned or self._versions >= _EVERY)
         if is_due and self._arriving is None:
             self._arriving, self._begun, self._versions = _begun(weight.detach()), version, 0
-        if self._looked == version:
-            return self._allow(limit)
-        return learned and self._allow(limit * _ROOM)
+        return self.were_large(version, limit) or (learned and self._allow(limit * _ROOM))
+
+    def were_large(self, version: int, limit: float) -> bool:
+        """Whether the last look that has arrived was at this version, and found weights of at least `limit`."""
+        return self._looked == version and self._allow(limit)
 
     def _allow(self, limit: float) -> bool:
         return self._least >= limit * max(self._most, 1.0) and self._most < math.inf
@@ -69,12 +71,15 @@ def are_large(weight: Tensor, limit: float, learned: Tensor | None = None) -> bo
         learned: The leaf of which the weight is the softmax, computed anew for each call.
     """
     kept = weight if learned is None else learned
-    if not kept.is_leaf or (kept.is_cuda and torch.cuda.is_current_stream_capturing()):
+    is_captured = kept.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not kept.is_leaf or (is_captured and learned is not None):  # a replay may find other weights there
         return False
     looks = _LOOKS.get(kept)  # type: ignore[no-untyped-call]
     if looks is None:
         looks = _LOOKS[kept] = _Looks()
     version = 0 if kept.is_inference() else kept._version
+    if is_captured:  # a graph holds no looks
+        return looks.were_large(version, limit)
     large: bool = looks.are_large(weight, version, limit, learned=learned is not None)
     return large
 

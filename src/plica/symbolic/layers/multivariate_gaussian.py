@@ -136,29 +136,29 @@ def _factor(xp: Namespace, params: Params) -> tuple[Array, Array]:
     return scaled / length, xp.squeeze(xp.log(length) + xp.log(largest), axis=-1)
 
 
-def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, most: float = 0.25) -> Array:
-    """The distance of each variable from its mean in standard deviations, `(F, B, K, V)`."""
+def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, power: float = 0.4) -> Array:
+    """The distance of each variable from its mean in standard deviations, `(F, B, K, V)`.
+
+    It is cut at a power of the largest number, whose square is a number.
+    """
+    most = float(xp.finfo(params["mean"].dtype).max) ** (power - 1.0)
     mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], log_stddev))
     return standardized(xp, xp.expand_dims(x, axis=2), mean, log_stddev, most)
 
 
 def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
     """The same, cut so that sums of their squares are numbers."""
-    return _distances(xp, params, log_stddev, x, xp.finfo(params["mean"].dtype).max ** -0.75)
+    return _distances(xp, params, log_stddev, x, 0.25)
 
 
 def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array) -> Array:
-    """`log_multivariate_normal` of distances of any size: -inf, with derivatives of 0, beyond 3e14 in float32.
+    """`log_multivariate_normal` of distances of any size; -inf, with derivatives of 0, below -5e28 in float32.
 
-    Large distances are divided before, and the result is multiplied by the square of what they were divided by: to a
-    rounding, it is their square. From 3e14 on, derivatives of factors near singular ones might overflow.
+    Beyond, which is at 3e14 standard deviations, derivatives of factors near singular ones might overflow.
     """
-    limit = float(xp.finfo(distances.dtype).max) ** 0.25
-    size = xp.stop_gradient(xp.max(xp.abs(distances), axis=-1))  # (F, B, K)
-    far = xp.greater(size, limit**1.5)
-    part = xp.maximum(size / limit, 1.0)
-    density = xp.log_multivariate_normal(distances / xp.expand_dims(part, axis=-1), factor, *missing)
-    return xp.where(far, float("-inf"), density * xp.square(xp.where(far, 1.0, part)))
+    density = xp.log_multivariate_normal(distances, factor, *missing)
+    least = -0.5 * float(xp.finfo(distances.dtype).max) ** 0.75
+    return xp.where(xp.less(density, least), float("-inf"), density)
 
 
 def _body(
