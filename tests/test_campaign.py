@@ -17,7 +17,7 @@ from tests.harness.comparison import WAYS, Way, compare, compare_algebras, some_
 from tests.harness.random_circuits import FAMILIES, draw_circuit
 
 QUICK = 12  # draws of a family: each way of compiling once
-BLOCK, BLOCKS = 20, 2  # and under `make test-all`
+BLOCK, BLOCKS = 20, 1  # and under `make test-all`
 FAMILY = pytest.mark.parametrize("family", FAMILIES)
 
 

@@ -82,7 +82,7 @@ def test_some_checks(check: Check) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("check", ALL[::4], ids=lambda check: check.name)
+@pytest.mark.parametrize("check", ALL[::8], ids=lambda check: check.name)
 def test_all_checks(check: Check) -> None:
     check.run(CPU)
 

@@ -45,7 +45,7 @@ def test_values_of_random_circuits(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("is_complex", [False, True])
 @pytest.mark.parametrize("is_extreme", [False, True])
 def test_values_of_more_random_circuits(seed: int, is_complex: bool, is_extreme: bool) -> None:
@@ -94,7 +94,7 @@ def test_gradients_of_random_circuits(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(30))
+@pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("is_complex", [False, True])
 def test_gradients_of_more_random_circuits(seed: int, is_complex: bool) -> None:
     assert_gradients(seed, is_complex=is_complex)

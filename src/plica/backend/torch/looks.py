@@ -79,7 +79,8 @@ def are_large(weight: Tensor, limit: float, learned: Tensor | None = None) -> bo
         looks = _LOOKS[kept] = _Looks()
     version = 0 if kept.is_inference() else kept._version
     if is_captured:  # a graph holds no looks
-        return looks.were_large(version, limit)
+        were_large: bool = looks.were_large(version, limit)
+        return were_large
     large: bool = looks.are_large(weight, version, limit, learned=learned is not None)
     return large
 

@@ -14,7 +14,7 @@ from tests.harness.random_circuits import FAMILIES, Draw, draw_circuit
 
 _JOINT = ("several variables", "several variables, missing")  # their layer is that of another case
 _FAMILIES = tuple(one for one in FAMILIES if one not in _JOINT)
-_SEEDS = 4
+_SEEDS = 2
 _TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-9}
 
 

@@ -150,12 +150,11 @@ def test_trees(shape: str, dtype: Any) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("shape", SHAPES)
-@pytest.mark.parametrize(("variables", "units"), [(1, 3), (2, 1), (11, 5), (13, 33)])
+@pytest.mark.parametrize(("variables", "units"), [(2, 1), (11, 5), (13, 33)])
 def test_files_of_trees(shape: str, variables: int, units: int, tmp_path: Path) -> None:
     _check(Tree(units, shape, variables, units, (np.float32, np.float64)[variables % 2]), tmp_path / "tree.plicab")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("shape", ["balanced", "random"])
-def test_files_of_large_trees(shape: str, tmp_path: Path) -> None:
-    _check(Tree(1, shape, 784, 2, np.float32), tmp_path / "tree.plicab")
+def test_files_of_large_trees(tmp_path: Path) -> None:
+    _check(Tree(1, "random", 784, 2, np.float32), tmp_path / "tree.plicab")

@@ -41,7 +41,7 @@ def test_random_functions_give_what_the_interpreter_gives(function, drawn, seed)
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(functions(), SIZES, SEEDS)
 def test_many_random_functions_give_what_the_interpreter_gives(function, drawn, seed):
     _functions_agree(function, drawn, seed)
@@ -55,7 +55,7 @@ def test_random_functions_in_parts_give_what_the_interpreter_gives(function, dra
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(functions(), SIZES, SEEDS)
 def test_many_random_functions_in_parts_give_what_the_interpreter_gives(function, drawn, seed):
     with patch.object(hot, "_SMALL", 1):
@@ -84,7 +84,7 @@ def test_random_programs_give_what_the_interpreter_gives(program):
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=500, deadline=None)
 @given(programs())
 def test_many_random_programs_give_what_the_interpreter_gives(program):
     _programs_agree(program)

@@ -347,10 +347,11 @@ def _is_normal(case: Case) -> bool:
 @over(tuple(filter(_is_normal, NATIVE)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
-    """The samples of all rows of nests, printed for IREE."""
+    """Every second of the samples of all rows of nests, printed for IREE."""
     monkeypatch.setattr(Emitter, "equation", _as_dispatch)
     cases: list[Case] = []
     each(cases.append)
+    cases = cases[len(cases) % 2 :: 2] or cases
     programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in cases]
     modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
     names = {id(case): f"f{place}" for place, case in enumerate(cases)}
