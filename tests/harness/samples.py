@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -190,6 +191,9 @@ def _as_complex(array: Array) -> Array:
 COMPLEX = tuple(_complex())
 
 
+_TOGETHER = 6  # operations of one test
+
+
 @contextmanager
 def _noted(case: Case) -> Iterator[None]:
     """Errors say which case they belong to."""
@@ -201,19 +205,23 @@ def _noted(case: Case) -> Iterator[None]:
 
 
 def over(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """Parametrizes a test by `each`: for every operation with some of `cases`, a function that runs a check on each."""
+    """Parametrizes a test by `each`: for some operations with `cases`, a function that runs a check on each of these.
+
+    Several operations are one test: a test costs milliseconds, most checks less.
+    """
     import pytest  # here alone: a machine with a GPU may lack it
 
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)
 
-    def runner(group: list[Case]) -> Callable[[Callable[[Case], None]], None]:
+    def runner(ops: Sequence[str]) -> Callable[[Callable[[Case], None]], None]:
         def each(check: Callable[[Case], None]) -> None:
-            for case in group:
+            for case in chain.from_iterable(groups[op] for op in ops):
                 with _noted(case):
                     check(case)
 
         return each
 
-    return pytest.mark.parametrize("each", [pytest.param(runner(group), id=op) for op, group in groups.items()])
+    together = [list(groups)[place : place + _TOGETHER] for place in range(0, len(groups), _TOGETHER)]
+    return pytest.mark.parametrize("each", [pytest.param(runner(ops), id=f"{ops[0]} to {ops[-1]}") for ops in together])

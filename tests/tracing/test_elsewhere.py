@@ -67,14 +67,14 @@ def test_the_error_of_a_name_of_the_table_shows_what_to_write(left: str) -> None
     assert str(refused.value).startswith(__file__)
 
 
-@pytest.mark.parametrize(("module", "name"), _FUNCTIONS)
-def test_a_function_of_numpy_that_we_lack_is_refused_with_the_line(module: str, name: str) -> None:
-    ours = getattr(pnp, module) if module else pnp
-    if name in dir(ours):
-        return
-    with pytest.raises(MissingNameError, match=f"{HERE}plica.numpy.*has no '{name}': ") as refused:
-        getattr(ours, name)
-    assert isinstance(refused.value, AttributeError)
+def test_functions_of_numpy_that_we_lack_are_refused_with_the_line() -> None:
+    for module, name in _FUNCTIONS:
+        ours = getattr(pnp, module) if module else pnp
+        if name in dir(ours):
+            continue
+        with pytest.raises(MissingNameError, match=f"{HERE}plica.numpy.*has no '{name}': ") as refused:
+            getattr(ours, name)
+        assert isinstance(refused.value, AttributeError)
 
 
 @pytest.mark.parametrize("kind", [np.ndarray, torch.Tensor])

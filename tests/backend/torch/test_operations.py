@@ -29,9 +29,9 @@ def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] 
         assert_same(found, expected, OPS[case.op].tolerance)
 
 
-@pytest.mark.parametrize("op", OPS.values(), ids=lambda op: op.name)
-def test_every_row_runs(op) -> None:
-    assert op.name in ROWS or op.regions or not isinstance(op.decompose, Unsupported)
+def test_every_row_runs() -> None:
+    for op in OPS.values():
+        assert op.name in ROWS or op.regions or not isinstance(op.decompose, Unsupported), op.name
 
 
 def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:

@@ -77,11 +77,11 @@ def _drawn(variables: Sequence[Var], seed: int) -> list[Array]:
     return [random.random(one.type.shape) for one in variables]
 
 
-SEEDS = [(13, *range(10))]  # the first was wrong
+SEEDS = [(13, 0, 1)]  # the first was wrong
 
 
 @pytest.mark.parametrize(
-    "seeds", [*SEEDS, *(pytest.param(range(k, k + 20), marks=pytest.mark.full) for k in range(10, 250, 20))], ids=str
+    "seeds", [*SEEDS, *(pytest.param(range(k, k + 20), marks=pytest.mark.full) for k in range(2, 122, 20))], ids=str
 )
 def test_native_is_the_interpreter(seeds: Sequence[int]) -> None:
     programs = {f"p{seed}": Writer(seed).program() for seed in seeds}
