@@ -580,21 +580,23 @@ def test_the_service_ends_though_a_client_does_not_read(tmp_path: Path) -> None:
     model_file(tmp_path / "model.plicab")
     root = Path(__file__).parents[2]
     env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), str(root / "src"), *sys.path])}
-    command = [sys.executable, "-m", "examples.serve", str(tmp_path / "model.plicab"), "--port", "0", "--timeout", "1"]
+    command = [sys.executable, "-m", "examples.serve", str(tmp_path / "model.plicab"), "--port", "0", "--timeout", "5"]
     body = io.BytesIO()
     np.save(body, np.random.default_rng(0).random((100_000, 4), "float32"))
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env, cwd=root) as process:
-        assert process.stderr is not None
-        log = iter(process.stderr.readline, "")
-        port = next(int(found[1]) for line in log if (found := re.search(r"running on http://127.0.0.1:(\d+)", line)))
-        client = HTTPConnection("127.0.0.1", port)
-        client.sock = socket.create_connection(("127.0.0.1", port))
-        client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        client.request("POST", "/v1/score", body.getvalue(), {"Content-Type": NPY, "Accept": JSON})
-        assert client.getresponse().status == 200
-        process.terminate()
         try:
+            assert process.stderr is not None
+            log = iter(process.stderr.readline, "")
+            port = next(
+                int(found[1]) for line in log if (found := re.search(r"running on http://127.0.0.1:(\d+)", line))
+            )
+            client = HTTPConnection("127.0.0.1", port)
+            client.sock = socket.create_connection(("127.0.0.1", port))
+            client.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            client.request("POST", "/v1/score", body.getvalue(), {"Content-Type": NPY, "Accept": JSON})
+            assert client.getresponse().status == 200
+            process.terminate()
             process.communicate(timeout=60)
-        finally:
-            process.kill()
             client.close()
+        finally:
+            process.kill()  # else a failure waits for the service for ever
