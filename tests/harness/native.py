@@ -35,7 +35,8 @@ class NativePrograms:
         rt = binding()
         names = {var: f"c{place}" for place, var in enumerate(consts or {})}
         arrays = {names[var]: array for var, array in (consts or {}).items()}
-        text = module_text([emit(program, name, names) for name, program in programs.items()], arrays)
+        own = {name: {var: names[var] for var in one.consts if var in names} for name, one in programs.items()}
+        text = module_text([emit(program, name, own[name]) for name, program in programs.items()], arrays)
         self._code = compile_text(text)
         instance = rt.VmInstance()
         device = rt.get_cached_hal_driver(driver).create_default_device()

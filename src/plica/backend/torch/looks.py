@@ -70,14 +70,14 @@ def are_large(weight: Tensor, limit: float, learned: Tensor | None = None) -> bo
         limit: The least entry that is large enough, where the largest is at most 1; else it grows with that.
         learned: The leaf of which the weight is the softmax, computed anew for each call.
     """
-    kept = weight if learned is None else learned
-    is_captured = kept.is_cuda and torch.cuda.is_current_stream_capturing()
-    if not kept.is_leaf or (is_captured and learned is not None):  # a replay may find other weights there
+    shared = weight if learned is None else learned
+    is_captured = shared.is_cuda and torch.cuda.is_current_stream_capturing()
+    if not shared.is_leaf or (is_captured and learned is not None):  # a replay may find other weights there
         return False
-    looks = _LOOKS.get(kept)  # type: ignore[no-untyped-call]
+    looks = _LOOKS.get(shared)  # type: ignore[no-untyped-call]
     if looks is None:
-        looks = _LOOKS[kept] = _Looks()
-    version = 0 if kept.is_inference() else kept._version
+        looks = _LOOKS[shared] = _Looks()
+    version = 0 if shared.is_inference() else shared._version
     if is_captured:  # a graph holds no looks
         were_large: bool = looks.were_large(version, limit)
         return were_large
@@ -87,11 +87,11 @@ def are_large(weight: Tensor, limit: float, learned: Tensor | None = None) -> bo
 
 def _begun(weight: Tensor) -> tuple[Tensor, Any]:
     """A copy of the least and largest sizes to the host that has begun, and what says when it has arrived."""
-    found = torch.stack(torch.aminmax(weight.abs()))
-    if not found.is_cuda:
-        return found.cpu(), None
-    host = torch.empty((2,), dtype=found.dtype, pin_memory=True)
-    host.copy_(found, non_blocking=True)
+    ends = torch.stack(torch.aminmax(weight.abs()))
+    if not ends.is_cuda:
+        return ends.cpu(), None
+    host = torch.empty((2,), dtype=ends.dtype, pin_memory=True)
+    host.copy_(ends, non_blocking=True)
     event = torch.cuda.Event()  # type: ignore[no-untyped-call]
     event.record(torch.cuda.current_stream(weight.device))
     return host, event

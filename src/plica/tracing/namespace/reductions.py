@@ -100,10 +100,10 @@ def var(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bo
 
 def std(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bool = False) -> Tracer:
     """The standard deviation over `axis`: the square root of `var`."""
-    found = var(x, axis=axis, correction=correction, keepdims=keepdims)
+    variance = var(x, axis=axis, correction=correction, keepdims=keepdims)
     if isinstance(axis, tuple) and not axis:  # that of single numbers is 0, and so is its derivative
-        return found
-    return elementwise("sqrt", found)  # type: ignore[no-any-return]
+        return variance
+    return elementwise("sqrt", variance)  # type: ignore[no-any-return]
 
 
 def logsumexp(x: Array, /, *, axis: Axis = None, keepdims: bool = False) -> Tracer:

@@ -24,9 +24,10 @@ _STEPS = ("split", "split", "concat", "concat", "concat", "multiply", "add", "sc
 class Writer:
     """Writes a Program of arrays of one to three folds, `(F, rows, 4)`."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, *, is_known: bool = True) -> None:
         self.random, self.builder = np.random.default_rng(seed), Builder(OPS)
-        rows = int(self.random.choice([1, 2, 5]))
+        count = int(self.random.choice([1, 2, 5]))
+        rows = count if is_known else "n"
         self.arrays: dict[int, list[Any]] = {1: [], 2: [], 3: []}
         for folds in (2, 2, 1, 3):
             self.arrays[folds].append(self.builder.argument(None, (folds, rows, _UNITS), DType.FLOAT64))

@@ -281,7 +281,7 @@ class Emitter:
         self._begun[key] += 1
         return self._begun[key] > 1
 
-    def inserted(self, parts: Iterable[tuple[Value, str]], out: Value, *, is_begun: bool = False) -> Value:
+    def inserted(self, parts: Iterable[tuple[Value, str]], out: Value, *, is_begun: bool) -> Value:
         """An array of which each part is put to its place.
 
         Of two arrays into which the same is put first, IREE 3.13 makes one. Where both are read by one dispatch, what
@@ -292,7 +292,7 @@ class Emitter:
             out: What has the type of the array.
             is_begun: Whether an array may be begun in the same way.
         """
-        text, type_, sizes = "", out.type, [self.size(dim) for dim in out.shape if not isinstance(dim, int)]
+        type_, sizes = out.type, [self.size(dim) for dim in out.shape if not isinstance(dim, int)]
         if is_begun:
             rest = [dim for dim in out.shape[1:] if not isinstance(dim, int)]
             sizes = [
@@ -360,10 +360,12 @@ class Emitter:
 
     def equations(self, program: Program) -> None:
         """All equations of a Program, whose inputs are bound."""
-        joined = {operand for one in program.equations if one.op.name in _JOINS for operand in one.inputs}
+        bases = Counter(one.inputs[0] for one in program.equations if one.op.name == "update")
+        read_later = {operand for one in program.equations if one.op.name in _JOINS for operand in one.inputs}
+        read_later |= {*program.outputs, *(base for base, times in bases.items() if times > 1)}
         for equation in program.equations:
             inputs = [self.read(one) for one in equation.inputs]
-            if equation.op.name == "update" and equation.inputs[0] in joined:
+            if equation.op.name == "update" and equation.inputs[0] in read_later:
                 inputs[0] = copied(self, inputs[0])
             self.bind(equation.outputs, self.equation(equation, inputs))
 

@@ -31,14 +31,16 @@ def _einsum(call: Call) -> str:
     """The common equations by name, so that no call parses one."""
     equation = call.params["equation"]
     _, *others = equation.partition("->")[0].split(",")
-    if _weight_of_einsum(call.equation) == 1 and call.equation.outputs[0].type.dtype.kind != "int":
+    dtype = call.equation.outputs[0].type.dtype
+    is_integer = dtype.kind == "int"  # of which devices multiply no matrices
+    if not is_integer and _weight_of_einsum(call.equation) == 1:
         return f"torch.bmm({call.tensor(0)}, {call.tensor(1)}.mT)"  # what matmul calls once it has looked at shapes
-    if is_tucker(equation):
+    if not is_integer and is_tucker(equation):
         vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
         return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"
-    found = f"kernels.einsum({equation!r}, {call.tensors})"
-    dtype = call.equation.outputs[0].type.dtype  # a sum over one operand is one of int64 in torch
-    return f"{found}.to({dtype_source(dtype)})" if dtype.kind == "int" and not others else found
+    text = f"kernels.einsum({equation!r}, {call.tensors})"
+    # a sum over one operand is one of int64 in torch
+    return f"{text}.to({dtype_source(dtype)})" if is_integer and not others else text
 
 
 def _logs(call: Call) -> str:
@@ -86,10 +88,10 @@ def _matmul(call: Call) -> str:
     shape = call.equation.outputs[0].type.shape
     is_stack = len(shape) == 3 and all(len(one.type.shape) == 3 for one in call.equation.inputs)
     known = prod(dim for dim in shape if isinstance(dim, int))
-    is_float = call.equation.outputs[0].type.dtype.kind == "float"
-    if call.equation.outputs[0].type.dtype.kind == "int":
+    kind = call.equation.outputs[0].type.dtype.kind
+    if kind == "int":
         return f"kernels.integer_matmul({call.tensors})"
-    return f"{'kernels' if is_stack and is_float and known >= _LARGE else 'torch'}.matmul({call.tensors})"
+    return f"{'kernels' if is_stack and kind == 'float' and known >= _LARGE else 'torch'}.matmul({call.tensors})"
 
 
 def _matmul_taken(call: Call) -> str:
