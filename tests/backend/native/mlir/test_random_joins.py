@@ -93,3 +93,24 @@ def test_native_is_the_interpreter(seeds: Sequence[int]) -> None:
         expected = run_region(program, [consts[one] for one in program.consts], given)
         for one, wanted in zip(modules(name, *given), expected, strict=True):
             np.testing.assert_allclose(one, wanted, rtol=1e-11, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "seeds",
+    [(2014, 3590), *(pytest.param(range(k, k + 20), marks=pytest.mark.full) for k in (3000, 3020, 3040))],
+    ids=str,
+)
+def test_rows_of_any_number(seeds: Sequence[int]) -> None:
+    """The first two were wrong: arrays were written over before others had read them."""
+    programs = {f"p{seed}": Writer(seed, is_known=False).program() for seed in seeds}
+    consts = {var: one for p in programs.values() for var, one in zip(p.consts, _drawn(p.consts, 1), strict=True)}
+    modules, random = NativePrograms(programs, consts=consts), np.random.default_rng(0)
+    for name, program in programs.items():
+        for rows in (1, 3):
+            given = [
+                random.random([rows if n == 1 else one for n, one in enumerate(a.type.shape)])
+                for a in program.arguments
+            ]
+            expected = run_region(program, [consts[one] for one in program.consts], [np.asarray(rows), *given])
+            for one, wanted in zip(modules(name, *given), expected, strict=True):
+                np.testing.assert_allclose(one, wanted, rtol=1e-11, err_msg=name)

@@ -153,6 +153,19 @@ _REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
 """They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
 
 
+def _read_later(program: Program) -> set[Operand]:
+    """What an update must copy: IREE 3.13 may write over it before another reader has read it.
+
+    Known are arrays that a join holds, results, arrays that are written to twice, and joins with other readers.
+    """
+    joins = [one for one in program.equations if one.op.name in _JOINS]
+    reads = Counter(operand for one in program.equations for operand in dict.fromkeys(one.inputs))
+    bases = Counter(one.inputs[0] for one in program.equations if one.op.name == "update")
+    held = {operand for one in joins for operand in one.inputs} | {*program.outputs}
+    held |= {base for base, times in bases.items() if times > 1}
+    return held | {one.outputs[0] for one in joins if reads[one.outputs[0]] > 1}
+
+
 class Emitter:
     """What rows write with: the lines of one function, the values of variables, and sizes.
 
@@ -360,9 +373,7 @@ class Emitter:
 
     def equations(self, program: Program) -> None:
         """All equations of a Program, whose inputs are bound."""
-        bases = Counter(one.inputs[0] for one in program.equations if one.op.name == "update")
-        read_later = {operand for one in program.equations if one.op.name in _JOINS for operand in one.inputs}
-        read_later |= {*program.outputs, *(base for base, times in bases.items() if times > 1)}
+        read_later = _read_later(program)
         for equation in program.equations:
             inputs = [self.read(one) for one in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in read_later:
