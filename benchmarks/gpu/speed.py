@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ _SETTINGS = Settings(rounds=7, warmup=1, seconds=0.02)
 _REHEARSAL = Settings(rounds=1, warmup=0, seconds=0.0)
 _CONTRACTIONS = ("log_matmul_exp", "log_einsum_exp")  # where the multiplications of a circuit are
 _CPU_ROWS = 2
+_LONG, _FAR = 1.0, 20.0  # seconds of one call, and times those of an eager one, of what is not called again
 
 
 @dataclass(slots=True)
@@ -116,6 +118,7 @@ class Stage:
         x = self.model.data(batch).to(self.device.name)
         calls: dict[str, Call] = {}
         memory: dict[str, float] = {}
+        seconds: dict[str, float] = {}
         for name, make in self._makers(task, x, compiled).items():
 
             def prepare(name: str = name, make: Maker = make) -> None:
@@ -137,10 +140,20 @@ class Stage:
                 continue
             if peak is not None:
                 memory[name] = round(peak / 2**20, 1)
+            seconds[name], eager = self._once(calls[name]), seconds.get(EAGER, math.inf)
+            if seconds[name] > max(_LONG, _FAR * eager):
+                del calls[name]
+                times = f"{seconds[name] / eager:.0f} times an eager one"
+                tell(Skipped(f"{title}, {name}", f"one call takes {seconds[name]:.3g} seconds, {times}"))
         if EAGER in calls:
             self._time(title, calls, memory)
         calls.clear()
         self._forget()
+
+    def _once(self, call: Call) -> float:
+        start = time.monotonic()
+        self.device.peak(call)  # waits for the device
+        return time.monotonic() - start
 
     def _time(self, title: str, calls: Mapping[str, Call], memory: Mapping[str, float]) -> None:
         settings = replace(_REHEARSAL if self.device.is_rehearsal else _SETTINGS, device=self.device.name)

@@ -19,6 +19,9 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
 from plica.learn.fit import fit
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.parameters import Parameter, SoftmaxParameter, TensorParameter
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.case_circuits import circuit_of
 from tests.harness.circuits import CIRCUITS, data
@@ -40,6 +43,9 @@ def checks() -> Iterator[Check]:
             yield Check(f"circuit {name}, {semiring}", partial(_check, build, semiring))
     yield Check("circuit: entries that are no category", _check_states)
     yield Check("circuit: training", _check_training)
+    for is_learned in (True, False):
+        name = "learned" if is_learned else "constant"
+        yield Check(f"circuit: a captured call, {name} weights", partial(_check_captured, is_learned))
 
 
 def _check(build: Callable[[], Circuit], semiring: str, device: Device) -> str | None:
@@ -171,3 +177,35 @@ def _check_training(device: Device) -> None:
     expected, found = histories
     assert np.allclose(found, expected, rtol=1e-6), f"found likelihoods {found}, expected {expected}"
     assert found[-1] > found[0], f"found likelihoods {found}, expected rising ones"
+
+
+def _check_captured(is_learned: bool, device: Device) -> None:
+    """A captured call loses no sum, whatever weights it saw before it was captured or, of learned ones, sees later."""
+    x = torch.tensor([[0], [1]], device=device.name)
+    for least in (-5.0, -120.0):
+        weight = TensorParameter(1, 2, initializer=ConstantTensorInitializer([[0.0, least]]))
+        masses = TensorParameter(2, 2, initializer=ConstantTensorInitializer([[0.0, -300.0], [-300.0, 0.0]]))
+        leaf = CategoricalLayer(
+            [0], 2, num_categories=2, probs=Parameter.from_unary(SoftmaxParameter(masses.shape), masses)
+        )
+        root = SumLayer(2, 1, weight=Parameter.from_unary(SoftmaxParameter(weight.shape), weight))
+        module = TorchCompiler().compile(Circuit([leaf, root], {root: [leaf]}, [root])).to(device.name)
+        module.requires_grad_(is_learned).train(is_learned)
+        held: dict[str, Tensor] = {}
+
+        def call(module: TorchCircuit = module, held: dict[str, Tensor] = held) -> None:
+            held["values"] = module(x)
+
+        for _ in range(3):
+            call()
+        replay = device.capture(call)
+        for now in (least, -120.0) if is_learned else (least,):
+            with torch.no_grad():
+                for one in module.parameters():
+                    if one.numel() == weight.shape[0] * weight.shape[1]:
+                        one[..., 1] = now
+            replay()
+            whole = np.logaddexp(0.0, now)
+            expected = [np.logaddexp(0.0, now - 300) - whole, np.logaddexp(-300.0, now) - whole]
+            found = held["values"].detach().flatten().tolist()
+            assert np.allclose(found, expected, rtol=1e-6, atol=1e-6), f"{least}, {now}: {found}, expected {expected}"

@@ -114,7 +114,7 @@ def _gradients(case: Case, program: Program, inputs: list[Tensor], device: str) 
     learned = [one.requires_grad_() for one in inputs if one.is_floating_point() or one.is_complex()]
     if logs := case.params.get("logs"):  # what reaches a weight reaches its logarithms
         *learned, weight, given = learned
-        learned, inputs[-2] = [*learned, given], _WEIGHTS[logs](given).reshape(weight.shape)
+        learned, inputs[-2] = [*learned, given], _WEIGHTS[logs](given).reshape(weight.shape).to(weight.dtype)
     results = unique(case.op, run_torch(program, *inputs, device=device))[: _DIFFERENTIABLE.get(case.op)]
     results = tuple(one for one in results if one.requires_grad)
     if not results or not learned:
