@@ -78,6 +78,15 @@ def test_counts(wrong: Any) -> None:
         numbers(column, wrong)
 
 
+def test_a_word_in_place_of_a_number_may_mean_that_it_is_missing() -> None:
+    column = TableColumn("n", "whole")
+    with pytest.raises(InputError, match=r"'n a' is no whole .*, or train with --missing 'n a' if"):
+        numbers(column, "n a")
+    for cell in ("1.5", 1.5, "x" * 99):
+        with pytest.raises(InputError, match=r"\(--columns\)$"):
+            numbers(column, cell)
+
+
 DAY = datetime.date(2026, 1, 31)
 NOON = datetime.datetime(2026, 1, 31, 12, 30, 5)
 VISITS = (0, 1, 1, 2, 5, 3, 0, 9)

@@ -14,6 +14,7 @@ plica.errors.InputError: pets.csv, line 2, column 'pet': 'bird' is none of the c
 """
 
 import reprlib
+import shlex
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -24,6 +25,8 @@ from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.numbers import decimals_of
 from plica.files.rows.batch import Array, CellType
 from plica.symbolic.domains import Domain
+
+_LONGEST_WORD = 20  # letters of what may stand for a missing value
 
 # How a file has its cells: as text, as values of some type, or as numbers alone.
 Form: TypeAlias = Literal["text", "typed", "number"]
@@ -71,11 +74,18 @@ def encode(
             continue
         cell = cells[place].item() if isinstance(cells[place], np.generic) else cells[place]
         if not kind.closed or unknown is None:
+            advice = "" if kind.closed else _missing_word(cell)
             raise InputError(
-                f"{places[place]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}"
+                f"{places[place]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}{advice}"
             )
         unknown(column, cell)
     return numbers
+
+
+def _missing_word(cell: Any) -> str:
+    """The advice for a short word in place of a number, which often means that the value is missing."""
+    is_word = isinstance(cell, str) and len(cell) <= _LONGEST_WORD and not any(map(str.isdigit, cell))
+    return f", or train with --missing {shlex.quote(cell)} if that means a missing value" if is_word else ""
 
 
 def check_domain(column: TableColumn, domain: Domain) -> None:

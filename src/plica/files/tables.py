@@ -330,7 +330,8 @@ def _find_bad_cell(path: Path, rows: list[str], first_line: int, mark: str) -> N
                 shown = cell if len(cell) <= _MAX_SHOWN else cell[:_MAX_SHOWN] + "..."
                 raise FileFormatError(
                     f"{path}, line {number}, column {column}: {shown!r} is not a number "
-                    "(only a first line without any number is taken as names)"
+                    "(only a first line without any number is taken as names); "
+                    "a table with text is trained with --columns auto"
                 )
         if len(cells) != width:
             raise FileFormatError(
