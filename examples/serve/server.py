@@ -7,6 +7,7 @@ limit are not accepted: they wait in the operating system's queue, where they co
 import asyncio
 import logging
 import socket
+import sys
 import time
 from typing import Any, final
 
@@ -32,14 +33,26 @@ class Server(uvicorn.Server):
         self._seconds = seconds
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start the application, then accept."""
-        listening = sockets or [self.config.bind_socket()]
+        """Start the application, then accept; clients that connect meanwhile wait."""
+        listening = sockets or [self._listening()]
         await super().startup(sockets=[])
         for one in listening:
-            one.listen(self.config.backlog)
             one.setblocking(False)
         acceptors: list[Any] = [_Acceptor(self, one, self._limit, self._seconds) for one in listening]
         self.servers += acceptors
+        for one in listening:
+            host, port = one.getsockname()[:2]
+            log.info("running on http://%s:%d (Ctrl-C ends it)", f"[{host}]" if ":" in host else host, port)
+
+    def _listening(self) -> socket.socket:
+        """A socket of the address."""
+        host, port = self.config.host, self.config.port
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        try:
+            return socket.create_server((host, port), family=family, backlog=self.config.backlog)
+        except OSError as error:
+            log.error("%s:%d: %s", host, port, error)
+            sys.exit(1)
 
 
 @final

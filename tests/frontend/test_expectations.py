@@ -121,7 +121,7 @@ def test_random_circuits_in_scaled_numbers(circuit: Circuit) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(circuits(finite=True))
 def test_more_random_circuits(circuit: Circuit) -> None:
     assert_random(circuit)

@@ -183,8 +183,8 @@ def _check_captured(is_learned: bool, device: Device) -> None:
     """A captured call loses no sum, whatever weights it saw before it was captured or, of learned ones, sees later."""
     x = torch.tensor([[0], [1]], device=device.name)
     for least in (-5.0, -120.0):
-        weight = TensorParameter(1, 2, initializer=ConstantTensorInitializer([[0.0, least]]))
-        masses = TensorParameter(2, 2, initializer=ConstantTensorInitializer([[0.0, -300.0], [-300.0, 0.0]]))
+        weight = TensorParameter(1, 2, initializer=ConstantTensorInitializer(np.array([[0.0, least]])))
+        masses = TensorParameter(2, 2, initializer=ConstantTensorInitializer(np.array([[0.0, -300.0], [-300.0, 0.0]])))
         leaf = CategoricalLayer(
             [0], 2, num_categories=2, probs=Parameter.from_unary(SoftmaxParameter(masses.shape), masses)
         )

@@ -14,7 +14,6 @@ from tests.harness.random_circuits import FAMILIES, Draw, draw_circuit
 
 _JOINT = ("several variables", "several variables, missing")  # their layer is that of another case
 _FAMILIES = tuple(one for one in FAMILIES if one not in _JOINT)
-_SEEDS = 2
 _TOLERANCE = {torch.float32: 2e-5, torch.float64: 1e-9}
 
 
@@ -70,14 +69,14 @@ def test_small_random_circuits(family: str, seed: int, tmp_path: Path) -> None:
 @pytest.mark.full
 @pytest.mark.parametrize("family", _FAMILIES)
 def test_random_circuits(family: str, tmp_path: Path) -> None:
-    """Several of each family, marginals too."""
-    draws = []
-    for seed in range(_SEEDS):
-        draw = draw_circuit(family, seed)
-        try:
-            _compiled(draw)
-        except UnsupportedError:
-            continue
-        draws.append(draw)
-    assert draws
-    _check(tmp_path, draws, ["log-likelihood", "marginal"])
+    """The first of each family that is not refused, marginals too."""
+    draws = (draw_circuit(family, seed) for seed in range(4))
+    _check(tmp_path, [next(filter(_is_supported, draws))], ["log-likelihood", "marginal"])
+
+
+def _is_supported(draw: Draw) -> bool:
+    try:
+        _compiled(draw)
+    except UnsupportedError:
+        return False
+    return True

@@ -169,11 +169,11 @@ def _is_refused(model: Any) -> bool:
 def test_all(semiring: str, tmp_path: Path) -> None:
     """Every circuit and kind of layer; what torch refuses is refused, and nothing else.
 
-    Each is compiled under two semirings, in one dtype and the other by turns.
+    Each is compiled under one semiring, and the next under the next one, in one dtype and the other by turns.
     """
     models, builders, turn = {}, list(enumerate(BUILDERS.values())), list(SEMIRINGS).index(semiring)
     dtype = ("float32", "float64")[(turn + turn // 4) % 2]
-    for number, build in builders[turn % 4 :: 4]:
+    for number, build in builders[turn :: len(SEMIRINGS)]:
         try:
             model = compiled(build(), semiring, getattr(torch, dtype))
         except UnsupportedError:  # as torch refuses it
@@ -184,7 +184,7 @@ def test_all(semiring: str, tmp_path: Path) -> None:
             assert _is_refused(model)
         else:
             models[f"m{number}"] = model
-    assert len(models) > len(builders) // 4 * 0.8  # of one quarter a few more may be refused
+    assert len(models) > len(builders) // len(SEMIRINGS) * 0.5  # of so few, several more may be refused
     _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
 
 

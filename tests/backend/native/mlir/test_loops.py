@@ -347,12 +347,12 @@ def _is_normal(case: Case) -> bool:
 @over(tuple(filter(_is_normal, NATIVE)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
-    """Every second of the samples of all rows of nests, printed for IREE."""
+    """Every third of the samples of all rows of nests, printed for IREE."""
     monkeypatch.setattr(Emitter, "equation", _as_dispatch)
     cases: list[Case] = []
     each(cases.append)
-    cases = cases[len(cases) % 2 :: 2] or cases
+    cases = cases[len(cases) % 3 :: 3]
     programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in cases]
     modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
     names = {id(case): f"f{place}" for place, case in enumerate(cases)}
-    each(lambda case: assert_interpreted(modules, names[id(case)], case.inputs, case.op))
+    each(lambda case: id(case) not in names or assert_interpreted(modules, names[id(case)], case.inputs, case.op))
