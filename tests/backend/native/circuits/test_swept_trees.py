@@ -157,4 +157,4 @@ def test_files_of_trees(shape: str, variables: int, units: int, tmp_path: Path) 
 
 @pytest.mark.full
 def test_files_of_large_trees(tmp_path: Path) -> None:
-    _check(Tree(1, "random", 784, 2, np.float32), tmp_path / "tree.plicab")
+    _check(Tree(1, "random", 400, 2, np.float32), tmp_path / "tree.plicab")
