@@ -46,14 +46,15 @@ def assert_round_trip(path: Path, circuit: Circuit, semiring: str, dtype: str, x
 @pytest.mark.parametrize("semiring", SEMIRINGS)
 @pytest.mark.parametrize("case", INPUTS, ids=lambda case: case.row.layer.__name__)
 def test_input_layers(case: Any, semiring: str, tmp_path: Path) -> None:
+    """In one dtype and the other by turns."""
     circuit = circuit_of(case)
     x = torch.as_tensor(data_of(circuit, [*LAYER_CASES, case], 6, 0.0))
-    for dtype in ("float32", "float64"):
-        try:
-            TorchCompiler(semiring, dtype=dtype).compile(circuit)(x)
-        except UnsupportedError:
-            assert case.signed, "what distributions are made of is carried by every semiring"
-            continue
+    dtype = ("float32", "float64")[(INPUTS.index(case) + [*SEMIRINGS].index(semiring)) % 2]
+    try:
+        TorchCompiler(semiring, dtype=dtype).compile(circuit)(x)
+    except UnsupportedError:
+        assert case.signed, "what distributions are made of is carried by every semiring"
+    else:
         assert_round_trip(tmp_path / "m.plica", circuit, semiring, dtype, x)
 
 

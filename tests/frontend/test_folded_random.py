@@ -61,7 +61,7 @@ def test_folded_functions_stay_the_same(function, drawn, seed, options) -> None:
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(functions(), SIZES, SEEDS, OPTIONS)
 def test_folded_functions_stay_the_same_on_many(function, drawn, seed, options) -> None:
     _stays_the_same(function, drawn, seed, options)
@@ -133,7 +133,7 @@ def test_a_folded_function_follows_its_constants(function, drawn, seed, options,
 
 
 @pytest.mark.full
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=600, deadline=None)
 @given(functions(), SIZES, SEEDS, OPTIONS, ACTIONS, LIMITS)
 def test_a_folded_function_follows_its_constants_on_many(function, drawn, seed, options, actions, limit) -> None:
     _lives(function, drawn, seed, options, actions, limit)

@@ -121,28 +121,28 @@ def test_programs_verify_and_their_text_is_read_back(function: Function, drawn: 
 
 
 @pytest.mark.full
-@settings(max_examples=1000)
+@settings(max_examples=600)
 @given(functions(), SIZES, SEEDS)
 def test_values_agree_on_many(function: Function, drawn: Sequence[Sizes], seed: int) -> None:
     _values_agree(function, drawn, seed)
 
 
 @pytest.mark.full
-@settings(max_examples=1000)
+@settings(max_examples=600)
 @given(functions(), SIZES, SEEDS)
 def test_gradients_agree_on_many(function: Function, drawn: Sequence[Sizes], seed: int) -> None:
     _gradients_agree(function, drawn, seed)
 
 
 @pytest.mark.full
-@settings(max_examples=1000)
+@settings(max_examples=600)
 @given(FLOAT64, SIZES, SEEDS)
 def test_gradients_are_slopes_on_many(function: Function, drawn: Sequence[Sizes], seed: int) -> None:
     _gradients_are_slopes(function, drawn, seed)
 
 
 @pytest.mark.full
-@settings(max_examples=1000)
+@settings(max_examples=600)
 @given(functions(), SIZES, SEEDS)
 def test_many_programs_verify_and_their_text_is_read_back(
     function: Function, drawn: Sequence[Sizes], seed: int
