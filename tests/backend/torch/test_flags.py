@@ -134,7 +134,7 @@ def test_templates_in_full(graph: str) -> None:
     first = list(GRAPHS).index(graph)
     for turn, (sum_product, inputs) in enumerate(itertools.product(*list(PRODUCT.values())[1:]), first):
         circuit = template(graph, sum_product, inputs, *next(rest))
-        check(f"{graph}, {sum_product}, {inputs}", circuit, DTYPES[turn % 2], WAYS[turn % 3 :: 3])
+        check(f"{graph}, {sum_product}, {inputs}", circuit, DTYPES[turn // 6 % 2], WAYS[turn % 6 :: 6])
 
 
 @pytest.mark.full

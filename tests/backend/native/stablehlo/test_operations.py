@@ -84,8 +84,10 @@ def test_operations_give_what_the_interpreter_gives() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("op", list(OPS))
-def test_every_sample_and_edge_gives_what_the_interpreter_gives(op: str) -> None:
-    _check(list(_supported([case for case in CASES if case.op == op])))
+def test_samples_and_edges_give_what_the_interpreter_gives(op: str) -> None:
+    """Every second of them; the default suite has others of some."""
+    cases = list(_supported([case for case in CASES if case.op == op]))
+    _check(cases[len(cases) % 2 :: 2] or cases)
 
 
 def _refusals(cases: Iterable[Case]) -> dict[str, str]:
