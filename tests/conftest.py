@@ -8,7 +8,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # before torch is imported: worke
 import hypothesis
 import pytest
 
-for _name, _examples in (("default", 10), ("full", 50)):
+for _name, _examples in (("default", 6), ("full", 50)):
     hypothesis.settings.register_profile(f"plica {_name}", deadline=None, max_examples=_examples, derandomize=True)
 
 gc.disable()  # what is collected is a million objects that stay: nobody looks through them until they are set apart

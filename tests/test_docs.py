@@ -2,7 +2,7 @@
 
 import doctest
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -20,7 +20,17 @@ ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted(ROOT.glob("docs/*.md"))]
 
 
-@pytest.mark.parametrize("page", sorted(ROOT.glob("docs/*.md")), ids=lambda page: page.name)
+FULL = {"native.md", "serving.md"}  # what they show of native files and commands, README.md and examples show too
+
+
+def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
+    """One test for each page; some under `make test-all` alone."""
+    return pytest.mark.parametrize(
+        "page", [pytest.param(one, id=one.name, marks=pytest.mark.full if one.name in FULL else []) for one in pages]
+    )
+
+
+@_pages(sorted(ROOT.glob("docs/*.md")))
 def test_examples_of_a_page_run(page: Path) -> None:
     failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert failures == 0
@@ -64,12 +74,9 @@ def test_every_block_of_a_page_names_its_language(page: Path) -> None:
 
 
 TYPED = [page for page in PAGES if any(map(is_typed, blocks_of(page)))]
-FULL = {"native.md"}  # what it shows of the command line, README.md shows too
 
 
-@pytest.mark.parametrize(
-    "page", [pytest.param(page, id=page.name, marks=pytest.mark.full if page.name in FULL else []) for page in TYPED]
-)
+@_pages(TYPED)
 def test_what_a_reader_types_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     run_page(page, tmp_path)

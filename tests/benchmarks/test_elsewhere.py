@@ -10,6 +10,7 @@ from benchmarks.elsewhere import Elsewhere
 from benchmarks.harness import Settings, compare
 
 
+@pytest.mark.full
 def test_calls_happen_in_another_process_and_are_timed_there() -> None:
     with Elsewhere(partial, math.pow, 2.0) as process:
         call = process.asked(3.0)

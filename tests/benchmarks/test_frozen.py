@@ -27,6 +27,7 @@ def test_a_weight_that_changes_is_noticed(name: str) -> None:
     assert "a weight given anew: new values" in frozen.text_of(name, report)
 
 
+@pytest.mark.full
 def test_values_of_the_weight_before_are_told_from_new_ones() -> None:
     def make(weights: Sequence[Tensor], x: Tensor) -> Served:
         return CONTENDERS["torch"].make([weight.clone() for weight in weights], x)
@@ -35,6 +36,7 @@ def test_values_of_the_weight_before_are_told_from_new_ones() -> None:
     assert [report[change]["values"] for change in CHANGES[:2]] == ["old", "old"]
 
 
+@pytest.mark.full
 def test_a_library_that_refuses_a_change_is_told_of() -> None:
     def make(weights: Sequence[Tensor], x: Tensor) -> Served:
         def refuse(_: Tensor) -> None:
@@ -47,6 +49,7 @@ def test_a_library_that_refuses_a_change_is_told_of() -> None:
     assert "a weight given anew: no (RuntimeError) values" in frozen.text_of("other", report)
 
 
+@pytest.mark.full
 def test_contenders_with_other_values_are_not_measured() -> None:
     def make(weights: Sequence[Tensor], x: Tensor) -> Served:
         served = CONTENDERS["torch"].make(weights, x)

@@ -8,6 +8,7 @@ from benchmarks import harness
 from benchmarks.harness import Settings, compare, measure, summary, table
 
 
+@pytest.mark.full
 def test_every_round_times_every_contender_and_the_control_once() -> None:
     calls: list[str] = []
     contenders = {name: lambda name=name: calls.append(name) for name in "ab"}

@@ -104,6 +104,7 @@ def test_means_are_geometric_and_stand_beside_what_is_aimed_for() -> None:
     assert "plica / roofline   3.00 (at most 2)" in text
 
 
+@pytest.mark.full
 def test_a_peer_that_is_not_there_is_said_to_be_missing(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

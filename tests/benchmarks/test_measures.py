@@ -30,6 +30,7 @@ def test_names_say_what_is_measured() -> None:
     assert set(FLAGS) <= set(CONTENDERS)
 
 
+@pytest.mark.full
 def test_speed_of_a_tiny_circuit_has_all_figures() -> None:
     names = ["plica", "plica fold=False"]
     report = json.loads(json.dumps(measure_speed(tiny("cp"), names, ONCE, batches=(2,))))
@@ -57,6 +58,7 @@ def test_torch_by_hand_gives_the_circuits_values(by_hand: type, sum_product: str
     torch.testing.assert_close(by_hand(compiled)(x), compiled(x))
 
 
+@pytest.mark.full
 def test_formulas_are_checked_and_compared() -> None:
     report = inf_safety.run([(2, 3, 4, 5)], ONCE)
     assert list(report) == ["(2, 3, 4, 5) forward", "(2, 3, 4, 5) forward and backward"]
@@ -69,11 +71,13 @@ def test_a_formula_that_is_wrong_at_zero_is_refused(monkeypatch: pytest.MonkeyPa
         inf_safety.check(torch.zeros(1, 2, 3), torch.full((1, 2, 3), 1 / 3))
 
 
+@pytest.mark.full
 def test_lookups_agree() -> None:
     assert len(categorical.run([(2, 3, 4, 5)], ONCE)) == 2
     assert len(random_numbers.run([(2, 3)], ONCE)["(2, 3)"]["ratios"]) == 5
 
 
+@pytest.mark.full
 def test_generated_overhead_compares_like_with_like(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(CIRCUITS, "tiny", tiny("cp"))
     report = generated_overhead.run([("tiny", False), ("tiny", True)], ONCE, batches=(16,))

@@ -20,6 +20,7 @@ def test_files_compute_the_same(name):
     check(TASKS[name], ["native", "file"], 5)
 
 
+@pytest.mark.full
 def test_a_report_says_how_long_compilation_takes(monkeypatch):
     monkeypatch.setitem(TASKS, "growing", replace(TASKS["growing"], sizes=(3,)))
     ((title, report),) = run("growing", ["native", "plica", "torch"], Settings(rounds=2, warmup=0, seconds=0.0))

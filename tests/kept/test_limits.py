@@ -134,9 +134,12 @@ KINDS: dict[str, Callable[[plica.FoldCache], Iterator[Callable[[], None]]]] = {
 }
 
 
+_FULL = ("functions of numpy", "circuits and queries")
+
+
 @pytest.mark.parametrize("how", [_in_turn, pytest.param(_in_threads, marks=pytest.mark.full)])
 @pytest.mark.parametrize(
-    "kind", [pytest.param(kind, marks=pytest.mark.full if kind == "functions of numpy" else []) for kind in KINDS]
+    "kind", [pytest.param(kind, marks=pytest.mark.full if kind in _FULL else []) for kind in KINDS]
 )
 def test_no_more_is_alive_than_the_limit_says(kind: str, how: Callable[[list[Callable[[], None]]], None]) -> None:
     torch.manual_seed(0)

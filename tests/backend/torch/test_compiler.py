@@ -86,6 +86,7 @@ def test_gradients_are_the_oracles(name: str, semiring: str, dtype: torch.dtype)
     assert_gradients(compiled, data(circuit, 4), rtol=GRADIENT_BOUND[dtype])
 
 
+@FEWER
 @given(circuits())
 def test_values_of_random_circuits(circuit: Circuit) -> None:
     for semiring in ("lse-sum", "sum-product"):
@@ -151,6 +152,7 @@ def test_densities_integrate_by_quadrature(log_partition: bool) -> None:
         assert found == pytest.approx(1)
 
 
+@FEWER
 @given(circuits(finite=True))
 def test_missing_values_are_summed_out(circuit: Circuit) -> None:
     torch.manual_seed(6)
