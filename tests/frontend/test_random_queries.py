@@ -254,7 +254,9 @@ CHECKS: tuple[Callable[[Case], None], ...] = (
 )
 
 
-@pytest.mark.parametrize("seed", range(len(CHECKS)))
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=pytest.mark.full if seed % 2 else []) for seed in range(len(CHECKS))]
+)
 def test_one_query_of_a_random_circuit(seed: int) -> None:
     CHECKS[seed % len(CHECKS)](Case(seed))
 

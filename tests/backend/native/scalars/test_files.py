@@ -50,6 +50,7 @@ def _holds_what_it_states(function: Signature, file: FileScalars) -> None:
     assert largest <= stated, f"{function.symbol} is {largest:.2f} units in the last place off at {place}"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.symbol)
 def test_errors_in_a_file_are_as_stated(function: Signature, file: FileScalars) -> None:
     _holds_what_it_states(function, file)
