@@ -11,6 +11,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import AxisError, DTypeError, PlicaError, ShapeError
 from tests.harness.programs import assert_same, run_torch, to_torch
+from tests.harness.together import Each, each_of
 
 ARRAYS = {
     "scalar": np.asarray(1.5, "float32"),
@@ -107,14 +108,17 @@ LEGAL = (
 )
 
 
-@pytest.mark.parametrize(
-    ("call", "array"),
-    [(call, name) for call, names in LEGAL for name in names],
-    ids=[f"{place}-{name}" for place, (_, names) in enumerate(LEGAL) for name in names],
+@each_of(
+    [(place, name) for place, (_, names) in enumerate(LEGAL) for name in names], lambda case: f"{case[0]}-{case[1]}"
 )
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:invalid value", "ignore:divide by zero")
-def test_at_once_is_traced_is_numpy(call, array: str) -> None:
-    x = ARRAYS[array]
+def test_at_once_is_traced_is_numpy(each: Each) -> None:
+    each(_check_call)
+
+
+def _check_call(case: tuple[int, str]) -> None:
+    place, array = case
+    call, x = LEGAL[place][0], ARRAYS[array]
     with np.errstate(all="ignore"):
         expected = _listed(call(array_api_compat.numpy, x))
     program = plica.trace(lambda one: call(pnp, one), plica.spec(x.shape, x.dtype))

@@ -15,6 +15,7 @@ from plica.errors import DTypeError, InputError
 from plica.ir.op import View
 from plica.ops import OPS
 from tests.harness.samples import SAMPLES
+from tests.harness.together import Each, each_of
 
 BACKENDS = ["torch", "interpreter"]
 W = (np.arange(48) * 7 % 16 - 8).reshape(6, 8).astype(ml_dtypes.int4)
@@ -87,8 +88,12 @@ def test_sizes_may_be_dynamic_and_devices_of_torch() -> None:
     assert fn.num_compilations == 1
 
 
-@pytest.mark.parametrize("name", [name for name, row in OPS.items() if not row.regions])
-def test_every_operation_moves_it_or_refuses_it(name) -> None:
+@each_of(name for name, row in OPS.items() if not row.regions)
+def test_every_operation_moves_it_or_refuses_it(each: Each) -> None:
+    each(_check_operation)
+
+
+def _check_operation(name: str) -> None:
     row = OPS[name]
     for case in [one for one in SAMPLES if one.op == name and one.inputs]:
         arrays = [np.zeros(one.shape, "int4") for one in case.inputs]

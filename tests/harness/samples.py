@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.types import array_type
 from plica.ops import OPS
 from tests.harness.programs import Array
+from tests.harness.together import in_parts
 
 if TYPE_CHECKING:
     import pytest
@@ -194,34 +194,11 @@ COMPLEX = tuple(_complex())
 _TOGETHER = 6  # operations of one test
 
 
-@contextmanager
-def _noted(case: Case) -> Iterator[None]:
-    """Errors say which case they belong to."""
-    try:
-        yield
-    except BaseException as error:
-        error.add_note(f"case: {case}")
-        raise
-
-
 def over(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """Parametrizes a test by `each`: for some operations with `cases`, a function that runs a check on each of these.
-
-    Several operations are one test: a test costs milliseconds, most checks less.
-    """
-    import pytest  # here alone: a machine with a GPU may lack it
-
+    """Parametrizes a test by `each`: for some operations, a function that runs a check on their cases."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)
-
-    def runner(ops: Sequence[str]) -> Callable[[Callable[[Case], None]], None]:
-        def each(check: Callable[[Case], None]) -> None:
-            for case in chain.from_iterable(groups[op] for op in ops):
-                with _noted(case):
-                    check(case)
-
-        return each
-
     together = [list(groups)[place : place + _TOGETHER] for place in range(0, len(groups), _TOGETHER)]
-    return pytest.mark.parametrize("each", [pytest.param(runner(ops), id=f"{ops[0]} to {ops[-1]}") for ops in together])
+    parts = [[case for op in ops for case in groups[op]] for ops in together]
+    return in_parts(parts, [f"{ops[0]} to {ops[-1]}" for ops in together], str)

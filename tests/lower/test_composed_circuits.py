@@ -15,9 +15,9 @@ from tests.harness.composed_circuits import ROWS, Composer, reference
 
 STRATEGIES: tuple[Any, ...] = (OptMatchStrategy.LARGEST_MATCH, OptMatchStrategy.FIRST_RULE, cost_guided)
 DRAWS = [
-    *range(8),
+    *range(4),
     117,  # a table entry of 1.7e-41 in float32, whose logarithm is an ordinary number
-    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(8, 120) if seed != 117),
+    *(pytest.param(seed, marks=pytest.mark.full) for seed in range(4, 120) if seed != 117),
 ]
 
 

@@ -14,9 +14,10 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.types import spec
 from plica.tracing import namespace
 from tests.harness.examples import EXAMPLES
-from tests.harness.examples.example import Example, check
+from tests.harness.examples.example import check
 from tests.harness.programs import Array, assert_same, to_torch
 from tests.harness.standard import KINDS
+from tests.harness.together import Each, each_of
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
 
@@ -25,9 +26,9 @@ CONSTANTS = {"e": np.e, "pi": np.pi, "inf": np.inf, "nan": np.nan, "newaxis": No
 MODULES = ("elementwise", "reductions", "shapes", "creation", "repeating", "sorting")
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=str)
-def test_eager_is_traced_is_numpy(example: Example) -> None:
-    check(example)
+@each_of(EXAMPLES)
+def test_eager_is_traced_is_numpy(each: Each) -> None:
+    each(check)
 
 
 def test_every_function_has_an_example() -> None:

@@ -12,6 +12,7 @@ from plica.errors import InternalError, PlicaError
 from plica.frontend.programs import trace
 from plica.ir.types import spec
 from tests.harness.array_calls import FUNCTIONS, METHODS, WRONG, right_call, wrong_calls
+from tests.harness.together import Each, each_of
 
 HERE = "test_wrong_calls.py:"
 ARRAYS = {"dynamic": spec(("n", "m"), "float64"), "static": spec((2, 3), "float64"), "scalar": spec((), "int64")}
@@ -37,23 +38,29 @@ KINDS = ["dynamic", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_traced_call_of_a_function(name: str, kind: str) -> None:
-    found: list[str] = []
+@each_of(FUNCTIONS)
+def test_a_traced_call_of_a_function(each: Each, kind: str) -> None:
+    def check(name: str) -> None:
+        found: list[str] = []
 
-    def function(x: Any) -> Any:
-        found.extend(_complaints(wrong_calls(name, x), HERE))
-        return x
+        def function(x: Any) -> Any:
+            found.extend(_complaints(wrong_calls(name, x), HERE))
+            return x
 
-    trace(function, ARRAYS[kind])
-    assert not found, "\n".join(found)
+        trace(function, ARRAYS[kind])
+        assert not found, "\n".join(found)
+
+    each(check)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_call_of_a_function_on_arrays(name: str) -> None:
-    found = _complaints(wrong_calls(name, np.ones((2, 3))), HERE)
-    assert not found, "\n".join(found)
+@each_of(FUNCTIONS)
+def test_a_call_of_a_function_on_arrays(each: Each) -> None:
+    def check(name: str) -> None:
+        found = _complaints(wrong_calls(name, np.ones((2, 3))), HERE)
+        assert not found, "\n".join(found)
+
+    each(check)
 
 
 @pytest.mark.parametrize("kind", ARRAYS)

@@ -28,8 +28,14 @@ QUERIES: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("fold", [True, False])
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize(
+    ("fold", "training"),
+    [
+        (True, True),
+        (False, False),
+        *(pytest.param(fold, not fold, marks=pytest.mark.full) for fold in (True, False)),
+    ],
+)
 def test_queries_of_a_circuit_with_parameters(fold: bool, training: bool) -> None:
     compiled = compiled_conditional(fold=fold).train(training)
     plain = TorchCompiler(fold=fold, dtype="float64").compile(conditional(tensor([0.0, 0.0]))).train(training)

@@ -101,6 +101,7 @@ def test_illegal_rows(module: NativeModule) -> None:
     assert np.isnan(module.image_marginal(y))[:, 0, 0].tolist() == [True, True, False, True, False]
 
 
+@pytest.mark.full
 def test_unproven_rows(tmp_path: Path) -> None:
     """Rows whose scaled numbers underflow are asked again in log space."""
     model = compiled(CIRCUITS["unnormalized"]())
@@ -188,20 +189,9 @@ def test_all(semiring: str, tmp_path: Path) -> None:
     _assert_scores(semiring, models, tmp_path / "all.plicab", dtype)
 
 
-@pytest.mark.parametrize(
-    ("semiring", "dtype"),
-    [
-        ("sum-product", "float32"),
-        *(
-            pytest.param(semiring, dtype, marks=pytest.mark.full)
-            for semiring, dtype in (
-                ("sum-product", "float64"),
-                ("complex-lse-sum", "float32"),
-                ("complex-lse-sum", "float64"),
-            )
-        ),
-    ],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("semiring", ["sum-product", "complex-lse-sum"])
 def test_complex_weights(semiring: str, dtype: str, tmp_path: Path) -> None:
     """Results are complex numbers, or their logarithms."""
     model = compiled(complex_circuits.circuit(), semiring, getattr(torch, dtype))
