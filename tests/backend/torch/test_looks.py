@@ -1,5 +1,6 @@
 """Looks at learned weights that nobody waits for: what they allow, when, and what they warn of."""
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -7,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
+import plica
 from plica.backend.torch import exact, kernels, looks
 from tests.harness.devices import forbid_branches
 
@@ -129,3 +131,111 @@ def test_a_weight_of_nan_is_never_large(both_ways: list[int]) -> None:
     for _ in range(3):
         _sum(logits, X)
     assert both_ways == [3]
+
+
+def _right(logits: Tensor) -> float:
+    return torch.logsumexp(X.double() + torch.log_softmax(logits.double(), -1), -1).item()
+
+
+@pytest.mark.usefixtures("arrival")
+@pytest.mark.parametrize("grad", [True, False])
+def test_steps_that_torch_does_not_count_are_looked_at(grad: bool) -> None:
+    logits = _logits(-5.0)
+    step = torch.optim.SGD([logits], 1.0, fused=True)
+    with torch.set_grad_enabled(grad), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # of the leap
+        for _ in range(40):
+            logits.grad = torch.tensor([[[0.0, 10.0]]])
+            step.step()
+            _sum(logits, X)
+        assert _sum(logits, X).item() == pytest.approx(_right(logits))
+
+
+@pytest.mark.usefixtures("arrival")
+def test_what_is_written_before_an_evaluation_is_looked_at() -> None:
+    """Such as a checkpoint that is restored, or the last steps of a training."""
+    logits = _logits(-5.0)
+    _sum(logits, X), _sum(logits, X)
+    with torch.no_grad():
+        logits.copy_(torch.tensor([[[0.0, -205.0]]]))
+        for _ in range(3):
+            assert _sum(logits, X).item() == pytest.approx(-205.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_weights_that_are_used_twice_are_looked_at_in_training_too() -> None:
+    logits = _logits(-5.0)
+    _sum(logits, X), _sum(logits, X)
+    _step(logits, -200.0)
+    _sum(logits, X), _sum(logits, X)
+    with pytest.warns(RuntimeWarning, match="a softmax weight fell below"):
+        found = _sum(logits, X)
+    assert found.item() == pytest.approx(-205.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_nothing_is_assumed_after_many_steps() -> None:
+    """Other functions may have trained the weight meanwhile."""
+    logits = _logits(-5.0)
+    _sum(logits, X), _sum(logits, X)
+    for _ in range(10):
+        for _ in range(100):
+            _step(logits, -0.5)
+        assert _sum(logits, X).item() == pytest.approx(_right(logits))
+
+
+@pytest.mark.usefixtures("arrival")
+def test_second_derivatives_are_finite_at_every_call() -> None:
+    logits = _logits(-46.0)
+    for _ in range(3):
+        x = X.clone().requires_grad_()
+        (first,) = torch.autograd.grad(_sum(logits, x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first[..., 1].sum(), x)
+        torch.testing.assert_close(second, torch.zeros_like(second))
+
+
+@pytest.mark.usefixtures("arrival")
+@pytest.mark.parametrize("how", ["other memory", "through data"])
+def test_a_constant_that_is_written_to_is_looked_at(how: str) -> None:
+    weight, x = torch.full((1, 1, 2), 0.5), torch.tensor([[[0.0, -200.0]]])
+    kernels.log_matmul_exp(x, weight), kernels.log_matmul_exp(x, weight)
+    other = torch.tensor([[[0.0, 1.0]]])
+    if how == "other memory":
+        weight.data = other
+    else:
+        weight.data.copy_(other)
+        plica.invalidate()
+    assert kernels.log_matmul_exp(x, weight).item() == pytest.approx(-200.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_a_weight_that_was_looked_at_may_be_swapped() -> None:
+    logits = _logits(-5.0)
+    _sum(logits, X), _sum(logits, X)
+    torch.utils.swap_tensors(logits, _logits(-205.0))
+    assert _sum(logits, X).item() == pytest.approx(-205.0)
+
+
+def test_looks_at_weights_that_are_gone_are_forgotten(
+    arrival: list[bool],  # noqa: ARG001
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(looks, "_LOOKS", {})
+    monkeypatch.setattr(looks, "_MANY", 8)
+    for _ in range(100):
+        _sum(_logits(-5.0), X)
+        assert len(looks._LOOKS) <= 8
+
+
+def test_two_threads_may_read_one_look(arrival: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+    logits, inner = _logits(-5.0), [False]
+    _sum(logits, X)
+
+    def has_arrived(_: object) -> bool:
+        if not inner[0]:
+            inner[0] = True
+            _sum(logits, X)  # as another thread does meanwhile
+        return True
+
+    monkeypatch.setattr(looks, "_has_arrived", has_arrived)
+    assert _sum(logits, X).item() == pytest.approx(-5.0, rel=1e-2)

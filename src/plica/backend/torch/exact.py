@@ -180,7 +180,8 @@ def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0, given
     limits = torch.finfo(weight.dtype)
     limit = limits.tiny / limits.eps * lost_each
     if form == "log_softmax" and given is not None and given.requires_grad:
-        return are_large(weight, limit, given)
+        wanted = max(limit, _least_square(weight.dtype)) if torch.is_grad_enabled() else limit
+        return are_large(weight, wanted, given, limit)
     return not weight.requires_grad and are_large(weight, max(limit, _least_square(weight.dtype)))
 
 
