@@ -5,6 +5,7 @@ row's total is exactly 0, derivatives are finite.
 """
 
 import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from plica.symbolic.layers import (
     GeometricLayer,
     HadamardLayer,
     HistogramLayer,
+    InputLayer,
     SumLayer,
 )
 from plica.symbolic.parameters import (
@@ -391,3 +393,25 @@ def test_logits_whose_exponentials_underflow_beside_a_number_that_may_be_zero(ca
     assert (expected.isfinite() & (expected < -400)).any()
     found = model(torch.from_numpy(x))
     torch.testing.assert_close(found.real if found.is_complex() else found, expected)
+
+
+_CLAMPED: dict[str, Callable[[Parameter], InputLayer]] = {
+    "categorical": lambda probs: CategoricalLayer([0], 2, num_categories=2, probs=probs),
+    "embedding": lambda probs: EmbeddingLayer([0], 2, num_states=2, weight=probs),
+    "histogram": lambda probs: HistogramLayer([0], 2, edges=[0, 0.5, 2], probs=probs),
+}
+
+
+@pytest.mark.parametrize("family", _CLAMPED)
+def test_entries_that_a_clamp_holds_at_zero(family: str) -> None:
+    """They have no logarithms of their own; ordinary numbers have the same gradients."""
+    found = []
+    for semiring in ("sum-product", "lse-sum"):
+        probs = Parameter.from_unary(ClampParameter((2, 2), vmin=0.0), tensor([[0.0, 1.0], [0.3, 0.7]]))
+        total = SumLayer(2, 1, weight=tensor([[0.5, 0.5]]))
+        model = TorchCompiler(semiring, dtype="float64").compile(chain(_CLAMPED[family](probs), total))
+        values = model(torch.zeros(1, 1, dtype=torch.float64)).sum()
+        loss = values.log() if semiring == "sum-product" else values
+        found.append(torch.autograd.grad(loss, list(model.parameters())))
+    torch.testing.assert_close(found[1], found[0])
+    assert found[0][0].flatten()[0] > 0

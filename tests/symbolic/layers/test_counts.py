@@ -343,6 +343,7 @@ def test_edges_of_histograms_follow_data() -> None:
     values = np.array([3.0, 1.0, 1.0, np.nan, 2.0, 9.0])
     assert histogram_edges(values, 4).tolist() == [1, 3, 5, 7, 9]
     assert histogram_edges(values, 4, by="quantile").tolist() == [1, 2, 3, 9]  # two quantiles are 1
+    assert histogram_edges([-0.6, 0.1], 2).tolist() == [-0.6, -0.25, 0.1]  # the largest value is in a bin
     assert histogram_edges([5.0, 5.0], 8).tolist() == [4.5, 5.5]
     low, high = histogram_edges([1e300], 2)
     assert low < 1e300 < high

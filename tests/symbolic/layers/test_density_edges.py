@@ -62,6 +62,7 @@ def test_draws_have_a_density(layer: Any, dtype: torch.dtype) -> None:
     ("layer", "values"),
     [
         (ExponentialLayer, {"rate": [1e-30, 2.0]}),
+        (LaplaceLayer, {"loc": [0.0, 1.0], "scale": [1e30, 100.0]}),
         (GammaLayer, {"concentration": [0.5, 3.0], "rate": [1e-30, 2.0]}),
         (MultivariateGaussianLayer, {"mean": [[0.0], [1.0]], "scale_tril": [[[2.0]], [[1e30]]]}),
     ],

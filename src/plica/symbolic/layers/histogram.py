@@ -167,7 +167,7 @@ def histogram_edges(
         )
     levels = np.linspace(0, 1, bins + 1)
     low, high = numbers.min(), numbers.max()
-    edges = np.unique(np.quantile(numbers, levels) if by == "quantile" else low + (high - low) * levels)
+    edges = np.unique(np.quantile(numbers, levels) if by == "quantile" else np.linspace(low, high, bins + 1))
     half = max(0.5, float(np.spacing(abs(low))))
     return edges if len(edges) > 1 else np.array([low - half, low + half])
 
@@ -225,17 +225,19 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
     def extended(array: Array, outside: float) -> Array:
         return xp.concat([array, xp.full((*array.shape[:2], 1), outside, dtype=array.dtype)], axis=-1)
 
+    by_logs = masses.in_directions is not None or masses.in_logs is not None or not masses.may_be_zero
+
     def in_logs() -> Array:
         return extended(masses.log(xp) - xp.log(width), _NOTHING)
 
     def in_directions() -> tuple[Array, Array]:
-        direction, size = masses.directions
+        direction, size = masses.directions if by_logs else (masses.linear, xp.zeros_like(masses.linear))
         return extended(direction / width, 0.0), extended(size, 0.0)
 
     return Weight(
         lambda: extended(masses.linear / width, 0.0),
         in_logs,
-        in_directions=None if masses.in_directions is None else in_directions,
+        in_directions=None if by_logs and masses.in_directions is None else in_directions,
         least=0.0 if masses.least >= 0 else -math.inf,
         may_be_zero=masses.may_be_zero,
     )

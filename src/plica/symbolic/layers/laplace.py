@@ -83,7 +83,9 @@ def _body(xp: Namespace, semiring: Semiring, layer: LaplaceLayer, params: Params
     distance = xp.abs(standardized(xp, x, loc, log_scale))
     # beyond, second derivatives are no numbers of the dtype, and the density is 0
     largest = float(xp.finfo(loc.dtype).max)
-    far = xp.greater_equal(distance, 0.2 * largest * xp.clip(xp.exp(2.0 * log_scale), largest**-0.25, 1.0))
+    far = xp.logical_or(
+        xp.isinf(x), xp.greater_equal(distance, 0.2 * largest * xp.clip(xp.exp(2.0 * log_scale), largest**-0.25, 1.0))
+    )
     return semiring.from_log(xp, xp.where(far, float("-inf"), -distance - log_scale - math.log(2.0)))
 
 

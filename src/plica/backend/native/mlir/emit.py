@@ -30,9 +30,11 @@ from plica.backend.native.mlir.types import Value, tensor_type
 from plica.backend.native.scalars import MlirScalars
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
+from plica.ir.op import View
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
+from plica.ops import OPS
 from plica.ops.divisions import BY_ZERO
 from plica.ops.rules import real_dtype
 from plica.runtime.arrays import Array
@@ -153,17 +155,55 @@ _REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
 """They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
 
 
-def _read_later(program: Program) -> set[Operand]:
+def _read_later(program: Program, shared: Iterable[Operand]) -> set[Operand]:
     """What an update must copy: IREE 3.13 may write over it before another reader has read it.
 
-    Known are arrays that a join holds, results, arrays that are written to twice, and joins with other readers.
+    A reader has read it before if the update needs its result. Results, `shared`, which other Programs read, and what
+    a join holds are read later. So is an array of which the values of an update are a part, since it would be copied to
+    itself. What is true of an array is true of its views.
     """
-    joins = [one for one in program.equations if one.op.name in _JOINS]
-    reads = Counter(operand for one in program.equations for operand in dict.fromkeys(one.inputs))
-    bases = Counter(one.inputs[0] for one in program.equations if one.op.name == "update")
-    held = {operand for one in joins for operand in one.inputs} | {*program.outputs}
-    held |= {base for base, times in bases.items() if times > 1}
-    return held | {one.outputs[0] for one in joins if reads[one.outputs[0]] > 1}
+    sources: dict[Operand, Operand] = {}
+
+    def source(operand: Operand) -> Operand:
+        return sources.get(operand, operand)
+
+    held = {source(one) for one in shared}
+    readers: dict[Operand, list[int]] = {}
+    updates = []
+    for place, equation in enumerate(program.equations):
+        name, read = equation.op.name, list(dict.fromkeys(map(source, equation.inputs)))
+        if name in OPS and OPS[name].view in (View.MOVED, View.SELECTED):
+            sources.update((one, source(equation.inputs[0])) for one in equation.outputs)
+            continue
+        for operand in read:
+            readers.setdefault(operand, []).append(place)
+        if name in _JOINS:
+            held.update(read)
+        elif name == "update":
+            updates.append(place)
+            if source(equation.inputs[0]) in map(source, equation.inputs[1:]):
+                held.add(source(equation.inputs[0]))
+    held.update(map(source, program.outputs))
+    makers = {var: place for place, equation in enumerate(program.equations) for var in equation.outputs}
+    found = set()
+    for place in updates:
+        base = program.equations[place].inputs[0]
+        others = set(readers[source(base)]) - {place}
+        if source(base) in held or (others and others - _needed(program, place, makers)):
+            found.add(base)
+    return found
+
+
+def _needed(program: Program, place: int, makers: Mapping[Any, int]) -> set[int]:
+    """The places of the equations whose results an equation needs; `makers` has that of each variable."""
+    needed: set[int] = set()
+    waiting = [place]
+    while waiting:
+        operands = program.equations[waiting.pop()].inputs
+        new = {makers[one] for one in operands if isinstance(one, Var) and one in makers} - needed
+        needed |= new
+        waiting += new
+    return needed
 
 
 class Emitter:
@@ -371,9 +411,9 @@ class Emitter:
 
     # Equations
 
-    def equations(self, program: Program) -> None:
-        """All equations of a Program, whose inputs are bound."""
-        read_later = _read_later(program)
+    def equations(self, program: Program, shared: Iterable[Operand] = ()) -> None:
+        """All equations of a Program, whose inputs are bound; other Programs read `shared`, and what it captures."""
+        read_later = _read_later(program, (*program.consts, *shared))
         for equation in program.equations:
             inputs = [self.read(one) for one in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in read_later:
@@ -405,11 +445,13 @@ class Emitter:
             self._plain.update(one.text for one in found if not one.is_scalar)
         return found
 
-    def inline(self, program: Program, consts: Sequence[Value], inputs: Sequence[Value]) -> list[Value]:
-        """All outputs of a nested Program, implicit sizes first."""
+    def inline(
+        self, program: Program, consts: Sequence[Value], inputs: Sequence[Value], *, is_called: bool = False
+    ) -> list[Value]:
+        """All outputs of a nested Program, implicit sizes first; of one that is called, others may read the inputs."""
         own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
         self.bind((*own.consts, *own.inputs), (*consts, *inputs))
-        self.equations(own)
+        self.equations(own, own.inputs if is_called else ())
         return [self.read(one) for one in own.outputs]
 
     @contextmanager

@@ -33,7 +33,7 @@ Loop = Callable[[Sequence[Value], Sequence[bool]], tuple[list[Value], list[Value
 
 def _call(emitter: Emitter, call: Call) -> list[Value]:
     consts, inputs = split(call.inputs, call.params["body_nconsts"])
-    return emitter.inline(call.params["program"], consts, inputs)
+    return emitter.inline(call.params["program"], consts, inputs, is_called=True)
 
 
 def _cond(emitter: Emitter, call: Call) -> list[Value]:

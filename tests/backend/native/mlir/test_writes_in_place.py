@@ -1,0 +1,163 @@
+"""Updates of arrays that others read: of captures, views, joins, what branches and loops hand on, and of themselves.
+
+IREE decides what is written in place, and was wrong for the first two. Loops stay with the host here, as on graphics
+processors; by default they are one dispatch, which writes in place by rules of our own.
+"""
+
+# ruff: noqa: ARG001, ARG005 - all functions take the same arguments
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import plica
+import plica.numpy as pnp
+from plica.backend.native.mlir.rows import control
+from tests.harness.native import NativePrograms, assert_interpreted
+
+
+def captured_loop(x, y, k):
+    a = x * 2.0
+
+    def step(i, p):
+        return p + a.at[0].add(p[1])
+
+    return plica.for_loop(0, k, 1, step, x + 1.0)
+
+
+def captured_branch(x, y, k):
+    a = x * 2.0
+    u = plica.cond(k > 1, lambda: a.at[0].set(0.0), lambda: a.at[1].set(1.0))
+    return u, pnp.concat([a, y], axis=0)
+
+
+def captured_join(x, y, k):
+    j = pnp.concat([y * 2.0, y * 3.0], axis=0)
+    u = plica.cond(k > 1, lambda: j.at[0].set(x[0]), lambda: j)
+    return u * 1.0, j + x, j * x
+
+
+def two_views(x, y, k):
+    z = x * 2.0
+    return pnp.reshape(z, (2, -1)).at[0].set(0.0), z.at[1].set(1.0)
+
+
+def view_and_join(x, y, k):
+    z = x * 2.0
+    u = pnp.reshape(z, (-1, 4)).at[0].set(0.0)
+    return u, pnp.concat([z, y], axis=0)
+
+
+def view_returned(x, y, k):
+    z = x * 2.0
+    return pnp.reshape(z, (-1, 4)), z.at[0].set(5.0) + 1.0
+
+
+def slice_of_join(x, y, k):
+    j = pnp.concat([y * 2.0, y * 3.0], axis=0)
+    u = j[0:1].at[:, :, 0].set(7.0)
+    return u * 1.0, j + x, j[1:2] * y
+
+
+def scatter_view(x, y, k):
+    z = x * 2.0
+    u = pnp.reshape(z, (-1, 4)).at[pnp.arange(2)].add(1.0)
+    return u, pnp.concat([z, z], axis=0), z * 3.0
+
+
+def chosen(x, y, k):
+    a, b = x * 2.0, x * 3.0
+    c = plica.cond(k > 1, lambda: a, lambda: b)
+    return c.at[0].set(0.0), pnp.concat([a, b], axis=0), a + b
+
+
+def begins_twice(x, y, k):
+    a = x * 2.0
+
+    def step(i, p, q):
+        return p.at[0].set(q[1] + 1.0), q.at[1].set(q[0] * 2.0)
+
+    return plica.for_loop(0, k, 1, step, a, a)
+
+
+def begins_held(x, y, k):
+    a = x * 2.0
+    r = plica.for_loop(0, k, 1, lambda i, p: p.at[0].add(1.0), a)
+    return r.at[1].set(0.0), pnp.concat([a, y], axis=0), a * x
+
+
+def kept_by_dispatch(x, y, k):
+    a = x * 2.0
+    r, q = plica.for_loop(0, k, 1, lambda i, p, q: (p + q, q), x, a)
+    return r, q.at[0].set(0.0), pnp.concat([a, y], axis=0)
+
+
+def begin_alike(x, y, k):
+    def p():
+        return pnp.zeros_like(x).at[0:1].set(y)
+
+    u = p().at[1:2].set(y * 2.0)
+    v = plica.cond(k > 1, lambda: p().at[1:2].set(y * 3.0), lambda: x)
+    return (u * x) @ pnp.ones((4, 4)) + (v * x)
+
+
+def begin_alike_flat(x, y, k):
+    u = pnp.zeros_like(x).at[0:1].set(y).at[1:2].set(y * 2.0)
+    v = pnp.zeros_like(x).at[0:1].set(y).at[1:2].set(y * 3.0)
+    return u * x + v
+
+
+def overlaps(x, y, k):
+    z = pnp.reshape(x * 2.0, (-1, 4))
+    return z.at[1:].set(z[:-1]) + 1.0, (z * 3.0).at[:-1].add(z[1:]), z[::-1]
+
+
+def overlaps_alone(x, y, k):
+    z = pnp.reshape(x * 2.0, (-1, 4))
+    return z.at[1:].set(z[:-1])
+
+
+WRONG = (captured_loop, overlaps_alone)
+OTHERS = (
+    captured_branch,
+    captured_join,
+    two_views,
+    view_and_join,
+    view_returned,
+    slice_of_join,
+    scatter_view,
+    chosen,
+    begins_twice,
+    begins_held,
+    kept_by_dispatch,
+    begin_alike,
+    begin_alike_flat,
+    overlaps,
+)
+
+
+def _check(functions: Sequence[Any], rows: Any) -> None:
+    shapes = [(2, rows, 4), (1, rows, 4)]
+    specs = [*(plica.spec(shape, "float64") for shape in shapes), plica.spec((), "int64")]
+    modules = NativePrograms({one.__name__: plica.trace(one, *specs) for one in functions})
+    random = np.random.default_rng(0)
+    for one in functions:
+        for steps in (0, 1, 3):
+            inputs = [random.random((2, 3, 4)), random.random((1, 3, 4)), np.asarray(steps)]
+            assert_interpreted(modules, one.__name__, inputs)
+
+
+def test_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(control, "dispatch_of", lambda *_: None)
+    _check(WRONG, "n")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("on_host", [True, False])
+@pytest.mark.parametrize("rows", ["n", 3])
+def test_many(rows: Any, on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if on_host:
+        monkeypatch.setattr(control, "dispatch_of", lambda *_: None)
+    _check((*WRONG, *OTHERS), rows)
