@@ -318,3 +318,19 @@ def test_decimals_of_parquet_are_completed(tmp_path: Path) -> None:
             after == old if old is not None else after is not None
             for old, after in zip(before, full[name], strict=True)
         )
+
+
+def test_dates_that_parquet_has_as_numbers_are_read_by_their_digits(plica: Plica) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    Path("rows.csv").write_text("day,n\n" + "".join(f"202601{1 + row % 28:02},{row % 3}\n" for row in range(40)))
+    train(plica, "rows.csv", "--columns", "auto")
+    days = [20260131, None, 20251224]
+    parquet.write_table(arrow.table({"day": arrow.array(days, arrow.int64()), "n": [1, 2, None]}), "holes.parquet")
+    for ending in ("csv", "parquet"):
+        done(plica("complete", MODEL, "holes.parquet", "-o", f"full.{ending}"))
+    full = parquet.read_table("full.parquet")
+    assert str(full.schema.field("day").type) == "int64"
+    found = full["day"].to_pylist()
+    assert (found[0], found[2], len(str(found[1]))) == (20260131, 20251224, 8)
+    with Path("full.csv").open(newline="") as file:
+        assert [row["day"] for row in csv.DictReader(file)] == list(map(str, found))

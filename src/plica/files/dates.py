@@ -5,6 +5,9 @@ point and three digits of a second, which may be left out, `%z[+01:00]` is the d
 there, and `%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without
 a day is a number of months, or of quarters.
 
+A number of an array counts units from 1970 or from midnight; one of a table with types is read by its digits, where
+the format has digits alone.
+
 >>> form = Format.of("%d.%m.%Y %H:%M")
 >>> form.read("24.12.2026 18:30"), form.unit
 (29968950, 60000000)
@@ -14,9 +17,12 @@ a day is a number of months, or of quarters.
 '%-m/%-d/%Y'
 >>> Format.of("%Y-Q%q").read("1971-Q2")
 5
+>>> Format.of("%Y%m%d").read(19700103), Format.of("%Y%m%d").read(np.int64(2)), Format.of("%Y-%m-%d").read(2)
+(2, 2, None)
 """
 
 import datetime
+import decimal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -85,6 +91,7 @@ _ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
 _UTC = ("Z", " UTC")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
 _YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
+_DIGITS, _MOST_DIGITS = frozenset("YymqdHIMS"), 10**20
 _DATE_PARTS = _YEAR_PARTS | _MONTH_PARTS | frozenset("dq")
 
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
@@ -173,6 +180,8 @@ class Format:
 
     def read(self, cell: Any) -> int | None:
         """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
+        if is_bare(cell):
+            cell = self._digits_of(cell)
         if not isinstance(cell, str):
             return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
         match = self.pattern.fullmatch(cell.strip())
@@ -182,6 +191,17 @@ class Format:
         if value is not None and self.months:
             return _month_number(value) // self.months
         return None if value is None else (value - _EPOCH) // datetime.timedelta(microseconds=self.unit)
+
+    @property
+    def is_digits(self) -> bool:
+        """Whether texts have digits alone, as those of `%Y%m%d` have."""
+        return set(self.names) <= _DIGITS and not any(isinstance(part, str) for part in self.parts)
+
+    def _digits_of(self, cell: Any) -> str | None:
+        """The text of a number whose digits are those of a date; None where this format has more than digits."""
+        if not self.is_digits or cell != cell or not 0 <= cell < _MOST_DIGITS or cell != int(cell):
+            return None
+        return str(int(cell)).zfill(len(self.text(0)))
 
     def value(self, number: int) -> datetime.datetime:
         """The time of a number; those beyond the years 1 to 9999 are moved to these."""
@@ -238,6 +258,11 @@ def _offset(zone: str) -> datetime.timedelta:
 def _month_number(value: datetime.date) -> int:
     """How many months after January 1970 a time is."""
     return 12 * (value.year - _EPOCH.year) + value.month - 1
+
+
+def is_bare(cell: Any) -> bool:
+    """Whether a cell is a number of a table with types, which unlike those of arrays does not count from 1970."""
+    return isinstance(cell, int | float | decimal.Decimal) and not isinstance(cell, bool | np.generic)
 
 
 def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) -> int | None:
