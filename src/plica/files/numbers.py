@@ -29,7 +29,7 @@ _MARKS: tuple[tuple[str, str], ...] = (
 )
 _MONEY = "$\u00a2-\u00a5\u0e3f\u20a0-\u20bf"  # currency signs, as a class of letters
 _PICTURE = re.compile(
-    rf"(?P<before>[{_MONEY}] ?)?(?:#(?P<thousands>[,.'\u2019{_SPACES}])##)?0"
+    rf"(?P<before>[{_MONEY}][{_SPACES}]?)?(?:#(?P<thousands>[,.'\u2019{_SPACES}])##)?0"
     rf"(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<after>[{_SPACES}]?[%{_MONEY}])?"
 )
 _BEFORE, _AFTER = re.compile(rf"^[+-]?([{_MONEY}][{_SPACES}]?)"), re.compile(rf"([{_SPACES}]?[%{_MONEY}])$")
