@@ -101,6 +101,10 @@ VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
         (("true", "FALSE", "True"), "boolean", ""),
         (("Y", "n"), "boolean", ""),
         (("0", "1", "1"), "boolean", ""),
+        (("0,0", "1,0", "1,0"), "boolean", ""),
+        (("0%", "1%"), "whole", "0%"),
+        (("0 \u20ac", "1 \u20ac"), "whole", "0 \u20ac"),
+        (("$0", "$1"), "whole", "$0"),
         (("n", "y", "maybe"), "categorical", ""),
         (VISITS, "count", ""),
         (tuple(map(str, VISITS)), "count", ""),
@@ -243,6 +247,25 @@ def test_columns_that_nothing_can_be_said_of() -> None:
     for kind, form in (("date", "%H:%M"), ("time", "%Y"), ("whole", "x"), ("date", "%q"), ("categorical", "0")):
         with pytest.raises(InputError, match=f"the format '{form}' is none"):
             inferred("1", said={"c": {"kind": kind, "format": form}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("boolean", ("0,0", "1,0")),
+        ("boolean", ("0%", "1%")),
+        ("categorical", ("0,0", "1,0")),
+        ("categorical", ("0%", "1%")),
+        ("categorical", ("1.005,00", "2,00")),
+    ],
+)
+def test_numbers_that_are_said_to_be_categories_are_read_as_they_are_written(kind: Any, given: Any) -> None:
+    column = inferred(*given, said={"c": {"kind": kind}})
+    assert decode(column, np.array(numbers(column, *given)), "text") == list(given)
+
+
+def test_truth_values_that_are_written_in_two_ways_are_numbers() -> None:
+    assert inferred("0,0", "1,0", "1").kind == "whole"
 
 
 SCALARS = st.one_of(
