@@ -164,6 +164,8 @@ def test_kinds_that_cells_suggest(given: Any, kind: str, form: str) -> None:
     [
         ("customer_id", [str(place * 7919 % 1000) for place in range(30)], "an identifier: 30 different values"),
         ("orderId", [f"A{place}" for place in range(30)], "an identifier"),
+        ("userID", [f"A{place}" for place in range(30)], "an identifier"),
+        ("Key", [f"A{place}" for place in range(30)], "an identifier"),
         ("row", list(range(1, 31)), "the numbers of rows"),
         ("c", [f"name {place}" for place in range(40)], "names or remarks: 40 different texts"),
         ("c", [f"name {place % 1500}" for place in range(6000)], "names or remarks: 1,500 different texts"),
@@ -177,6 +179,12 @@ def test_columns_that_are_ignored_say_why(name: str, given: Any, why: str) -> No
     assert column.why.startswith(why)
     said = infer_columns((name,), cells(*given)[:, None], said={name: {"kind": "categorical", "categories": ["x"]}})
     assert said[0].kind == "categorical"
+
+
+@pytest.mark.parametrize("name", ["paid", "Bid", "VALID", "grid", "covid", "monkey"])
+def test_words_that_end_like_an_identifier_are_none(name: str) -> None:
+    (column,) = infer_columns((name,), cells(*[str(place * 7919 % 1000) for place in range(30)])[:, None])
+    assert column.kind == "whole"
 
 
 def test_identifiers_of_few_values_are_categories_or_numbers() -> None:
