@@ -116,6 +116,7 @@ VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
         (("1,005.50", "12.00"), "real", "#,##0.00"),
         (("1.005,50", "12,25"), "real", "#.##0,00"),
         (("1,5", "12,25"), "real", "0,##"),
+        (("0,250", "1,500"), "real", "0,000"),  # no thousands begin with 0
         (("5%", "98%"), "whole", "0%"),
         (("5.5 %", "98.0 %"), "real", "0.0 %"),
         (("\u20ac\u00a012,50", "\u20ac\u00a07,25"), "real", "\u20ac\u00a00,00"),
@@ -227,6 +228,7 @@ def test_values_that_were_not_seen_are_read(column: TableColumn, cell: Any, numb
         (TableColumn("n", "count"), "-1", "no count"),
         (TableColumn("n", "whole"), "1.5", "no whole number"),
         (TableColumn("n", "whole"), "1,05", "no whole number"),
+        (TableColumn("n", "whole"), "0,250", "no whole number"),
         (TableColumn("n", "date", format="%d.%m.%Y"), "2026-01-31", r"no date such as '01.01.1970' \(%d.%m.%Y\)"),
         (TableColumn("n", "date", format="%d.%m.%Y"), datetime.datetime(1970, 1, 2, 1), "no date"),
         (

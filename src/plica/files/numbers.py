@@ -105,7 +105,7 @@ def has_sign(form: str) -> bool:
 
 @cache
 def _pattern(thousands: str, point: str) -> re.Pattern[str]:
-    groups = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|\d+" if thousands else r"\d+"
+    groups = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+|\d+" if thousands else r"\d+"
     return re.compile(rf"[+-]?(?:{groups})(?:{re.escape(point)}\d+)?", re.ASCII)
 
 
