@@ -72,9 +72,9 @@ def decimals_of(form: str) -> int | None:
 def reader(form: str) -> Callable[[Any], Number | None]:
     """What makes numbers of cells: whole ones to the last digit; None of a cell that is no finite number."""
     parts = picture(form)
-    # a comma between thousands is read in any column whose decimals have a point
-    marks = {(parts.thousands, parts.point), ((",", ".")) if parts.point == "." else ("", ",")}
-    patterns = [(_pattern(*pair), pair) for pair in sorted(marks)]
+    # whatever usually stands between thousands is read in any column, beside what its own cells have
+    usual = ("", "." if parts.point == "," else ",", *_SPACES, "'", "\u2019")
+    patterns = [(_pattern(mark, parts.point), (mark, parts.point)) for mark in dict.fromkeys((parts.thousands, *usual))]
 
     def read(cell: Any) -> Number | None:
         if not isinstance(cell, str):
