@@ -19,6 +19,8 @@ the format has digits alone.
 5
 >>> Format.of("%Y%m%d").read(19700103), Format.of("%Y%m%d").read(np.int64(2)), Format.of("%Y-%m-%d").read(2)
 (2, 2, None)
+>>> form.read("1.2.2026 9:05"), form.read("01.02.2026 09:05")
+(29498945, 29498945)
 """
 
 import datetime
@@ -89,6 +91,8 @@ _DIRECTIVES: Mapping[str, _Directive] = {
 }
 _ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
 _UTC = ("Z", " UTC")
+# a number of two digits that stands alone: between signs, letters or ends
+_ALONE = re.compile(r"(?<![}\]]\))(?<!\d)(\(\?P<[mdHI]>\\d)\{2\}(?=\))(?!\)(?:\(\?P<[YymqdHIMS]>|\d))")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
 _YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
 _DIGITS, _MOST_DIGITS = frozenset("YymqdHIMS"), 10**20
@@ -114,7 +118,8 @@ class Format:
     """How the texts of a column of dates or times look.
 
     Attributes:
-        pattern: What a text looks like.
+        pattern: What a text looks like; numbers that stand alone may lack their leading zero.
+        padded: What a text looks like that has the leading zeros.
         unit: What the numbers count, in microseconds: the least that the format tells apart.
         months: How many months the numbers count instead, where the format has no day; else 0.
         names: The directives, in their order.
@@ -123,6 +128,7 @@ class Format:
     """
 
     pattern: re.Pattern[str]
+    padded: re.Pattern[str]
     unit: int
     months: int
     names: tuple[str, ...]
@@ -166,7 +172,8 @@ class Format:
             raise ValueError(
                 "expected day, month and year, or hours and minutes, or both, or a month or quarter and its year"
             )
-        return Format(re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
+        read = re.compile(_ALONE.sub(r"\1{1,2}", pattern))
+        return Format(read, re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
 
     @property
     def is_dated(self) -> bool:
@@ -319,9 +326,9 @@ def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
             continue
         name = form.format(zone[0]) if zone else form
         reader = Format.of(name)
-        if reader.read(texts[0]) is None:
+        if reader.padded.fullmatch(texts[0]) is None or reader.read(texts[0]) is None:
             continue
-        numbers = [reader.read(text) for text in texts]
+        numbers = [reader.read(text) if reader.padded.fullmatch(text) else None for text in texts]
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers) or (best is not None and max(known) - min(known) > best[0]):
             continue
