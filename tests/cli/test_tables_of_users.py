@@ -334,3 +334,19 @@ def test_dates_that_parquet_has_as_numbers_are_read_by_their_digits(plica: Plica
     assert (found[0], found[2], len(str(found[1]))) == (20260131, 20251224, 8)
     with Path("full.csv").open(newline="") as file:
         assert [row["day"] for row in csv.DictReader(file)] == list(map(str, found))
+
+
+def test_arrays_hold_every_second_of_drawn_time_stamps(plica: Plica) -> None:
+    cells = [f"2026-01-31 12:{row % 60:02}:{row * 7 % 60:02},{2**30 + row}" for row in range(60)]
+    Path("rows.csv").write_text("\n".join(["at,n", *cells]) + "\n")
+    train(plica, "rows.csv", "--columns", "auto")
+    done(plica("sample", MODEL, "-n", 40, "-o", "drawn.npy"))
+    done(plica("sample", MODEL, "-n", 40, "-o", "drawn.csv"))
+    drawn = np.load("drawn.npy")
+    assert drawn.dtype == np.float64
+    with Path("drawn.csv").open(newline="") as file:
+        texts = [
+            (str(np.datetime64(row["at"]).astype("datetime64[s]").astype(int)), row["n"])
+            for row in csv.DictReader(file)
+        ]
+    assert [(f"{at:.0f}", f"{n:.0f}") for at, n in drawn] == texts
