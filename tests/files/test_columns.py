@@ -260,6 +260,27 @@ def test_cells_of_another_kind_are_refused(column: TableColumn, cell: Any, messa
         numbers(column, cell)
 
 
+@pytest.mark.parametrize(
+    ("zone", "micros", "text"),
+    [
+        ("+01:00", 1e18, "9999-12-31 23:59"),
+        ("-01:00", 1e18, "9999-12-31 22:59"),
+        ("-01:00", -1e18, "0001-01-01 00:00"),
+        ("+01:00", -1e18, "0001-01-01 01:00"),
+    ],
+)
+def test_times_with_a_zone_end_with_the_years(zone: str, micros: float, text: str) -> None:
+    column = TableColumn("c", "timestamp", format=f"%Y-%m-%d %H:%M%z[{zone}]")
+    assert decode(column, np.array([micros]), "text") == [f"{text}{zone}"]
+
+
+def test_times_that_lie_beyond_the_years_in_utc_are_refused() -> None:
+    column = TableColumn("c", "timestamp", format="%Y-%m-%d %H:%M%z[Z]")
+    last = datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-1)))
+    with pytest.raises(InputError, match=r"row 0, column 'c': .* is no time stamp"):
+        numbers(column, last)
+
+
 def test_columns_that_nothing_can_be_said_of() -> None:
     with pytest.raises(InputError, match=r"there is no column 'd'; its columns are c"):
         inferred("1", said={"d": {"kind": "real"}})

@@ -190,7 +190,10 @@ class Format:
         if is_bare(cell):
             cell = self._digits_of(cell)
         if not isinstance(cell, str):
-            return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
+            try:
+                return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
+            except OverflowError:  # beyond the years 1 to 9999 in UTC
+                return None
         match = self.pattern.fullmatch(cell.strip())
         if match is None:
             return None
@@ -227,7 +230,7 @@ class Format:
         """A number as text of this format."""
         value = self.value(number)
         if self.zone is not None:
-            value = value + _offset(self.zone) if datetime.timedelta(1) < value - datetime.datetime.min else value
+            value = _moved(value, _offset(self.zone))
         return "".join(part if isinstance(part, str) else part(value) for part in self.parts)
 
 
@@ -253,6 +256,14 @@ def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
         return value - _offset(found["z"]) if "z" in found else value
     except (ValueError, OverflowError):
         return None
+
+
+def _moved(value: datetime.datetime, distance: datetime.timedelta) -> datetime.datetime:
+    """A time some distance later, or at the end of the years 1 to 9999."""
+    try:
+        return value + distance
+    except OverflowError:
+        return datetime.datetime.max if distance > datetime.timedelta(0) else datetime.datetime.min
 
 
 def _offset(zone: str) -> datetime.timedelta:
