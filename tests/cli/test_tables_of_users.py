@@ -350,3 +350,20 @@ def test_arrays_hold_every_second_of_drawn_time_stamps(plica: Plica) -> None:
             for row in csv.DictReader(file)
         ]
     assert [(f"{at:.0f}", f"{n:.0f}") for at, n in drawn] == texts
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("part", [0, 789])
+def test_time_stamps_of_nanoseconds_are_completed(tmp_path: Path, zone: str | None, part: int) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stamps = [None if row == 3 else 1_769_860_800_000_000_000 + 10**9 * row + part for row in range(30)]
+    column = arrow.array(stamps, arrow.timestamp("ns", zone))
+    parquet.write_table(arrow.table({"at": column}), tmp_path / "t.parquet")
+    (found,) = untrained(tmp_path / "m.plica", tmp_path / "t.parquet").columns
+    assert found.format == f"%Y-%m-%d %H:%M:%S{'%6f' if part else ''}{'%z[+00:00]' if zone and not part else ''}"
+    result = run("complete", tmp_path / "m.plica", tmp_path / "t.parquet", "-o", tmp_path / "full.parquet")
+    assert result.exit_code == 0, result.output
+    full = parquet.read_table(tmp_path / "full.parquet")["at"]
+    assert full.type == column.type
+    after = full.cast(arrow.int64()).to_pylist()
+    assert all(new is not None if old is None else new == old for old, new in zip(stamps, after, strict=True))
