@@ -51,6 +51,7 @@ class Models:
         self.path = Path(path)
         self.refused = ""
         self._key = public_key
+        self._stamps: tuple[Stamp, ...] = ()
         self._current = self._loaded()
 
     @property
@@ -61,7 +62,8 @@ class Models:
     def refresh(self) -> bool:
         """Whether the file at the path is another one than before, and was loaded.
 
-        One that cannot be loaded is refused: the old one goes on to answer, and `refused` says why.
+        One that cannot be loaded is refused: the old one goes on to answer, and `refused` says why. One that could
+        not be copied, as where a disk was full, is tried again the next time.
         """
         stamps = self._seen()
         if stamps[0] is None or stamps == self._stamps:
@@ -69,8 +71,11 @@ class Models:
         try:
             model = self._loaded()
         except (FileFormatError, OSError) as error:
+            if isinstance(error, OSError):
+                self._stamps = ()
+            if str(error) != self.refused or self._stamps:  # one that is tried again and again is logged once
+                log.error("refused, the old model goes on: %s", error)
             self.refused = str(error)
-            log.error("refused, the old model goes on: %s", error)
             return False
         self.refused = ""
         changed = model.digest != self._current.digest
@@ -99,6 +104,7 @@ class Models:
             except FileNotFoundError as error:
                 raise FileFormatError(f"{self.path}: there is no such file; write one with plica export") from error
             except OSError as error:
+                self._stamps = ()
                 raise FileFormatError(f"{self.path}: cannot be copied: {error.strerror or error}") from error
             except FileFormatError as error:
                 raise type(error)(str(error).replace(str(copy), str(self.path))) from error

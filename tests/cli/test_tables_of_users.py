@@ -318,3 +318,52 @@ def test_decimals_of_parquet_are_completed(tmp_path: Path) -> None:
             after == old if old is not None else after is not None
             for old, after in zip(before, full[name], strict=True)
         )
+
+
+def test_dates_that_parquet_has_as_numbers_are_read_by_their_digits(plica: Plica) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    Path("rows.csv").write_text("day,n\n" + "".join(f"202601{1 + row % 28:02},{row % 3}\n" for row in range(40)))
+    train(plica, "rows.csv", "--columns", "auto")
+    days = [20260131, None, 20251224]
+    parquet.write_table(arrow.table({"day": arrow.array(days, arrow.int64()), "n": [1, 2, None]}), "holes.parquet")
+    for ending in ("csv", "parquet"):
+        done(plica("complete", MODEL, "holes.parquet", "-o", f"full.{ending}"))
+    full = parquet.read_table("full.parquet")
+    assert str(full.schema.field("day").type) == "int64"
+    found = full["day"].to_pylist()
+    assert (found[0], found[2], len(str(found[1]))) == (20260131, 20251224, 8)
+    with Path("full.csv").open(newline="") as file:
+        assert [row["day"] for row in csv.DictReader(file)] == list(map(str, found))
+
+
+def test_arrays_hold_every_second_of_drawn_time_stamps(plica: Plica) -> None:
+    cells = [f"2026-01-31 12:{row % 60:02}:{row * 7 % 60:02},{2**30 + row}" for row in range(60)]
+    Path("rows.csv").write_text("\n".join(["at,n", *cells]) + "\n")
+    train(plica, "rows.csv", "--columns", "auto")
+    done(plica("sample", MODEL, "-n", 40, "-o", "drawn.npy"))
+    done(plica("sample", MODEL, "-n", 40, "-o", "drawn.csv"))
+    drawn = np.load("drawn.npy")
+    assert drawn.dtype == np.float64
+    with Path("drawn.csv").open(newline="") as file:
+        texts = [
+            (str(np.datetime64(row["at"]).astype("datetime64[s]").astype(int)), row["n"])
+            for row in csv.DictReader(file)
+        ]
+    assert [(f"{at:.0f}", f"{n:.0f}") for at, n in drawn] == texts
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("part", [0, 789])
+def test_time_stamps_of_nanoseconds_are_completed(tmp_path: Path, zone: str | None, part: int) -> None:
+    arrow, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    stamps = [None if row == 3 else 1_769_860_800_000_000_000 + 10**9 * row + part for row in range(30)]
+    column = arrow.array(stamps, arrow.timestamp("ns", zone))
+    parquet.write_table(arrow.table({"at": column}), tmp_path / "t.parquet")
+    (found,) = untrained(tmp_path / "m.plica", tmp_path / "t.parquet").columns
+    assert found.format == f"%Y-%m-%d %H:%M:%S{'%6f' if part else ''}{'%z[+00:00]' if zone and not part else ''}"
+    result = run("complete", tmp_path / "m.plica", tmp_path / "t.parquet", "-o", tmp_path / "full.parquet")
+    assert result.exit_code == 0, result.output
+    full = parquet.read_table(tmp_path / "full.parquet")["at"]
+    assert full.type == column.type
+    after = full.cast(arrow.int64()).to_pylist()
+    assert all(new is not None if old is None else new == old for old, new in zip(stamps, after, strict=True))

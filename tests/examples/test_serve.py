@@ -1,11 +1,13 @@
 import asyncio
 import contextlib
+import errno
 import hashlib
 import io
 import itertools
 import json
 import os
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -26,7 +28,7 @@ import torch
 import plica
 import plica.native
 from examples.serve.bodies import JSON, NPY
-from examples.serve.models import Models
+from examples.serve.models import Models, log
 from examples.serve.unread import Unread
 from plica.errors import FileFormatError, NativeFileError
 from plica.queries import mpe
@@ -494,6 +496,26 @@ def test_what_is_written_over_the_file_does_not_reach_the_model_that_answers(tmp
     assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
     assert not models.refresh()
     assert np.array_equal(models.current.module(_rows(300)), _rows(300) @ WEIGHT)
+
+
+def test_a_model_that_could_not_be_copied_is_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, copyfile = tmp_path / "model.plicab", shutil.copyfile
+    model_file(path)
+    models = Models(path)
+    digest, logged = model_file(path, 2.0), []
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(shutil, "copyfile", full)
+    monkeypatch.setattr(log, "error", lambda *words: logged.append(words))
+    for _ in range(3):
+        assert not models.refresh()
+        assert models.refused == f"{path}: cannot be copied: No space left on device"
+    assert len(logged) == 1
+    monkeypatch.setattr(shutil, "copyfile", copyfile)
+    assert models.refresh()
+    assert (models.current.digest, models.refused) == (digest, "")
 
 
 def test_weights_beside_a_model_come_and_go_with_it(tmp_path: Path) -> None:

@@ -101,6 +101,10 @@ VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
         (("true", "FALSE", "True"), "boolean", ""),
         (("Y", "n"), "boolean", ""),
         (("0", "1", "1"), "boolean", ""),
+        (("0,0", "1,0", "1,0"), "boolean", ""),
+        (("0%", "1%"), "whole", "0%"),
+        (("0 \u20ac", "1 \u20ac"), "whole", "0 \u20ac"),
+        (("$0", "$1"), "whole", "$0"),
         (("n", "y", "maybe"), "categorical", ""),
         (VISITS, "count", ""),
         (tuple(map(str, VISITS)), "count", ""),
@@ -112,8 +116,10 @@ VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
         (("1,005.50", "12.00"), "real", "#,##0.00"),
         (("1.005,50", "12,25"), "real", "#.##0,00"),
         (("1,5", "12,25"), "real", "0,##"),
+        (("0,250", "1,500"), "real", "0,000"),  # no thousands begin with 0
         (("5%", "98%"), "whole", "0%"),
         (("5.5 %", "98.0 %"), "real", "0.0 %"),
+        (("\u20ac\u00a012,50", "\u20ac\u00a07,25"), "real", "\u20ac\u00a00,00"),
         (("1.5", "2"), "real", "0.#"),
         (("1.5", "1e300"), "real", ""),
         ((1.5, 2.25), "real", ""),
@@ -159,6 +165,8 @@ def test_kinds_that_cells_suggest(given: Any, kind: str, form: str) -> None:
     [
         ("customer_id", [str(place * 7919 % 1000) for place in range(30)], "an identifier: 30 different values"),
         ("orderId", [f"A{place}" for place in range(30)], "an identifier"),
+        ("userID", [f"A{place}" for place in range(30)], "an identifier"),
+        ("Key", [f"A{place}" for place in range(30)], "an identifier"),
         ("row", list(range(1, 31)), "the numbers of rows"),
         ("c", [f"name {place}" for place in range(40)], "names or remarks: 40 different texts"),
         ("c", [f"name {place % 1500}" for place in range(6000)], "names or remarks: 1,500 different texts"),
@@ -172,6 +180,12 @@ def test_columns_that_are_ignored_say_why(name: str, given: Any, why: str) -> No
     assert column.why.startswith(why)
     said = infer_columns((name,), cells(*given)[:, None], said={name: {"kind": "categorical", "categories": ["x"]}})
     assert said[0].kind == "categorical"
+
+
+@pytest.mark.parametrize("name", ["paid", "Bid", "VALID", "grid", "covid", "monkey"])
+def test_words_that_end_like_an_identifier_are_none(name: str) -> None:
+    (column,) = infer_columns((name,), cells(*[str(place * 7919 % 1000) for place in range(30)])[:, None])
+    assert column.kind == "whole"
 
 
 def test_identifiers_of_few_values_are_categories_or_numbers() -> None:
@@ -189,6 +203,11 @@ def test_identifiers_of_few_values_are_categories_or_numbers() -> None:
         (TableColumn("n", "whole", origin=2**70), str(2**70 + 3), 3),
         (TableColumn("n", "whole", format="0%"), 7, 7),
         (TableColumn("n", "real", format="0,0"), "1234,25", 1234.25),
+        (TableColumn("n", "real", format="0,00 \u20ac"), "1.250,00 \u20ac", 1250),
+        (TableColumn("n", "real", format="0,00"), "1\u00a0250,50", 1250.5),
+        (TableColumn("n", "real", format="0.00"), "1'250'000.50", 1250000.5),
+        (TableColumn("n", "whole"), "-1 250", -1250),
+        (TableColumn("n", "whole", format="#.##0"), "1.250", 1250),
         (TableColumn("n", "date", format="%Y-%m-%d"), "1969-12-31", -1),
         (TableColumn("n", "date", format="%d.%m.%Y"), datetime.date(1970, 1, 2), 1),
         (TableColumn("n", "date", format="%d.%m.%Y"), datetime.datetime(1970, 1, 2), 1),
@@ -196,6 +215,15 @@ def test_identifiers_of_few_values_are_categories_or_numbers() -> None:
         (TableColumn("n", "timestamp", format="%Y-%m-%d %H:%M:%S%z[Z]"), "1970-01-01 01:00:01+01:00", 1),
         (TableColumn("n", "timestamp", format="%Y-%m-%d %H:%M"), np.datetime64("1970-01-01T00:03"), 3),
         (TableColumn("n", "time", format="%H:%M"), datetime.time(1, 1), 61),
+        (TableColumn("n", "time", format="%H:%M"), "9:45", 585),
+        (TableColumn("n", "time", format="%I:%M %p"), "9:45 AM", 585),
+        (TableColumn("n", "date", format="%m/%d/%Y"), "1/5/1970", 4),
+        (TableColumn("n", "date", format="%d%b%Y"), "5Jan1970", 4),
+        (TableColumn("n", "timestamp", format="%Y-%m-%dT%H:%M%z[Z]"), "1970-1-1T1:00Z", 60),
+        (TableColumn("n", "date", format="%Y%m%d"), 19700131, 30),
+        (TableColumn("n", "date", format="%Y%m%d"), 19700131.0, 30),
+        (TableColumn("n", "date", format="%d%m%Y"), decimal.Decimal(2011970), 1),
+        (TableColumn("n", "date", format="%Y%m%d"), np.int64(30), 30),  # of an array
         (TableColumn("b", "boolean", ("no", "yes")), "TRUE", 1),
         (TableColumn("b", "boolean", (False, True)), "f", 0),
     ],
@@ -210,15 +238,47 @@ def test_values_that_were_not_seen_are_read(column: TableColumn, cell: Any, numb
         (TableColumn("n", "count"), "-1", "no count"),
         (TableColumn("n", "whole"), "1.5", "no whole number"),
         (TableColumn("n", "whole"), "1,05", "no whole number"),
+        (TableColumn("n", "whole"), "0,250", "no whole number"),
         (TableColumn("n", "date", format="%d.%m.%Y"), "2026-01-31", r"no date such as '01.01.1970' \(%d.%m.%Y\)"),
         (TableColumn("n", "date", format="%d.%m.%Y"), datetime.datetime(1970, 1, 2, 1), "no date"),
+        (
+            TableColumn("n", "date", format="%d.%m.%Y"),
+            20260131,
+            r"row 0, column 'n': .* no date .* such as %Y%m%d: write",
+        ),
+        (TableColumn("n", "date", format="%Y%m%d"), 20261301, "no date such as '19700101'"),
+        (TableColumn("n", "date", format="%Y%m%d"), float("inf"), "no date"),
         (TableColumn("n", "time", format="%H:%M"), "25:00", "no time"),
+        (TableColumn("n", "time", format="%H:%M"), "12:5", "no time"),
+        (TableColumn("n", "date", format="%Y%m%d"), "2026131", "no date"),
+        (TableColumn("n", "date", format="%d%m-%Y"), "131-2026", "no date"),
         (TableColumn("n", "timestamp", format="%Y-%m-%d %H:%M"), "2026-13-31 10:00", "no time stamp"),
     ],
 )
 def test_cells_of_another_kind_are_refused(column: TableColumn, cell: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
         numbers(column, cell)
+
+
+@pytest.mark.parametrize(
+    ("zone", "micros", "text"),
+    [
+        ("+01:00", 1e18, "9999-12-31 23:59"),
+        ("-01:00", 1e18, "9999-12-31 22:59"),
+        ("-01:00", -1e18, "0001-01-01 00:00"),
+        ("+01:00", -1e18, "0001-01-01 01:00"),
+    ],
+)
+def test_times_with_a_zone_end_with_the_years(zone: str, micros: float, text: str) -> None:
+    column = TableColumn("c", "timestamp", format=f"%Y-%m-%d %H:%M%z[{zone}]")
+    assert decode(column, np.array([micros]), "text") == [f"{text}{zone}"]
+
+
+def test_times_that_lie_beyond_the_years_in_utc_are_refused() -> None:
+    column = TableColumn("c", "timestamp", format="%Y-%m-%d %H:%M%z[Z]")
+    last = datetime.datetime.max.replace(tzinfo=datetime.timezone(datetime.timedelta(hours=-1)))
+    with pytest.raises(InputError, match=r"row 0, column 'c': .* is no time stamp"):
+        numbers(column, last)
 
 
 def test_columns_that_nothing_can_be_said_of() -> None:
@@ -231,6 +291,25 @@ def test_columns_that_nothing_can_be_said_of() -> None:
     for kind, form in (("date", "%H:%M"), ("time", "%Y"), ("whole", "x"), ("date", "%q"), ("categorical", "0")):
         with pytest.raises(InputError, match=f"the format '{form}' is none"):
             inferred("1", said={"c": {"kind": kind, "format": form}})
+
+
+@pytest.mark.parametrize(
+    ("kind", "given"),
+    [
+        ("boolean", ("0,0", "1,0")),
+        ("boolean", ("0%", "1%")),
+        ("categorical", ("0,0", "1,0")),
+        ("categorical", ("0%", "1%")),
+        ("categorical", ("1.005,00", "2,00")),
+    ],
+)
+def test_numbers_that_are_said_to_be_categories_are_read_as_they_are_written(kind: Any, given: Any) -> None:
+    column = inferred(*given, said={"c": {"kind": kind}})
+    assert decode(column, np.array(numbers(column, *given)), "text") == list(given)
+
+
+def test_truth_values_that_are_written_in_two_ways_are_numbers() -> None:
+    assert inferred("0,0", "1,0", "1").kind == "whole"
 
 
 SCALARS = st.one_of(

@@ -15,6 +15,7 @@ import numpy as np
 from plica.cli.asking import reading
 from plica.cli.model import Model, shortened
 from plica.files.columns import Form
+from plica.files.dates import Format
 from plica.files.numbers import reader
 from plica.files.rows.write import writing_rows
 
@@ -57,7 +58,7 @@ class Layout:
         forms, places = [usual] * model.width, model.places(rows)
         for variable, (place, type_) in enumerate(zip(places, model.types, strict=True)):
             stored = rows.types[place]
-            if verbatim and stored is str:
+            if verbatim and (stored is str or _has_digits(model, variable, stored, rows)):
                 forms[variable] = "text"
             elif (type_, stored) not in _STAYS:  # numbers of other types need not fit
                 types[place] = type_
@@ -93,7 +94,9 @@ class Layout:
             translated = cells.dtype == object and type_ is str and stored is not str and model.is_closed(variable)
             written = missing[:, variable] | (translated or not self.verbatim) & ~kept[:, variable]
             for row in np.flatnonzero(written).tolist():
-                cells[row, place] = found[row][variable]
+                cell = found[row][variable]
+                is_number = self.forms[variable] == "text" and self.verbatim and stored in (int, float)
+                cells[row, place] = int(str(cell)) if is_number else cell
             if not self.verbatim and type_ is int:
                 for row in np.flatnonzero(kept[:, variable]).tolist():
                     number = reader("")(cells[row, place])
@@ -112,6 +115,14 @@ _STAYS = frozenset(
         (datetime.time, datetime.time),
     ]
 )
+
+
+def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bool:
+    """Whether numbers of a table with types are dates by their digits, such as 20260131."""
+    if model.encoding is None or not rows.stored or stored not in (int, float):
+        return False
+    column = model.encoding.modelled[variable]
+    return column.kind in ("date", "timestamp", "time") and Format.of(column.format).is_digits
 
 
 @contextmanager

@@ -126,11 +126,16 @@ class Model:
         return np.stack([rounded(column, values, domain) for column, values, domain in columns], axis=1)
 
     def numbers(self, x: Array) -> Array:
-        """Rows `(B, D)` of numbers as an array has them: categories that are text by the numbers of their states."""
+        """Rows `(B, D)` of numbers as an array has them: categories that are text by the numbers of their states.
+
+        They are in double precision where a column counts from far away, as time stamps do from 1970.
+        """
         if self.encoding is None:
             return x
         cells = self.cells(self.rounded(x), ["number"] * self.width)
-        return np.asarray(cells, dtype=x.dtype if x.dtype.kind == "f" else None).reshape(x.shape)
+        is_far = any(column.origin for column in self.encoding.modelled)
+        dtype = np.float64 if is_far else x.dtype if x.dtype.kind == "f" else None
+        return np.asarray(cells, dtype=dtype).reshape(x.shape)
 
 
 def widened(x: Array) -> Array:

@@ -21,6 +21,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from plica.errors import InputError
+from plica.files import dates
 from plica.files.kinds import KINDS, Cell, TableColumn
 from plica.files.numbers import decimals_of
 from plica.files.rows.batch import Array, CellType
@@ -74,7 +75,7 @@ def encode(
             continue
         cell = cells[place].item() if isinstance(cells[place], np.generic) else cells[place]
         if not kind.closed or unknown is None:
-            advice = "" if kind.closed else _missing_word(cell)
+            advice = "" if kind.closed else _missing_word(cell) + _written_date(column, cells[place])
             raise InputError(
                 f"{places[place]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}{advice}"
             )
@@ -86,6 +87,16 @@ def _missing_word(cell: Any) -> str:
     """The advice for a short word in place of a number, which often means that the value is missing."""
     is_word = isinstance(cell, str) and len(cell) <= _LONGEST_WORD and not any(map(str.isdigit, cell))
     return f", or train with --missing {shlex.quote(cell)} if that means a missing value" if is_word else ""
+
+
+def _written_date(column: TableColumn, cell: Any) -> str:
+    """The advice for a number in place of a date, which says nothing of what it counts."""
+    if column.kind not in ("date", "timestamp", "time") or not dates.is_bare(cell):
+        return ""
+    return (
+        "; a number is read by its digits where the format has nothing else, such as %Y%m%d: write the column as "
+        f"text or as {column.kind}s, or train with such a format (--columns)"
+    )
 
 
 def check_domain(column: TableColumn, domain: Domain) -> None:

@@ -5,6 +5,9 @@ point and three digits of a second, which may be left out, `%z[+01:00]` is the d
 there, and `%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without
 a day is a number of months, or of quarters.
 
+A number of an array counts units from 1970 or from midnight; one of a table with types is read by its digits, where
+the format has digits alone.
+
 >>> form = Format.of("%d.%m.%Y %H:%M")
 >>> form.read("24.12.2026 18:30"), form.unit
 (29968950, 60000000)
@@ -14,9 +17,14 @@ a day is a number of months, or of quarters.
 '%-m/%-d/%Y'
 >>> Format.of("%Y-Q%q").read("1971-Q2")
 5
+>>> Format.of("%Y%m%d").read(19700103), Format.of("%Y%m%d").read(np.int64(2)), Format.of("%Y-%m-%d").read(2)
+(2, 2, None)
+>>> form.read("1.2.2026 9:05"), form.read("01.02.2026 09:05")
+(29498945, 29498945)
 """
 
 import datetime
+import decimal
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,8 +91,11 @@ _DIRECTIVES: Mapping[str, _Directive] = {
 }
 _ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
 _UTC = ("Z", " UTC")
+# a number of two digits that stands alone: between signs, letters or ends
+_ALONE = re.compile(r"(?<![}\]]\))(?<!\d)(\(\?P<[mdHI]>\\d)\{2\}(?=\))(?!\)(?:\(\?P<[YymqdHIMS]>|\d))")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
 _YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
+_DIGITS, _MOST_DIGITS = frozenset("YymqdHIMS"), 10**20
 _DATE_PARTS = _YEAR_PARTS | _MONTH_PARTS | frozenset("dq")
 
 _CLOCKS = ("%H:%M:%S", "%H:%M", "%-H:%M:%S", "%-H:%M", "%-I:%M %p", "%-I:%M:%S %p")
@@ -107,7 +118,8 @@ class Format:
     """How the texts of a column of dates or times look.
 
     Attributes:
-        pattern: What a text looks like.
+        pattern: What a text looks like; numbers that stand alone may lack their leading zero.
+        padded: What a text looks like that has the leading zeros.
         unit: What the numbers count, in microseconds: the least that the format tells apart.
         months: How many months the numbers count instead, where the format has no day; else 0.
         names: The directives, in their order.
@@ -116,6 +128,7 @@ class Format:
     """
 
     pattern: re.Pattern[str]
+    padded: re.Pattern[str]
     unit: int
     months: int
     names: tuple[str, ...]
@@ -159,7 +172,8 @@ class Format:
             raise ValueError(
                 "expected day, month and year, or hours and minutes, or both, or a month or quarter and its year"
             )
-        return Format(re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
+        read = re.compile(_ALONE.sub(r"\1{1,2}", pattern))
+        return Format(read, re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
 
     @property
     def is_dated(self) -> bool:
@@ -173,8 +187,13 @@ class Format:
 
     def read(self, cell: Any) -> int | None:
         """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
+        if is_bare(cell):
+            cell = self._digits_of(cell)
         if not isinstance(cell, str):
-            return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
+            try:
+                return number_of(cell, self.unit, self.months, timed=self.is_timed, dated=self.is_dated)
+            except OverflowError:  # beyond the years 1 to 9999 in UTC
+                return None
         match = self.pattern.fullmatch(cell.strip())
         if match is None:
             return None
@@ -182,6 +201,17 @@ class Format:
         if value is not None and self.months:
             return _month_number(value) // self.months
         return None if value is None else (value - _EPOCH) // datetime.timedelta(microseconds=self.unit)
+
+    @property
+    def is_digits(self) -> bool:
+        """Whether texts have digits alone, as those of `%Y%m%d` have."""
+        return set(self.names) <= _DIGITS and not any(isinstance(part, str) for part in self.parts)
+
+    def _digits_of(self, cell: Any) -> str | None:
+        """The text of a number whose digits are those of a date; None where this format has more than digits."""
+        if not self.is_digits or cell != cell or not 0 <= cell < _MOST_DIGITS or cell != int(cell):
+            return None
+        return str(int(cell)).zfill(len(self.text(0)))
 
     def value(self, number: int) -> datetime.datetime:
         """The time of a number; those beyond the years 1 to 9999 are moved to these."""
@@ -200,7 +230,7 @@ class Format:
         """A number as text of this format."""
         value = self.value(number)
         if self.zone is not None:
-            value = value + _offset(self.zone) if datetime.timedelta(1) < value - datetime.datetime.min else value
+            value = _moved(value, _offset(self.zone))
         return "".join(part if isinstance(part, str) else part(value) for part in self.parts)
 
 
@@ -228,6 +258,14 @@ def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
         return None
 
 
+def _moved(value: datetime.datetime, distance: datetime.timedelta) -> datetime.datetime:
+    """A time some distance later, or at the end of the years 1 to 9999."""
+    try:
+        return value + distance
+    except OverflowError:
+        return datetime.datetime.max if distance > datetime.timedelta(0) else datetime.datetime.min
+
+
 def _offset(zone: str) -> datetime.timedelta:
     if zone in _UTC:
         return datetime.timedelta(0)
@@ -238,6 +276,11 @@ def _offset(zone: str) -> datetime.timedelta:
 def _month_number(value: datetime.date) -> int:
     """How many months after January 1970 a time is."""
     return 12 * (value.year - _EPOCH.year) + value.month - 1
+
+
+def is_bare(cell: Any) -> bool:
+    """Whether a cell is a number of a table with types, which unlike those of arrays does not count from 1970."""
+    return isinstance(cell, int | float | decimal.Decimal) and not isinstance(cell, bool | np.generic)
 
 
 def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) -> int | None:
@@ -294,9 +337,9 @@ def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
             continue
         name = form.format(zone[0]) if zone else form
         reader = Format.of(name)
-        if reader.read(texts[0]) is None:
+        if reader.padded.fullmatch(texts[0]) is None or reader.read(texts[0]) is None:
             continue
-        numbers = [reader.read(text) for text in texts]
+        numbers = [reader.read(text) if reader.padded.fullmatch(text) else None for text in texts]
         known = [number for number in numbers if number is not None]
         if len(known) < len(numbers) or (best is not None and max(known) - min(known) > best[0]):
             continue

@@ -32,7 +32,7 @@ from plica.paths import check_is_file
 MOST_CODES = 20  # values of a column that are few: of an identifier, categories; of text, never an identifier
 MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
 _LEAST_NUMBERED = 20  # rows, from which on 1, 2, 3, ... are likely the numbers of rows
-_IDENTIFIER = re.compile(r"(?:^|[\W_])(?:id|uuid|guid|key)$|[a-z](?:Id|ID)$", re.IGNORECASE)
+_IDENTIFIER = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid|key)$|[a-z](?:Id|ID)$")
 _PLAIN = (str, int, float, bool, np.generic, decimal.Decimal, datetime.date, datetime.time)  # cells that are modelled
 # words that mean in many programs that a value is missing
 _NOTHING = frozenset(

@@ -103,6 +103,11 @@ class Cells:
         found = [number for number in self.numbers or () if isinstance(number, int)]
         return found if found and len(found) == len(self.values) else None
 
+    @cached_property
+    def are_plain(self) -> bool:
+        """Whether all cells are whole numbers, and are read as these without the format of their column."""
+        return self.wholes is not None and list(map(numbers.reader(""), self.values)) == list(self.wholes)
+
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
@@ -161,7 +166,7 @@ def category_of(cell: Any) -> Category:
 def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
     if column.categories:
         return column
-    if cells.wholes is not None and cells.number_format is not None and not numbers.has_sign(cells.number_format):
+    if cells.wholes is not None and cells.are_plain and not numbers.has_sign(cells.number_format or ""):
         found: set[Category] = set(cells.wholes)
     else:
         found = {category_of(cell) for cell in cells.distinct}
@@ -244,7 +249,11 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
     if all(isinstance(cell, bool | np.bool_) for cell in cells.distinct):
         return replace(column, categories=(False, True))
     if cells.wholes is not None:
-        return replace(column, categories=(0, 1)) if set(cells.wholes) <= {0, 1} else None
+        if not set(cells.wholes) <= {0, 1}:
+            return None
+        if cells.are_plain:
+            return replace(column, categories=(0, 1))
+        return _boolean_numbers(column, cells.wholes, cells.values)
     spelled = Counter(str(cell).strip() for cell in cells.values)
     if not all(word.lower() in _TRUTH_OF for word in spelled):
         return None
@@ -257,6 +266,19 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
             pair = next(pair for pair in _TRUTHS if other.lower() in pair)
             words[state] = _like(pair[state], other)
     return replace(column, categories=tuple(word for word in words if word is not None))
+
+
+def _boolean_numbers(column: TableColumn, wholes: Sequence[int], values: Sequence[Any]) -> TableColumn | None:
+    """Truth values such as 0,0 and 1,0, each of which is written in one way alone."""
+    spelled = sorted({(whole, str(cell).strip()) for whole, cell in zip(wholes, values, strict=True)})
+    if [whole for whole, _ in spelled] != [0, 1]:
+        return None
+    return replace(column, categories=tuple(word for _, word in spelled))
+
+
+def _are_truths(cells: Cells) -> bool:
+    """Whole numbers are truth values where there are both, and no other; neither money nor percents are."""
+    return cells.wholes is None or (len(set(cells.wholes)) == 2 and not numbers.has_sign(cells.number_format or ""))
 
 
 def _like(word: str, other: str) -> str:
@@ -449,8 +471,7 @@ KINDS: Mapping[KindName, ColumnKind] = {
     "boolean": _of_categories(
         _truth,
         _boolean,
-        # whole numbers are truth values where there are both, and no other
-        suggested=lambda _, cells: cells.wholes is None or len(set(cells.wholes)) == 2,
+        suggested=lambda _, cells: _are_truths(cells),
     ),
     "date": _of_dates(
         "date",

@@ -29,7 +29,7 @@ _MARKS: tuple[tuple[str, str], ...] = (
 )
 _MONEY = "$\u00a2-\u00a5\u0e3f\u20a0-\u20bf"  # currency signs, as a class of letters
 _PICTURE = re.compile(
-    rf"(?P<before>[{_MONEY}] ?)?(?:#(?P<thousands>[,.'\u2019{_SPACES}])##)?0"
+    rf"(?P<before>[{_MONEY}][{_SPACES}]?)?(?:#(?P<thousands>[,.'\u2019{_SPACES}])##)?0"
     rf"(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<after>[{_SPACES}]?[%{_MONEY}])?"
 )
 _BEFORE, _AFTER = re.compile(rf"^[+-]?([{_MONEY}][{_SPACES}]?)"), re.compile(rf"([{_SPACES}]?[%{_MONEY}])$")
@@ -72,9 +72,9 @@ def decimals_of(form: str) -> int | None:
 def reader(form: str) -> Callable[[Any], Number | None]:
     """What makes numbers of cells: whole ones to the last digit; None of a cell that is no finite number."""
     parts = picture(form)
-    # a comma between thousands is read in any column whose decimals have a point
-    marks = {(parts.thousands, parts.point), ((",", ".")) if parts.point == "." else ("", ",")}
-    patterns = [(_pattern(*pair), pair) for pair in sorted(marks)]
+    # whatever usually stands between thousands is read in any column, beside what its own cells have
+    usual = ("", "." if parts.point == "," else ",", *_SPACES, "'", "\u2019")
+    patterns = [(_pattern(mark, parts.point), (mark, parts.point)) for mark in dict.fromkeys((parts.thousands, *usual))]
 
     def read(cell: Any) -> Number | None:
         if not isinstance(cell, str):
@@ -105,7 +105,7 @@ def has_sign(form: str) -> bool:
 
 @cache
 def _pattern(thousands: str, point: str) -> re.Pattern[str]:
-    groups = rf"\d{{1,3}}(?:{re.escape(thousands)}\d{{3}})+|\d+" if thousands else r"\d+"
+    groups = rf"[1-9]\d{{0,2}}(?:{re.escape(thousands)}\d{{3}})+|\d+" if thousands else r"\d+"
     return re.compile(rf"[+-]?(?:{groups})(?:{re.escape(point)}\d+)?", re.ASCII)
 
 

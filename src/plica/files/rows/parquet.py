@@ -1,5 +1,6 @@
 """Rows of `.parquet` files, by pyarrow, which the extra `parquet` brings; nulls are missing."""
 
+import contextlib
 import datetime
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,8 +69,10 @@ class ParquetRows(RowFile):
 
 
 def _cells(arrow: Any, column: Any) -> list[Any]:
-    """The cells of a column; time stamps of nanoseconds as numpy has them, which Python does not."""
+    """The cells of a column; time stamps with parts of a microsecond as numpy has them, which Python does not."""
     if arrow.types.is_timestamp(column.type) and column.type.unit == "ns":
+        with contextlib.suppress(arrow.ArrowInvalid):  # which says that parts would be lost
+            return list(column.cast(arrow.timestamp("us", column.type.tz)).to_pylist())
         return [None if one is None else np.datetime64(one, "ns") for one in column.cast(arrow.int64()).to_pylist()]
     cells: list[Any] = column.to_pylist()
     return cells

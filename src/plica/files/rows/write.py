@@ -189,9 +189,18 @@ def _of_type(arrow: Any, stored: Any, cells: Sequence[Any]) -> list[Any]:
         return [float(cell) if isinstance(cell, decimal.Decimal) else cell for cell in cells]
     if types.is_string(stored) or types.is_large_string(stored):
         return [cell if cell is None or isinstance(cell, str) else text_of(cell) for cell in cells]
+    if types.is_timestamp(stored) and (stored.unit, stored.tz is None) == ("ns", False):
+        return [None if cell is None else _nanoseconds(cell) for cell in cells]
     if types.is_decimal(stored):
         return [decimal.Decimal(repr(cell)) if isinstance(cell, float) else cell for cell in cells]
     return list(cells)
+
+
+def _nanoseconds(cell: Any) -> int:
+    """A time stamp from 1970 in UTC: pyarrow takes none of numpy for a column with a zone."""
+    if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
+        cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
+    return int(np.datetime64(cell, "ns").astype(np.int64))
 
 
 _WRITERS = {".npy": _npy, ".npz": _npz, ".csv": _csv, ".parquet": _parquet}
