@@ -239,3 +239,17 @@ def test_two_threads_may_read_one_look(arrival: list[bool], monkeypatch: pytest.
 
     monkeypatch.setattr(looks, "_has_arrived", has_arrived)
     assert _sum(logits, X).item() == pytest.approx(-5.0, rel=1e-2)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_weights_without_memory_of_their_own_are_summed_in_both_ways(
+    both_ways: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def place_of(_: Tensor) -> Any:
+        raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
+
+    monkeypatch.setattr(looks, "place_of", place_of)
+    logits = _logits(-5.0)
+    for _ in range(3):
+        assert _sum(logits, X).item() == pytest.approx(_right(logits))
+    assert both_ways == [3]

@@ -112,7 +112,10 @@ def are_large(weight: Tensor, wanted: float, learned: Tensor | None = None, limi
     is_captured = shared.is_cuda and torch.cuda.is_current_stream_capturing()
     if is_captured and isinstance(shared, Parameter):  # a replay may find other weights there
         return False
-    looks = _looks_at(shared)
+    try:
+        looks = _looks_at(shared)
+    except (NotImplementedError, RuntimeError):  # its entries lie in other tensors, as those of a sharded one do
+        return False
     ((steps, doubts),) = stamps_of([shared])
     state = _State(shared._version if counts_versions(shared) else 0, steps, doubts)
     if is_captured:  # a graph holds no looks
