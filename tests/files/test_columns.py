@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from plica.errors import FileFormatError, InputError
-from plica.files.columns import decode, encode
+from plica.files.columns import decode, encode, is_missing
 from plica.files.encoding import Encoding
 from plica.files.infer import MOST_CODES, infer_columns, read_columns
 from plica.files.kinds import KINDS, TableColumn
@@ -87,6 +87,21 @@ def test_a_word_in_place_of_a_number_may_mean_that_it_is_missing() -> None:
             numbers(column, cell)
 
 
+@pytest.mark.parametrize(
+    "cells",
+    [
+        np.array([1.0, -999.0, np.inf]),
+        np.array([1, -999, 2**40], dtype=object),
+        np.array(["1", " -999 ", "inf"], dtype=object),
+        np.array([decimal.Decimal(1), decimal.Decimal("-999.00"), float("inf")], dtype=object),
+        np.array([True, -999.0, np.inf], dtype=object),
+    ],
+)
+def test_numbers_may_mean_that_a_value_is_missing(cells: Any) -> None:
+    assert is_missing(cells, ["-999", "inf", "1099511627776"]).tolist() == [False, True, True]
+    assert not is_missing(np.array([1, -999]), ["NA"]).any()
+
+
 DAY = datetime.date(2026, 1, 31)
 NOON = datetime.datetime(2026, 1, 31, 12, 30, 5)
 VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
@@ -114,6 +129,8 @@ VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
         (("52000", "31000", "44000"), "whole", ""),
         (("1,005", "12", "3,000,000"), "whole", "#,##0"),
         (("1,005.50", "12.00"), "real", "#,##0.00"),
+        (("$1,200.00", "$950.00"), "real", "$#,##0.00"),  # the next one may be $999.99
+        (tuple(f"{one}.00" for one in VISITS), "real", "0.00"),
         (("1.005,50", "12,25"), "real", "#.##0,00"),
         (("1,5", "12,25"), "real", "0,##"),
         (("0,250", "1,500"), "real", "0,000"),  # no thousands begin with 0

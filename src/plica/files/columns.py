@@ -13,6 +13,7 @@ Traceback (most recent call last):
 plica.errors.InputError: pets.csv, line 2, column 'pet': 'bird' is none of the categories cat, dog; ...
 """
 
+import decimal
 import reprlib
 import shlex
 from collections.abc import Callable, Collection, Sequence
@@ -34,15 +35,26 @@ Form: TypeAlias = Literal["text", "typed", "number"]
 
 
 def is_missing(cells: Array, words: Collection[str] = ()) -> Array:
-    """Which cells are missing: None, NaN, and text that is empty or one of some words."""
-    if cells.dtype.kind == "f":
-        return np.isnan(cells)
+    """Which cells are missing: None, NaN, text that is empty or one of some words, and numbers that are a word."""
+    numbers = {number for number in map(_as_number, words) if number is not None}
     if cells.dtype != object:
-        return np.zeros(cells.shape, dtype=bool)
-    found = [
-        one is None or (one.strip() in ("", *words) if isinstance(one, str) else one != one) for one in cells.ravel()
-    ]
-    return np.asarray(found, dtype=bool).reshape(cells.shape)
+        missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
+        return missing | np.isin(cells, [*numbers]) if numbers and cells.dtype.kind in "iuf" else missing
+
+    def is_nothing(cell: Any) -> bool:
+        if isinstance(cell, str):
+            return cell.strip() in ("", *words)
+        is_number = isinstance(cell, int | float | decimal.Decimal | np.number) and not isinstance(cell, bool)
+        return cell is None or bool(cell != cell) or (is_number and cell in numbers)
+
+    return np.asarray([*map(is_nothing, cells.ravel())], dtype=bool).reshape(cells.shape)
+
+
+def _as_number(word: str) -> float | None:
+    try:
+        return float(word)
+    except ValueError:
+        return None
 
 
 def encode(

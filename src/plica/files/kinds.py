@@ -332,11 +332,16 @@ def _like_counts(column: TableColumn, cells: Cells) -> bool:
     Neither money nor percents are counts: they may be below 0.
     A Poisson distribution has a variance of its mean; a mixture of several has more and never less.
     """
-    if numbers.has_sign(column.format):
+    if numbers.has_sign(column.format) or not _are_wholes(column):
         return False
     values = np.asarray(cells.wholes, dtype=np.float64)
     mean, variance = float(values.mean()), float(values.var())
     return mean + 2.0 * variance**0.5 <= _MOST_COUNTED and 2.0 * variance >= mean
+
+
+def _are_wholes(column: TableColumn) -> bool:
+    """Whether whole numbers are meant: of what has two decimals or more, the next one may have some that are not 0."""
+    return (numbers.decimals_of(column.format) or 0) < 2
 
 
 def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
@@ -506,6 +511,7 @@ KINDS: Mapping[KindName, ColumnKind] = {
         input_layer="rounded-logistic",
         fits=_is_integer,
         described=_whole,
+        suggested=lambda column, _: _are_wholes(column),
     ),
     "real": ColumnKind(
         number=_real_reader,
