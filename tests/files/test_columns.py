@@ -419,5 +419,14 @@ def test_numbers_among_which_a_word_stands_for_missing_ones() -> None:
         inferred(*days, "soon")
     with pytest.raises(InputError, match=r"column 'c': some cells are numbers and 3 of 5 .* --missing 'NULL'; else"):
         inferred("1", "2", "NULL", "NULL", "n/a")
+    for written in ("{}.50 €", "{},25", "{}%", "$1,{:03}.00", "1'{:03}"):
+        prices = [written.format(7 * place % 61) for place in range(60)]
+        with pytest.raises(
+            InputError, match=r"column 'c': most cells are numbers and 1 of 61 .* --missing 'N/A'; else"
+        ):
+            inferred(*prices, "N/A")
+        assert inferred(*prices, "N/A", words=("N/A",)).kind in ("real", "whole", "count")
+    with pytest.raises(InputError, match=r"column 'c': some cells are times and 1 of 3 .* --missing 'N/A'; else"):
+        inferred("09:30", "10:15", "N/A")
     assert inferred("1", "2", "3", "other").categories == ("1", "2", "3", "other")
     assert inferred(*reals, "NA", said={"c": {"kind": "categorical"}}).kind == "categorical"

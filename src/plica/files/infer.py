@@ -13,7 +13,7 @@ import decimal
 import json
 import re
 import reprlib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, NotRequired, TypedDict
@@ -151,23 +151,25 @@ def _check_one_kind(where: str, present: Cells) -> None:
     """
     if present.has_codes:
         return
-    readers = [numbers.reader("")]
     texts = [cell for cell in present.values if isinstance(cell, str)]
-    sample = texts[:: max(1, len(texts) // _LOOKED_AT)]
-    for formats in (dates.DATES, dates.STAMPS):
-        likely = {form for cell in sample[:8] if (form := dates.guess([cell], formats)) is not None}
-        readers += [dates.Format.of(form).read for form in sorted(likely)]
-    for read in readers:
+    sample = texts[:: max(1, len(texts) // _LOOKED_AT)][:8]
+    written = {form for cell in sample if (form := numbers.guess([cell])) is not None}
+    readers: list[tuple[str, Callable[[Any], Any]]] = [
+        ("numbers", numbers.reader(one)) for one in sorted({"", *written})
+    ]
+    for what, formats in (("dates", dates.DATES), ("dates", dates.STAMPS), ("times", dates.TIMES)):
+        likely = {form for cell in sample if (form := dates.guess([cell], formats)) is not None}
+        readers += [(what, dates.Format.of(form).read) for form in sorted(likely)]
+    for what, read in readers:
         known = {number for number in map(read, present.values) if number is not None}
         others = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
         few = len(known) > MOST_CODES and 2 * len(others) < len(present.values)
         if known and others and (few or all(str(cell).strip().lower() in _NOTHING for cell in others)):
             shown = reprlib.repr(str(others[0]))
-            what = f"{'most' if few else 'some'} cells are {'numbers' if read is readers[0] else 'dates'}"
             raise InputError(
-                f"{where}: {what} and {len(others)} of {len(present.values)} are not, such as {shown}; "
-                f"if that means that the value is missing, say so with --missing {shown}; else correct the cells, or "
-                'say {"kind": "categorical"} in the file of --columns'
+                f"{where}: {'most' if few else 'some'} cells are {what} and {len(others)} of {len(present.values)} "
+                f"are not, such as {shown}; if that means that the value is missing, say so with --missing {shown}; "
+                'else correct the cells, or say {"kind": "categorical"} in the file of --columns'
             )
 
 
