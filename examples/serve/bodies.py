@@ -6,6 +6,7 @@ JSON has no NaN and no infinities: `null` is NaN, "Infinity" and "-Infinity" are
 import io
 import json
 import math
+import threading
 import zipfile
 from collections.abc import Mapping
 from typing import Any
@@ -15,6 +16,9 @@ import numpy as np
 from plica.errors import InputError
 
 JSON, NPY, NPZ = "application/json", "application/x-npy", "application/x-npz"
+HEADERS = threading.Lock()
+"""Held while numpy reads a header, by `ast`: Python 3.11 counts the depth of the trees of all threads together, and may
+raise a SystemError where two make some at one time (CPython issue 106905)."""
 _WORDS = {"Infinity": math.inf, "-Infinity": -math.inf, "NaN": math.nan, None: math.nan}
 
 
@@ -65,7 +69,8 @@ def from_npy(body: bytes) -> np.ndarray[Any, Any]:
     file = io.BytesIO(body)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     try:
-        shape, by_columns, dtype = readers[np.lib.format.read_magic(file)](file)
+        with HEADERS:
+            shape, by_columns, dtype = readers[np.lib.format.read_magic(file)](file)
     except Exception as error:  # what numpy raises for headers that are no Python, or no header, is of many kinds
         raise InputError(f"the body is no .npy file that can be read: {str(error)[:200]}") from None
     if dtype.kind not in "biufcV" or dtype.names is not None or dtype.subdtype is not None or not dtype.itemsize:

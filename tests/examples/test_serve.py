@@ -1,6 +1,7 @@
 import asyncio
 import contextlib
 import errno
+import gc
 import hashlib
 import io
 import itertools
@@ -27,7 +28,7 @@ import torch
 
 import plica
 import plica.native
-from examples.serve.bodies import JSON, NPY
+from examples.serve.bodies import JSON, NPY, from_npy, to_npy
 from examples.serve.models import Models, log
 from examples.serve.unread import Unread
 from plica.errors import FileFormatError, NativeFileError
@@ -461,7 +462,7 @@ def test_no_request_is_lost_while_models_change(tmp_path: Path) -> None:
                 calls.append(clients.submit(ask, 200))
                 for call in calls:
                     number, one = call.result()
-                    assert one.status == 200
+                    assert one.status == 200, one.body
                     weight = WEIGHT * factors[one.headers["x-model"]]
                     assert np.array_equal(one.array, _rows(number) @ weight)
                 assert one.headers["x-model"] == digest
@@ -622,3 +623,24 @@ def test_the_service_ends_though_a_client_does_not_read(tmp_path: Path) -> None:
             client.close()
         finally:
             process.kill()  # else a failure waits for the service for ever
+
+
+def test_headers_are_read_by_one_thread_at_a_time() -> None:
+    """Python 3.11 refuses now and then to read two at once, where a collection of garbage lets another thread run."""
+    body = to_npy(np.ones((3, 4), "float32"))
+    threshold, interval = gc.get_threshold(), sys.getswitchinterval()
+
+    def yielding(*_: object) -> None:
+        time.sleep(0)
+
+    gc.callbacks.append(yielding)
+    gc.set_threshold(20)
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            found = threads.map(lambda _: [from_npy(body).shape for _ in range(400)], range(8))
+            assert all(shapes == [(3, 4)] * 400 for shapes in found)
+    finally:
+        sys.setswitchinterval(interval)
+        gc.set_threshold(*threshold)
+        gc.callbacks.remove(yielding)
