@@ -216,10 +216,8 @@ def test_a_weight_that_was_looked_at_may_be_swapped() -> None:
     assert _sum(logits, X).item() == pytest.approx(-205.0)
 
 
-def test_looks_at_weights_that_are_gone_are_forgotten(
-    arrival: list[bool],  # noqa: ARG001
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+@pytest.mark.usefixtures("arrival")
+def test_looks_at_weights_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(looks, "_LOOKS", {})
     monkeypatch.setattr(looks, "_MANY", 8)
     for _ in range(100):
@@ -227,7 +225,8 @@ def test_looks_at_weights_that_are_gone_are_forgotten(
         assert len(looks._LOOKS) <= 8
 
 
-def test_two_threads_may_read_one_look(arrival: list[bool], monkeypatch: pytest.MonkeyPatch) -> None:  # noqa: ARG001
+@pytest.mark.usefixtures("arrival")
+def test_two_threads_may_read_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
     logits, inner = _logits(-5.0), [False]
     _sum(logits, X)
 

@@ -167,40 +167,40 @@ def _read_later(program: Program, shared: Iterable[Operand]) -> set[Operand]:
     def source(operand: Operand) -> Operand:
         return sources.get(operand, operand)
 
-    held = {source(one) for one in shared}
+    later = {source(operand) for operand in shared}
     readers: dict[Operand, list[int]] = {}
     updates = []
-    for place, equation in enumerate(program.equations):
+    for index, equation in enumerate(program.equations):
         name, read = equation.op.name, list(dict.fromkeys(map(source, equation.inputs)))
         if name in OPS and OPS[name].view in (View.MOVED, View.SELECTED):
-            sources.update((one, source(equation.inputs[0])) for one in equation.outputs)
+            sources.update((view, source(equation.inputs[0])) for view in equation.outputs)
             continue
         for operand in read:
-            readers.setdefault(operand, []).append(place)
+            readers.setdefault(operand, []).append(index)
         if name in _JOINS:
-            held.update(read)
+            later.update(read)
         elif name == "update":
-            updates.append(place)
+            updates.append(index)
             if source(equation.inputs[0]) in map(source, equation.inputs[1:]):
-                held.add(source(equation.inputs[0]))
-    held.update(map(source, program.outputs))
-    makers = {var: place for place, equation in enumerate(program.equations) for var in equation.outputs}
-    found = set()
-    for place in updates:
-        base = program.equations[place].inputs[0]
-        others = set(readers[source(base)]) - {place}
-        if source(base) in held or (others and others - _needed(program, place, makers)):
-            found.add(base)
-    return found
+                later.add(source(equation.inputs[0]))
+    later.update(map(source, program.outputs))
+    makers = {var: index for index, equation in enumerate(program.equations) for var in equation.outputs}
+    copied_bases = set()
+    for index in updates:
+        base = program.equations[index].inputs[0]
+        others = set(readers[source(base)]) - {index}
+        if source(base) in later or (others and others - _needed(program, index, makers)):
+            copied_bases.add(base)
+    return copied_bases
 
 
-def _needed(program: Program, place: int, makers: Mapping[Any, int]) -> set[int]:
-    """The places of the equations whose results an equation needs; `makers` has that of each variable."""
+def _needed(program: Program, index: int, makers: Mapping[Any, int]) -> set[int]:
+    """The indices of the equations whose results an equation needs; `makers` has the one that makes a variable."""
     needed: set[int] = set()
-    waiting = [place]
+    waiting = [index]
     while waiting:
         operands = program.equations[waiting.pop()].inputs
-        new = {makers[one] for one in operands if isinstance(one, Var) and one in makers} - needed
+        new = {makers[operand] for operand in operands if isinstance(operand, Var) and operand in makers} - needed
         needed |= new
         waiting += new
     return needed
