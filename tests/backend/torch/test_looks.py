@@ -1,16 +1,28 @@
 """Looks at learned weights that nobody waits for: what they allow, when, and what they warn of."""
 
+import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 import plica
-from plica.backend.torch import exact, kernels, looks
+from plica.backend.torch import exact, kernels, looks, sources
+from plica.backend.torch.leaves import Leaves
 from tests.harness.devices import forbid_branches
+
+_HOLDERS: list[Leaves] = []
+
+
+@pytest.fixture(autouse=True)
+def holders() -> Iterator[list[Leaves]]:
+    """What holds the tensors of a test, as a compiled circuit does."""
+    yield _HOLDERS
+    _HOLDERS.clear()
 
 
 @pytest.fixture
@@ -36,8 +48,19 @@ def both_ways(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return calls
 
 
-def _logits(least: float) -> Tensor:
-    return torch.tensor([[[0.0, least]]], requires_grad=True)
+def _held(tensor: Tensor) -> Tensor:
+    """A tensor of a circuit."""
+    holder = Leaves()
+    if isinstance(tensor, nn.Parameter):
+        holder.register_parameter("weight", tensor)
+    else:
+        holder.register_buffer("weight", tensor)
+    _HOLDERS.append(holder)
+    return tensor
+
+
+def _logits(least: float, most: float = 0.0) -> Tensor:
+    return _held(nn.Parameter(torch.tensor([[[most, least]]])))
 
 
 def _sum(logits: Tensor, x: Tensor) -> Tensor:
@@ -197,7 +220,7 @@ def test_second_derivatives_are_finite_at_every_call() -> None:
 @pytest.mark.usefixtures("arrival")
 @pytest.mark.parametrize("how", ["other memory", "through data"])
 def test_a_constant_that_is_written_to_is_looked_at(how: str) -> None:
-    weight, x = torch.full((1, 1, 2), 0.5), torch.tensor([[[0.0, -200.0]]])
+    weight, x = _held(torch.full((1, 1, 2), 0.5)), torch.tensor([[[0.0, -200.0]]])
     kernels.log_matmul_exp(x, weight), kernels.log_matmul_exp(x, weight)
     other = torch.tensor([[[0.0, 1.0]]])
     if how == "other memory":
@@ -214,15 +237,6 @@ def test_a_weight_that_was_looked_at_may_be_swapped() -> None:
     _sum(logits, X), _sum(logits, X)
     torch.utils.swap_tensors(logits, _logits(-205.0))
     assert _sum(logits, X).item() == pytest.approx(-205.0)
-
-
-@pytest.mark.usefixtures("arrival")
-def test_looks_at_weights_that_are_gone_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(looks, "_LOOKS", {})
-    monkeypatch.setattr(looks, "_MANY", 8)
-    for _ in range(100):
-        _sum(_logits(-5.0), X)
-        assert len(looks._LOOKS) <= 8
 
 
 @pytest.mark.usefixtures("arrival")
@@ -252,3 +266,179 @@ def test_weights_without_memory_of_their_own_are_summed_in_both_ways(
     for _ in range(3):
         assert _sum(logits, X).item() == pytest.approx(_right(logits))
     assert both_ways == [3]
+
+
+# States that may be taken for others
+
+
+@pytest.mark.usefixtures("arrival")
+def test_nothing_is_assumed_after_what_may_have_written_uncounted() -> None:
+    module = nn.Module()
+    module.weight = nn.Parameter(_logits(-5.0).detach())
+    logits = _held(module.weight)
+    _sum(logits, X), _sum(logits, X)
+    module.load_state_dict({"weight": torch.tensor([[[0.0, -205.0]]])})
+    assert _sum(logits, X).item() == pytest.approx(-205.0)
+
+
+HALF = torch.full((1, 1, 2), 0.5)
+LOST = torch.tensor([[[0.0, 1.0]]])  # of X_LAST
+X_LAST = torch.tensor([[[0.0, -200.0]]])
+
+
+def _linear(weight: Tensor, x: Tensor = X_LAST) -> float:
+    return float(kernels.log_matmul_exp(x, weight).item())
+
+
+@pytest.mark.usefixtures("arrival")
+@pytest.mark.parametrize("alias", [lambda w: w.data, lambda w: nn.Parameter(w.data, False), lambda w: w.detach()])
+def test_tensors_that_no_circuit_holds_are_summed_in_both_ways(alias: Callable[[Tensor], Tensor]) -> None:
+    """They may share memory with others whose writes torch counts apart."""
+    weight = HALF.clone()
+    for _ in range(3):
+        _linear(alias(weight))
+    weight.copy_(LOST)
+    assert _linear(alias(weight)) == pytest.approx(-200.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_memory_that_is_put_back_is_looked_at() -> None:
+    weight, average = _held(HALF.clone()), HALF.clone()
+    own = weight.data
+    weight.data = average
+    _linear(weight), _linear(weight)
+    weight.data = own
+    average.copy_(LOST)
+    weight.data = average
+    plica.invalidate()
+    assert _linear(weight) == pytest.approx(-200.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_a_tensor_in_place_of_another_is_looked_at(holders: list[Leaves]) -> None:
+    _held(HALF.clone())
+    for entries in (HALF, HALF, LOST):
+        holders[-1].register_buffer("weight", entries.clone())
+        for _ in range(2):
+            found = _linear(holders[-1].get_buffer("weight"))
+    assert found == pytest.approx(-200.0)
+    assert len(holders[-1].looks) == 1
+
+
+@pytest.mark.usefixtures("arrival")
+def test_parts_of_a_tensor_are_told_apart() -> None:
+    weight = _held(torch.cat([HALF, LOST]))
+    for _ in range(3):
+        assert [_linear(one) for one in weight.split(1)] == pytest.approx([math.log(0.5), -200.0])
+
+
+@pytest.mark.usefixtures("arrival")
+def test_tensors_of_inference_mode_are_summed_in_both_ways() -> None:
+    with torch.inference_mode():
+        weight = _held(HALF.clone())
+        for _ in range(3):
+            _linear(weight)
+        weight.copy_(LOST)
+        assert _linear(weight) == pytest.approx(-200.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_a_tensor_and_its_softmax_are_told_apart() -> None:
+    weight = _logits(1.0, most=200.0)
+    with torch.no_grad():
+        for _ in range(3):
+            assert _linear(weight, X) == pytest.approx(0.0)
+    for _ in range(3):
+        assert _sum(weight, X).item() == pytest.approx(-199.0)
+
+
+@pytest.mark.usefixtures("arrival")
+def test_sums_that_overflow_are_none_of_large_weights() -> None:
+    weight, x = _held(torch.full((1, 1, 4), 1e38)), torch.zeros(1, 1, 4)
+    for _ in range(3):
+        assert _linear(weight, x) == pytest.approx(torch.logsumexp(weight.double().log(), -1).item())
+
+
+@pytest.mark.usefixtures("arrival")
+def test_what_a_look_found_is_replaced_as_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another thread may ask meanwhile."""
+    weight = _held(HALF.clone())
+    _linear(weight), _linear(weight)
+    weight.copy_(LOST)
+    begun, found = looks._begun, list[float]()
+
+    class Arrived:
+        def __init__(self, ends: Tensor) -> None:
+            self.ends = ends
+
+        def tolist(self) -> list[float]:
+            if not found:
+                found.append(0.0)
+                found[0] = _linear(weight)
+            return self.ends.tolist()
+
+    monkeypatch.setattr(looks, "_begun", lambda weight: (Arrived(begun(weight)[0]), None))
+    outer = [_linear(weight), _linear(weight)]
+    assert found + outer == pytest.approx([-200.0] * 3)
+
+
+# Derivatives
+
+
+@pytest.mark.usefixtures("arrival")
+def test_second_derivatives_are_finite_a_few_steps_later() -> None:
+    logits = _logits(-34.0)
+    _sum(logits, X), _sum(logits, X)
+    _step(logits, -16.0)  # whose square is no number
+    x = X.clone().requires_grad_()
+    (first,) = torch.autograd.grad(_sum(logits, x).sum(), x, create_graph=True)
+    (second,) = torch.autograd.grad(first[..., 1].sum(), x)
+    torch.testing.assert_close(second, torch.zeros_like(second))
+
+
+def test_what_a_checkpoint_computes_again_is_computed_in_the_same_way(arrival: list[bool]) -> None:
+    logits, x = _logits(-5.0), X.clone().requires_grad_()
+    for _ in range(2):
+        arrival.append(False)
+        made = checkpoint(lambda x: _sum(logits, x), x, use_reentrant=False)
+        arrival.append(True)
+        made.sum().backward()
+        _step(logits, -0.01)
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, torch.tensor([[[0.0, 2.0]]]))
+
+
+@pytest.mark.usefixtures("arrival")
+def test_a_look_in_a_transform_is_read_in_the_next_one() -> None:
+    weight = _held(HALF.clone())
+    for _ in range(3):
+        found = torch.func.grad(lambda x: kernels.log_matmul_exp(x, weight).sum())(X_LAST)
+        torch.testing.assert_close(found, torch.tensor([[[1.0, 0.0]]]))
+
+
+@pytest.mark.usefixtures("arrival")
+def test_softmax_weights_that_are_frozen_are_summed_in_one_way(both_ways: list[int], holders: list[Leaves]) -> None:
+    logits = _held(torch.tensor([[[0.0, -5.0]]]))
+    for _ in range(5):
+        _sum(logits, X)
+    assert both_ways == [1]
+    assert len(holders[-1].looks) == 1
+
+
+# What nobody writes to
+
+
+@pytest.mark.usefixtures("arrival")
+def test_memory_that_nobody_writes_to_is_looked_at_once(both_ways: list[int]) -> None:
+    weight = sources.seal(HALF.clone())
+    for _ in range(5):
+        _linear(weight[:])
+    assert both_ways == [1]
+
+
+def test_memory_that_is_gone_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sources, "_SEALED", {})
+    monkeypatch.setattr(sources, "_MANY_SEALED", 8)
+    for _ in range(100):
+        assert sources.facts_of(sources.seal(HALF.clone())) == {}
+        assert len(sources._SEALED) <= 8

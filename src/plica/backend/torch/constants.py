@@ -22,6 +22,7 @@ from plica.backend.torch.leaves import Leaves
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import folding as undisturbed
+from plica.backend.torch.sources import seal
 from plica.backend.torch.watch import Watch, can_watch
 from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
@@ -201,11 +202,11 @@ class _FoldedProgram:
 def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:
     """A value in memory of its own and in the order of its reading, unless that is the memory of a tensor."""
     storage = value.untyped_storage()
-    found = value.detach()
     if storage.data_ptr() in (one.untyped_storage().data_ptr() for one in watch.tensors):
-        return found
+        return value.view_as(value)  # known to be a view of the tensor; gradients are not recorded here
+    found = value.detach()
     found = found.mT.contiguous().mT if is_transposed else found.contiguous()
-    return found if found.untyped_storage().nbytes() == found.nbytes else found.clone()
+    return seal(found if found.untyped_storage().nbytes() == found.nbytes else found.clone())
 
 
 def _transposed(entry: Program) -> Iterator[str]:

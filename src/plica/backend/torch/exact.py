@@ -173,16 +173,16 @@ def largest_log(logs: Tensor) -> float:
 def nowhere_lost(weight: Tensor, form: str | None, lost_each: float = 1.0, given: Tensor | None = None) -> bool:
     """Whether a weight is known to have no entry so small that a sum may be lost, wherever the largest input lies.
 
-    Known are weights that calls share, as folded ones and constants are, and the softmax of a learned leaf.
+    Known are weights that calls share, as folded ones and constants are, and the softmax of a circuit's leaf.
     """
     if is_abstract(weight) or weight.is_meta:
         return False
     limits = torch.finfo(weight.dtype)
     limit = limits.tiny / limits.eps * lost_each
-    if form == "log_softmax" and given is not None and given.requires_grad:
-        wanted = max(limit, _least_square(weight.dtype)) if torch.is_grad_enabled() else limit
-        return are_large(weight, wanted, given, limit)
-    return not weight.requires_grad and are_large(weight, max(limit, _least_square(weight.dtype)))
+    wanted = max(limit, _least_square(weight.dtype)) if torch.is_grad_enabled() else limit
+    if form == "log_softmax" and given is not None and are_large(weight, wanted, given, limit):
+        return True
+    return not weight.requires_grad and are_large(weight, wanted)
 
 
 def limit_of(weight: Tensor, form: str | None, lost_each: float = 1.0) -> float | Tensor:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import partial
 from keyword import kwlist
-from typing import Any, final
+from typing import Any, Self, final
 from weakref import WeakSet
 
 import numpy as np
@@ -14,6 +14,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from plica.backend.torch.looks import Looks, add_holder
+from plica.backend.torch.sources import seal
 from plica.backend.torch.state import Problems, rename, stacked, taken_fold
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.program import Program
@@ -34,6 +36,12 @@ class Leaves(nn.Module):
     Constants are plain attributes that follow the module from device to device but never change their dtype.
     """
 
+    def __new__(cls) -> Self:
+        """A module, which may be a copy, whose tensors are looked at."""
+        made = super().__new__(cls)
+        add_holder(made)
+        return made
+
     def __init__(self) -> None:
         super().__init__()
         self._leaves: dict[str, Leaf] = {}
@@ -42,13 +50,15 @@ class Leaves(nn.Module):
         self._constants: dict[str, Constant] = {}
         self._module_keys: dict[str, str] = {}
         self._store: LeafStore | None = None
+        self.looks: dict[Hashable, Looks] = {}
         self.device = torch.get_default_device()
         self.register_load_state_dict_post_hook(_publish)  # type: ignore[no-untyped-call]
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_store": None}  # a copy has tensors of its own
+        return {**self.__dict__, "_store": None, "looks": {}}  # a copy has tensors of its own
 
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
+        self.looks.clear()  # and so keep no tensor
         super()._apply(partial(_keeping_kind, fn), recurse)  # type: ignore[no-untyped-call]
         self._go(fn(torch.empty(0, device=self.device)).device)
         _publish(self)
@@ -79,7 +89,7 @@ class Leaves(nn.Module):
         # a constant of the first call is there for training too, and outside of the transform that it was made in
         with torch.inference_mode(False), torch._C._DisableFuncTorch():
             tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
-            object.__setattr__(self, attribute_of(name), tensor)
+            object.__setattr__(self, attribute_of(name), seal(tensor))
 
     def hold(self, name: str, key: str, module: nn.Module) -> None:
         """Have a module of a user's own under a name; `key` begins what a state dict calls its tensors."""
@@ -99,7 +109,8 @@ class Leaves(nn.Module):
         self.settle()
 
     def settle(self) -> None:
-        """Constants go where all leaves went: `load_state_dict(assign=True)` may move them."""
+        """Constants go where all leaves went: `load_state_dict(assign=True)` may move and replace them."""
+        self.looks.clear()
         devices = {tensor.device for _, tensor in self.items()}
         if len(devices) == 1 and devices != {self.device}:
             self._go(devices.pop())

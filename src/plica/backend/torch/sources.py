@@ -13,7 +13,7 @@ from torch import Tensor
 from torch._compile import _disable_dynamo
 from torch.autograd import forward_ad
 from torch.multiprocessing.reductions import StorageWeakRef
-from torch.nn import Module
+from torch.nn import Module, Parameter
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "doubt",
     "doubt_all",
     "events",
+    "facts_of",
     "folding",
     "is_compiling",
     "is_read",
@@ -30,12 +31,15 @@ __all__ = [
     "owned",
     "pin",
     "place_of",
+    "seal",
     "stamps_of",
     "state_of",
     "wants_gradient",
 ]
 
 F = TypeVar("F", bound=Callable[..., Any])
+PLAIN = (Tensor, Parameter)
+"""The classes of tensors whose entries lie in one memory."""
 SMALL = 2**16
 """A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
 
@@ -101,7 +105,11 @@ def stamps_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
 
 
 def _stepped(optimizer: Optimizer, *_: object) -> None:
-    _WRITES.stamp(one for group in optimizer.param_groups for one in group["params"])
+    stepped = [one for group in optimizer.param_groups for one in group["params"]]
+    if all(type(one) in PLAIN for one in stepped):
+        _WRITES.stamp(stepped)
+    else:  # parts of tensors that calls read, whole, from memory of their own
+        _WRITES.stamp_all()
 
 
 register_optimizer_step_post_hook(_stepped)
@@ -128,8 +136,8 @@ Module._apply = _told(Module._apply, is_whole=False)  # type: ignore[method-assi
 Module.load_state_dict = _told(Module.load_state_dict, is_whole=True)  # type: ignore[method-assign]
 
 
-def place_of(tensor: Tensor) -> Hashable:
-    """Where a tensor is, and how it lies there."""
+def place_of(tensor: Tensor) -> tuple[Hashable, ...]:
+    """Where a tensor is, storage and address, and how it lies there."""
     storage = tensor.untyped_storage()._cdata
     return storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
@@ -185,6 +193,27 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
 def pin(tensor: Tensor) -> object:
     """What keeps the number of a tensor's storage from being given to another one; its memory may go."""
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+
+
+_SEALED: dict[int, tuple[StorageWeakRef, dict[Hashable, Any]]] = {}
+_MANY_SEALED = 2**12
+
+
+def seal(tensor: Tensor) -> Tensor:
+    """Say that nobody writes to the memory of a tensor any more."""
+    if len(_SEALED) % _MANY_SEALED == _MANY_SEALED - 1:
+        for storage, (memory, _) in list(_SEALED.items()):
+            if memory.expired():  # type: ignore[no-untyped-call]
+                _SEALED.pop(storage, None)
+    memory = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
+    _SEALED.setdefault(memory.cdata, (memory, {}))
+    return tensor
+
+
+def facts_of(tensor: Tensor) -> dict[Hashable, Any] | None:
+    """What callers have found out about memory that nobody writes to, to be added to; None of other memory."""
+    found = _SEALED.get(tensor.untyped_storage()._cdata)
+    return None if found is None else found[1]
 
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -249,9 +278,12 @@ def _storages(arrays: Iterable[object]) -> list[int]:
 
 
 def owned(tensor: Tensor, sources: Sequence[object]) -> Tensor:
-    """A tensor without gradients that shares memory with no source, and keeps no more memory alive than it has."""
+    """A tensor without gradients that shares memory with no source, and keeps no more memory alive than it has.
+
+    Nobody writes to it: whoever gives it to users gives a copy.
+    """
     found = tensor.detach()
     storage = found.untyped_storage()
     if storage.nbytes() != found.nbytes or storage.data_ptr() in _storages(sources):
-        return found.clone()
-    return found
+        found = found.clone()
+    return seal(found)

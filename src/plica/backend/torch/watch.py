@@ -18,13 +18,12 @@ from functools import partial
 from operator import attrgetter, eq, is_
 from typing import NamedTuple, final
 
-from torch import Tensor, nn
+from torch import Tensor
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import SMALL, content_of, counts_versions, events, is_read, place_of, stamps_of
+from plica.backend.torch.sources import PLAIN, SMALL, content_of, counts_versions, events, is_read, place_of, stamps_of
 
 _version, _layout = attrgetter("_version"), attrgetter("shape", "dtype")
-_PLAIN = (Tensor, nn.Parameter)
 
 
 def can_watch(tensor: Tensor) -> bool:
@@ -32,7 +31,7 @@ def can_watch(tensor: Tensor) -> bool:
 
     Tensors of inference mode count no versions, and on other devices than the CPU to read them would wait.
     """
-    if type(tensor) not in _PLAIN or tensor.is_meta or is_abstract(tensor):
+    if type(tensor) not in PLAIN or tensor.is_meta or is_abstract(tensor):
         return False
     return tensor.device.type == "cpu" or counts_versions(tensor)
 

@@ -119,7 +119,104 @@ def overlaps_alone(x, y, k):
     return z.at[1:].set(z[:-1])
 
 
-WRONG = (captured_loop, overlaps_alone)
+# Equations for which IREE computes nothing, so that their results are arrays from outside
+
+
+def joined_alone(x, y, k):
+    a = x * 2.0
+    return plica.for_loop(0, k, 1, lambda i, p: p + pnp.concat([a, a[:0]]).at[0].add(p[1]), x + 1.0)
+
+
+def called(x, y, k):
+    a, same = x * 2.0, plica.jit(lambda z: z)
+    return plica.for_loop(0, k, 1, lambda i, p: p + same(a).at[0].add(p[1]), x + 1.0)
+
+
+def times_one(x, y, k):
+    a = x * 2.0
+    return plica.for_loop(0, k, 1, lambda i, p: p + (a * 1.0).at[0].add(p[1]), x + 1.0)
+
+
+def times_one_in_branch(x, y, k):
+    a = x * 2.0
+
+    def step(i, p):
+        return p + plica.cond(i > 0, lambda: (a * 1.0).at[0].add(p[1]), lambda: p)
+
+    return plica.for_loop(0, k, 1, step, x + 1.0)
+
+
+def written_whole(x, y, k):
+    a = x * 2.0
+    return plica.for_loop(0, k, 1, lambda i, p: p + (p * 3.0).at[:].set(a).at[0].add(p[1]), x + 1.0)
+
+
+def carry_written_whole(x, y, k):
+    a = x * 2.0
+    return plica.for_loop(0, k, 1, lambda i, p: p.at[:].set(a).at[0].add(p[1]), x + 1.0)
+
+
+# Right without help of ours
+
+
+def in_turn(x, y, k):
+    a = x * 2.0
+
+    def step(i, p):
+        return p + plica.cond(i > 0, lambda: a.at[0:1].set(y).at[1].add(p[1]).at[0].multiply(2.0), lambda: p)
+
+    return plica.for_loop(0, k, 1, step, x + 1.0)
+
+
+def handed_on_twice(x, y, k):
+    a = x * 2.0
+    return plica.for_loop(0, k, 1, lambda i, p, q: (p.at[0:1].add(1.0), q.at[1:2].add(1.0)), a, a)
+
+
+def chosen_twice(x, y, k):
+    a, b = x * 2.0, x * 3.0
+    c, d = plica.cond(k > 1, lambda: (a, a), lambda: (b, x * 5.0))
+    return c.at[0:1].set(0.0) * 1.5, d + 1.0
+
+
+def goes_on_twice(x, y, k):
+    a = x * 2.0
+
+    def step(i, p, q, t):
+        u = p.at[0:1].add(1.0)
+        return u, u, t + q
+
+    return plica.for_loop(0, k, 1, step, a, a, a)
+
+
+def widened(x, y, k):
+    z = pnp.cumulative_sum(pnp.astype(x, "float32"), axis=2)
+    w = pnp.astype(z, "float64")
+    u = z.at[0:1].set(pnp.astype(pnp.sum(w), "float32"))
+    return pnp.sum(w, axis=0), pnp.ones(pnp.astype(pnp.sum(u), "int64") % 3 + 1)
+
+
+def host_waits(x, y, k):
+    z = pnp.cumulative_sum(x, axis=2)
+    u = pnp.concat([z, z[:0]]).at[0:1].set(0.0)
+    return pnp.sum(z, axis=0), pnp.ones(pnp.astype(pnp.sum(u), "int64") % 3 + 1)
+
+
+def indices(x, y, k):
+    at = (pnp.arange(2) + k) % 2
+    return pnp.take(x, at, axis=0), pnp.ones(pnp.sum(at.at[0:1].set(0)) % 3 + 1)
+
+
+WRONG = (
+    captured_loop,
+    overlaps_alone,
+    joined_alone,
+    called,
+    times_one,
+    times_one_in_branch,
+    written_whole,
+    carry_written_whole,
+)
 OTHERS = (
     captured_branch,
     captured_join,
@@ -135,6 +232,13 @@ OTHERS = (
     begin_alike,
     begin_alike_flat,
     overlaps,
+    in_turn,
+    handed_on_twice,
+    chosen_twice,
+    goes_on_twice,
+    widened,
+    host_waits,
+    indices,
 )
 
 

@@ -155,12 +155,16 @@ _REDUCTIONS = frozenset({*REDUCE, *SCANS, *LINALG})
 """They read from memory what is computed from numbers alone: IREE 3.13 adds a number that it knows once per vector."""
 
 
-def _read_later(program: Program, shared: Iterable[Operand]) -> set[Operand]:
+def _read_later(program: Program, shared: Iterable[Operand], *, is_nested: bool = False) -> set[Operand]:
     """What an update must copy: IREE 3.13 may write over it before another reader has read it.
 
     A reader has read it before if the update needs its result. Results, `shared`, which other Programs read, and what
     a join holds are read later. So is an array of which the values of an update are a part, since it would be copied to
     itself. What is true of an array is true of its views.
+
+    In a nested Program (`is_nested`), IREE may compute nothing for an equation: `a * 1.0`, a join of one array that has
+    entries, a call that returns its argument. Then its result is an array from outside, which the next iteration reads.
+    Only what an iteration is given, and what an update of some entries has made, are arrays of its own.
     """
     sources: dict[Operand, Operand] = {}
 
@@ -174,7 +178,7 @@ def _read_later(program: Program, shared: Iterable[Operand]) -> set[Operand]:
         name, read = equation.op.name, list(dict.fromkeys(map(source, equation.inputs)))
         if name in OPS and OPS[name].view in (View.MOVED, View.SELECTED):
             sources.update((view, source(equation.inputs[0])) for view in equation.outputs)
-            continue
+            read = list(dict.fromkeys(map(source, equation.inputs[1:])))  # indices
         for operand in read:
             readers.setdefault(operand, []).append(index)
         if name in _JOINS:
@@ -185,11 +189,17 @@ def _read_later(program: Program, shared: Iterable[Operand]) -> set[Operand]:
                 later.add(source(equation.inputs[0]))
     later.update(map(source, program.outputs))
     makers = {var: index for index, equation in enumerate(program.equations) for var in equation.outputs}
+    own: set[Operand] = set(program.inputs)
+    for index in updates:
+        base, values = program.equations[index].inputs[:2]
+        if base.type.shape != values.type.shape:  # else it may be what is written
+            own.update(program.equations[index].outputs)
     copied_bases = set()
     for index in updates:
         base = program.equations[index].inputs[0]
         others = set(readers[source(base)]) - {index}
-        if source(base) in later or (others and others - _needed(program, index, makers)):
+        is_foreign = is_nested and source(base) not in own
+        if is_foreign or source(base) in later or (others and others - _needed(program, index, makers)):
             copied_bases.add(base)
     return copied_bases
 
@@ -413,7 +423,7 @@ class Emitter:
 
     def equations(self, program: Program, shared: Iterable[Operand] = ()) -> None:
         """All equations of a Program, whose inputs are bound; other Programs read `shared`, and what it captures."""
-        read_later = _read_later(program, (*program.consts, *shared))
+        read_later = _read_later(program, (*program.consts, *shared), is_nested=self._depth > 0)
         for equation in program.equations:
             inputs = [self.read(one) for one in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in read_later:
