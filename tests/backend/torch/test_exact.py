@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch import exact, kernels
+from plica.backend.torch.leaves import Leaves
 from tests.harness.devices import forbid_branches
 
 WIDE = np.longdouble
@@ -235,7 +236,9 @@ def test_a_weight_is_looked_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where nobody may branch: at its second call, and again once it has another version."""
     forbid_branches(monkeypatch)
     (x,), weight = dense(*inputs(torch.float64, 1, lost=False))
-    weight, calls = weight.abs() + 0.1, []
+    holder, calls = Leaves(), []
+    holder.register_buffer("weight", weight.abs() + 0.1)
+    weight = holder.get_buffer("weight")
     sums = exact.of_all_rows
     monkeypatch.setattr(exact, "of_all_rows", lambda *args: (calls.append(1), sums(*args))[1])
     expected = kernels.log_matmul_exp(x, weight)
