@@ -8,6 +8,7 @@ import pkgutil
 import pytest
 
 import plica
+from tests.harness.together import Each, each_of
 
 MODULES = sorted(
     module.name for module in pkgutil.walk_packages(plica.__path__, "plica.") if not module.name.endswith("__main__")
@@ -15,12 +16,16 @@ MODULES = sorted(
 FLAGS = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
 
 
-@pytest.mark.parametrize("name", ["plica", *MODULES])
-def test_docstring_examples(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+@each_of(["plica", *MODULES])
+def test_docstring_examples(each: Each, monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     monkeypatch.chdir(tmp_path)
     # the debugger of doctest asks, for each docstring, whether any source that was ever shown has changed
     monkeypatch.setattr(linecache, "checkcache", lambda *_: None)
-    module = importlib.import_module(name)
-    assert module.__doc__, f"{name} has no docstring"
-    failed, _ = doctest.testmod(module, optionflags=FLAGS)
-    assert failed == 0
+
+    def check(name: str) -> None:
+        module = importlib.import_module(name)
+        assert module.__doc__, f"{name} has no docstring"
+        failed, _ = doctest.testmod(module, optionflags=FLAGS)
+        assert failed == 0
+
+    each(check)

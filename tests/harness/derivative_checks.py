@@ -164,7 +164,7 @@ class Cells:
         return found
 
 
-def check_derivatives(case: InputCase | InnerCase, most_units: int = 3) -> None:
+def check_derivatives(case: InputCase | InnerCase, most_units: int = 2) -> None:
     """Derivatives of all columns that have some are finite and right, of some of the combinations of parameters."""
     if isinstance(case, InnerCase):
         check_sums(case)

@@ -134,7 +134,7 @@ KINDS: dict[str, Callable[[plica.FoldCache], Iterator[Callable[[], None]]]] = {
 }
 
 
-_FULL = ("functions of numpy", "interpreted functions", "circuits and queries")
+_FULL = ("functions of numpy", "interpreted functions", "decorated functions", "circuits and queries")
 
 
 @pytest.mark.parametrize("how", [_in_turn, pytest.param(_in_threads, marks=pytest.mark.full)])

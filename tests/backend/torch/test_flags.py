@@ -156,7 +156,7 @@ def compiled_under(circuit: Circuit, flags: str, semiring: str = "lse-sum", seed
 @pytest.mark.parametrize(
     ("name", "flags"),
     [
-        pytest.param(name, flags, marks=[] if place % 3 == turn else pytest.mark.full)  # they take turns
+        pytest.param(name, flags, marks=[] if place % 6 == turn else pytest.mark.full)  # they take turns
         for place, name in enumerate(KINDS)
         for turn, flags in enumerate(list(FLAGS)[1:])
     ],

@@ -1,7 +1,7 @@
 """Every layer by its cases: the columns of its row, its constructor, its file and circuits of it."""
 
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -19,16 +19,12 @@ from tests.harness.layer_cases.cut_poisson import CASES as POISSON
 from tests.harness.layer_cases.cut_poisson import log_masses
 from tests.harness.naive_layers import NAIVE, WELL
 from tests.harness.row_checks import COLUMNS
+from tests.harness.together import Each, in_parts
 
 FIRST = list({id(case.row): case for case in reversed(CASES)}.values())
 WHOLE = ("circuit", "algebras")
 """Checks of compiled circuits: the usual suite has them for one case of each row, the full one for all, in all ways."""
-CHECKS = [
-    pytest.param(case, check, id=f"{case}: {name}")
-    for case in CASES
-    for name, check in checks_of(case).items()
-    if name not in WHOLE or case in FIRST
-]
+CHECKS = [[(case, name) for name in checks_of(case) if name not in WHOLE or case in FIRST] for case in CASES]
 
 
 def without_case(rows: Iterable[LayerRow], cases: Iterable[LayerCase]) -> list[str]:
@@ -76,9 +72,9 @@ def test_a_column_without_a_check_is_found() -> None:
         del COLUMNS[More]
 
 
-@pytest.mark.parametrize(("case", "check"), CHECKS)
-def test_layers_conform(case: LayerCase, check: Callable[[Any], None]) -> None:
-    check(case)
+@in_parts(CHECKS, list(map(str, CASES)), lambda check: check[1])
+def test_layers_conform(each: Each) -> None:
+    each(lambda check: checks_of(check[0])[check[1]](check[0]))
 
 
 @pytest.mark.full
