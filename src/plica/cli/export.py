@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from plica.cli.asking import PATH, load
+from plica.cli.asking import PATH
 from plica.cli.errors import one_line_errors
 from plica.cli.sizes import sizes_of
 from plica.errors import InputError
@@ -30,12 +30,12 @@ class _Options:
     sizes: Mapping[str, int]
 
 
-def _native(circuit: Any, out: Path, options: _Options) -> None:
+def _native(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
     _check_has_no_sizes("native", options)
     compile_native(
-        circuit,
+        model,
         out,
         targets=options.targets or ("host",),
         queries=options.queries or None,
@@ -44,16 +44,16 @@ def _native(circuit: Any, out: Path, options: _Options) -> None:
     )
 
 
-def _mlir(circuit: Any, out: Path, options: _Options) -> None:
+def _mlir(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.native import mlir
 
     _check_is_text("MLIR", options)
     _check_has_no_sizes("mlir", options)
-    text, arrays = mlir(circuit, options.queries or None, embedded=options.weights == "embedded")
+    text, arrays = mlir(model, options.queries or None, embedded=options.weights == "embedded")
     _write_text(out, text, arrays)
 
 
-def _stablehlo(circuit: Any, out: Path, options: _Options) -> None:
+def _stablehlo(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.stablehlo import stablehlo
 
     _check_is_text("StableHLO", options)
@@ -61,7 +61,7 @@ def _stablehlo(circuit: Any, out: Path, options: _Options) -> None:
     if len(queries) > 1:
         raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
     text, arrays = stablehlo(
-        circuit, queries[0] if queries else None, embedded=options.weights == "embedded", sizes=options.sizes
+        model, queries[0] if queries else None, embedded=options.weights == "embedded", sizes=options.sizes
     )
     _write_text(out, text, arrays)
 
@@ -163,5 +163,4 @@ def export(
     probable by `mpe`. `plica run` asks a native file, and `plica inspect` shows what it answers.
     """
     check_is_other(out, model)
-    loaded = load(model, "cpu")
-    _FORMATS[form](loaded.circuit, out, _Options(queries, targets, weights, updatable, sizes_of(sizes)))
+    _FORMATS[form](model, out, _Options(queries, targets, weights, updatable, sizes_of(sizes)))

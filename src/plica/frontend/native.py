@@ -1,6 +1,6 @@
 """`compile`: circuits, Programs and functions in one file that runs without the library that they were trained with.
 
-plica.native.compile(circuit, path="digits.plicab")
+plica.native.compile("digits.plica", path="digits.plicab")
 plica.native.load("digits.plicab")(x)
 """
 
@@ -26,11 +26,13 @@ from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
-from plica.frontend.native_updates import Updatable, array_of, floors_of, held_leaves, held_program
-from plica.ir.dtypes import DType, as_dtype
+from plica.frontend.circuits import taken_model
+from plica.frontend.native_updates import Updatable, check_weights, floors_of, held_leaves, held_program
+from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
-from plica.lower.data import input_width, samples_dtype
-from plica.lower.leaves import Leaf, leaf_keys
+from plica.lower.arrays import CircuitArrays
+from plica.lower.compiled import CompiledCircuit
+from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
 from plica.lower.queries.sample import SAMPLING
@@ -56,8 +58,9 @@ def compile(  # noqa: A001 - the word of the field
     """Write a native file.
 
     Args:
-        model: A compiled circuit, a Program with or without what it captures, or a compiled function (`plica.jit`)
-            that was called, or whose arguments are told.
+        model: A compiled circuit; a circuit, with the values of its initializers; the path of a model file; a Program
+            with or without what it captures; or a compiled function (`plica.jit`) that was called, or whose arguments
+            are told. Neither circuits nor model files need torch.
         path: Where; what is there is replaced in one step.
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
@@ -83,12 +86,13 @@ def compile(  # noqa: A001 - the word of the field
     chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
-    questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries, updatable))
+    taken = taken_model(model)
+    questions = _walked(questions_of(taken, (queries,) if isinstance(queries, str) else queries, updatable))
     if driver is not None:
         questions = [replace(one, alone=0) for one in questions]
     usual = _DRIVERS[any(one.rows for one in questions)]
     also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
-    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(model)}, also)
+    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(taken)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
@@ -116,18 +120,19 @@ def mlir(
 
 def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[Question]:
     """What a native file of a model answers, the main question first."""
+    model = taken_model(model)
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries, updatable)]
     if isinstance(model, FoldedProgram):
         return [_of_folded(model, queries, updatable)]
-    if hasattr(model, "folded") and hasattr(model, "leaves"):
+    if isinstance(model, CircuitArrays):
         return share_tables(list(_of_circuit(model, queries, updatable)))
     bound = getattr(model, "bound", None)
     if isinstance(bound, Bound):
         return [with_trees(_of_program(bound, "main", queries, updatable), bound.program, *_trees(model))]
     raise InputError(
-        f"native code is made of compiled circuits (plica.compile), Programs (plica.trace) and compiled functions, "
-        f"found {type(model).__name__}; compile or trace it first."
+        f"native code is made of circuits, model files, Programs (plica.trace) and compiled functions, found "
+        f"{type(model).__name__}; compile or trace it first."
     )
 
 
@@ -147,8 +152,7 @@ def _walked(questions: Sequence[Question]) -> list[Question]:
 
 
 def _source(model: Any) -> str:
-    symbolic = getattr(model, "symbolic", None)
-    return repr(symbolic) if symbolic is not None else type(model).__name__
+    return repr(model.compiled.symbolic) if isinstance(model, CircuitArrays) else type(model).__name__
 
 
 def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> Question:
@@ -193,19 +197,20 @@ class _Circuit:
     """A compiled circuit as it is now.
 
     Args:
-        model: The circuit.
-        leaves: Its tensors, copied, and those that may be replaced.
+        compiled: The circuit.
+        leaves: Its arrays, and those that may be replaced.
         dtype: The dtype of its real numbers.
         usual: The dtype of its data, where none is missing.
     """
 
-    model: Any
+    compiled: CompiledCircuit
     leaves: Sequence[tuple[Leaf, Any]]
     dtype: DType
     usual: DType
 
     def score(self, name: str, dtype: DType, text: str) -> Iterator[Question]:
-        return score_questions(self.model.folded, self.model.semiring, self.dtype, dtype, self.leaves, name, text)
+        folded, semiring = self.compiled.folded, self.compiled.semiring
+        return score_questions(folded, semiring, self.dtype, dtype, self.leaves, name, text)
 
 
 def _log_likelihood(circuit: _Circuit) -> Iterator[Question]:
@@ -222,7 +227,7 @@ def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Cal
     def questions(circuit: _Circuit) -> Iterator[Question]:
         real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
         dtype = (real if circuit.usual.kind == "int" else circuit.usual) if is_given else None
-        yield choice_question(query, circuit.model.folded, real, dtype, circuit.leaves, name, text)
+        yield choice_question(query, circuit.compiled.folded, real, dtype, circuit.leaves, name, text)
 
     return questions
 
@@ -238,32 +243,29 @@ _QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
 }
 
 
-def _check_weights(model: Any, leaves: Sequence[tuple[Leaf, Any]]) -> None:
+def _check_weights(circuit: CircuitArrays) -> None:
     """Refuse weights that are NaN, and those that have become negative where the semiring carries no such numbers."""
-    names = leaf_keys(model.symbolic)
-    for leaf, array in leaves:
+    names = circuit.compiled.keys
+    for leaf, array in circuit.leaves:
         if array.dtype.kind in "fc" and np.isnan(array).any():
             fold = int(np.argwhere(np.isnan(array))[0, 0])
             raise InputError(
                 f"{names.get(leaf.members[fold], 'a weight')}: some entries are NaN, and so would be every answer; "
                 "train the model anew, with a smaller learning rate or in float64"
             )
-    tensor = next((tensor for _, tensor in model.leaves.items()), None)
-    if tensor is not None and model.num_variables:
-        model.check(tensor.new_zeros((0, input_width(model.folded.described)), dtype=model.dtype))
+    check_weights(circuit)
 
 
-def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
-    leaves = [(leaf, array_of(tensor)) for leaf, tensor in model.leaves.items()]
-    dtype = as_dtype(str(model.dtype).removeprefix("torch."))
+def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
+    compiled, dtype = circuit.compiled, circuit.dtype
     found = _Circuit(
-        model,
-        held_leaves(model.folded, leaves, updatable) if updatable else leaves,
+        compiled,
+        held_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
         dtype,
-        samples_dtype(model.folded.described, dtype) if model.num_variables else DType.FLOAT32,
+        compiled.usual_input(dtype) if compiled.folded.scope else DType.FLOAT32,
     )
-    check_is_closed(model.folded, "native code")
-    _check_weights(model, leaves)
+    check_is_closed(compiled.folded, "native code")
+    _check_weights(circuit)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))
@@ -278,8 +280,8 @@ def _of_circuit(model: Any, queries: Sequence[str] | None, updatable: Updatable)
         return
     main, *others = [question for one in wanted for question in _QUERIES[one](found)]
     given = tuple(one for _, one in found.leaves if isinstance(one, Held))
-    carrier = LSE_SUM if any(one.floors for one in (main, *others)) else model.semiring
-    floors = floors_of(model.folded, carrier, found.dtype, found.leaves)
+    carrier = LSE_SUM if any(one.floors for one in (main, *others)) else compiled.semiring
+    floors = floors_of(compiled, carrier, found.dtype, found.leaves)
     yield replace(main, given=given, floors=(*floors, *main.floors))
     yield from others
 

@@ -12,16 +12,23 @@ from plica.backend.native.circuits.closed import Array, closed
 from plica.backend.native.circuits.held import Floor, Held
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import DType
+from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program, Var
-from plica.lower.checks import lower_least
-from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.arrays import CircuitArrays
+from plica.lower.checks import lower_least, refuse_weight
+from plica.lower.compiled import CompiledCircuit
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, leaf_keys, owners_of
 from plica.lower.queries.score import lower_score
+from plica.ops import OPS
 from plica.runtime.decode import word
+from plica.symbolic.layers import Layer
 from plica.symbolic.semirings import Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.scope import Reference
 
+Weights = tuple[tuple[FoldedLayer, str], ...]
+"""Weights by group and name."""
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
 """What may be replaced: all, nothing, names, or names and arrays."""
 
@@ -60,25 +67,52 @@ def held_leaves(
     return found
 
 
+def check_weights(circuit: CircuitArrays) -> None:
+    """Refuse weights that have become negative where the semiring carries no such numbers.
+
+    Raises:
+        UnsupportedError: One is negative; its layer is named.
+    """
+    compiled = circuit.compiled
+    weights, program, leaves = _least_weights(compiled, compiled.semiring, circuit.dtype, circuit.leaves)
+    if program is None:
+        return
+    (least,) = interpret_program(program, OPS, [], leaves)
+    for (layer, name), value in zip(_layers_of(weights), least, strict=True):
+        if value < 0:
+            refuse_weight(compiled.folded.circuit, layer, name, compiled.semiring, float(value))
+
+
 def floors_of(
-    folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Array | Held]]
+    compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Array | Held]]
 ) -> Iterator[Floor]:
     """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
-    arrays = dict(leaves)
-    owners = owners_of(arrays)
-    weights = lower_score(folded, semiring, dtype, dtype, owners).weights
-    if not weights:
+    weights, program, behind = _least_weights(compiled, semiring, dtype, leaves)
+    if program is None:
         return
-    program, captured = lower_least(folded, semiring, dtype, weights, owners)
-    made = closed(program, [one.value if isinstance(one, Constant) else arrays[one] for one in captured])
+    made = closed(program, behind)
     (least,) = made.program.results
     if isinstance(least, Var) and least in made.held:
-        names = tuple(
-            f"{name}_of_layer_{folded.circuit.layers.index(layer)}"
-            for group, name in weights
-            for layer in group.members
-        )
+        layers = compiled.folded.circuit.layers
+        names = tuple(f"{name}_of_layer_{layers.index(layer)}" for layer, name in _layers_of(weights))
         yield Floor(made.held[least].through(lambda one: xp.astype(one, DType.FLOAT64)), names)
+
+
+def _least_weights(
+    compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Any]]
+) -> tuple[Weights, Program | None, list[Any]]:
+    """The weights that may be negative, the Program of their least entries, if there are any, and what it reads."""
+    arrays = dict(leaves)
+    owners = owners_of(arrays)
+    weights = lower_score(compiled.folded, semiring, dtype, dtype, owners).weights
+    if not weights:
+        return (), None, []
+    program, captured = lower_least(compiled.folded, semiring, dtype, weights, owners)
+    return weights, program, [one.value if isinstance(one, Constant) else arrays[one] for one in captured]
+
+
+def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
+    return ((layer, name) for group, name in weights for layer in group.members)
 
 
 def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | Held]]:

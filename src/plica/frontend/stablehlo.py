@@ -9,7 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.backend.native.stablehlo.emit import emit
+from plica.frontend.circuits import taken_model
 from plica.frontend.native import questions_of
+from plica.lower.arrays import CircuitArrays
 
 
 def stablehlo(
@@ -18,7 +20,7 @@ def stablehlo(
     """One function as StableHLO text, for any number of rows or a given one, and the arrays that it takes first.
 
     Args:
-        model: A compiled circuit, a Program, or a compiled function, as for `plica.native.compile`.
+        model: A circuit, a model file, a Program, or a compiled function, as for `plica.native.compile`.
         query: What is asked of a circuit: "log-likelihood" (the default), "marginal", "sample", "conditional-sample",
             "mpe". Uniforms that are drawn for it are its last arguments.
         embedded: Whether the arrays stand in the text instead.
@@ -30,9 +32,9 @@ def stablehlo(
         ShapeError: The sizes that are given contradict each other.
         UnsupportedError: Something of the model has no form in StableHLO; the message names it.
     """
-    is_circuit = hasattr(model, "folded")
-    queries = [query] if query is not None else (["log-likelihood"] if is_circuit else None)
-    made = questions_of(model, queries)[-1].closed  # what others ask where they are not sure
+    taken = taken_model(model)
+    usual = ["log-likelihood"] if isinstance(taken, CircuitArrays) else None
+    made = questions_of(taken, usual if query is None else [query])[-1].closed  # what others ask where they are not sure
     constants = {var.name: made.constants[var] for var in made.program.consts}
     if embedded:
         return emit(made.program, list(constants.values()), sizes=sizes), {}

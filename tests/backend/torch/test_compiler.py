@@ -346,7 +346,7 @@ def test_programs_are_lowered_without_the_collector_of_garbage(monkeypatch: pyte
         seen.append(gc.isenabled())
         return lower_score(*args, **settings)
 
-    monkeypatch.setattr("plica.backend.torch.circuits.lower_score", watched)
+    monkeypatch.setattr("plica.lower.compiled.lower_score", watched)
     compiled = TorchCompiler().compile(CIRCUITS["mixing"]())
     seen.clear()
     compiled(torch.full((1, compiled.num_variables), math.nan))

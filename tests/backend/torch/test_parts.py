@@ -316,17 +316,17 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "fractions into integers": (
         lambda ctx: ctx.compile_initializer(NormalInitializer())(torch.zeros(3, dtype=torch.int64)),
         DTypeError,
-        "draws of NormalInitializer are float64, which a tensor of torch.int64 does not hold",
+        "draws of NormalInitializer are float64, which a tensor of int64 does not hold",
     ),
     "fractions into truths": (
         lambda ctx: ctx.compile_initializer(ConstantTensorInitializer(0.5))(torch.zeros(3, dtype=torch.bool)),
         DTypeError,
-        "draws of ConstantTensorInitializer are float64, which a tensor of torch.bool does not hold",
+        "draws of ConstantTensorInitializer are float64, which a tensor of bool does not hold",
     ),
     "complex numbers into floats": (
         lambda ctx: ctx.compile_initializer(ConstantTensorInitializer(1j))(torch.zeros(3)),
         DTypeError,
-        "draws of ConstantTensorInitializer are complex128, which a tensor of torch.float32 does not hold",
+        "draws of ConstantTensorInitializer are complex128, which a tensor of float32 does not hold",
     ),
     "one place of memory for several entries": (
         lambda ctx: ctx.compile_initializer(NormalInitializer())(torch.zeros(1, 3).expand(4, 3)),

@@ -54,9 +54,9 @@ def test_queries_of_a_circuit_with_parameters(fold: bool, training: bool) -> Non
 def test_circuits_with_parameters_share_programs() -> None:
     compiled = compiled_conditional()
     queries.log_likelihood(compiled.with_parameters({"mean": MEANS[0]}), X)
-    programs, asked = list(compiled._programs), list(compiled.queries)
+    programs, asked = list(compiled._functions), list(compiled.queries)
     queries.log_likelihood(compiled.with_parameters({"mean": MEANS[1]}), X)
-    assert (list(compiled._programs), list(compiled.queries)) == (programs, asked)
+    assert (list(compiled._functions), list(compiled.queries)) == (programs, asked)
 
 
 def test_gradients_through_queries_reach_what_is_given() -> None:

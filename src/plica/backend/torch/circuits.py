@@ -18,7 +18,7 @@ from plica.backend.torch.emit import emit, source
 from plica.backend.torch.explain import explain, explain_layer
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
-from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, initialize
+from plica.backend.torch.leaves import LeafStore, Leaves, initialize
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.reals import real_dtype
 from plica.backend.torch.record import record_call
@@ -30,12 +30,13 @@ from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.kept.single_flight import SingleFlight
+from plica.lower.arrays import CircuitArrays, Drawing
+from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, owners_of
-from plica.lower.optimize import Report
-from plica.lower.queries.score import Lowered, lower_score
+from plica.lower.leaves import Constant, Leaf, name_of
+from plica.lower.queries.score import Lowered
 from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
@@ -59,14 +60,11 @@ _Verdict = tuple[Key, ReferenceType[Watch], ReferenceType[Ready], bool]
 
 @final
 class TorchCircuit(nn.Module):
-    """A compiled circuit; made by `TorchCompiler.compile`.
+    """A compiled circuit with its tensors; made by `TorchCompiler.compile`.
 
     Args:
-        folded: The folded circuit.
-        semiring: How its numbers are carried.
+        compiled: The circuit as it is computed.
         dtype: The dtype of its real tensors, and of its results.
-        report: What optimizing did, if it was asked for.
-        layer_map: Where each layer as it was described is computed.
         drawing: The rows of the context for initializers.
         constants: What is computed from the tensors once, in eval mode.
 
@@ -76,34 +74,27 @@ class TorchCircuit(nn.Module):
 
     def __init__(
         self,
-        folded: FoldedCircuit,
-        semiring: Semiring,
+        compiled: CompiledCircuit,
         dtype: torch.dtype,
-        report: Report | None,
-        layer_map: LayerMap,
         drawing: Drawing,
         constants: CircuitConstants | None = None,
     ) -> None:
         super().__init__()
         self.leaves = Leaves()
-        self._folded = folded
-        self._semiring = semiring
+        self.compiled = compiled
+        self._semiring = compiled.semiring
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
-        self._report = report
-        self.layer_map = layer_map
         self._drawing = drawing
-        self._data = DataCheck(folded)
+        self._data = DataCheck(compiled.folded)
         self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
         self.saved_with: Mapping[str, Any] = {}
-        self._givable = Givable(leaf_keys(folded.described))
+        self._givable = Givable(compiled)
         self._needs = bool(self._givable.needed)
         # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
-        self._holds = bool(opaque_keys(folded.described))
-        activations = [group.num_folds * group.representative.num_output_units for group in folded.groups]
-        self.num_activations, self._widest = sum(activations), max(activations)
-        self._depth = folded.depth()
-        self._programs: dict[Key, tuple[Lowered, list[Callable[..., Any]]]] = {}  # shared by `with_parameters`
+        self._holds = bool(compiled.opaque)
+        self.num_activations, self._widest = sum(compiled.activations), max(compiled.activations)
         self._lowered: dict[Key, Lowered] = {}
+        self._functions: dict[Key, Callable[..., Any]] = {}  # shared by `with_parameters`
         self._runs: dict[Key, Callable[..., Any]] = {}
         self._flights = SingleFlight()
         self.constants = CircuitConstants() if constants is None else constants
@@ -118,12 +109,17 @@ class TorchCircuit(nn.Module):
     @property
     def symbolic(self) -> Circuit:
         """The circuit that was compiled."""
-        return self.layer_map.circuit
+        return self.compiled.symbolic
 
     @property
     def folded(self) -> FoldedCircuit:
         """The groups of layers that are computed as one."""
-        return self._folded
+        return self.compiled.folded
+
+    @property
+    def layer_map(self) -> LayerMap:
+        """Where each layer as it was described is computed."""
+        return self.compiled.layer_map
 
     @property
     def semiring(self) -> Semiring:
@@ -148,11 +144,11 @@ class TorchCircuit(nn.Module):
     @property
     def layers(self) -> tuple[FoldedLayer, ...]:
         """The layers as compiled."""
-        return self._folded.groups
+        return self.folded.groups
 
     def topological_ordering(self) -> tuple[FoldedLayer, ...]:
         """The layers as compiled, each after its inputs."""
-        return self._folded.groups
+        return self.folded.groups
 
     @property
     def dtype(self) -> torch.dtype:
@@ -214,6 +210,11 @@ class TorchCircuit(nn.Module):
             self.readable(x)
         return result
 
+    def arrays(self) -> CircuitArrays:
+        """The circuit with its tensors as they are now, in whose memory the arrays may lie."""
+        leaves = [(leaf, tensor.detach().cpu().numpy()) for leaf, tensor in self.leaves.items()]
+        return CircuitArrays(self.compiled, leaves, as_dtype(self.dtype))
+
     def take_parameters(self, parameters: Mapping[str, Tensor] | None) -> GivenTensors:
         """What a call gives for leaves, checked: for this circuit's Programs and for those of its queries.
 
@@ -245,12 +246,12 @@ class TorchCircuit(nn.Module):
                 f"parameters[{by_row[0]!r}] has a set of numbers for each row, and with_parameters takes one set for "
                 "all rows; ask for each row on its own, or give them in a call: circuit(x, parameters=...)."
             )
-        alone = {name_of(key): leaf for key, leaf in self._givable.leaves_alone.items()}
+        alone = {name_of(self.compiled.keys[tensor]): leaf for tensor, leaf in self.compiled.leaves_alone.items()}
         other = copy(self)
         leaves = self.leaves.with_folds(self._givable.folds(given), alone)
         other._modules = {**self._modules, "leaves": leaves}
         other._givable, other._needs = self._givable.with_all(), False
-        other._programs, other.queries = self._programs, self.queries
+        other._functions, other.queries = self._functions, self.queries
         other.constants = copy(self.constants)
         return other
 
@@ -310,7 +311,7 @@ class TorchCircuit(nn.Module):
 
     def may_prove(self, attempt: Attempt) -> bool:
         """Whether rows that are carried so may be proven right: this circuit is not too deep for it."""
-        return self._depth <= attempt.deepest(torch.finfo(self._real.dtype).tiny)
+        return self.compiled.depth <= attempt.deepest(torch.finfo(self._real.dtype).tiny)
 
     def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
         """What computes numbers that constant weights prove right for all rows; None where they do not."""
@@ -387,18 +388,17 @@ class TorchCircuit(nn.Module):
         self._fill(self.leaves.items(), None if seed is None else checked_seed("reset_parameters", seed))
 
     def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
-        numbers = {tensor: number for number, tensor in enumerate(leaf_keys(self._folded.described))}
+        numbers = {tensor: number for number, tensor in enumerate(self.compiled.keys)}
         drawn = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
         initialize(leaves, numbers, drawn, self._drawing)
 
     def adopt(self, lowered: Lowered, store: LeafStore) -> None:
         """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
-        keys = leaf_keys(self._folded.described)
-        for key, held in opaque_keys(self._folded.described).items():
+        for key, held in self.compiled.opaque.items():
             if not isinstance(held, nn.Module):
                 raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(held).__name__}.")
             self.leaves.hold(name_of(key), key, held)
-        self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, keys, self.dtype))
+        self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, self.compiled.keys, self.dtype))
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         """Where a layer of the circuit as it was described is computed: `LayerMap.get_compiled_layers` says more."""
@@ -414,7 +414,7 @@ class TorchCircuit(nn.Module):
         Args:
             layer: A layer of the circuit as it was described, which is followed through every stage.
         """
-        return explain(self, self._report) if layer is None else explain_layer(self, layer)
+        return explain(self) if layer is None else explain_layer(self, layer)
 
     def constant_report(self) -> FoldReport:
         """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
@@ -428,9 +428,9 @@ class TorchCircuit(nn.Module):
     def __getstate__(self) -> dict[str, Any]:
         return {
             **self.__dict__,
-            "_runs": {},
             "_lowered": {},
-            "_programs": {},
+            "_runs": {},
+            "_functions": {},
             "_weights": {},
             "queries": {},
             "_verdicts": {},
@@ -440,14 +440,9 @@ class TorchCircuit(nn.Module):
         """The dtype of data that `program` is for."""
         return torch.int64 if self._data.has_states else self.dtype
 
-    def lowered(self, input_dtype: torch.dtype, owners: Owners | None = None) -> Lowered:
-        """The Program for data of one dtype, made once, with what stands behind its captured variables.
-
-        Args:
-            input_dtype: The dtype of the data.
-            owners: Leaves that exist already; the circuit's own by default.
-        """
-        return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual), owners)
+    def lowered(self, input_dtype: torch.dtype) -> Lowered:
+        """The Program for data of one dtype, made once, with what stands behind its captured variables."""
+        return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual))
 
     def prepared(self, input_dtype: torch.dtype) -> Lowered:
         """`lowered`, with its constants among the leaves."""
@@ -455,26 +450,19 @@ class TorchCircuit(nn.Module):
         self._specialize(key)
         return self._lower(key)
 
-    def _lower(self, key: Key, owners: Owners | None = None) -> Lowered:
-        if key not in self._lowered:
-            self._flights.once(("lowered", key), partial(self._add_lowered, key, owners))
-        return self._lowered[key]
+    def _lower(self, key: Key) -> Lowered:
+        found = self._lowered.get(key)
+        if found is None:
+            self._lowered[key] = found = self._score_program(key)
+        return found
 
     @without_collection()
-    def _add_lowered(self, key: Key, owners: Owners | None) -> None:
-        if key in self._programs:
-            self._lowered[key] = self._programs[key][0]
-        if key not in self._lowered:
-            name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
-            if kind.kind not in _INPUTS:
-                raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
-            found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
-            attempt = self._semiring.attempt
-            others = () if self._semiring.at_zeros is None else (self._semiring.at_zeros,)
-            carriers = (self._semiring, *others, *(() if attempt is None else attempt.carriers))
-            semiring = next(one for one in carriers if one.name == name)
-            self._lowered[key] = lower_score(self._folded, semiring, real, kind, found, given)
-            self._programs[key] = self._lowered[key], []
+    def _score_program(self, key: Key) -> Lowered:
+        name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
+        if kind.kind not in _INPUTS:
+            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
+        carrier = next(one for one in self.compiled.carriers if one.name == name)
+        return self.compiled.score(real, kind, carrier, given)
 
     @constant_result
     def _specialize(self, key: Key) -> None:
@@ -487,10 +475,9 @@ class TorchCircuit(nn.Module):
             return
         lowered = self._lower(key)
         self._keep_constants(lowered)
-        functions = self._programs[key][1]
-        if not functions:
-            functions.append(emit(lowered.program, reuses=True))
-        self._runs[key] = functions[0]
+        if key not in self._functions:
+            self._functions[key] = emit(lowered.program, reuses=True)
+        self._runs[key] = self._functions[key]
 
     def _keep_constants(self, lowered: Lowered) -> None:
         """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
@@ -524,7 +511,7 @@ class TorchCircuit(nn.Module):
         if check is None:
             lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, names))
             given = self.given_leaves(names)
-            check = WeightCheck(self._folded, self._semiring, lowered.weights, given, lowered.zeros)
+            check = WeightCheck(self.folded, self._semiring, lowered.weights, given, lowered.zeros)
             self._weights[names] = check
         return check
 

@@ -9,36 +9,27 @@ from typing import Any, TypeVar, final
 import torch
 from torch import Tensor
 
-from plica.arguments import flag, found
+from plica.arguments import found
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.garbage import without_collection
-from plica.backend.torch.leaves import Drawing, LeafStore
+from plica.backend.torch.leaves import LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
 from plica.backend.torch.reals import real_dtype
 from plica.errors import DTypeError
-from plica.graph.limits import MAX_STEPS, warn_of_limit
+from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
 from plica.kept.cache import FoldCache, checked_cache
 from plica.kept.single_flight import SingleFlight
+from plica.lower.arrays import Drawing
 from plica.lower.checks import check_semiring
-from plica.lower.fold.groups import fold_circuit, single_groups
-from plica.lower.layer_map import CompiledLayer, LayerMap
+from plica.lower.compiled import CircuitCompiler
+from plica.lower.layer_map import CompiledLayer
 from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
-from plica.lower.optimize import (
-    DEFAULT_RULES,
-    Optimized,
-    Provenance,
-    RuleContext,
-    Rules,
-    check_rules,
-    optimize_circuit,
-    program_rewriting,
-)
+from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
-from plica.lower.resolve import Resolver
 from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
@@ -123,21 +114,14 @@ class TorchCompiler:
         policy: FoldPolicy | None = None,
         cache: FoldCache | None = None,
     ) -> None:
-        self.semiring = semiring if isinstance(semiring, Semiring) else Semiring.from_name(semiring)
-        self.fold = flag("TorchCompiler", "fold", fold)
-        self.optimize = flag("TorchCompiler", "optimize", optimize)
-        _check_how(rules, strategy, max_steps)
-        self.rules = rules
-        self.strategy = strategy
-        self.max_steps = max_steps
+        how: dict[str, Any] = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
+        self._compiler = CircuitCompiler(semiring, fold, optimize, compilation_rules=compilation_rules, **how)
         self.policy, self.cache = policy, checked_cache("TorchCompiler", cache)
         self.circuits = CompiledCircuitsMap()
         self._flights = SingleFlight()
         self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._store = LeafStore()
-        self.compilation_rules = compilation_rules or CompilationRules()
-        self._resolver = Resolver(self.compilation_rules.parameters.find)
         self._layers: dict[Layer, TorchLayer | TorchInputLayer] = {}
         self._parameters: dict[ParameterLike, TorchParameter] = {}
 
@@ -160,40 +144,32 @@ class TorchCompiler:
                 compiled = self._compile(circuit)
             self.circuits.add(circuit, compiled)
 
+    @property
+    def semiring(self) -> Semiring:
+        """How numbers are carried."""
+        return self._compiler.semiring
+
+    @property
+    def compilation_rules(self) -> CompilationRules:
+        """How layers, parameters and initializers are compiled."""
+        return self._compiler.compilation_rules
+
     def _compile(self, circuit: Circuit) -> TorchCircuit:
-        resolved = self._resolver.circuit(circuit)
-        layers = self.compilation_rules.layers.own
-        check_semiring(resolved, self.semiring, layers)
+        resolved = self._compiler.resolver.circuit(circuit)
         shared = self._shared(leaf_keys(resolved))
-        optimized = self._optimized(resolved, shared) if self.optimize else None
-        lowered_form = resolved if optimized is None else optimized.circuit
-        folded = (fold_circuit if self.fold else single_groups)(lowered_form, resolved, layers)
-        if optimized is not None:
-            folded = replace(folded, rewriting=optimized.rewriting)
-        layer_map = LayerMap(circuit, folded, Provenance() if optimized is None else optimized.provenance)
-        report = None if optimized is None else optimized.report
-        drawing, constants = self.compilation_rules.initializers.own, self._constants()
-        compiled = TorchCircuit(folded, self.semiring, self._real(shared), report, layer_map, drawing, constants)
-        self._adopt(compiled, compiled.usual_input(), shared)
-        return compiled
+        real = self._real(shared)
+        owners = {one: self._owners[one] for one in leaf_keys(resolved) if one in self._owners}
+        compiled = self._compiler.compile(circuit, as_dtype(real), self._device(shared), owners, resolved)
+        module = TorchCircuit(compiled, real, self.compilation_rules.initializers.own, self._constants())
+        if shared:
+            module.to(shared[0].device)
+        lowered = module.lowered(module.usual_input())
+        module.adopt(lowered, self._store)
+        self._owners.update(owners_of(lowered.captured))
+        return module
 
-    def _optimized(self, circuit: Circuit, shared: list[Tensor]) -> Optimized:
-        """The circuit after the rules; where a limit ended them the user is told which still fired."""
-        optimized = optimize_circuit(
-            circuit,
-            self.rules,
-            self.max_steps,
-            context=self._context(shared),
-            strategy=self.strategy,
-            overridden=self.compilation_rules.overridden_layers,
-        )
-        if optimized.report.limit is not None:
-            warn_of_limit(optimized.report.limit)
-        return optimized
-
-    def _context(self, shared: list[Tensor]) -> RuleContext:
-        device = shared[0].device if shared else torch.get_default_device()
-        return RuleContext(self.semiring, as_dtype(self._real(shared)), str(device))
+    def _device(self, shared: list[Tensor]) -> str:
+        return str(shared[0].device if shared else torch.get_default_device())
 
     def _shared(self, tensors: Iterable[TensorParameter]) -> list[Tensor]:
         """What exists already of some symbolic tensors."""
@@ -204,11 +180,11 @@ class TorchCompiler:
         default = self._dtype or torch.get_default_dtype()
         return next((one.dtype for one in shared if one.is_floating_point()), default)
 
-    def _adopt(self, module: TorchCircuit | TorchPart, inputs: torch.dtype, shared: list[Tensor]) -> None:
-        """Give a module its tensors, on the device of those that it shares."""
+    def _adopt(self, module: TorchPart, shared: list[Tensor]) -> None:
+        """Give a part its tensors, on the device of those that it shares."""
         if shared:
             module.to(shared[0].device)
-        lowered = module.lowered(inputs, self._owners)
+        lowered = module.lowered(module.dtype, self._owners)
         module.adopt(lowered, self._store)
         self._owners.update(owners_of(lowered.captured))
 
@@ -229,7 +205,7 @@ class TorchCompiler:
     def _compile_layer(self, layer: InputLayer | InnerLayer) -> TorchLayer | TorchInputLayer:
         if isinstance(layer, InputLayer):
             return TorchInputLayer(self._compile(Circuit([layer], {}, [layer])))
-        resolved = self._resolver.layer(layer)
+        resolved = self._compiler.resolver.layer(layer)
         part = LayerPart.of(resolved, self.semiring, self.compilation_rules.layers.own)
         check_semiring(part.folded.described, self.semiring, part.folded.rows)
         return self._part(TorchLayer, part)
@@ -243,7 +219,7 @@ class TorchCompiler:
         """
         whole = Parameter.from_input(parameter)
         if parameter not in self._parameters:
-            part = ParameterPart.of(self._resolver.parameter(whole))
+            part = ParameterPart.of(self._compiler.resolver.parameter(whole))
             with torch.inference_mode(False):  # as in `compile`
                 self._parameters[parameter] = self._part(TorchParameter, part)
         return self._parameters[parameter]
@@ -255,11 +231,13 @@ class TorchCompiler:
         self, kind: Callable[[Any, torch.dtype, Drawing, CircuitConstants], Part], part: LayerPart | ParameterPart
     ) -> Part:
         shared = self._shared(part.keys)
-        if self.optimize:
-            rewriting = program_rewriting(self.rules, self.strategy, self.max_steps, self._context(shared))
+        if self._compiler.optimize:
+            how = self._compiler
+            context = how.context(as_dtype(self._real(shared)), self._device(shared))
+            rewriting = program_rewriting(how.rules, how.strategy, how.max_steps, context)
             part = replace(part, folded=replace(part.folded, rewriting=rewriting))
         compiled = kind(part, self._real(shared), self.compilation_rules.initializers.own, self._constants())
-        self._adopt(compiled, compiled.dtype, shared)
+        self._adopt(compiled, shared)
         return compiled
 
     def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
@@ -301,7 +279,7 @@ class TorchCompiler:
 
     def tensor_of(self, parameter: ParameterInput) -> tuple[Tensor, int]:
         """The folded tensor that holds a symbolic one, and its fold; KeyError if no compiled circuit has it."""
-        tensor = self._resolver.tensor(parameter)
+        tensor = self._compiler.resolver.tensor(parameter)
         if not isinstance(tensor, TensorParameter):
             raise KeyError(parameter)
         leaf = self._owners[tensor]
@@ -323,12 +301,3 @@ class TorchCompiler:
             if held is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")
-
-
-def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:
-    """Refuse what rules could not be applied by, before any circuit is compiled."""
-    check_rules(rules)
-    if not callable(strategy):
-        raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")
-    if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 0:
-        raise DTypeError(f"max_steps must be a whole number of steps from 0 on, found {max_steps!r}.")

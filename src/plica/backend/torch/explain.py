@@ -14,20 +14,14 @@ from plica.passes.memory import plan_memory
 if TYPE_CHECKING:
     from plica.backend.torch.circuits import TorchCircuit
     from plica.lower.layer_map import CompiledLayer
-    from plica.lower.optimize import Report
     from plica.symbolic.layers import Layer
 
 _ROWS = 128
 _NAMED = 4  # other layers that a line names
 
 
-def explain(circuit: TorchCircuit, report: Report | None) -> str:
-    """The text for one circuit.
-
-    Args:
-        circuit: The compiled circuit.
-        report: What optimizing did, if it was asked for.
-    """
+def explain(circuit: TorchCircuit) -> str:
+    """The text for one circuit."""
     tensors = [tensor for _, tensor in circuit.leaves.items()]
     numbers = sum(tensor.numel() for tensor in tensors)
     head = (
@@ -36,6 +30,7 @@ def explain(circuit: TorchCircuit, report: Report | None) -> str:
         f"{len(circuit.symbolic.layers)} layers, {numbers:,} numbers in {len(tensors)} tensors, "
         f"{len(circuit.program.equations)} equations"
     )
+    report = circuit.compiled.report
     rules = "not optimized" if report is None else report.text()
     on_program = program_rules_text(circuit.lowered(circuit.usual_input()).fired)
     plan = plan_memory(circuit.program, _ROWS)

@@ -18,8 +18,8 @@ from torch import Tensor
 from plica.backend.torch.leaves import torch_dtype
 from plica.backend.torch.logs import is_abstract
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.lower.compiled import CompiledCircuit
 from plica.lower.given import Given
-from plica.lower.leaves import Leaf
 from plica.symbolic.parameters import TensorParameter
 from plica.tracing.tracer import Tracer
 
@@ -80,17 +80,15 @@ class Givable:
     """The leaves of a circuit by the keys of its state dict.
 
     Args:
-        keys: The key of each leaf.
+        compiled: The circuit.
 
     Attributes:
         needed: The keys of those without a value of their own.
-        leaves_alone: Each of these as a folded tensor of one fold.
     """
 
-    def __init__(self, keys: Mapping[TensorParameter, str]) -> None:
-        self._leaves = {key: leaf for leaf, key in keys.items()}
-        self.needed = tuple(key for key, leaf in self._leaves.items() if leaf.initializer is None)
-        self.leaves_alone = {key: Leaf((self._leaves[key],)) for key in self.needed}
+    def __init__(self, compiled: CompiledCircuit) -> None:
+        self._leaves = {key: leaf for leaf, key in compiled.keys.items()}
+        self.needed = tuple(compiled.keys[leaf] for leaf in compiled.leaves_alone)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Givable:
         """Itself: it is immutable, and leaves are known by identity."""

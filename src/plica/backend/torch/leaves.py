@@ -11,21 +11,19 @@ from weakref import WeakSet
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
 from plica.backend.torch.state import Problems, rename, stacked, taken_fold
 from plica.errors import DTypeError, InputError, ShapeError
+from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.lower.arrays import Drawing, draw
 from plica.lower.leaves import Constant, Leaf
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.initializers import Initializer, InitializerRow
+from plica.symbolic.initializers import Initializer
 from plica.symbolic.parameters import TensorParameter
-
-Drawing = Mapping[type[Initializer], InitializerRow]
-"""The rows of a context for initializers."""
 
 
 class Leaves(nn.Module):
@@ -367,30 +365,9 @@ def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generato
 
 
 def _fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: Drawing) -> Tensor:
-    row, shape = drawing.get(type(initializer)), tuple(tensor.shape)
-    draw = np.asarray(initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape))
-    if draw.shape != shape:
-        raise ShapeError(
-            f"{type(initializer).__name__}: expected a draw of shape {shape}, found {draw.shape}; `draw` returns an "
-            "array of the shape that it is given"
-        )
-    wide = draw.astype(np.float64) if draw.dtype.kind == "u" else draw  # torch has not all of numpy's
-    if not _holds(tensor.dtype, wide):
-        raise DTypeError(
-            f"draws of {type(initializer).__name__} are {wide.dtype}, which a tensor of {tensor.dtype} does not hold; "
-            "take a tensor of another dtype, or another initializer"
-        )
+    drawn = draw(initializer, tuple(tensor.shape), as_dtype(tensor.dtype), generator, drawing)
+    wide = drawn.astype(np.float64) if drawn.dtype.kind == "u" else drawn  # torch has not all of numpy's
     try:
         return tensor.copy_(torch.as_tensor(wide))
     except RuntimeError as error:  # memory that entries share, sparse tensors, those of inference mode
         raise InputError(f"the tensor cannot be filled in place ({error}); fill torch.empty(...) instead") from error
-
-
-def _holds(dtype: torch.dtype, draw: NDArray[Any]) -> bool:
-    """Whether numbers keep their fractions and imaginary parts in a dtype, but for roundings."""
-    if draw.dtype.kind == "c" and not dtype.is_complex:
-        return not draw.imag.any() and _holds(dtype, draw.real)
-    if dtype.is_floating_point or dtype.is_complex:
-        return True
-    low, high = (0, 1) if dtype == torch.bool else (torch.iinfo(dtype).min, torch.iinfo(dtype).max)
-    return bool(((draw == np.trunc(draw)) & (draw >= low) & (draw <= high)).all())

@@ -20,12 +20,13 @@ from torch import Tensor, nn
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.emit import emit, source
-from plica.backend.torch.leaves import Drawing, LeafStore, Leaves, fill, initialize
+from plica.backend.torch.leaves import LeafStore, Leaves, fill, initialize
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
+from plica.lower.arrays import Drawing
 from plica.lower.data import input_width
 from plica.lower.leaves import Constant, Owners, owners_of
 from plica.lower.parts import LayerPart, ParameterPart

@@ -1,0 +1,34 @@
+"""Circuits with the arrays of their leaves, of whatever users have: compiled circuits, circuits, model files."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from plica.files.model import load_model
+from plica.ir.dtypes import DType
+from plica.lower.arrays import CircuitArrays, HasArrays, arrays_of, initial_arrays
+from plica.lower.compiled import CircuitCompiler
+from plica.symbolic.circuit import Circuit
+
+
+def taken_model(model: Any) -> Any:
+    """A circuit and what its leaves hold; what is no circuit as it is.
+
+    Args:
+        model: A compiled circuit, a circuit, which has the values of its initializers, or the path of a model file.
+
+    Raises:
+        FileFormatError: The file is missing, damaged, of another kind or version.
+        UnsupportedError: The semiring cannot carry the circuit's numbers.
+    """
+    if isinstance(model, HasArrays):
+        return model.arrays()
+    if isinstance(model, Circuit):
+        return initial_arrays(CircuitCompiler().compile(model))
+    if isinstance(model, str | os.PathLike):
+        file = load_model(model)
+        dtype = DType(file.options.get("dtype", "float32"))
+        compiler = CircuitCompiler(file.options.get("semiring", "lse-sum"))
+        return arrays_of(compiler.compile(file.circuit, dtype), dtype, file.tensors)
+    return model
