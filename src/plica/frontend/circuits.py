@@ -7,7 +7,7 @@ from typing import Any
 
 from plica.files.model import load_model
 from plica.ir.dtypes import DType
-from plica.lower.arrays import CircuitArrays, HasArrays, arrays_of, initial_arrays
+from plica.lower.arrays import HasArrays, arrays_of, initial_arrays
 from plica.lower.compiled import CircuitCompiler
 from plica.symbolic.circuit import Circuit
 

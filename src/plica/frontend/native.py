@@ -24,9 +24,9 @@ from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
+from plica.frontend.circuits import taken_model
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
-from plica.frontend.circuits import taken_model
 from plica.frontend.native_updates import Updatable, check_weights, floors_of, held_leaves, held_program
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
