@@ -127,10 +127,9 @@ def test_a_function_may_call_itself_and_others_while_it_is_traced() -> None:
 
 
 def test_a_circuit_is_compiled_lowered_and_generated_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    module = plica.backend.torch.circuits
     made: dict[str, int] = {}
 
-    def counting(name: str) -> Any:
+    def counting(module: Any, name: str) -> Any:
         function = getattr(module, name)
 
         def counted(*args: Any, **kwargs: Any) -> Any:
@@ -140,8 +139,8 @@ def test_a_circuit_is_compiled_lowered_and_generated_once(monkeypatch: pytest.Mo
 
         return counted
 
-    for name in ("lower_score", "emit"):
-        monkeypatch.setattr(module, name, counting(name))
+    for module, name in ((plica.lower.compiled, "lower_score"), (plica.backend.torch.circuits, "emit")):
+        monkeypatch.setattr(module, name, counting(module, name))
     circuit, context = (
         hmm(list(range(4)), "categorical", 2, input_layer_kwargs={"num_categories": 3}),
         PipelineContext(),

@@ -7,8 +7,8 @@
 (2 x CategoricalLayer(scope={0}, 2),)
 >>> list(compiled.keys.values())
 ['0.logits', '1.logits']
->>> compiled.score(DType.FLOAT32, compiled.usual_input(DType.FLOAT32)).program.results
-(k:f32[b,2,2],)
+>>> print(compiled.score(DType.FLOAT32, compiled.usual_input(DType.FLOAT32)).program.results[0].type)
+f32[b,2,2]
 """
 
 from collections.abc import Mapping
