@@ -12,6 +12,8 @@ from hypothesis import given, settings
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, choosing
 from plica.errors import InputError, StructuralPropertyError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
@@ -31,7 +33,7 @@ def in_each_way(ask: Any) -> list[torch.Tensor]:
     for row_by_row, scaled in WAYS.values():
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(choosing, "_ROW_BY_ROW_FROM", row_by_row)
-            patch.setattr(choosing, "_SCALED_FROM", scaled)
+            patch.setitem(cascade.FROM, Bound.OF_ROWS, scaled)
             found.append(ask())
     return found
 
@@ -98,7 +100,7 @@ def test_a_sum_whose_units_read_units_of_their_own() -> None:
 def test_rows_that_differ_in_what_they_hide(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each row's own conditional distribution, by chi-squared tests."""
     monkeypatch.setattr(choosing, "_ROW_BY_ROW_FROM", WAYS[way][0])
-    monkeypatch.setattr(choosing, "_SCALED_FROM", WAYS[way][1])
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, WAYS[way][1])
     circuit, number = QUERIED["quad graph, tucker"](), 1500
     torch.manual_seed(9)
     compiled = TorchCompiler(dtype="float32").compile(circuit)

@@ -15,6 +15,8 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, expected
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
 from plica.ir.op import unsupported
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.queries import covariance, latent_posterior, mean, posterior, quantile, variance
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
@@ -96,7 +98,7 @@ OTHERS = [one for one in itertools.product(QUERIED, (False, True), (False, True)
 )
 def test_by_brute_force(name: str, fold: bool, scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if scaled:
-        monkeypatch.setattr(expected, "_SCALED_FROM", 0)
+        monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     circuit = QUERIED[name]()
     torch.manual_seed(1)
     compiled = TorchCompiler(fold=fold, dtype="float64").compile(circuit).train(scaled)
@@ -116,7 +118,7 @@ def test_random_circuits(circuit: Circuit) -> None:
 @given(circuits(finite=True))
 def test_random_circuits_in_scaled_numbers(circuit: Circuit) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expected, "_SCALED_FROM", 0)
+        patch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
         assert_random(circuit)
 
 
@@ -126,7 +128,7 @@ def test_random_circuits_in_scaled_numbers(circuit: Circuit) -> None:
 def test_more_random_circuits(circuit: Circuit) -> None:
     assert_random(circuit)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(expected, "_SCALED_FROM", 0)
+        patch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
         assert_random(circuit)
 
 
@@ -185,7 +187,7 @@ def test_a_variance_does_not_suffer_from_a_mean_far_from_zero() -> None:
 
 @pytest.mark.parametrize("scaled", [False, True])
 def test_units_without_mass_have_no_say(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 2**60)
     probs = constant([[0.0, 0.0], [0.5, 1.5]])
     coins = CategoricalLayer([0], 2, num_categories=2, probs=probs)
     bins = HistogramLayer([1], 2, edges=[0.0, 1.0, 2.0], probs=probs)
@@ -271,7 +273,7 @@ def underflowing() -> Circuit:
 @pytest.mark.parametrize("scaled_from", [0, 2**60])
 def test_what_underflows_is_exact(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32, with values below 1e-500, from scaled numbers that prove less and from logarithms alone."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", scaled_from)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, scaled_from)
     circuit = underflowing()
     x = torch.zeros(3, 201)
     x[:, 0] = torch.nan
@@ -285,7 +287,7 @@ def test_what_underflows_is_exact(scaled_from: int, monkeypatch: pytest.MonkeyPa
 
 def test_rows_that_scaled_numbers_do_not_prove(monkeypatch: pytest.MonkeyPatch) -> None:
     """Terms of a sum that lie further apart than float32 reaches, which zeros of the weights tell apart."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     tiny = constant([[1.0, 0.0], [0.0, 1e-30]])
     inputs = [CategoricalLayer([v], 2, num_categories=2, probs=tiny) for v in range(2)]
     sums = [SumLayer(2, 2, weight=constant([[1.0, 0.0], [0.0, 1.0]])) for _ in inputs]
@@ -400,7 +402,7 @@ def _value(xp: Any, semiring: Any, layer: ValueLayer, params: Any, *x: Any) -> A
 @pytest.mark.parametrize("scaled", [False, True])
 def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As evidence leaves them: factors of units, which shift what is probable."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 2**60)
     compiler = TorchCompiler(dtype="float64")
     compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
     seen = ValueLayer(2, Parameter.from_input(constant([0.25, 0.75])))
@@ -420,7 +422,7 @@ def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch)
 @pytest.mark.parametrize("scaled", [False, True])
 def test_two_negative_factors_are_no_probability(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Their product is positive, and so is each of them times the derivative of its logarithm."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", 0 if scaled else 2**60)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 2**60)
     compiler = TorchCompiler(dtype="float64")
     compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
     factors = [ValueLayer(1, Parameter.from_input(constant([number]))) for number in (-1.0, -2.0)]

@@ -13,8 +13,9 @@ from plica import queries
 from plica.backend.torch import pages
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
-from plica.backend.torch.queries import expected as expectations
 from plica.errors import InputError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.passes.constants import states
 from tests.harness.flat_mixtures import Drawn, Mixture, draw
 from tests.harness.flat_units import MOST_STATES, Table, Unit
@@ -268,7 +269,7 @@ def _assert_expected_in_both_ways(seed: int, patch: pytest.MonkeyPatch) -> None:
     case = Case(seed)
     held = []
     for first in (0, 2**60):
-        patch.setattr(expectations, "_SCALED_FROM", first)
+        patch.setitem(cascade.FROM, Bound.OF_ROWS, first)
         check_expectations(case)
         found = queries.posterior(case.compiled, case.rows)
         held += [(one, one.clone()) for one in (found.probabilities, queries.mean(case.compiled, case.rows))]

@@ -25,10 +25,11 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.symbolic.layers import ProductLayer
 from plica.symbolic.semirings import LSE_SUM, SEMIRINGS
 from tests.harness.layer_cases import OWN_CASES, LayerCase, num_states, references
@@ -146,7 +147,7 @@ def _scaled(always: bool) -> Iterator[None]:
     """Run scaled numbers first whatever the number of rows, or as a user does."""
     with pytest.MonkeyPatch.context() as monkeypatch:
         if always:
-            monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+            monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
         yield
 
 

@@ -2,11 +2,13 @@
 
 import pytest
 
-from plica.backend.torch import circuits, directed, exact, kernels
+from plica.backend.torch import directed, exact, kernels
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 
 
 def forbid_branches(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compute on the CPU as on another device, which nobody waits for."""
     for module in (exact, directed, kernels):
         monkeypatch.setattr(module, "may_branch", lambda _: False)
-    monkeypatch.setattr(circuits, "_SCALED_FROM", 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 10**12)

@@ -23,6 +23,7 @@ from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
 from plica.kept.single_flight import SingleFlight
+from plica.lower.cascade import Bound, Stage, cascade
 from plica.lower.checks import check_semiring
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
@@ -106,6 +107,11 @@ class CompiledCircuit:
         return tuple(group.num_folds * group.representative.num_output_units for group in self.folded.groups)
 
     @cached_property
+    def num_activations(self) -> int:
+        """The numbers that all groups compute for one row of data."""
+        return sum(self.activations)
+
+    @cached_property
     def depth(self) -> int:
         """The most sums on a way from an output to an input."""
         return self.folded.depth()
@@ -116,10 +122,31 @@ class CompiledCircuit:
 
     @property
     def carriers(self) -> tuple[Semiring, ...]:
-        """The number formats in which scores may be computed: its own, the one at zeros, and those tried first."""
-        attempt, at_zeros = self.semiring.attempt, self.semiring.at_zeros
+        """The number formats in which scores may be computed: all of its cascade, and the one at zeros."""
+        at_zeros = self.semiring.at_zeros
         others = () if at_zeros is None else (at_zeros,)
-        return (self.semiring, *others, *(() if attempt is None else attempt.carriers))
+        return (*others, *(stage.semiring for stage in cascade(self.semiring)))
+
+    def stages(
+        self, semiring: Semiring, rows: int, device: str, smallest: float, *, of_weights: bool = False
+    ) -> tuple[Stage, ...]:
+        """The stages of a cascade that are worth trying for some rows; the last one is right for all.
+
+        Args:
+            semiring: The number format of the last one.
+            rows: How many rows are computed.
+            device: The kind of device.
+            smallest: The smallest normal number of the dtype of the parameters.
+            of_weights: Whether weights are constant, so that bounds of theirs are computed once.
+        """
+        stages, attempt = cascade(semiring), semiring.attempt
+        if attempt is None:
+            return stages
+        if device not in attempt.devices:
+            return stages[-1:]
+        work, is_shallow = rows * self.num_activations, self.depth <= attempt.deepest(smallest)
+        tried = {Bound.OF_WEIGHTS: of_weights, Bound.OF_ROWS: is_shallow, Bound.NONE: True}
+        return tuple(stage for stage in stages if tried[stage.bound] and stage.pays(work))
 
     @cached_property
     def leaves_alone(self) -> Mapping[TensorParameter, Leaf]:

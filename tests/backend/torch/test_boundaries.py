@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.passes import clean as passes
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
@@ -145,7 +146,7 @@ def test_large_logits_behind_views(
 ) -> None:
     if not may_branch:
         forbid_branches(monkeypatch)
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     build, rules = CASES[name]
     circuit = build()
     found = compiled(circuit, fold=fold)

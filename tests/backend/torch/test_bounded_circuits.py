@@ -12,6 +12,8 @@ from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.ir.program import Program
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.lower.queries.bottom_up import equations_of
 from plica.passes.constants.policy import FoldPolicy
 from plica.pipeline import PipelineContext
@@ -31,7 +33,7 @@ BOUND = {"float32": 1e-5, "float64": 1e-13}
 @pytest.fixture(autouse=True)
 def seed(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.manual_seed(0)
-    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, 0)
 
 
 def pixels(sum_product: str = "cp", graph: str = "quad-tree-2", units: int = 4, **settings: Any) -> Circuit:
@@ -92,7 +94,7 @@ def test_results_are_tensors_of_which_derivatives_can_be_asked(sum_product) -> N
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
 @pytest.mark.parametrize("bounded_from", [0, 10**12])
 def test_circuits_compute_in_their_own_dtype_under_autocast(bounded_from, dtype, monkeypatch) -> None:
-    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", bounded_from)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, bounded_from)
     circuit = TorchCompiler().compile(pixels())
     drawn = sample(circuit, 3, seed=0)
     for training in (True, False):
@@ -236,7 +238,7 @@ def test_results_have_the_dtype_of_a_circuit_without_real_tensors() -> None:
 def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
     circuit = TorchCompiler().compile(pixels()).eval()
     activations = sum(group.num_folds * group.representative.num_output_units for group in circuit.layers)
-    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", 2 * activations)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, 2 * activations)
     with torch.no_grad():
         circuit(X[:1])
         assert list(entries(circuit)) == ["lse-sum"]

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
 from plica.kept.cache import SHARED
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
@@ -34,7 +35,7 @@ def seed() -> None:
 
 
 def by(way: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if way == "scaled" else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if way == "scaled" else 10**12)
 
 
 @FLOATS

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.lower.optimize.layers import _is_identity
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
@@ -92,14 +93,14 @@ def test_values_and_gradients_at_all_scales(
         forbid_branches(monkeypatch)
     circuit = quad_tree(sum_product, scale, kind)
     x = torch.randint(STATES, (40, 16))
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 10**12)
     exact = TorchCompiler(dtype=torch.float64, optimize=False).compile(circuit)
     expected = exact(x)
     expected.sum().backward()
     slopes = gradients(exact)
     largest = max(abs(slope).max() for slope in slopes.values())
     for first in (0, 10**12):  # with scaled numbers, and without
-        monkeypatch.setattr(torch_circuits, "_SCALED_FROM", first)
+        monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, first)
         compiled = TorchCompiler(dtype=dtype).compile(circuit)
         compiled.load_state_dict({key: value.to(dtype) for key, value in exact.state_dict().items()})
         found = compiled(x)
@@ -306,7 +307,7 @@ def test_what_underflows_in_linear_space(
 ) -> None:
     if not may_branch:
         forbid_branches(monkeypatch)
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     circuit = CASES[name]()
     compiled = TorchCompiler(optimize=optimize).compile(circuit)
     x = np.array([[0], [1]])
@@ -329,7 +330,7 @@ def test_exponentials_that_overflow_where_nobody_reads_them(
     dtype: torch.dtype, scaled_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A state that no row has; and sums whose weights are computed as one with others that do not overflow."""
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     inputs = CategoricalLayer([0], 2, num_categories=2, probs=of_entries(ExpParameter, [[1000.0, 1.0], [2.0, 3.0]]))
     far = SumLayer(2, 2, weight=of_entries(ExpParameter, [[1000.0, 2.0], [900.0, 1.0]]))
     near = SumLayer(2, 2, weight=of_entries(ExpParameter, [[1.0, 2.0], [0.5, -1.0]]))
@@ -367,7 +368,7 @@ def test_chains_of_softmax_weights_merge() -> None:
 def test_infinite_data_and_means_leave_the_gradients_of_others(
     scaled_first: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     mean = tensor([0.0, 1.0, -np.inf])
     inputs = [GaussianLayer([v], 3, mean=mean if v == 0 else tensor([0.5, 1.0, -1.0])) for v in range(2)]
     circuit = product_then_sum(HadamardLayer(3, 2), inputs)
@@ -390,7 +391,7 @@ def test_data_too_far_for_the_dtype_leaves_the_gradients_of_others(
     scaled_first: bool, dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The distance in spreads overflows, or its square does; spreads are such that infinity is just as far."""
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     largest = torch.finfo(dtype).max
     layer = GaussianLayer([0], 3, mean=tensor([0.0, 1.0, np.inf]), stddev=tensor([1e-3, 1.0, largest**0.3]))
     compiled = TorchCompiler(dtype=dtype).compile(chain(layer, SumLayer(3, 1)))

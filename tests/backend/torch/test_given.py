@@ -17,6 +17,8 @@ from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.files.model import load_model, save_model
 from plica.ir.op import unsupported
 from plica.ir.program import Program
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.dtypes import DataType
@@ -113,7 +115,7 @@ def learnt(compiled: Any) -> list[str]:
 @pytest.mark.parametrize("semiring", list(SEMIRINGS))
 @pytest.mark.parametrize("scaled", [False, True])
 def test_all_algebras(semiring: str, scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 10**12)
     leaf = TensorParameter(2, 3, initializer=tensor([[1.0] * 3] * 2).initializer, name="table")
     inputs = [CategoricalLayer([0], 2, num_categories=3, probs=leaf), CategoricalLayer([1], 2, num_categories=3)]
     product, total = HadamardLayer(2), SumLayer(2, 1)
@@ -216,7 +218,7 @@ def test_rows_that_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_rows_that_scaled_numbers_do_not_prove_have_their_own_parameters(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     compiled = compiled_conditional().float()
     means = MEANS.float()
     x = torch.tensor([[0.1, -0.3], [1e8, 0.2], [1.0, 0.0]])

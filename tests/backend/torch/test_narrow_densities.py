@@ -8,8 +8,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.symbolic.layers import GaussianLayer, SumLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, ParameterOp, SoftplusParameter
 from plica.symbolic.parameters.nodes import Shape
@@ -54,7 +55,7 @@ def test_a_spread_too_narrow_for_its_inverse_squared(
     log: float, form: str, scaled_first: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The derivative of a quotient by the spread was 0 * inf where the density of the unit was 0."""
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     case = [0.0, 1.0, 0.25], [0.5, log, -3.0], [0.75, 1.0, -2.0, math.nan], form
     for found, wanted in zip(slopes(*case), expected(*case), strict=True):
         torch.testing.assert_close(found.double(), wanted, rtol=3e-5, atol=1e-5)
@@ -70,7 +71,7 @@ def test_a_large_gradient_that_float32_holds() -> None:
 @PATHS
 def test_gradients_too_large_for_float32_are_no_nan(scaled_first: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Rows on both sides of a mean, each of whose gradients is infinite, and a row that another unit explains."""
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled_first else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled_first else 10**12)
     case = [0.0, 40.0], [-47.0, -46.5], [0.02, -0.01, np.nextafter(np.float32(40), np.float32(41)).item()]
     (values, mean, log), (wanted_values, wanted_mean, wanted_log) = slopes(*case), expected(*case)
     assert wanted_mean[0].abs() > torch.finfo(torch.float32).max

@@ -9,6 +9,8 @@ import torch
 
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.queries import log_likelihood, sample
 from tests.harness.scipy_circuits import STATES, RandomCircuit, random_circuit
 from tests.harness.statistics import assert_distribution, frequencies
@@ -47,7 +49,7 @@ def in_logs(values: torch.Tensor, semiring: str) -> Any:
 @pytest.mark.parametrize("seed", SEEDS)
 def test_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:  # scaled numbers, and parts of batches
-        monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+        monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
         monkeypatch.setattr(torch_circuits, "_PART", 1)
     found, compiled, semiring = made(seed)
     state = {key: one.clone() for key, one in compiled.state_dict().items()}

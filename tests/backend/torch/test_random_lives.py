@@ -2,13 +2,15 @@
 
 import pytest
 
-from plica.backend.torch import circuits, sources, watch
+from plica.backend.torch import sources, watch
 from plica.errors import UnsupportedError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from tests.harness.circuit_lives import Life
 
 
 def _live(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(circuits, "_SCALED_FROM", (0, 10**12)[seed % 2])
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, (0, 10**12)[seed % 2])
     for module in (sources, watch):
         monkeypatch.setattr(module, "SMALL", (0, 2**16)[seed % 3 > 0])
     try:

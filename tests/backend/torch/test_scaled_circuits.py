@@ -13,7 +13,8 @@ import torch
 
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.compiler import TorchCompiler
-from plica.backend.torch.queries import expected as torch_queries
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.lower.fold.groups import fold_circuit
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
@@ -34,8 +35,8 @@ RARE = {torch.float32: 1e-30, torch.float64: 1e-300}  # a weight that only rare 
 @pytest.fixture
 def always(monkeypatch: pytest.MonkeyPatch) -> None:
     """Scaled numbers for data of any size."""
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
-    monkeypatch.setattr(torch_queries, "_SCALED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
 
 
 def sharp(dtype: torch.dtype) -> tuple[Circuit, Any]:
@@ -214,11 +215,11 @@ def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None
     x = torch.from_numpy(data(circuit, 9))
     activations = sum(group.num_folds * group.representative.num_output_units for group in compiled.layers)
     for rows in (0, 1, 4, 5, 6, 9):
-        monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 5 * activations)
+        monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 5 * activations)
         expected = [("scaled" if rows >= 5 else "lse-sum", rows)]
         assert calls(compiled, x[:rows]) == expected
         found = compiled(x[:rows])
-        monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 10**9)
+        monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 10**9)
         torch.testing.assert_close(found, compiled(x[:rows]), rtol=1e-13, atol=1e-13)
 
 
@@ -226,7 +227,7 @@ def test_the_switch_as_it_is() -> None:
     """A circuit and as many rows as it takes."""
     compiled = TorchCompiler().compile(gaussians())
     activations = sum(group.num_folds * group.representative.num_output_units for group in compiled.layers)
-    rows = -(-torch_circuits._SCALED_FROM // activations)
+    rows = -(-cascade.FROM[Bound.OF_ROWS] // activations)
     x = torch.from_numpy(data(compiled.symbolic, rows))
     assert calls(compiled, x) == [("scaled", rows)]
     assert calls(compiled, x[1:]) == [("lse-sum", rows - 1)]

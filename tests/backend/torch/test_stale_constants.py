@@ -12,10 +12,11 @@ import torch
 import torch.nn.utils.prune
 from torch.multiprocessing.reductions import StorageWeakRef
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import UnsupportedError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
@@ -258,7 +259,7 @@ def test_memory_that_is_replaced_is_not_held_by_what_is_made_of_other_tensors() 
 
 @pytest.mark.parametrize("first", [0, 10**12], ids=["bounded", "exact"])
 def test_what_has_changed_goes_before_the_new_is_made(first: int, monkeypatch) -> None:
-    monkeypatch.setattr(torch_circuits, "_BOUNDED_FROM", first)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, first)
     circuit = TorchCompiler().compile(image()).eval()
     with torch.no_grad():
         circuit(X)

@@ -13,6 +13,8 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
 from plica.ir.op import unsupported
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS
@@ -39,7 +41,7 @@ def test_weights_made_of_constants_alone() -> None:
 def test_a_weight_that_became_negative_is_refused(
     semiring: str, scaled: bool, rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0 if scaled else 10**12)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 10**12)
     compiled = TorchCompiler(semiring).compile(mixture([[0.5, 2.0]]))
     x = torch.zeros(rows, 1, dtype=torch.int64)
     assert not compiled(x).isnan().any()

@@ -10,6 +10,8 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import expected
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.lower.queries.expect import LATENTS, POSTERIOR, lower_flows
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
@@ -38,7 +40,7 @@ def test_sums_as_described_are_not_found() -> None:
 
 def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch) -> None:
     """A layer of one's own that reads slices of units: it is asked how it chooses instead."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     compiler = TorchCompiler(dtype="float64")
     compiler.add_layer_rule(NEIGHBOURS)
     inputs = [coin([0], 3), coin([1], 3)]
@@ -52,14 +54,14 @@ def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch)
     found = posterior(compiled, x).probabilities
     programs = {key: one for key, one in cast("Any", compiled.queries).items() if isinstance(one, expected.FlowProgram)}
     assert {semiring for _, semiring, *_ in programs} == {"scaled"}  # proven, so that nobody asked again
-    monkeypatch.setattr(expected, "_SCALED_FROM", 2**60)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 2**60)
     torch.testing.assert_close(found, posterior(compiled, x).probabilities, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("scaled_from", [0, 2**60])
 def test_hidden_negative_weights_are_refused(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that does not say which of its parameters are weights; two negative ones may have a positive product."""
-    monkeypatch.setattr(expected, "_SCALED_FROM", scaled_from)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, scaled_from)
     row = LAYER_ROWS[SumLayer]
     assert isinstance(row, SumRow)
     compiler = TorchCompiler(dtype="float64")

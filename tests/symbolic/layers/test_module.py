@@ -12,6 +12,8 @@ from torch import Tensor, nn
 import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.lower import cascade
+from plica.lower.cascade import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import finite
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, ModuleLayer, SumLayer
@@ -227,7 +229,7 @@ def test_rows_are_seen_together_and_once(monkeypatch: pytest.MonkeyPatch) -> Non
     from plica.backend.torch import circuits as torch_circuits
 
     monkeypatch.setattr(torch_circuits, "_PART", 1)
-    monkeypatch.setattr(torch_circuits, "_SCALED_FROM", 0)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     module, seen = Normals(2, 3), []
     module.register_forward_hook(lambda _, args, __: seen.append(len(args[0])))
     with torch.no_grad():

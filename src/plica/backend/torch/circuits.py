@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from plica.arguments import seed as checked_seed
+from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.constants import CircuitConstants, Ready
 from plica.backend.torch.data import DataCheck
 from plica.backend.torch.emit import emit, source
@@ -31,6 +32,7 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.kept.single_flight import SingleFlight
 from plica.lower.arrays import CircuitArrays, Drawing
+from plica.lower.cascade import Bound, Stage
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
@@ -41,12 +43,10 @@ from plica.passes.constants.report import FoldReport
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Attempt, Semiring
+from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
 
 Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
-_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
-_BOUNDED_FROM = 2**14  # the same of numbers whose bounds depend on weights alone, which are tried before these
 _PART = 2**24
 """Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
 memory anew from the system at each call."""
@@ -92,7 +92,7 @@ class TorchCircuit(nn.Module):
         self._needs = bool(self._givable.needed)
         # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
         self._holds = bool(compiled.opaque)
-        self.num_activations, self._widest = sum(compiled.activations), max(compiled.activations)
+        self._widest = max(compiled.activations)
         self._lowered: dict[Key, Lowered] = {}
         self._functions: dict[Key, Callable[..., Any]] = {}  # shared by `with_parameters`
         self._runs: dict[Key, Callable[..., Any]] = {}
@@ -286,32 +286,31 @@ class TorchCircuit(nn.Module):
 
     def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
-        attempt = semiring.attempt
         exact = partial(self._exact, semiring, watch=watch)
-        if attempt is None or self._holds or is_abstract(x) or x.device.type not in attempt.devices:
+        if semiring.attempt is None or self._holds or is_abstract(x):
             return exact(x, given=given)
-        work = len(x) * self.num_activations
-        if attempt.of_constants is not None and watch is not None and work >= _BOUNDED_FROM and not given.names:
-            ready = self._bounded(attempt.of_constants, x, watch)
-            if ready is not None:
-                return ready.first(x)
-        if work < _SCALED_FROM or not self.may_prove(attempt):
-            return exact(x, given=given)
-        result: Tensor
-        result, trusted = self._run(attempt.carrier, x, watch=watch, given=given)
-        if is_abstract(trusted):
-            return exact(x, given=given)
-        if bool(trusted.all()):
-            return result
-        rows = trusted.logical_not().nonzero().squeeze(1)
-        if not bool((result.detach()[rows] < torch.inf).all()):
-            # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-            return exact(x, given=given)
-        return result.index_copy(0, rows, exact(x[rows], given=given.rows(rows)))
+        for stage in self.stages(semiring, x, of_weights=watch is not None and not given.names):
+            if stage.bound is Bound.OF_WEIGHTS:
+                assert watch is not None, "its weights are constant"
+                ready = self._bounded(stage.semiring, x, watch)
+                if ready is not None:
+                    return ready.first(x)
+            elif stage.bound is Bound.OF_ROWS:
+                result, holds = self._run(stage.semiring, x, watch=watch, given=given)
+                if is_abstract(holds):
+                    break
+                rows = rows_without(holds)
+                if len(rows) and not bool((result.detach()[rows] < torch.inf).all()):
+                    break  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
+                return computed_again([result], [0], rows, lambda rows: [exact(x[rows], given=given.rows(rows))])[0]
+        return exact(x, given=given)
 
-    def may_prove(self, attempt: Attempt) -> bool:
-        """Whether rows that are carried so may be proven right: this circuit is not too deep for it."""
-        return self.compiled.depth <= attempt.deepest(torch.finfo(self._real.dtype).tiny)
+    def stages(
+        self, semiring: Semiring, x: Tensor, rows: int | None = None, *, of_weights: bool = False
+    ) -> Sequence[Stage]:
+        """The number formats in which rows are computed, one after another: `CompiledCircuit.stages` says more."""
+        smallest, count = torch.finfo(self._real.dtype).tiny, len(x) if rows is None else rows
+        return self.compiled.stages(semiring, count, x.device.type, smallest, of_weights=of_weights)
 
     def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
         """What computes numbers that constant weights prove right for all rows; None where they do not."""

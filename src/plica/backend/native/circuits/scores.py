@@ -22,6 +22,7 @@ from plica.backend.native.questions import Question
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
+from plica.lower.cascade import Bound, cascade
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
 from plica.lower.queries.score import lower_score
@@ -83,18 +84,20 @@ def score_questions(
     def question(own: str, made: Closed, *results: str) -> Question:
         return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text, plain=made)
 
-    attempt = semiring.attempt
-    exact = name if attempt is None else f"{name}_exact"
-    if attempt is not None:
-        if attempt.of_constants is not None:
-            bounded = _proven(lowered(attempt.of_constants))
+    stages = cascade(semiring)
+    exact = name if len(stages) == 1 else f"{name}_exact"
+    for stage in stages:
+        made = lowered(stage.semiring)
+        if stage.bound is Bound.OF_WEIGHTS:
+            bounded = _proven(made)
             if bounded is not None:
                 yield question(name, bounded, _RESULT)
                 return
-        scaled = question(name, lowered(attempt.carrier), _RESULT, _PROVEN)
-        yield replace(scaled, proven=(_PROVEN, exact))
-    made = question(exact, lowered(semiring), _RESULT)
-    yield made if attempt is None else made.asked_when_not_proven(exact)
+        elif stage.bound is Bound.OF_ROWS:
+            yield replace(question(name, made, _RESULT, _PROVEN), proven=(_PROVEN, exact))
+        else:
+            answer = question(exact, made, _RESULT)
+            yield answer if exact == name else answer.asked_when_not_proven(exact)
 
 
 def _proven(made: Closed) -> Closed | None:

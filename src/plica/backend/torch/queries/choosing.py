@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from types import SimpleNamespace
 from typing import NamedTuple, final
 
 import torch
 from torch import Tensor
 
+from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
+from plica.lower.cascade import Bound
 from plica.lower.leaves import owners_of
 from plica.lower.queries.query import LoweredQuery, Query, lower_query
 from plica.symbolic.semirings import Semiring
 
-_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
 _SHARE = 4  # of the budget, which many arrays that are read once each leave for those of one layer
 _ROW_BY_ROW_FROM = 2**19  # activations of the rows made up for one row of data: below, calls for each cost more
 
@@ -77,7 +79,7 @@ class TorchQuery:
             one_row=one_row,
         )
         carrier = (semiring or query.semiring).name
-        self._has_proof = semiring is not None and semiring.proven is not None
+        self._has_bound = semiring is not None and semiring.proven is not None
         self.run = QueryProgram(
             (query.name, carrier, input_dtype, one_row, circuit.dtype), self.lowered, query.chooser.column
         )
@@ -93,20 +95,20 @@ class TorchQuery:
     def __call__(
         self, circuit: TorchCircuit, x: Tensor | None, uniforms: Tensor | None
     ) -> tuple[Answer, Tensor | None]:
-        """The answer for some rows, and which of them are proven right, if that is asked; `uniforms` where it draws.
+        """The answer for some rows, and for which a bound holds, if they have some; `uniforms` where it draws.
 
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
         results = list(self.run(circuit, *(one for one in (uniforms, x) if one is not None)))
-        proven = results.pop() if self._has_proof else None
+        holds = results.pop() if self._has_bound else None
         *answer, invalid = results
         if bool(invalid):
             raise StructuralPropertyError(
                 f"{self._query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
-        return Answer(*answer), proven
+        return Answer(*answer), holds
 
     def uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor | None:
         """`(U, size)`, above 0 and below 1: the same numbers whether rows are drawn at once or in parts."""
@@ -171,7 +173,7 @@ def answer(
             ],
             alike=True,
         )
-    if query.chooser.draws and times * circuit.num_activations >= _ROW_BY_ROW_FROM:
+    if query.chooser.draws and times * circuit.compiled.num_activations >= _ROW_BY_ROW_FROM:
         single = query_of(circuit, query, x.dtype, one_row=True)
         found = []
         for row in (x[number : number + 1] for number in range(len(x))):
@@ -180,26 +182,23 @@ def answer(
                 found.append(one._replace(log_value=one.log_value.expand(stop - start)))
         if found:
             return _joined(found)
-    attempt = query.semiring.attempt
-    tries = attempt is not None and x.device.type in attempt.devices and size * circuit.num_activations >= _SCALED_FROM
-    is_tried = attempt is not None and tries and circuit.may_prove(attempt)
-    first = query_of(circuit, query, x.dtype, attempt.carrier if attempt is not None and is_tried else None)
+    stage = circuit.stages(query.semiring, x, size)[0]
+    first = query_of(circuit, query, x.dtype, None if stage.bound is Bound.NONE else stage.semiring)
     found = []
     for start, stop in parts(size, first.rows_at_once()):
         rows = x[torch.arange(start, stop, device=x.device) // times]
         uniforms = first.uniforms(stop - start, device, generator)
-        one, proven = first(circuit, rows, uniforms)
-        if proven is not None and not bool(proven.all()):
-            wrong = proven.logical_not().nonzero().squeeze(1)
-            exact = query_of(circuit, query, x.dtype)
-            other, _ = exact(circuit, rows[wrong], None if uniforms is None else uniforms[:, wrong])
-            one = Answer(
-                one.rows.index_copy(0, wrong, other.rows),
-                one.terms.index_copy(1, wrong, other.terms),
-                one.log_value.index_copy(0, wrong, other.log_value),
-            )
+        one, holds = first(circuit, rows, uniforms)
+        if holds is not None:
+            exact = partial(_exact, circuit, query, rows, uniforms)
+            one = Answer(*computed_again(one, (0, 1, 0), rows_without(holds), exact))
         found.append(one)
     return _joined(found)
+
+
+def _exact(circuit: TorchCircuit, query: Query, x: Tensor, uniforms: Tensor | None, rows: Tensor) -> Answer:
+    exact = query_of(circuit, query, x.dtype)
+    return exact(circuit, x[rows], None if uniforms is None else uniforms[:, rows])[0]
 
 
 def _joined(found: Sequence[Answer], *, alike: bool = False) -> Answer:

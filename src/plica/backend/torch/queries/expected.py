@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, final
 
 import torch
 from torch import Tensor
 
+from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
@@ -20,8 +22,6 @@ from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Posterior
 from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE, FlowQuery, LoweredFlows, lower_flows
 from plica.symbolic.semirings import LSE_SUM, Semiring
-
-_SCALED_FROM = 2**14  # activations (of all rows): below, scaled numbers cost more calls than they save work
 
 
 @final
@@ -47,21 +47,25 @@ class FlowProgram:
         )
         self.run = QueryProgram((query.name, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
 
-    def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[list[Tensor], Tensor, Tensor | None]:
-        """What the query reads off for some rows, the logarithms of their values, and which rows are proven right.
+    def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[Sequence[Tensor], Tensor | None]:
+        """What the query reads off for some rows, last the logarithms of their values, and for which a bound holds.
 
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
         results = list(self.run(circuit, x))
-        proven = results.pop() if self._semiring.proven is not None else None
-        *results, log_value, invalid = results
+        holds = results.pop() if self._semiring.proven is not None else None
+        invalid = results.pop()
         if bool(invalid):
             raise StructuralPropertyError(
                 f"{self.query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
                 "square the circuit or keep its weights positive (softmax, for instance)."
             )
-        return results, log_value, proven
+        return results, holds
+
+
+def _exact(circuit: TorchCircuit, query: FlowQuery, x: Tensor, rows: Tensor) -> Sequence[Tensor]:
+    return _program(circuit, query, x.dtype, LSE_SUM)(circuit, x[rows])[0]
 
 
 def _lowered(query: FlowQuery, circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
@@ -103,19 +107,16 @@ def read_flows(
         otherwise: What there is where a row has no probability, for the message.
     """
     x = floating(x)
-    attempt, first = LSE_SUM.attempt, LSE_SUM
-    if attempt is not None and x.device.type in attempt.devices and len(x) * circuit.num_activations >= _SCALED_FROM:
-        first = attempt.carrier if circuit.may_prove(attempt) else LSE_SUM
-    asked = _program(circuit, query, x.dtype, first)
+    asked = _program(circuit, query, x.dtype, circuit.stages(LSE_SUM, x)[0].semiring)
     rows, whole, logs = asked.run.rows_at_once(), [], []
     for start, stop in parts(len(x), rows):
         part = x[start:stop]
-        results, log_value, proven = asked(circuit, part)
-        if proven is not None and not bool(proven.all()):
-            again = proven.logical_not().nonzero().squeeze(1)
-            others, log_others, _ = _program(circuit, query, x.dtype, LSE_SUM)(circuit, part[again])
-            results = [one.index_copy(query.rows, again, other) for one, other in zip(results, others, strict=True)]
-            log_value = log_value.index_copy(0, again, log_others)
+        found, holds = asked(circuit, part)
+        if holds is not None:
+            axes = [*[query.rows] * (len(found) - 1), 0]
+            exact = partial(_exact, circuit, query, part)
+            found = computed_again(found, axes, rows_without(holds), exact)
+        *results, log_value = found
         results = keep(results)
         if not start:
             whole = results if stop == len(x) else [_longer(one, query.rows, len(x)) for one in results]
