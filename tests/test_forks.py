@@ -15,7 +15,7 @@ import pytest
 import plica
 from plica.backend.torch.garbage import without_collection
 from plica.forks import ForkSafeLock
-from plica.kept.single_flight import SingleFlight
+from plica.single_flight import SingleFlight
 from tests.harness.forks import WORK, fate_of_child
 
 ROOT = Path(plica.__file__).parent

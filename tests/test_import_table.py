@@ -18,6 +18,7 @@ LEVELS = {
     "extras": -1,  # libraries that may be missing
     "paths": -1,
     "forks": -1,  # locks
+    "single_flight": -1,
     "arguments": 0,  # what callers pass, checked
     "graph": 0,
     "runtime": 0,  # loads native files: needs errors, paths and locks alone
@@ -27,7 +28,7 @@ LEVELS = {
     "tracing": 3,
     "passes": 3,
     "eager": 4,
-    "kept": 4,
+    "constants": 4,
     "symbolic": 5,
     "templates": 6,
     "lower": 6,

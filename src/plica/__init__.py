@@ -8,6 +8,8 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plica.constants.policy import FoldPolicy
+    from plica.constants.store.cache import FoldCache
     from plica.eager.packed import PackedArray
     from plica.frontend.contexts import PipelineContext, compile  # noqa: A004 - the word of the field
     from plica.frontend.control import cond, for_loop, scan, while_loop
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from plica.frontend.saving import load, save
     from plica.frontend.sources import invalidate
     from plica.ir.types import spec
-    from plica.kept.cache import FoldCache
-    from plica.passes.constants.policy import FoldPolicy
     from plica.symbolic.circuit import Circuit
     from plica.symbolic.scope import Scope
 
@@ -54,10 +54,10 @@ _MODULES = {
     "plica.frontend.control": ("cond", "for_loop", "scan", "while_loop"),
     "plica.frontend.jit": ("jit",),
     "plica.frontend.saving": ("load", "save"),
-    "plica.kept.cache": ("FoldCache",),
+    "plica.constants.store.cache": ("FoldCache",),
     "plica.frontend.sources": ("invalidate",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
-    "plica.passes.constants.policy": ("FoldPolicy",),
+    "plica.constants.policy": ("FoldPolicy",),
     "plica.eager.packed": ("PackedArray",),
     "plica.ir.types": ("spec",),
     "plica.frontend.contexts": ("PipelineContext", "compile"),

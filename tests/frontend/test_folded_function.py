@@ -9,8 +9,8 @@ import torch
 
 import plica
 import plica.numpy as pnp
+from plica.constants.store.cache import SHARED
 from plica.errors import DTypeError, InputError
-from plica.kept.cache import SHARED
 from tests.harness.programs import assert_same
 from tests.harness.work import count_calls
 

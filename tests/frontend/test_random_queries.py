@@ -13,10 +13,10 @@ from plica import queries
 from plica.backend.torch import pages
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
+from plica.constants.rewrites import states
 from plica.errors import InputError
 from plica.lower import cascade
 from plica.lower.cascade import Bound
-from plica.passes.constants import states
 from tests.harness.flat_mixtures import Drawn, Mixture, draw
 from tests.harness.flat_units import MOST_STATES, Table, Unit
 

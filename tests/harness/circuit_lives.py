@@ -19,8 +19,8 @@ from torch import Tensor, nn
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
+from plica.constants.policy import FoldPolicy
 from plica.errors import PlicaError
-from plica.passes.constants.policy import FoldPolicy
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from tests.harness.composed_circuits import ROWS, Composer

@@ -7,8 +7,8 @@ import hypothesis.strategies as st
 import numpy as np
 
 import plica
+from plica.constants.fold import Folding
 from plica.ir.program import Program
-from plica.passes.constants.fold import Folding
 from tests.harness.programs import Array
 from tests.harness.random_programs import arguments, programs
 

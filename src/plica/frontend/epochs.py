@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from plica.constants.store.components import Component, Components, Part
 from plica.errors import InputError
 from plica.frontend.arguments import is_array
 from plica.frontend.constant_shapes import described, sizes_of
@@ -20,8 +21,7 @@ from plica.frontend.sources import Watched, owned, pin, state_of, wants_gradient
 from plica.ir.program import Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.types import SCALAR_SIZE
-from plica.kept.components import Component, Components, Part
-from plica.kept.single_flight import SingleFlight
+from plica.single_flight import SingleFlight
 from plica.tracing.scope import Reference
 
 

@@ -17,6 +17,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plica.constants.fold import Folding
+from plica.constants.store.cache import SHARED, FoldCache
+from plica.constants.store.components import Component, Components
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key, shape_of
 from plica.frontend.compiled_program import CompiledProgram
@@ -27,9 +30,6 @@ from plica.frontend.released import released_error
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
-from plica.kept.cache import SHARED, FoldCache
-from plica.kept.components import Component, Components
-from plica.passes.constants.fold import Folding
 from plica.passes.rewriting import Rewriting
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer

@@ -17,17 +17,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from plica.constants.analysis.origins import print_origins
+from plica.constants.fold import Folding, fold
+from plica.constants.policy import FoldPolicy
+from plica.constants.report import FoldReport
+from plica.constants.store.cache import FoldCache, checked_cache
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import PYTHON_NUMBERS, dtype_of, is_array, shape_of
 from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program, Var
 from plica.ir.sizes import single_atom
-from plica.kept.cache import FoldCache, checked_cache
-from plica.passes.constants.fold import Folding, fold
-from plica.passes.constants.origins import print_origins
-from plica.passes.constants.policy import FoldPolicy
-from plica.passes.constants.report import FoldReport
 from plica.passes.rewriting import Rewriting
 from plica.tracing.trace import captured_values
 from plica.tracing.trees import flatten

@@ -20,6 +20,8 @@ from operator import attrgetter, is_
 from typing import Any
 from weakref import WeakKeyDictionary, ref
 
+from plica.constants.policy import FoldPolicy
+from plica.constants.store.cache import FoldCache, checked_cache
 from plica.errors import InputError, TraceError
 from plica.frontend.arguments import (
     Call,
@@ -37,11 +39,9 @@ from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, requ
 from plica.frontend.folding import constant_names, folded_executor, marks_of, names_of
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
-from plica.kept.cache import FoldCache, checked_cache
-from plica.kept.single_flight import SingleFlight
 from plica.lower.optimize import DEFAULT_RULES, Rules, check_rules, program_rewriting
-from plica.passes.constants.policy import FoldPolicy
 from plica.passes.rewriting import Rewriting
+from plica.single_flight import SingleFlight
 from plica.tracing.call import trace_call
 from plica.tracing.control import parameter_names, place_of
 from plica.tracing.scope import current_trace

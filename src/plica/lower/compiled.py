@@ -22,7 +22,6 @@ from plica.forks import cached_property
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
-from plica.kept.single_flight import SingleFlight
 from plica.lower.cascade import Bound, Stage, cascade
 from plica.lower.checks import check_semiring
 from plica.lower.data import samples_dtype
@@ -43,6 +42,7 @@ from plica.lower.optimize import (
 from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
+from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import LSE_SUM, Semiring

@@ -14,12 +14,12 @@ from typing import Any
 
 from plica.ir.program import Program, nested
 from plica.passes.algebra import Fired
-from plica.passes.constants.splats import read_splats
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.exponents import sum_exponents
 from plica.passes.hoist import hoist
 from plica.passes.rewriting import Rewriting
+from plica.passes.splats import read_splats
 from plica.passes.splits import split_slices
 from plica.passes.views import move_to_sources
 

@@ -11,11 +11,11 @@ import torch
 from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
+from plica.constants.policy import FoldPolicy
 from plica.ir.program import Program
 from plica.lower import cascade
 from plica.lower.cascade import Bound
 from plica.lower.queries.bottom_up import equations_of
-from plica.passes.constants.policy import FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit

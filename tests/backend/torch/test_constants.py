@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from plica.backend.torch.compiler import TorchCompiler
+from plica.constants.policy import SMALL, FoldPolicy
+from plica.constants.store.cache import SHARED
 from plica.errors import UnsupportedError
-from plica.kept.cache import SHARED
 from plica.lower import cascade
 from plica.lower.cascade import Bound
-from plica.passes.constants.policy import SMALL, FoldPolicy
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit

@@ -14,10 +14,10 @@ from torch.multiprocessing.reductions import StorageWeakRef
 
 from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
+from plica.constants.policy import FoldPolicy
 from plica.errors import UnsupportedError
 from plica.lower import cascade
 from plica.lower.cascade import Bound
-from plica.passes.constants.policy import FoldPolicy
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import chain, tensor

@@ -27,10 +27,10 @@ from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
+from plica.constants.report import FoldReport
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.kept.single_flight import SingleFlight
 from plica.lower.arrays import CircuitArrays, Drawing
 from plica.lower.cascade import Bound, Stage
 from plica.lower.compiled import CompiledCircuit
@@ -39,7 +39,7 @@ from plica.lower.given import Given
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import Constant, Leaf, name_of
 from plica.lower.queries.score import Lowered
-from plica.passes.constants.report import FoldReport
+from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope

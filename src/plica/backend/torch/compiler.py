@@ -16,12 +16,12 @@ from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import LeafStore
 from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
 from plica.backend.torch.reals import real_dtype
+from plica.constants.policy import FoldPolicy
+from plica.constants.store.cache import FoldCache, checked_cache
 from plica.errors import DTypeError
 from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
-from plica.kept.cache import FoldCache, checked_cache
-from plica.kept.single_flight import SingleFlight
 from plica.lower.arrays import Drawing
 from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
@@ -30,7 +30,7 @@ from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.registry import CompilationRules
-from plica.passes.constants.policy import FoldPolicy
+from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import InnerLayer, InputLayer, Layer, LayerRow

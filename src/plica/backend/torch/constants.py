@@ -1,6 +1,6 @@
 """What a compiled circuit computes from its tensors alone, and keeps between calls in eval mode.
 
-A Program of the circuit is split (`passes/constants`): what depends on no data runs once, the rest at each call. Each
+A Program of the circuit is split (`constants/`): what depends on no data runs once, the rest at each call. Each
 kept value has a Program of its own, by which, and by the tensors that it reads, it is shared: between Programs of one
 circuit (linear, scaled, queries, data of other dtypes) and between circuits that share tensors.
 """
@@ -24,17 +24,17 @@ from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.sources import seal
 from plica.backend.torch.watch import Watch, can_watch
+from plica.constants.analysis.facts import bits_of
+from plica.constants.cut.split import constant_results
+from plica.constants.fold import fold
+from plica.constants.policy import SMALL, FoldPolicy
+from plica.constants.report import FoldReport
+from plica.constants.store.cache import SHARED, FoldCache
+from plica.constants.store.components import Component, Components, Parts
 from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
-from plica.kept.cache import SHARED, FoldCache
-from plica.kept.components import Component, Components, Parts
-from plica.kept.single_flight import SingleFlight
 from plica.lower.leaves import Constant, Leaf
-from plica.passes.constants.facts import bits_of
-from plica.passes.constants.fold import fold
-from plica.passes.constants.policy import SMALL, FoldPolicy
-from plica.passes.constants.report import FoldReport
-from plica.passes.constants.split import constant_results
+from plica.single_flight import SingleFlight
 
 
 class LoweredProgram(Protocol):

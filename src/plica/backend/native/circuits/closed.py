@@ -1,6 +1,6 @@
 """`Closed`: a Program whose constants are known arrays, all that can be computed from them alone computed.
 
-What folding keeps between calls of other backends (`passes/constants`) is computed here once, when the file is made: by
+What folding keeps between calls of other backends (`constants/`) is computed here once, when the file is made: by
 the interpreter, in float64, and rounded once.
 """
 
@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 
 from plica.backend.native.circuits.held import Held, Made
 from plica.backend.native.circuits.operations import NATIVE_OPS
+from plica.constants.fold import fold
+from plica.constants.policy import FoldPolicy
 from plica.errors import UnsupportedError
 from plica.ir.interpret import interpret_program
 from plica.ir.op import OpTable
 from plica.ir.program import Program, Var
 from plica.ops import OPS
-from plica.passes.constants.fold import fold
-from plica.passes.constants.policy import FoldPolicy
 
 Array = NDArray[Any]
 _POLICY = FoldPolicy(max_growth=None, widen=True)

@@ -11,7 +11,7 @@ are multiplied together with others than before: sums of I terms of a contractio
 
 >>> from plica.ir.types import spec
 >>> from plica.passes.dead_code import eliminate_dead_code
->>> from plica.passes.constants.origins import find_origins
+>>> from plica.constants.analysis.origins import find_origins
 >>> from plica.tracing import namespace as xp
 >>> from plica.tracing.trace import trace
 >>> def embed(ids, table, weight):
@@ -29,13 +29,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plica.constants.analysis.origins import Origins
+from plica.constants.analysis.row_by_row import is_alike, row_by_row
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import OPS
-from plica.passes.constants.origins import Origins
-from plica.passes.constants.row_by_row import is_alike, row_by_row
 from plica.passes.replaced import names_of
 
 _LOOKUPS = ("lookup", "take", "gather")

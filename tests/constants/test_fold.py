@@ -8,11 +8,11 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
-from plica.passes.constants import fold as fold_module
-from plica.passes.constants.fold import fold
-from plica.passes.constants.origins import needed_by
-from plica.passes.constants.policy import FoldPolicy
-from plica.passes.constants.report import Fate
+from plica.constants import fold as fold_module
+from plica.constants.analysis.origins import needed_by
+from plica.constants.fold import fold
+from plica.constants.policy import FoldPolicy
+from plica.constants.report import Fate
 from plica.passes.memory import plan_memory
 from tests.harness.constant_programs import constant_programs, named_arguments, run_components, run_folded
 from tests.harness.programs import assert_same

@@ -7,7 +7,7 @@ import hypothesis.strategies as st
 import pytest
 from hypothesis import given, settings
 
-from plica.passes.constants.cut import EXACT, Choice, Operation, Problem, _all, choose
+from plica.constants.cut.choice import EXACT, Choice, Operation, Problem, _all, choose
 
 
 @st.composite

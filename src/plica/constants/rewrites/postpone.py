@@ -29,14 +29,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plica.constants.analysis.facts import estimated
+from plica.constants.rewrites.following import READS, follow
 from plica.errors import PlicaError
 from plica.ir.builder import Names
 from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, OPS
-from plica.passes.constants.facts import estimated
-from plica.passes.constants.following import READS, follow
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _BROADCAST = _EACH - {"isin"}  # whose operands broadcast

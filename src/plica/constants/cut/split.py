@@ -10,11 +10,11 @@ old arguments to the new ones. `fold` takes the constants that it reads, and ret
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from plica.constants.analysis.facts import is_size_arithmetic
+from plica.constants.analysis.origins import needed_by
 from plica.graph.components import strongly_connected
 from plica.ir.program import Equation, Program, Var, size_variables
 from plica.ir.sizes import Size
-from plica.passes.constants.facts import is_size_arithmetic
-from plica.passes.constants.origins import needed_by
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any
 
+from plica.constants.policy import FoldPolicy
 from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Var, nested
 from plica.ir.sizes import SIZE_ARITHMETIC, Size, atoms, evaluate, single_atom
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.ops import ELEMENTWISE, LINALG, OPS
-from plica.passes.constants.policy import FoldPolicy
 
 UNKNOWN = 64
 """A size that is not known before the run counts as this many where work is estimated; memory is never estimated."""

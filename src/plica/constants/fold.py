@@ -25,25 +25,25 @@ r"""`fold`: a Program into what runs once and what runs at each call, in steps t
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from plica.constants.analysis.facts import Fact, Sizes, bytes_of, facts_of, work_of
+from plica.constants.analysis.origins import Origins, find_origins, needed_by
+from plica.constants.cut.choice import Choice, Operation, Problem, choose
+from plica.constants.cut.split import Parts, Split, components, split
+from plica.constants.policy import FoldPolicy
+from plica.constants.report import Fate, FoldReport, ValueReport
+from plica.constants.rewrites.postpone import postpone
+from plica.constants.rewrites.states import CONTRACTED, by_states
 from plica.ir.op import Memory
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
-from plica.passes.constants.cut import Choice, Operation, Problem, choose
-from plica.passes.constants.facts import Fact, Sizes, bytes_of, facts_of, work_of
-from plica.passes.constants.origins import Origins, find_origins, needed_by
-from plica.passes.constants.policy import FoldPolicy
-from plica.passes.constants.postpone import postpone
-from plica.passes.constants.report import Fate, FoldReport, ValueReport
-from plica.passes.constants.splats import read_splats
-from plica.passes.constants.split import Parts, Split, components, split
-from plica.passes.constants.states import CONTRACTED, by_states
 from plica.passes.cse import share_equations
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.inline import inline
 from plica.passes.memory import plan_memory
 from plica.passes.order import copying_reshapes
+from plica.passes.splats import read_splats
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -7,12 +7,12 @@ import pytest
 
 import plica
 import plica.numpy as pnp
+from plica.constants.fold import Folding, fold
+from plica.constants.policy import FoldPolicy
+from plica.constants.report import Fate
+from plica.constants.rewrites import states
 from plica.ir.text import parse_program
 from plica.ops import OPS
-from plica.passes.constants import states
-from plica.passes.constants.fold import Folding, fold
-from plica.passes.constants.policy import FoldPolicy
-from plica.passes.constants.report import Fate
 from tests.harness.constant_programs import run_folded
 
 CONSTANTS = ("t", "w", "v", "c", "g", "h", "j")

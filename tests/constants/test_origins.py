@@ -7,9 +7,9 @@ import pytest
 
 import plica
 import plica.numpy as pnp
+from plica.constants.analysis.origins import Origin, find_origins, print_origins
 from plica.ir.program import Var
 from plica.ops import OPS
-from plica.passes.constants.origins import Origin, find_origins, print_origins
 
 VECTOR = plica.spec((3,), "float32")
 L, C, R, V = Origin.LITERAL, Origin.COMPILE_TIME, Origin.RUN_TIME, Origin.VARYING

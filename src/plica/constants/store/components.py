@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, final
 
+from plica.constants.analysis.facts import work_of
+from plica.constants.analysis.origins import needed_by
+from plica.constants.store.cache import Buffers, FoldCache
 from plica.forks import cached_property
 from plica.ir.program import Program, Var
-from plica.kept.cache import Buffers, FoldCache
-from plica.passes.constants.facts import work_of
-from plica.passes.constants.origins import needed_by
 
 _MOST = 16  # the values of one component that are told apart, so that what tells them stays linear
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from plica.kept.single_flight import SingleFlight
+from plica.single_flight import SingleFlight
 
 _THREADS = 8
 

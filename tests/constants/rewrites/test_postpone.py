@@ -9,11 +9,11 @@ from hypothesis import given, settings
 
 import plica
 import plica.numpy as pnp
+from plica.constants.fold import fold
+from plica.constants.policy import FoldPolicy
+from plica.constants.report import Fate
+from plica.constants.rewrites.postpone import postpone
 from plica.ir.types import ArrayType
-from plica.passes.constants.fold import fold
-from plica.passes.constants.policy import FoldPolicy
-from plica.passes.constants.postpone import postpone
-from plica.passes.constants.report import Fate
 from plica.passes.dead_code import eliminate_dead_code
 from tests.harness.constant_programs import constant_programs, named_arguments
 from tests.harness.programs import assert_same

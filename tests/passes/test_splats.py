@@ -8,8 +8,8 @@ from hypothesis import given, settings
 import plica
 from plica.ir.text import parse_program
 from plica.ops import OPS
-from plica.passes.constants.splats import read_splats
 from plica.passes.dead_code import eliminate_dead_code
+from plica.passes.splats import read_splats
 from tests.harness.constant_programs import constant_programs, named_arguments
 from tests.harness.programs import assert_same
 from tests.harness.random_programs import SIZES

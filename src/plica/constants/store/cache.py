@@ -16,9 +16,9 @@ from operator import mul
 from typing import Any
 from weakref import WeakValueDictionary
 
+from plica.constants.policy import check_limit
 from plica.errors import InputError
 from plica.forks import ForkSafeLock
-from plica.passes.constants.policy import check_limit
 
 _INDICES = count()
 

@@ -8,11 +8,11 @@ import torch
 
 import plica
 import plica.numpy as pnp
+from plica.constants.store.cache import SHARED, Buffers, CachedBuffer
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.frontend.sources import is_same, state_of
 from plica.ir.dtypes import DType
-from plica.kept.cache import SHARED, Buffers, CachedBuffer
 
 PROGRAM = plica.trace(
     lambda x, v, w: x @ pnp.softmax(v) + x @ pnp.tanh(w), plica.spec(("b", 4)), plica.spec((4, 4)), plica.spec((4, 4))

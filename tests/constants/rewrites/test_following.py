@@ -5,11 +5,11 @@ import itertools
 import numpy as np
 import pytest
 
+from plica.constants.rewrites.following import follow
 from plica.ir.program import Var
 from plica.ir.sizes import Size
 from plica.ir.types import SCALAR_SIZE
 from plica.ops import OPS
-from plica.passes.constants.following import follow
 
 SHAPE = (2, 6, 4)
 PACKED = {"outer_dims_perm": (2, 0, 1), "inner_dims_pos": (1, 2), "inner_tiles": (3, 2)}

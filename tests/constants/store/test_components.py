@@ -5,10 +5,10 @@ from typing import Any
 
 import plica
 import plica.numpy as pnp
+from plica.constants.fold import fold
+from plica.constants.store.cache import FoldCache
+from plica.constants.store.components import Component, Components
 from plica.ir.program import Program
-from plica.kept.cache import FoldCache
-from plica.kept.components import Component, Components
-from plica.passes.constants.fold import fold
 
 VECTOR = plica.spec((3,), "float64")
 PROGRAM = plica.trace(lambda x, v, w: (x * pnp.exp(v), x * pnp.sin(pnp.exp(v) + w)), VECTOR, VECTOR, VECTOR)

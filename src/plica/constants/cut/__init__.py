@@ -1,0 +1,1 @@
+"""Which constant values are kept between calls, and the Program split there."""

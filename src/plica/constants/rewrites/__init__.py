@@ -1,0 +1,1 @@
+"""Programs rewritten so that more of them is constant, or smaller."""

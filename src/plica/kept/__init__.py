@@ -1,1 +1,0 @@
-"""Values folded from constants, kept between calls: the cache, the components that make them, and threads."""

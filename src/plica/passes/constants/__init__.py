@@ -1,1 +1,0 @@
-"""Constants: which values are, where they come from, and a Program split into what runs once and what runs always."""
