@@ -143,6 +143,31 @@ def test_the_number_of_inputs_must_fit() -> None:
     assert match["rest"] == ()
 
 
+@pytest.mark.parametrize("count", [2, 3, 12])
+def test_each_of_two_inputs_or_more_may_be_as_one_entry_says(count: int) -> None:
+    pattern = Pattern(Entry("outer", "m", ("each+",)), Entry("each", "g", ("first", "*rest"), {"value": 1}))
+    inputs = [f"g{place}" for place in range(count)]
+    text = "x; y; " + "; ".join(f"{name} = g x {'y' * (place % 2)}" for place, name in enumerate(inputs))
+    values = {name: {"value": 1} for name in inputs}
+    graph = letters(f"{text}; a = m {' '.join(inputs)}", "a", **values)
+    (match,) = find(graph, pattern).matches
+    assert [node.name for node in match.fused] == ["a", *inputs]
+    assert [names(match, f"rest{place}") for place in range(count)] == ["y" * (place % 2) for place in range(count)]
+    assert names(match, f"first{count - 1}") == "x"
+    values[inputs[-1]] = {"value": 2}
+    found = find(letters(f"{text}; a = m {' '.join(inputs)}", "a", **values), pattern)
+    assert not found.matches
+    assert [miss.why for miss in found.near_misses] == [f"value of each{count - 1} does not fit"]
+
+
+@pytest.mark.parametrize("text", ["x; b = g x; a = m b", "x; b = g x; a = m b b", "x; b = g x; a = m b x", "a = m"])
+def test_one_input_is_not_each_of_several_nor_one_node_twice(text: str) -> None:
+    pattern = Pattern(Entry("outer", "m", ("each+",)), Entry("each", "g"))
+    found = find(letters(text, "a"), pattern)
+    assert not found.matches
+    assert not found.near_misses
+
+
 def test_commutative_entries_match_in_any_order() -> None:
     one = Entry("one", "number", (), {"value": 1}, kept=True)
     pattern = Pattern(Entry("op", "times", ("x", "one"), commutative=True), one)
@@ -363,6 +388,10 @@ MALFORMED: Any = (
     ((Entry("a", "f", ("x y",)),), {}, "'x y' of 'a' is no name"),
     ((Entry("a", "f", ("*x",), commutative=True),), {}, "commutative and variadic"),
     ((Entry("a", "f", kept=True),), {}, "so that nothing is replaced"),
+    ((Entry("a", "f", ("x", "b+")), Entry("b", "g")), {}, "which are all inputs of a root, in order"),
+    ((Entry("a", "f", ("b",)), Entry("b", "g", ("c+",)), Entry("c", "h")), {}, "which are all inputs of a root"),
+    ((Entry("a", "f", ("b+",)),), {}, "as the entry 'b' says; give that one alone after the root"),
+    ((Entry("a", "f", ("b+",)), Entry("b", "g", ("c",)), Entry("c", "h")), {}, "give that one alone after the root"),
     ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),  # type: ignore[dict-item]
 )
 

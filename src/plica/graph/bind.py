@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from plica.graph.match import MatchFunction, Neighbours
 from plica.graph.order import consumers_when_asked
-from plica.graph.pattern import Entry, Pattern, holds
+from plica.graph.pattern import LEAST_REPEATED, Entry, Pattern, holds
 from plica.graph.view import MISSING, GraphOptMatch, GraphView, NearMiss, kind_fits
 
 
@@ -82,8 +82,10 @@ def inputs_may_fit(fits: Any, pattern: Pattern, number: int, kinds: Iterable[Any
 def _root_inputs(pattern: Pattern) -> tuple[int, float, tuple[Entry, ...]]:
     """How many inputs the root has at least and at most, and the entries that it reads; asked again for every node."""
     names = pattern.root.inputs
+    read = tuple(pattern.by_name[bare] for name in names if (bare := name.removesuffix("+")) in pattern.by_name)
+    if pattern.is_repeated:
+        return LEAST_REPEATED, inf, read
     fixed = sum(not name.startswith("*") for name in names)
-    read = tuple(pattern.by_name[name] for name in names if name in pattern.by_name)
     return fixed, fixed if fixed == len(names) else inf, read
 
 
@@ -155,11 +157,12 @@ def _missing(match: GraphOptMatch[Any], entry: Entry, name: str) -> Problem:
 def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbours) -> Problem | None:
     """Why a node within a match may not be fused away: an output, an input of the match, or read by another node."""
     fused = match.fused
-    inside = dict.fromkeys(fused)
+    inside, outputs = dict.fromkeys(fused), set(map(id, graph.outputs))
+    taken = {id(one) for nodes in match.inputs.values() for one in nodes}
     for node in fused[1:]:
-        if any(node is one for one in graph.outputs):
+        if id(node) in outputs:
             return Problem("an interior node is an output", f"{graph.describe(node)} is itself an output")
-        if any(node is one for taken in match.inputs.values() for one in taken):
+        if id(node) in taken:
             return Problem("an interior node is read twice", f"{graph.describe(node)} is also an input of the match")
         for reader in readers(node):
             if reader not in inside:
@@ -191,7 +194,8 @@ def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[
         return ()
     readers = consumers_when_asked(graph.nodes, graph.inputs)
     match_function = pattern_matcher(graph)
-    found = (match_function(node, pattern, graph.inputs, readers) for node in graph.nodes)
+    patterns = ((node, pattern.for_inputs(len(graph.inputs(node)))) for node in graph.nodes)
+    found = (match_function(node, one, graph.inputs, readers) for node, one in patterns if one is not None)
     return tuple(one for one in found if isinstance(one, GraphOptMatch))
 
 
@@ -203,17 +207,29 @@ class _Binding(NamedTuple):
 
 
 def _bindings(place: _Place, todo: tuple[Entry, ...], binding: _Binding) -> Iterator[_Binding]:
-    """Every way to bind the inputs of the entries in `todo`; it nests as deep as the pattern has entries."""
-    if not todo:
-        yield binding
-        return
+    """Every way to bind the inputs of the entries in `todo`."""
+    steps = [iter([(todo, binding)])]  # no recursion: a pattern may have thousands of entries
+    while steps:
+        step = next(steps[-1], None)
+        if step is None:
+            steps.pop()
+        elif step[0]:
+            steps.append(_extended(place, *step))
+        else:
+            yield step[1]
+
+
+def _extended(
+    place: _Place, todo: tuple[Entry, ...], binding: _Binding
+) -> Iterator[tuple[tuple[Entry, ...], _Binding]]:
+    """Every way to bind the inputs of the first entry, each with the entries that are left."""
     entry, *rest = todo
     found = tuple(place.inputs(binding.nodes[entry.name]))
     orders = _orders(found) if entry.commutative else (found,)
     for order in orders:
         for extended in _read(place, entry.inputs, order, binding):
             fresh = tuple(place.pattern.by_name[name] for name in extended.nodes if name not in binding.nodes)
-            yield from _bindings(place, (*rest, *fresh), extended)
+            yield (*rest, *fresh), extended
 
 
 def _orders(nodes: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:

@@ -83,7 +83,7 @@ def misfits(
         kind: The kind, a tuple of kinds, or None for any.
         config: The names of settings that the entry asks for.
         graphs: The names of small graphs.
-        inputs: What the entry calls the inputs; `*name` is any number of them.
+        inputs: What the entry calls the inputs; `*name` and `name+` are any number of them.
         form: What a kind tells of itself.
     """
     problems = [list(_misfits(one, form(one), config, graphs, inputs)) for one in _each(kind)]
@@ -110,7 +110,7 @@ def _misfits(
                 there = ", ".join(sorted(known)) or "none"
                 hint = instead.format(name=name)
                 yield f"a pattern asks for {name} among the {what} of {called}, which are {there}; {hint}"
-    named = [name for name in inputs if not name.startswith("*")]
+    named = [name for name in inputs if not (name.startswith("*") or name.endswith("+"))]
     too_few = len(named) < form.least and len(named) == len(inputs)
     too_many = form.most is not None and len(named) > form.most
     if too_few or too_many:

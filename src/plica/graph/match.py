@@ -93,9 +93,10 @@ def match_optimization_patterns(
     for node in order:
         for number in range(len(patterns)) if search.begins is None else search.begins(node):
             try:
-                result = match_function(node, patterns[number], inputs, readers)
-                if isinstance(result, GraphOptMatch):
-                    result = _accepted(result, node, patterns[number], number, graph, search)
+                pattern = patterns[number].for_inputs(len(inputs(node)))
+                result = None if pattern is None else match_function(node, pattern, inputs, readers)
+                if pattern is not None and isinstance(result, GraphOptMatch):
+                    result = _accepted(result, node, pattern, number, graph, search)
             except Exception as error:
                 name = search.names[number] if search.names else patterns[number].root.name
                 add_place(error, f"in the search for {name} at {graph.describe(node)}")

@@ -4,7 +4,8 @@ A pattern answers four questions: must its root be an output (`is_output`), whic
 in reverse topological order (`entries`), what must their settings be (`config_patterns`) and what must hold within the
 small graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it,
 an input of the match; `*name` stands for any number of inputs. A name may be read from several places: then the pattern
-is a DAG.
+is a DAG. Where the root's inputs are `name+`, they are two or more, each as the entry `name` says: a match at a root of
+two inputs has the entries `name0` and `name1`, and so are the names numbered that these read.
 
     >>> class Add: ...
     >>> class Scale: ...
@@ -14,10 +15,15 @@ is a DAG.
     Traceback (most recent call last):
         ...
     plica.errors.GraphError: pattern sum: no entry before 'lost' reads it; name it among their inputs, or remove it
+    >>> pattern = Pattern(Entry("sum", Add, ("each+",)), Entry("each", Scale, ("x",)))
+    >>> two = pattern.for_inputs(2)
+    >>> [(entry.name, entry.inputs) for entry in two.entries]
+    [('sum', ('each0', 'each1')), ('each0', ('x0',)), ('each1', ('x1',))]
 """
 
 from collections.abc import Hashable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -33,7 +39,8 @@ class Entry:
     Args:
         name: By which other entries read it and a match is asked for it.
         kind: What the graph compares kinds with (a class, a name); a tuple of them means any of these, None any at all.
-        inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs.
+        inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs. The
+            root may have `name+` alone: two inputs or more, each as the entry `name` says.
         config: For names of settings, the value expected, or a predicate on it; settings are what the node's `config`
             lists.
         sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
@@ -60,6 +67,10 @@ class Pattern:
         entries: The nodes.
         is_output: The root must be an output of the graph.
 
+    Attributes:
+        by_name: The entries by their names.
+        inputs: The names that no entry has, in order of appearance, variadic ones with their star.
+
     Raises:
         GraphError: The pattern can match nothing, or not what it seems to say.
     """
@@ -67,11 +78,14 @@ class Pattern:
     entries: tuple[Entry, ...]
     is_output: bool
     by_name: Mapping[str, Entry]
+    inputs: tuple[str, ...]
 
     def __init__(self, *entries: Entry, is_output: bool = False) -> None:
         object.__setattr__(self, "entries", entries)
         object.__setattr__(self, "is_output", is_output)
         object.__setattr__(self, "by_name", {entry.name: entry for entry in entries})
+        names = (name for entry in entries for name in entry.inputs if name.removesuffix("+") not in self.by_name)
+        object.__setattr__(self, "inputs", tuple(dict.fromkeys(names)))
         problem = next(_problems(entries), None)
         if problem is not None:
             raise GraphError(f"pattern {entries[0].name if entries else '()'}: {problem}")
@@ -107,12 +121,6 @@ class Pattern:
         return self.entries[0]
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        """The names that no entry has, in order of appearance, variadic ones with their star."""
-        names = (name for entry in self.entries for name in entry.inputs if name not in self.by_name)
-        return tuple(dict.fromkeys(names))
-
-    @property
     def config_patterns(self) -> tuple[Mapping[str, Any], ...]:
         """The settings expected of each entry."""
         return tuple(entry.config for entry in self.entries)
@@ -121,6 +129,31 @@ class Pattern:
     def sub_patterns(self) -> tuple[Mapping[str, "Pattern"], ...]:
         """The patterns within each entry."""
         return tuple(entry.sub_patterns for entry in self.entries)
+
+    def for_inputs(self, number: int) -> "Pattern | None":
+        """The pattern at a root of so many inputs: itself, unless they are `name+`; None where these are too few."""
+        if not self.is_repeated:
+            return self
+        return _for_inputs(self, number) if number >= LEAST_REPEATED else None
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether the root's inputs are `name+`."""
+        return self.root.inputs[-1:] != () and self.root.inputs[-1].endswith("+")
+
+
+LEAST_REPEATED = 2
+"""How many inputs `name+` is at least: one is written as `name`."""
+
+
+@lru_cache(maxsize=1024)
+def _for_inputs(pattern: Pattern, number: int) -> Pattern:
+    root, each = pattern.entries
+    copies = [
+        replace(each, name=f"{each.name}{place}", inputs=tuple(f"{name}{place}" for name in each.inputs))
+        for place in range(number)
+    ]
+    return Pattern(replace(root, inputs=tuple(one.name for one in copies)), *copies, is_output=pattern.is_output)
 
 
 def holds(condition: Any, value: Any) -> bool:
@@ -150,7 +183,8 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
             yield f"the inputs of {entry.name!r} are the text {entry.inputs!r}; give a tuple of names"
         for name in entry.inputs:
             yield from _input_problems(entry, name, names, place)
-            read.setdefault(name, place)
+            read.setdefault(name.removesuffix("+"), place)
+        yield from _repeated_problems(entry, entries, place)
         if entry.commutative and any(name.startswith("*") for name in entry.inputs):
             yield f"{entry.name!r} is commutative and variadic; name its inputs one by one"
         yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs)
@@ -165,6 +199,16 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
         yield f"{both[0]!r} is one input and also any number of inputs; use two names"
 
 
+def _repeated_problems(entry: Entry, entries: tuple[Entry, ...], place: int) -> Iterator[str]:
+    for name in entry.inputs:
+        if not name.endswith("+"):
+            continue
+        if place or len(entry.inputs) > 1 or entry.commutative:
+            yield f"{entry.name!r} reads {name!r}, which are all inputs of a root, in order; name no others beside it"
+        elif len(entries) != 2 or entries[1].name != name[:-1]:
+            yield f"{name!r} stands for nodes as the entry {name[:-1]!r} says; give that one alone after the root"
+
+
 def _condition_problems(entry: Entry) -> Iterator[str]:
     for name, condition in (*entry.config.items(), *entry.facts.items()):
         if isinstance(condition, type):
@@ -175,7 +219,7 @@ def _condition_problems(entry: Entry) -> Iterator[str]:
 
 
 def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:
-    bare = name.removeprefix("*")
+    bare = name.removeprefix("*").removesuffix("+")
     if not bare.isidentifier():
         yield f"the input {name!r} of {entry.name!r} is no name; use letters, digits and underscores, a star in front"
     if name.startswith("*") and bare in names:

@@ -79,11 +79,16 @@ def test_a_sum_of_two_sums_has_their_weights_side_by_side(semiring: str) -> None
     circuit = sum_over(SumLayer(3, 6), SumLayer(3, 6, 2))
     optimized = optimize_circuit(circuit)
     last: Any = optimized.circuit.layers[-1]
-    assert fired(optimized) == {"sum-of-2-sums": 1}
+    assert fired(optimized) == {"sum-of-sums": 1}
     assert last.config == {"num_input_units": 3, "num_output_units": 2, "arity": 3}
     assert names_of(last.weight)[-1] == "Concat"
     assert names_of(last.weight).count("MatMul") == 2
     assert_same(circuit, optimized, semiring=semiring)
+
+
+def test_a_sum_of_a_thousand_sums_needs_no_recursion() -> None:
+    optimized = optimize_circuit(sum_over(*(SumLayer(3, 6) for _ in range(1100))))
+    assert fired(optimized) == {"sum-of-sums": 1}
 
 
 @SEMIRINGS

@@ -95,8 +95,10 @@ def _rewritten(circuit: TorchCircuit, layer: Layer) -> Iterator[str]:
         rules = "; ".join(f"{rule}: {equation}" for rule, equation in step.rules)
         made = " and ".join(map(name, step.layers)) or f"nothing: {name(step.output)} is read instead"
         role = f" as {step.role}" if step.role else ""
-        beside = f" with {', '.join(map(name, step.beside))}" if step.beside else ""
-        yield f"rewritten ({step.stage}): {name(one)}{role}{beside}, by {rules}"
+        beside = [other for other in step.fused if other is not one]
+        more = f" and {len(beside) - _NAMED} more" if len(beside) > _NAMED else ""
+        others = f" with {', '.join(map(name, beside[:_NAMED]))}{more}" if beside else ""
+        yield f"rewritten ({step.stage}): {name(one)}{role}{others}, by {rules}"
         yield f"  became {made}"
     if none:
         yield "rewritten: by no rule"

@@ -7,7 +7,7 @@ they are gone before anything is fused with them.
 >>> [rule.name for rule in SHATTER_RULES]
 ['identity-sum', 'one-factor', 'kronecker-sum', 'kronecker-tensor-dot']
 >>> [rule.name for rule in FUSE_RULES][:4]
-['hadamard-hadamard', 'sum-sum', 'sum-of-2-sums', 'sum-of-3-sums']
+['hadamard-hadamard', 'sum-sum', 'sum-of-sums', 'tucker']
 """
 
 from typing import Any
@@ -95,32 +95,6 @@ def _hadamards(match: Match) -> New:
 _KRONECKER = Pattern(Entry("kronecker", KroneckerParameter, ("first", "second")), is_output=True)
 
 
-SUMS = range(2, 9)
-"""How many sums one sum may have as its inputs for all to become one: a pattern names each input that it looks into."""
-
-
-def _sum_of_sums(arity: int) -> Rule:
-    """V (W x, U y) -> [V_1 W, V_2 U] (x, y), of some arity."""
-    names = [f"inner{place}" for place in range(arity)]
-
-    def row(term: str) -> str:
-        shown = [term.replace("n", str(place + 1)) for place in range(arity)]
-        return ", ".join(shown if arity < 4 else [shown[0], "..", shown[-1]])
-
-    return Rule(
-        f"sum-of-{arity}-sums",
-        f"V ({row('W_n x_n')}) -> [{row('V_n W_n')}] ({row('x_n')})",
-        Pattern(
-            Entry("outer", SumLayer, tuple(names)),
-            *(Entry(name, SumLayer, (f"*inputs{place}",), facts={"mixing": False}) for place, name in enumerate(names)),
-        ),
-        merged_all,
-        all_may_not_merge,
-        source="associativity of the matrix product, block by block",
-        laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
-    )
-
-
 SHATTER_RULES: tuple[Rule, ...] = (
     # I x -> x
     Rule(
@@ -187,8 +161,19 @@ FUSE_RULES: tuple[Rule, ...] = (
         source="associativity of the matrix product",
         laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
     ),
-    # V (W x, U y) -> [V_1 W, V_2 U] (x, y)   where that is less work
-    *map(_sum_of_sums, SUMS),
+    # V (W x, U y, ..) -> [V_1 W, V_2 U, ..] (x, y, ..)   where that is less work
+    Rule(
+        "sum-of-sums",
+        "V (W_1 x_1, W_2 x_2, ..) -> [V_1 W_1, V_2 W_2, ..] (x_1, x_2, ..)",
+        Pattern(
+            Entry("outer", SumLayer, ("inner+",)),
+            Entry("inner", SumLayer, ("*inputs",), facts={"mixing": False}),
+        ),
+        merged_all,
+        all_may_not_merge,
+        source="associativity of the matrix product, block by block",
+        laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
+    ),
     # W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)   beside other inputs where that is less work
     Rule(
         "tucker",

@@ -308,8 +308,7 @@ class _Loop:
         rules = ((applied.rule.name, applied.rule.equation),)
         entries = (entry for entry in applied.match.pattern.entries if not entry.kept)
         for entry, layer in zip(entries, change.before, strict=True):
-            beside = tuple(one for one in change.before if one is not layer)
-            self._steps[layer] = Step(stage, rules, entry.name, beside, change.after, output)
+            self._steps[layer] = Step(stage, rules, entry.name, change.before, change.after, output)
 
     def _optimize_parameters(self) -> None:
         """Rewrite the parameters that were not seen before, and give layers theirs."""

@@ -30,7 +30,7 @@ class Step:
         stage: `parameters`, `shatter` or `fuse`.
         rules: The rules, each with its equation.
         role: What the pattern calls the layer; empty where its parameters were rewritten.
-        beside: The other layers that were replaced with it.
+        fused: The layers that were replaced together, itself among them; none where its parameters were rewritten.
         layers: The new layers, inputs first; none where a layer that was there already is read in place of it.
         output: What is read in place of the root of the match.
     """
@@ -38,7 +38,7 @@ class Step:
     stage: str
     rules: tuple[tuple[str, str], ...]
     role: str
-    beside: tuple[Layer, ...]
+    fused: tuple[Layer, ...]
     layers: tuple[Layer, ...]
     output: Layer
 
