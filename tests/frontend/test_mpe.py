@@ -300,5 +300,5 @@ def test_parameters_that_only_queries_read(fold: bool) -> None:
         drawn = queries.sample(circuit, 100, seed=0)
         assert ((drawn - middles).abs() <= 0.5).all()
         (question,) = questions_of(circuit, ["mpe"])
-        assert np.array_equal(question.closed(np.full((1, 3), np.nan))[0][0], middles.numpy())
+        assert np.array_equal(question.body(np.full((1, 3), np.nan))[0][0], middles.numpy())
         circuit.load_state_dict({key: torch.rand(1) + 1 for key in keys[1::2]}, strict=False)

@@ -95,7 +95,7 @@ def test_rows_that_cannot_be_completed(module: NativeModule) -> None:
         model = compiler.compile(Circuit([layer], {}, [layer])).eval()
         for question in native_questions(model, ["mpe", "conditional-sample"]):
             uniforms = [np.full((2, 3), 0.3, "float32")] if question.draws else []
-            assert np.isnan(question.closed(y, *uniforms)[1]).tolist() == [wrong, False, False]
+            assert np.isnan(question.body(y, *uniforms)[1]).tolist() == [wrong, False, False]
 
 
 def test_completions(module: NativeModule, circuit: Any) -> None:
@@ -121,11 +121,11 @@ def test_rows_of_states_and_real_numbers() -> None:
     x = np.asarray([[0, 0.5, 2], [2, -1.25, 0]], dtype="float32")
     expected = model(torch.from_numpy(x)).detach().numpy()
     [question] = native_questions(model, ["log-likelihood"])[-1:]
-    assert question.closed.program.arguments[0].type.dtype.value == "float32"
-    np.testing.assert_allclose(question.closed(x)[0], expected, rtol=1e-5)
+    assert question.body.program.arguments[0].type.dtype.value == "float32"
+    np.testing.assert_allclose(question.body(x)[0], expected, rtol=1e-5)
     assert "log_likelihood" in [one.name for one in native_questions(model)]
     whole = compiled(product_then_sum(HadamardLayer(3, 2), [inputs[0], PoissonLayer([1], 3)]))
-    assert native_questions(whole, ["log-likelihood"])[0].closed.program.arguments[0].type.dtype.value == "int64"
+    assert native_questions(whole, ["log-likelihood"])[0].body.program.arguments[0].type.dtype.value == "int64"
 
 
 @pytest.mark.full
@@ -153,7 +153,7 @@ def test_tables_are_shared() -> None:
     assert sorted(len(one) for one in both.values() if one.ndim == 2) == [len(table)]
     x = np.arange(12).reshape(3, 4) % 9
     scores, marginals = native_questions(model)
-    np.testing.assert_allclose(scores.closed(x)[0], marginals.closed(x.astype("float32"))[0], rtol=1e-6)
+    np.testing.assert_allclose(scores.body(x)[0], marginals.body(x.astype("float32"))[0], rtol=1e-6)
 
 
 def test_refused(tmp_path: Path, circuit: Any) -> None:

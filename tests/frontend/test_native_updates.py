@@ -127,12 +127,14 @@ def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
 def test_some_of_the_weights(circuit: Any) -> None:
     """The others are constants; the numbers are those of a file that is fixed."""
     (scores, *_), (fixed, *_) = (questions_of(circuit, None, which) for which in (("0.logits",), ()))
-    (held,) = {one.made.held[0] for one in scores.closed.held.values() if one.made is not None and one.made.held}
+    (held,) = {
+        one.made.updatable[0] for one in scores.body.updatable.values() if one.made is not None and one.made.updatable
+    }
     assert [name for name in held.parts if name] == ["0.logits"]
     assert not scores.floors
-    assert not fixed.closed.held
+    assert not fixed.body.updatable
     x = np.arange(12).reshape(4, 3) % 3
-    np.testing.assert_allclose(scores.closed(x)[0], fixed.closed(x)[0], rtol=1e-5)
+    np.testing.assert_allclose(scores.body(x)[0], fixed.body(x)[0], rtol=1e-5)
 
 
 @pytest.mark.full

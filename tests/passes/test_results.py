@@ -165,7 +165,7 @@ def test_a_literal_stays_what_was_written() -> None:
     found = function(np.asarray([-1.0, 1.0, 1.0]))
     found += 5
     (question,) = questions_of(function)
-    assert all(not array.any() for array in question.closed.constants.values())
+    assert all(not array.any() for array in question.body.constants.values())
     assert [leaf.tolist() for leaf in function.bound.leaves] == [[0.0, 0.0, 0.0]]
 
 

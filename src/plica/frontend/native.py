@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 
 from plica.backend.native.build import COMMAND
 from plica.backend.native.circuits.choices import choice_question
-from plica.backend.native.circuits.closed import closed
-from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.scores import check_is_closed, score_questions, walked
 from plica.backend.native.circuits.tables import share_tables
+from plica.backend.native.circuits.updatable import UpdatableConstant
+from plica.backend.native.circuits.with_constants import with_constants
 from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
@@ -27,7 +27,7 @@ from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import taken_model
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
-from plica.frontend.native_updates import Updatable, check_weights, floors_of, held_leaves, held_program
+from plica.frontend.native_updates import Updatable, check_weights, floors_of, updatable_leaves, updatable_program
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
 from plica.lower.arrays import CircuitArrays
@@ -182,11 +182,11 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
             f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
             "a compiled function."
         )
-    opened, arrays = held_program(bound, updatable)
-    made = closed(opened, arrays)
+    opened, arrays = updatable_program(bound, updatable)
+    made = with_constants(opened, arrays)
     count = len(made.program.results)
     results = ("result",) if count == 1 else tuple(f"result{place}" for place in range(count))
-    return Question(name, made, results, given=tuple(one for one in arrays if isinstance(one, Held)))
+    return Question(name, made, results, given=tuple(one for one in arrays if isinstance(one, UpdatableConstant)))
 
 
 # Circuits
@@ -260,7 +260,7 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     compiled, dtype = circuit.compiled, circuit.dtype
     found = _Circuit(
         compiled,
-        held_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
+        updatable_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
         dtype,
         compiled.usual_input(dtype) if compiled.folded.scope else DType.FLOAT32,
     )
@@ -279,7 +279,7 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
             yield from _QUERIES[one](found)
         return
     main, *others = [question for one in wanted for question in _QUERIES[one](found)]
-    given = tuple(one for _, one in found.leaves if isinstance(one, Held))
+    given = tuple(one for _, one in found.leaves if isinstance(one, UpdatableConstant))
     carrier = LSE_SUM if any(one.floors for one in (main, *others)) else compiled.semiring
     floors = floors_of(compiled, carrier, found.dtype, found.leaves)
     yield replace(main, given=given, floors=(*floors, *main.floors))

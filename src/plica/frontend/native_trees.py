@@ -28,7 +28,7 @@ def with_trees(question: Question, program: Program, arguments: Mapping[str, Any
     Raises:
         UnsupportedError: A dict has a key that is neither text nor a whole number.
     """
-    left = [var.name for var in question.closed.program.arguments if var not in question.closed.held]
+    left = [var.name for var in question.body.program.arguments if var not in question.body.updatable]
     numbers = {place: left.index(var.name) for place, var in enumerate(program.arguments) if var.name in left}
     takes = {name: _node(one, numbers) for name, one in arguments.items()}
     takes = {name: one for name, one in takes.items() if one is not None or arguments[name] is None}

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from plica.backend.native.circuits.closed import Array, closed
-from plica.backend.native.circuits.held import Floor, Held
+from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
+from plica.backend.native.circuits.with_constants import Array, with_constants
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.interpret import interpret_program
@@ -42,10 +42,10 @@ def array_of(leaf: Any) -> Array:
     return np.asarray(leaf)
 
 
-def held_leaves(
+def updatable_leaves(
     folded: FoldedCircuit, leaves: Sequence[tuple[Leaf, Array]], updatable: Updatable
-) -> list[tuple[Leaf, Array | Held]]:
-    """The tensors of a circuit, those that may be replaced as `Held`, with parts named as in its state dict.
+) -> list[tuple[Leaf, Array | UpdatableConstant]]:
+    """The tensors of a circuit, of which some may be replaced, with parts named as in its state dict.
 
     Raises:
         InputError: The circuit has no tensor of a name.
@@ -59,11 +59,11 @@ def held_leaves(
     for name in wanted:
         if name not in known:
             raise InputError(f"updatable: the circuit has no tensor {name!r}; it has {', '.join(known) or 'none'}.")
-    found: list[tuple[Leaf, Array | Held]] = []
+    found: list[tuple[Leaf, Array | UpdatableConstant]] = []
     for leaf, array in leaves:
         own = [keys.get(member, "") for member in leaf.members]
         parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
-        found.append((leaf, Held(array, parts=parts) if any(parts) else array))
+        found.append((leaf, UpdatableConstant(array, parts=parts) if any(parts) else array))
     return found
 
 
@@ -84,18 +84,21 @@ def check_weights(circuit: CircuitArrays) -> None:
 
 
 def floors_of(
-    compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Array | Held]]
-) -> Iterator[Floor]:
+    compiled: CompiledCircuit,
+    semiring: Semiring,
+    dtype: DType,
+    leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
+) -> Iterator[NonNegative]:
     """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
     weights, program, behind = _least_weights(compiled, semiring, dtype, leaves)
     if program is None:
         return
-    made = closed(program, behind)
+    made = with_constants(program, behind)
     (least,) = made.program.results
-    if isinstance(least, Var) and least in made.held:
+    if isinstance(least, Var) and least in made.updatable:
         layers = compiled.folded.circuit.layers
         names = tuple(f"{name}_of_layer_{layers.index(layer)}" for layer, name in _layers_of(weights))
-        yield Floor(made.held[least].through(lambda one: xp.astype(one, DType.FLOAT64)), names)
+        yield NonNegative(made.updatable[least].through(lambda one: xp.astype(one, DType.FLOAT64)), names)
 
 
 def _least_weights(
@@ -115,7 +118,7 @@ def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
     return ((layer, name) for group, name in weights for layer in group.members)
 
 
-def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | Held]]:
+def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | UpdatableConstant]]:
     """A Program some of whose arguments and captured arrays may be replaced: all of these are consts; and the arrays.
 
     Raises:
@@ -125,14 +128,14 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
         NativeFileError: A name has other signs than names in files have.
     """
     program = bound.program
-    arrays: list[Array | Held] = [array_of(one) for one in bound.leaves]
+    arrays: list[Array | UpdatableConstant] = [array_of(one) for one in bound.leaves]
     consts = {var.name: place for place, var in enumerate(program.consts)}
     arguments = {var.name: var for var in program.arguments}
     given = updatable if isinstance(updatable, Mapping) else {}
     moved: list[Var] = []
     for name in consts if updatable is True else given or _names(updatable):
         if name in given and name in arguments:
-            arrays.append(Held(_checked(arguments[name], given[name]), word(name, "updatable")))
+            arrays.append(UpdatableConstant(_checked(arguments[name], given[name]), word(name, "updatable")))
             moved.append(arguments[name])
             continue
         same = [place for place, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
@@ -144,19 +147,19 @@ def held_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Arra
                 else f"its arguments are {', '.join(arguments) or 'none'}, and it captures {len(consts)} array(s)"
             )
             raise InputError(f"updatable: {name!r} is no array that the Program captures; {hint}.")
-        if isinstance(arrays[place], Held):
+        if isinstance(arrays[place], UpdatableConstant):
             raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
-        arrays[place] = Held(array_of(bound.leaves[place]), word(name, "updatable"))
+        arrays[place] = UpdatableConstant(array_of(bound.leaves[place]), word(name, "updatable"))
     _check_parts(arrays)
     inputs = tuple(var for var in program.inputs if var not in moved)
     return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
 
 
-def _check_parts(arrays: Sequence[Array | Held]) -> None:
+def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:
     """Refuse captured views of what may be replaced: numpy made them before the Program was traced."""
-    for held in (one for one in arrays if isinstance(one, Held)):
+    for held in (one for one in arrays if isinstance(one, UpdatableConstant)):
         for one in arrays:
-            if not isinstance(one, Held) and np.shares_memory(one, held.array):
+            if not isinstance(one, UpdatableConstant) and np.shares_memory(one, held.array):
                 raise InputError(
                     f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it "
                     "with plica.numpy, or make the array an argument of the function."

@@ -34,9 +34,7 @@ def stablehlo(
     """
     taken = taken_model(model)
     usual = ["log-likelihood"] if isinstance(taken, CircuitArrays) else None
-    made = questions_of(taken, usual if query is None else [query])[
-        -1
-    ].closed  # what others ask where they are not sure
+    made = questions_of(taken, usual if query is None else [query])[-1].body  # what others ask where they are not sure
     constants = {var.name: made.constants[var] for var in made.program.consts}
     if embedded:
         return emit(made.program, list(constants.values()), sizes=sizes), {}

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from plica.backend.native.build import compile_text
-from plica.backend.native.circuits.closed import Array
-from plica.backend.native.circuits.held import Held, Made
+from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
+from plica.backend.native.circuits.with_constants import Array
 from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import Target
@@ -54,8 +54,8 @@ class Store:
     folds: list[Fold] = field(default_factory=list)
     branching: set[str] = field(default_factory=set)
     _names: dict[bytes, str] = field(default_factory=dict)
-    _held: dict[Held, str] = field(default_factory=dict)
-    _made: dict[Made, tuple[str, ...]] = field(default_factory=dict)
+    _held: dict[UpdatableConstant, str] = field(default_factory=dict)
+    _made: dict[UpdatableFold, tuple[str, ...]] = field(default_factory=dict)
     _written: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
     _size: int = 0
 
@@ -67,7 +67,7 @@ class Store:
             self._names[content] = self._added(array)
         return self._names[content]
 
-    def held(self, one: Held) -> str:
+    def updatable(self, one: UpdatableConstant) -> str:
         """The name of an array that may change, which is added with all that computes it."""
         if one not in self._held:
             self._held[one] = (
@@ -77,10 +77,10 @@ class Store:
             )
         return self._held[one]
 
-    def _outputs(self, made: Made) -> tuple[str, ...]:
+    def _outputs(self, made: UpdatableFold) -> tuple[str, ...]:
         """The names of what a part of the folding gives; parts of one text that read the same are one."""
         if made not in self._made:
-            inputs = tuple(self.held(one) for one in made.held)
+            inputs = tuple(self.updatable(one) for one in made.updatable)
             parameters = {var: self.name(array) for var, array in made.constants.items()}
             name = f"runtime_fold{len(self.folds)}"
             function = emit(made.program, name, parameters, is_gpu=self.is_gpu)
@@ -111,14 +111,14 @@ def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = F
     """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
     functions = []
     for one in questions:
-        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.closed.constants.items()}
+        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
         known = one.are_places_known
-        function = emit(one.closed.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
+        function = emit(one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
         functions.append(function)
         if function.branches:
             store.branching.add(one.name)
-        for array in (*one.given, *one.closed.held.values(), *(floor.held for floor in one.floors)):
-            store.held(array)
+        for array in (*one.given, *one.body.updatable.values(), *(floor.updatable for floor in one.floors)):
+            store.updatable(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
 
@@ -165,7 +165,7 @@ def file_of(
         also=tuple(also),
         entries=tuple(
             (replace(one, alone=_ALWAYS) if one.name in store.branching else one).entry(
-                tuple(map(store.held, one.closed.held.values()))
+                tuple(map(store.updatable, one.body.updatable.values()))
             )
             for one in questions
         ),
@@ -176,7 +176,7 @@ def file_of(
         iree=version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
-        floors=tuple(Floor(store.held(floor.held), floor.names) for one in questions for floor in one.floors),
+        floors=tuple(Floor(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, made
@@ -184,7 +184,7 @@ def file_of(
 
 def _written(questions: Sequence[Question], *, is_gpu: bool) -> list[Question]:
     """The questions as a kind of processor is asked them."""
-    return [replace(one, closed=one.plain) if is_gpu and one.plain is not None else one for one in questions]
+    return [replace(one, body=one.plain) if is_gpu and one.plain is not None else one for one in questions]
 
 
 def _versions() -> Iterator[tuple[str, Any]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from plica.backend.native.circuits.closed import Closed
-from plica.backend.native.circuits.held import Floor, Held
+from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
+from plica.backend.native.circuits.with_constants import ProgramWithConstants
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 from plica.runtime import manifest
@@ -17,7 +17,7 @@ class Question:
 
     Args:
         name: As users call it.
-        closed: The Program and its constants.
+        body: The Program and its constants.
         results: The names of its results.
         rows: The size of the axis of rows, which are answered one by one; empty where they are not.
         chunk: How many rows one call gets at most.
@@ -30,13 +30,13 @@ class Question:
         arguments: The names of its arguments, where those of the Program are not for users.
         given: What users may replace, whether the Program reads it or not.
         floors: What may not become negative when arrays are replaced.
-        takes: The arguments as trees (`manifest.Entry.takes`), whose numbers count those that are not held.
+        takes: The arguments as trees (`manifest.Entry.takes`), whose numbers count those that are not updatable.
         gives: The results as a tree.
-        plain: The Program in operations of arrays alone, for graphics processors; None where `closed` is that.
+        plain: The Program in operations of arrays alone, for graphics processors; None where `body` is that.
     """
 
     name: str
-    closed: Closed
+    body: ProgramWithConstants
     results: tuple[str, ...]
     rows: str = ""
     chunk: int | None = None
@@ -46,17 +46,17 @@ class Question:
     public: bool = True
     are_places_known: bool = False
     text: str = ""
-    given: tuple[Held, ...] = ()
-    floors: tuple[Floor, ...] = ()
+    given: tuple[UpdatableConstant, ...] = ()
+    floors: tuple[NonNegative, ...] = ()
     takes: manifest.Tree | None = None
     gives: manifest.Tree | None = None
     arguments: tuple[str, ...] = ()
-    plain: Closed | None = None
+    plain: ProgramWithConstants | None = None
 
     def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
-        """What the file says of it, where what is held has these names."""
-        program = self.closed.program
-        variables = [var for var in program.arguments if var not in self.closed.held]
+        """What the file says of it, where what is updatable has these names."""
+        program = self.body.program
+        variables = [var for var in program.arguments if var not in self.body.updatable]
         names = self.arguments or [var.name for var in variables]
         given = [_described(name, var.type) for name, var in zip(names, variables, strict=True)]
         first = len(given) - self.draws

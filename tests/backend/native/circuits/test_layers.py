@@ -5,9 +5,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.backend.native.circuits.closed import Closed, closed
 from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.operations import SUM_OF_PRODUCTS
+from plica.backend.native.circuits.with_constants import ProgramWithConstants, with_constants
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType
 from plica.ir.types import ShapedArray
@@ -30,10 +30,12 @@ def image(side: int = 5) -> Circuit:
     return image_data((1, side, side), "quad-tree-2", input_layer="categorical", **settings)
 
 
-def _closed(model: Any, carrier: Semiring, dtype: DType) -> Closed:
+def _closed(model: Any, carrier: Semiring, dtype: DType) -> ProgramWithConstants:
     leaves = {leaf: tensor.detach().numpy() for leaf, tensor in model.leaves.items()}
     made = lower_score(model.folded, carrier, DType.FLOAT32, dtype, owners_of(leaves))
-    return closed(made.program, [one.value if isinstance(one, Constant) else leaves[one] for one in made.captured])
+    return with_constants(
+        made.program, [one.value if isinstance(one, Constant) else leaves[one] for one in made.captured]
+    )
 
 
 @pytest.mark.parametrize(

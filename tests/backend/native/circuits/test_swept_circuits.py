@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import plica
-from plica.backend.native.circuits.closed import Closed
+from plica.backend.native.circuits.with_constants import ProgramWithConstants
 from plica.backend.native.questions import Question
 from plica.frontend.native import _walked, questions_of
 from tests.harness.native_circuits import compiled
@@ -54,14 +54,14 @@ def _check_answers(made: Swept, x: Array, best: Sequence[Array], drawn: Sequence
 def _interpreted(questions: dict[str, Question], name: str, x: Array) -> Array:
     """Scores by the Programs of a file, those that are not proven by the way out."""
     one = questions[name]
-    found, *proven = one.closed(x)
+    found, *proven = one.body(x)
     if one.proven is not None and len(x):
         is_proven = np.broadcast_to(proven[0].reshape(-1), (len(x),))
-        found = np.where(is_proven[:, None, None], found, questions[one.proven[1]].closed(x)[0])
+        found = np.where(is_proven[:, None, None], found, questions[one.proven[1]].body(x)[0])
     return found
 
 
-def _uniforms(program: Closed, count: int, seed: int) -> Array:
+def _uniforms(program: ProgramWithConstants, count: int, seed: int) -> Array:
     type_ = program.program.arguments[-1].type
     shape = [dim if isinstance(dim, int) else count for dim in type_.shape]
     return np.random.default_rng(seed).random(shape).astype(type_.dtype.numpy)
@@ -80,7 +80,7 @@ def _check_programs(seed: int, dtype: Any, outputs: int, wild: float) -> None:
         with torch.no_grad():
             _assert_close(model(torch.from_numpy(x[legal])), expected[legal], dtype)
         if outputs == 1:
-            choose, draw = questions["mpe"].closed, questions["conditional_sample"].closed
+            choose, draw = questions["mpe"].body, questions["conditional_sample"].body
             best, drawn = choose(x), draw(x, _uniforms(draw, count, seed))
             _check_answers(made, x, best, drawn)
 

@@ -118,7 +118,7 @@ def _check(tree: Tree, path: Path | None = None) -> None:
     questions = {one.name: one for one in questions_of(model, ["marginal"])}
     asked = []
     for fewest in (1, 8):
-        closed = join_trees(questions["marginal"].closed, fewest)
+        closed = join_trees(questions["marginal"].body, fewest)
         asked.append(lambda x, closed=closed: closed(x))
     for count in (0, 1, 9):
         x = tree.rows(count, 0.2)

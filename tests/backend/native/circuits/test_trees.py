@@ -55,16 +55,16 @@ def test_walks_give_what_layers_give(name: str, fewest: int) -> None:
     """For all questions of a circuit, whatever the folds of the root."""
     model = compiled(_image(**_IMAGES[name]))
     for question in questions_of(model, ["log-likelihood", "marginal"]):
-        x = _pixels(7).astype(question.closed.program.arguments[-1].type.dtype.numpy)
-        after = join_trees(question.closed, fewest)
-        for one, other in zip(after(x), question.closed(x), strict=True):
+        x = _pixels(7).astype(question.body.program.arguments[-1].type.dtype.numpy)
+        after = join_trees(question.body, fewest)
+        for one, other in zip(after(x), question.body(x), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-6)
 
 
 @pytest.mark.parametrize(("fewest", "layers"), [(1, 1), (4, 2)])
 def test_trees_are_walked(fewest: int, layers: int) -> None:
     """All layers but the last, whose width is another, become one; those of too few folds stay."""
-    closed = questions_of(compiled(_image(side=8)), ["log-likelihood"])[0].closed
+    closed = questions_of(compiled(_image(side=8)), ["log-likelihood"])[0].body
     names = [one.op.name for one in join_trees(closed, fewest).program.equations]
     assert names.count("tree_of_sums") == 1
     assert names.count("sum_of_products") == layers
@@ -75,7 +75,7 @@ def test_several_trees_whose_exponents_are_added_up_together() -> None:
     """The folds below are read twice, so the layers above are a tree of their own."""
     units: dict[str, Any] = {"num_input_units": 2, "num_sum_units": 2, "num_values": 4}
     model = compiled(image_data((2, 5, 2), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **units))
-    closed = questions_of(model, ["log-likelihood"])[0].closed
+    closed = questions_of(model, ["log-likelihood"])[0].body
     after = join_trees(closed)
     assert [one.op.name for one in after.program.equations].count("tree_of_sums") == 2
     x = np.random.default_rng(0).integers(0, 4, (5, 20))
@@ -141,13 +141,13 @@ def test_native_walks_updated(name: str, tmp_path: Path) -> None:
 
 def test_large_walks_are_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what is left in places would not fit the stack, layers stay layers."""
-    closed = questions_of(compiled(_image()), ["log-likelihood"])[0].closed
+    closed = questions_of(compiled(_image()), ["log-likelihood"])[0].body
     monkeypatch.setattr("plica.backend.native.circuits.trees._ROOM", 2 * 5 * 8 * 4 - 1)
     assert join_trees(closed) is closed
 
 
 def test_blocks_have_a_tile_of_rows_at_least() -> None:
-    closed = join_trees(questions_of(compiled(_image()), ["log-likelihood"])[0].closed)
+    closed = join_trees(questions_of(compiled(_image()), ["log-likelihood"])[0].body)
     text = module_text([emit(closed.program, "walk", are_places_known=True)])
     assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
 
@@ -156,7 +156,7 @@ def test_blocks_have_a_tile_of_rows_at_least() -> None:
 def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those of the next step, which changes no result; not where the cache has the table anyway."""
     model = compiled(_image(side=4))
-    closed = join_trees(questions_of(model, ["log-likelihood"])[0].closed)
+    closed = join_trees(questions_of(model, ["log-likelihood"])[0].body)
     fetch = '"llvm.intr.prefetch"'
     assert fetch not in module_text([emit(closed.program, "walk", are_places_known=True)])
     monkeypatch.setattr(trees, "_NEAR", 0)

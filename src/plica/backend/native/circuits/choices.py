@@ -11,10 +11,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from plica.backend.native.circuits.closed import Array, closed
-from plica.backend.native.circuits.held import Floor, Held
 from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.scores import rows_of_piece
+from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
+from plica.backend.native.circuits.with_constants import Array, with_constants
 from plica.backend.native.questions import Question
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import DType
@@ -32,7 +32,7 @@ def choice_question(
     folded: FoldedCircuit,
     dtype: DType,
     input_dtype: DType | None,
-    leaves: Sequence[tuple[Leaf, Array | Held]],
+    leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
 ) -> Question:
@@ -43,7 +43,7 @@ def choice_question(
         folded: The folded circuit.
         dtype: The dtype of its real numbers.
         input_dtype: That of the data, in which NaN is chosen; None where nothing is known of any row.
-        leaves: Its tensors; those that are held may change.
+        leaves: Its tensors; those that are updatable may change.
         name: The name of the question.
         text: One sentence about it.
 
@@ -59,11 +59,17 @@ def choice_question(
         one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
         for var, one in zip(named.consts, made.captured, strict=True)
     ]
-    found = closed(named, behind)
+    found = with_constants(named, behind)
     program = found.program
     invalid = program.results[3]
-    held = found.held.get(invalid) if isinstance(invalid, Var) else None
-    known = held.array if held else found.constants[invalid] if isinstance(invalid, Var) else np.asarray(invalid.value)
+    updatable = found.updatable.get(invalid) if isinstance(invalid, Var) else None
+    known = (
+        updatable.array
+        if updatable
+        else found.constants[invalid]
+        if isinstance(invalid, Var)
+        else np.asarray(invalid.value)
+    )
     if known.any():
         raise StructuralPropertyError(f"{name}: a weight is negative, so that the circuit describes no distribution.")
     sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
@@ -80,17 +86,17 @@ def choice_question(
         draws=1 if query.chooser.draws else 0,
         are_places_known=True,
         text=text,
-        floors=(_floor(held),) if held else (),
+        floors=(_non_negative(updatable),) if updatable else (),
         plain=plain,
     )
 
 
-def _in_dtype(array: Array | Held, dtype: DType) -> Array | Held:
-    if not isinstance(array, Held):
+def _in_dtype(array: Array | UpdatableConstant, dtype: DType) -> Array | UpdatableConstant:
+    if not isinstance(array, UpdatableConstant):
         return array.astype(dtype.numpy)
     return array if array.array.dtype == dtype.numpy else array.through(lambda one: xp.astype(one, dtype))
 
 
-def _floor(invalid: Held) -> Floor:
+def _non_negative(invalid: UpdatableConstant) -> NonNegative:
     """What is below 0 where weights describe no distribution: -inf, as none is known to be the wrong one."""
-    return Floor(invalid.through(lambda one: xp.where(xp.reshape(one, (1,)), -np.inf, 0.0)), ("weights",))
+    return NonNegative(invalid.through(lambda one: xp.where(xp.reshape(one, (1,)), -np.inf, 0.0)), ("weights",))

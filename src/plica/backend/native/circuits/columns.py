@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.backend.native.circuits.closed import Array
+from plica.backend.native.circuits.with_constants import Array
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var

@@ -16,11 +16,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.columns import Columns
 from plica.backend.native.circuits.exponents import with_exponents
-from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.operations import LOOKED_UP, NATIVE_OPS, POWERS, Run
+from plica.backend.native.circuits.updatable import UpdatableConstant
+from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Var
@@ -44,24 +44,24 @@ Pieces = list[tuple[_Source, int, int]]
 """Sources, where each piece begins there, and how many folds it has."""
 
 
-def join_layers(closed: Closed) -> Closed:
+def join_layers(body: ProgramWithConstants) -> ProgramWithConstants:
     """The Program with `sum_of_products` for layers; what nothing reads any more is left out."""
-    return _Pass(closed).run()
+    return _Pass(body).run()
 
 
 class _Pass:
-    def __init__(self, closed: Closed) -> None:
-        self.closed, self.program = closed, closed.program
+    def __init__(self, body: ProgramWithConstants) -> None:
+        self.body, self.program = body, body.program
         self.made: dict[Operand, Equation] = {var: one for one in self.program.equations for var in one.outputs}
         self.readers: Counter[Operand] = Counter(x for one in self.program.equations for x in one.inputs)
         self.readers.update(self.program.outputs)
         self.sources: dict[tuple[Var, ...], _Source] = {}
         self.constants: dict[Var, Array] = {}
-        self.held: dict[Var, Held] = {}
+        self.updatable: dict[Var, UpdatableConstant] = {}
         self.names: Names = names_of(self.program)
-        self.columns = Columns(self.program, self.closed.constants, self.constants, self.names)
+        self.columns = Columns(self.program, self.body.constants, self.constants, self.names)
 
-    def run(self) -> Closed:
+    def run(self) -> ProgramWithConstants:
         found: dict[Equation, Equation] = {}
         for equation in self.program.equations:
             layer = self._layer(equation)
@@ -69,7 +69,7 @@ class _Pass:
                 found[equation] = layer
         found.update((one, lookup) for one in self.program.equations if (lookup := self._rows(one)) is not None)
         if not found:
-            return self.closed
+            return self.body
         joined: dict[Operand | None, Equation] = {
             layer.outputs[0]: equation for equation, layer in found.items() if layer.op.name == "sum_of_products"
         }
@@ -86,7 +86,7 @@ class _Pass:
         equations = [made.get(one, one) for one in self.program.equations if one not in gone]
         equations = _read(self.columns.inserted(equations), self.program.outputs)
         program = with_exponents(replace(self.program, equations=tuple(equations)))
-        return self.closed.rewritten(program, self.constants, self.held)
+        return self.body.rewritten(program, self.constants, self.updatable)
 
     def _rows(self, equation: Equation) -> Equation | None:
         """The lookup of rows that a view of the rows of a table is."""
@@ -101,7 +101,7 @@ class _Pass:
         if match is None or len(equation.inputs) != 2:
             return None
         value, weight = equation.inputs
-        is_constant = weight in self.closed.constants or weight in self.closed.held
+        is_constant = weight in self.body.constants or weight in self.body.updatable
         if not is_constant or any(not isinstance(one, Var) or len(one.type.shape) != 3 for one in (value, weight)):
             return None
         if value.type.dtype not in _DTYPES or not isinstance(value.type.shape[0], int):
@@ -131,10 +131,10 @@ class _Pass:
         if axes == (0, 1, 2):
             return var
         made = Var(self.names.fresh(), array_type([var.type.shape[axis] for axis in axes], var.type.dtype))
-        if var in self.closed.held:
-            self.held[made] = self.closed.held[var].through(lambda one: xp.permute_dims(one, axes))
+        if var in self.body.updatable:
+            self.updatable[made] = self.body.updatable[var].through(lambda one: xp.permute_dims(one, axes))
         else:
-            self.constants[made] = np.ascontiguousarray(np.transpose(self.closed.constants[var], axes))
+            self.constants[made] = np.ascontiguousarray(np.transpose(self.body.constants[var], axes))
         return made
 
     def _factors(self, var: Operand) -> Iterator[Var]:

@@ -14,10 +14,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from math import prod
 
-from plica.backend.native.circuits.closed import Array, Closed, closed
-from plica.backend.native.circuits.held import Held
 from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.trees import join_trees
+from plica.backend.native.circuits.updatable import UpdatableConstant
+from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants, with_constants
 from plica.backend.native.questions import Question
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
@@ -44,10 +44,10 @@ def check_is_closed(folded: FoldedCircuit, name: str) -> None:
     """
     opaque = opaque_keys(folded.described)
     if opaque:
-        key, held = next(iter(opaque.items()))
+        key, module = next(iter(opaque.items()))
         raise UnsupportedError(
-            f"{name}: {key} runs a {type(held).__name__}, which is code of another library; write it with plica.numpy, "
-            "as a layer of its own, or use the torch backend."
+            f"{name}: {key} runs a {type(module).__name__}, which is code of another library; write it with "
+            "plica.numpy, as a layer of its own, or use the torch backend."
         )
 
 
@@ -56,7 +56,7 @@ def score_questions(
     semiring: Semiring,
     dtype: DType,
     input_dtype: DType,
-    leaves: Sequence[tuple[Leaf, Array | Held]],
+    leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
 ) -> Iterator[Question]:
@@ -67,21 +67,23 @@ def score_questions(
         semiring: How its numbers are carried.
         dtype: The dtype of its real numbers.
         input_dtype: That of the data; in floats NaN means missing.
-        leaves: Its tensors; those that are held may change.
+        leaves: Its tensors; those that are updatable may change.
         name: The name of the question.
         text: One sentence about it.
     """
     arrays = dict(leaves)
     owners = owners_of(arrays)
 
-    def lowered(carrier: Semiring) -> Closed:
+    def lowered(carrier: Semiring) -> ProgramWithConstants:
         made = lower_score(folded, carrier, dtype, input_dtype, owners)
-        return closed(made.program, [one.value if isinstance(one, Constant) else arrays[one] for one in made.captured])
+        return with_constants(
+            made.program, [one.value if isinstance(one, Constant) else arrays[one] for one in made.captured]
+        )
 
     chunk = rows_of_piece(folded, dtype)
     rows = _rows(folded)
 
-    def question(own: str, made: Closed, *results: str) -> Question:
+    def question(own: str, made: ProgramWithConstants, *results: str) -> Question:
         return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text, plain=made)
 
     stages = cascade(semiring)
@@ -100,7 +102,7 @@ def score_questions(
             yield answer if exact == name else answer.asked_when_not_proven(exact)
 
 
-def _proven(made: Closed) -> Closed | None:
+def _proven(made: ProgramWithConstants) -> ProgramWithConstants | None:
     """The Program without its second result, where weights prove all rows right; else None."""
     result, proven = made.program.results
     known = made.constants.get(proven) if isinstance(proven, Var) else None
@@ -125,11 +127,11 @@ def walked(question: Question) -> Question:
 
     Where one row is work for several threads, the folds of the layers above stay theirs to share.
     """
-    work = _num_operations(question.closed)
+    work = _num_operations(question.body)
     is_shared = work > _SHARED
-    made = join_trees(question.closed, _ROOTS if is_shared else 1)
-    joined = replace(question, closed=made, alone=0 if is_shared else _ALONE // max(work, 1))
-    return joined if made is question.closed else replace(joined, chunk=_rows_of(made.program))
+    made = join_trees(question.body, _ROOTS if is_shared else 1)
+    joined = replace(question, body=made, alone=0 if is_shared else _ALONE // max(work, 1))
+    return joined if made is question.body else replace(joined, chunk=_rows_of(made.program))
 
 
 def _rows_of(program: Program) -> int:
@@ -142,12 +144,12 @@ def _rows_of(program: Program) -> int:
     return min(max(_WIDE // widest // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
-def _num_operations(closed: Closed) -> int:
+def _num_operations(body: ProgramWithConstants) -> int:
     """About how many multiplications one row takes: entries of the constants that all rows are multiplied by."""
-    known = {*closed.constants, *closed.held}
+    known = {*body.constants, *body.updatable}
     read = dict.fromkeys(
         one
-        for equation in closed.program.equations
+        for equation in body.program.equations
         for one in (equation.inputs[:1] if equation.op.name == "sum_of_products" else equation.inputs)
         if one in known and equation.op.name not in ("take", "look_up")
     )

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from plica.backend.native.circuits.closed import Array, Closed
 from plica.backend.native.circuits.operations import LOOKED_UP, sources_of
+from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
 from plica.backend.native.questions import Question
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Var
@@ -24,18 +24,18 @@ def share_tables(questions: Sequence[Question]) -> list[Question]:
     """The questions, each with the largest tables of all that hold its own."""
     tables: dict[tuple[Var, Var], tuple[Array, Array]] = {}
     for question in questions:
-        known = question.closed.constants
-        for table, starts in _lookups(question.closed):
+        known = question.body.constants
+        for table, starts in _lookups(question.body):
             tables[table, starts] = known[table], known[starts]
     largest = sorted(tables.values(), key=lambda one: -len(one[0]))
-    return [replace(one, closed=_with_tables(one.closed, largest)) for one in questions]
+    return [replace(one, body=_with_tables(one.body, largest)) for one in questions]
 
 
-def _lookups(closed: Closed) -> Iterator[tuple[Var, Var]]:
+def _lookups(body: ProgramWithConstants) -> Iterator[tuple[Var, Var]]:
     """Tables and starts."""
-    for equation in closed.program.equations:
+    for equation in body.program.equations:
         for table, _, _, starts in _looked_up(equation):
-            if isinstance(table, Var) and isinstance(starts, Var) and {table, starts} <= closed.constants.keys():
+            if isinstance(table, Var) and isinstance(starts, Var) and {table, starts} <= body.constants.keys():
                 yield table, starts
 
 
@@ -47,21 +47,21 @@ def _looked_up(equation: Equation) -> Iterator[tuple[Operand, ...]]:
         yield from (one for one in sources if len(one) == LOOKED_UP)
 
 
-def _with_tables(closed: Closed, tables: Sequence[tuple[Array, Array]]) -> Closed:
+def _with_tables(body: ProgramWithConstants, tables: Sequence[tuple[Array, Array]]) -> ProgramWithConstants:
     new: dict[Var, Array] = {}
     replaced: dict[tuple[Operand, Operand], tuple[Var, Var]] = {}
-    names = names_of(closed.program)
-    for table, starts in dict.fromkeys(_lookups(closed)):
-        found = _found(closed.constants[table], closed.constants[starts], tables)
+    names = names_of(body.program)
+    for table, starts in dict.fromkeys(_lookups(body)):
+        found = _found(body.constants[table], body.constants[starts], tables)
         if found is None:
             continue
         pair = tuple(Var(names.fresh(), array_type(one.shape, DType(one.dtype.name))) for one in found)
         replaced[table, starts] = pair[0], pair[1]
         new.update(zip(pair, found, strict=True))
     if not replaced:
-        return closed
+        return body
     equations = []
-    for equation in closed.program.equations:
+    for equation in body.program.equations:
         inputs = list(equation.inputs)
         for source in _looked_up(equation):
             if (source[0], source[3]) in replaced:
@@ -69,7 +69,7 @@ def _with_tables(closed: Closed, tables: Sequence[tuple[Array, Array]]) -> Close
                 at = next(one for one in places if tuple(inputs[one : one + LOOKED_UP]) == source)
                 inputs[at], inputs[at + 3] = replaced[source[0], source[3]]
         equations.append(replace(equation, inputs=tuple(inputs)))
-    return closed.rewritten(replace(closed.program, equations=tuple(equations)), new)
+    return body.rewritten(replace(body.program, equations=tuple(equations)), new)
 
 
 def _found(table: Array, starts: Array, others: Sequence[tuple[Array, Array]]) -> tuple[Array, Array] | None:

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from plica.backend.native.circuits.closed import Array, Closed
-from plica.backend.native.circuits.held import Held, Made
 from plica.backend.native.circuits.operations import EXPONENTS, NATIVE_OPS, PLACE, STEP, Form, sources_of
+from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
+from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
 from plica.ir.builder import Names
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
@@ -31,17 +31,17 @@ _FEW = 8  # rows that are computed together where there are as many
 Fold = tuple[Equation, int]
 
 
-def join_trees(closed: Closed, fewest: int = 1) -> Closed:
+def join_trees(body: ProgramWithConstants, fewest: int = 1) -> ProgramWithConstants:
     """The Program with `tree_of_sums` for layers that are read once.
 
     Args:
-        closed: The Program.
+        body: The Program.
         fewest: Folds of a layer that may be the root of a tree: several threads share the folds of the root.
     """
-    for one in [_Tree(layers) for layers in _trees(closed.program, fewest)]:
+    for one in [_Tree(layers) for layers in _trees(body.program, fewest)]:
         if len(one.forms) <= _MOST_FORMS and one.room() <= _ROOM:
-            closed = one.joined(closed)
-    return closed
+            body = one.joined(body)
+    return body
 
 
 def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
@@ -154,17 +154,17 @@ class _Tree:
         products = 2 * sum(list(self.weights)[form.weight] for form in self.forms)
         return max(left, products) * _FEW * type_.dtype.numpy.itemsize
 
-    def joined(self, closed: Closed) -> Closed:
+    def joined(self, body: ProgramWithConstants) -> ProgramWithConstants:
         """A Program with these layers as one operation."""
-        program, root = closed.program, self.layers[-1]
-        names, constants, held = names_of(program), dict[Var, Array](), dict[Var, Held]()
+        program, root = body.program, self.layers[-1]
+        names, constants, updatable = names_of(program), dict[Var, Array](), dict[Var, UpdatableConstant]()
         steps, begins, places = self._steps()
         inputs: list[Operand] = []
         for array in (steps, begins):
             inputs.append(Var(names.fresh(), array_type(array.shape, DType.INT64)))
             constants[inputs[-1]] = array  # type: ignore[index]
         for layers in self.weights.values():
-            inputs.append(_joined_weights(closed, [one.inputs[0] for one in layers], names, constants, held))
+            inputs.append(_joined_weights(body, [one.inputs[0] for one in layers], names, constants, updatable))
         inputs += [var for one in self.sources for var in one]
         params = {
             "looked_up": tuple(len(one) > 1 for one in self.sources),
@@ -188,7 +188,7 @@ class _Tree:
                 equations.append(replace(one, inputs=tuple(renamed.get(x, x) for x in one.inputs)))
             elif one not in self.layers:  # as it is: other trees know their layers by it
                 equations.append(one)
-        return closed.rewritten(replace(program, equations=tuple(equations)), constants, held)
+        return body.rewritten(replace(program, equations=tuple(equations)), constants, updatable)
 
     def _needs(self) -> dict[Fold, int]:
         """How many places the walk to a fold needs."""
@@ -234,19 +234,25 @@ def _postorder(
 
 
 def _joined_weights(
-    closed: Closed, weights: Sequence[Operand], names: Names, constants: dict[Var, Array], held: dict[Var, Held]
+    body: ProgramWithConstants,
+    weights: Sequence[Operand],
+    names: Names,
+    constants: dict[Var, Array],
+    updatable: dict[Var, UpdatableConstant],
 ) -> Var:
     """Weights of several layers as one, along their folds."""
     variables = [one for one in weights if isinstance(one, Var)]
-    arrays = [closed.held[one].array if one in closed.held else closed.constants[one] for one in variables]
+    arrays = [body.updatable[one].array if one in body.updatable else body.constants[one] for one in variables]
     array = np.concatenate(arrays)
     made = Var(names.fresh(), array_type(array.shape, variables[0].type.dtype))
-    changing = [one for one in dict.fromkeys(variables) if one in closed.held]
+    changing = [one for one in dict.fromkeys(variables) if one in body.updatable]
     if not changing:
         constants[made] = array
         return made
-    fixed = {one: closed.constants[one] for one in variables if one not in closed.held}
+    fixed = {one: body.constants[one] for one in variables if one not in body.updatable}
     concat = Equation(OpRef("concat"), tuple(variables), (made,), {"axis": 0})
     program = Program(tuple(fixed), tuple(changing), (concat,), (made,))
-    held[made] = Held(array, made=Made(program, fixed, tuple(closed.held[one] for one in changing), (array,)))
+    updatable[made] = UpdatableConstant(
+        array, made=UpdatableFold(program, fixed, tuple(body.updatable[one] for one in changing), (array,))
+    )
     return made

@@ -1,4 +1,4 @@
-"""`Closed`: a Program whose constants are known arrays, all that can be computed from them alone computed.
+"""`ProgramWithConstants`: a Program whose constants are known arrays; all that these alone determine is computed.
 
 What folding keeps between calls of other backends (`constants/`) is computed here once, when the file is made: by
 the interpreter, in float64, and rounded once.
@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.backend.native.circuits.held import Held, Made
 from plica.backend.native.circuits.operations import NATIVE_OPS
+from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.constants.fold import fold
 from plica.constants.policy import FoldPolicy
 from plica.errors import UnsupportedError
@@ -29,50 +29,53 @@ _POLICY = FoldPolicy(max_growth=None, widen=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Closed:
+class ProgramWithConstants:
     """A Program and the array of each of its consts.
 
     Args:
-        program: The Program; its arguments are what a call gives, and then what is held.
+        program: The Program; its arguments are what a call gives, and then what is updatable.
         constants: By const.
-        held: Arrays that may change, by argument, in their order.
+        updatable: Arrays that may change, by argument, in their order.
     """
 
     program: Program
     constants: Mapping[Var, Array]
-    held: Mapping[Var, Held] = field(default_factory=dict)
+    updatable: Mapping[Var, UpdatableConstant] = field(default_factory=dict)
 
     def __call__(self, *arguments: Any, precise: bool = False) -> tuple[Array, ...]:
         """The results, by the interpreter."""
         leaves = [self.constants[var] for var in self.program.consts]
-        given = [*arguments, *(one.array for one in self.held.values())]
+        given = [*arguments, *(one.array for one in self.updatable.values())]
         return interpret_program(self.program, NATIVE_OPS, given, leaves, precise=precise)
 
     def rewritten(
-        self, program: Program, constants: Mapping[Var, Array], held: Mapping[Var, Held] = MappingProxyType({})
-    ) -> Closed:
+        self,
+        program: Program,
+        constants: Mapping[Var, Array],
+        updatable: Mapping[Var, UpdatableConstant] = MappingProxyType({}),
+    ) -> ProgramWithConstants:
         """Another Program with further constants; those that it does not read are left out."""
         read = dict.fromkeys(
             one for equation in program.equations for one in equation.inputs if isinstance(one, Var)
         ) | dict.fromkeys(one for one in program.outputs if isinstance(one, Var))
         known = {var: array for var, array in {**self.constants, **constants}.items() if var in read}
-        changing = {var: one for var, one in {**self.held, **held}.items() if var in read}
-        inputs = (*(var for var in program.inputs if var not in self.held), *changing)
-        return Closed(replace(program, consts=tuple(known), inputs=inputs), known, changing)
+        changing = {var: one for var, one in {**self.updatable, **updatable}.items() if var in read}
+        inputs = (*(var for var in program.inputs if var not in self.updatable), *changing)
+        return ProgramWithConstants(replace(program, consts=tuple(known), inputs=inputs), known, changing)
 
 
-def closed(program: Program, leaves: Sequence[Any]) -> Closed:
+def with_constants(program: Program, leaves: Sequence[Any]) -> ProgramWithConstants:
     """A Program and what stands behind its consts, folded.
 
     Args:
         program: The Program.
-        leaves: The arrays, in the order of its consts; what depends on a `Held` one is held too.
+        leaves: The arrays, in the order of its consts; what depends on an updatable one is updatable too.
 
     Raises:
         UnsupportedError: A size depends on the entries of an array that may change.
     """
     known = dict(zip((var.name for var in program.consts), map(_leaf, leaves), strict=True))
-    fixed = [name for name, leaf in known.items() if not isinstance(leaf, Held)]
+    fixed = [name for name, leaf in known.items() if not isinstance(leaf, UpdatableConstant)]
     changes = len(fixed) < len(known)
     folding = fold(program, fixed if changes else (), policy=_POLICY, is_two=changes)
     for part in folding.components:
@@ -86,47 +89,51 @@ def closed(program: Program, leaves: Sequence[Any]) -> Closed:
         made = _made(part, known, arrays)
         for place, (var, array) in enumerate(zip(part.results, arrays, strict=True)):
             assert isinstance(var, Var), "what is kept is computed"
-            known[var.name] = array if made is None else Held(array, made=made, place=place)
+            known[var.name] = array if made is None else UpdatableConstant(array, made=made, place=place)
     entry, kept = folding.split.entry, folding.split.kept
     constants: dict[Var, Array] = {}
-    held: dict[Var, Held] = {}
+    updatable: dict[Var, UpdatableConstant] = {}
     for var in (*entry.consts, *kept):
         leaf = known[var.name]
-        if isinstance(leaf, Held):
-            held[var] = leaf
+        if isinstance(leaf, UpdatableConstant):
+            updatable[var] = leaf
         else:
             constants[var] = leaf
     explicit = tuple(var for var in entry.inputs if var not in kept)
-    return Closed(replace(entry, consts=tuple(constants), inputs=(*explicit, *held)), constants, held)
+    return ProgramWithConstants(
+        replace(entry, consts=tuple(constants), inputs=(*explicit, *updatable)), constants, updatable
+    )
 
 
-def _leaf(leaf: Any) -> Array | Held:
-    return leaf if isinstance(leaf, Held) else np.asarray(leaf)
+def _leaf(leaf: Any) -> Array | UpdatableConstant:
+    return leaf if isinstance(leaf, UpdatableConstant) else np.asarray(leaf)
 
 
-def _first(leaf: Array | Held) -> Array:
-    return leaf.array if isinstance(leaf, Held) else leaf
+def _first(leaf: Array | UpdatableConstant) -> Array:
+    return leaf.array if isinstance(leaf, UpdatableConstant) else leaf
 
 
-def _made(part: Program, known: Mapping[str, Array | Held], first: Sequence[Array]) -> Made | None:
+def _made(
+    part: Program, known: Mapping[str, Array | UpdatableConstant], first: Sequence[Array]
+) -> UpdatableFold | None:
     """What computes the results of a part that reads arrays that may change; None of one that reads none."""
     constants: dict[Var, Array] = {}
-    held: dict[Var, Held] = {}
+    updatable: dict[Var, UpdatableConstant] = {}
     for var in (*part.consts, *part.arguments):
         leaf = known[var.name]
-        if isinstance(leaf, Held):
-            held[var] = leaf
+        if isinstance(leaf, UpdatableConstant):
+            updatable[var] = leaf
         else:
             constants[var] = leaf
-    if not held:
+    if not updatable:
         return None
     if part.num_implicit_inputs or part.num_implicit_outputs:
         raise UnsupportedError(
             "a size depends on the entries of an array that may change, so that no file can hold what is computed from "
             "it; leave the array out of `updatable`."
         )
-    program = replace(part, consts=tuple(constants), inputs=tuple(held))
-    return Made(program, constants, tuple(held.values()), tuple(first))
+    program = replace(part, consts=tuple(constants), inputs=tuple(updatable))
+    return UpdatableFold(program, constants, tuple(updatable.values()), tuple(first))
 
 
 def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) -> Any:

@@ -5,7 +5,7 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.circuits.closed import _FOLDING, closed
+from plica.backend.native.circuits.with_constants import _FOLDING, with_constants
 from plica.ops import OPS
 
 
@@ -27,7 +27,7 @@ def test_closed() -> None:
     x = np.ones((4, 2), "float32")
     expected = compiled(x)
     bound = compiled.bound
-    made = closed(bound.program, bound.leaves)
+    made = with_constants(bound.program, bound.leaves)
     assert [one.op.name for one in made.program.equations] == ["matmul"]
     (kept,) = made.constants.values()
     np.testing.assert_array_equal(kept, np.sqrt(w.astype("float64")).astype("float32"))

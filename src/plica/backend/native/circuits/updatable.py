@@ -1,4 +1,4 @@
-"""`Held`: constants of a native file that users may replace, and what is computed from them.
+"""`UpdatableConstant`: constants of a native file that users may replace, and what is computed from them.
 
 A file passes such arrays to its functions as arguments. What depends on them is computed by functions of the file
 (`runtime_fold0`, ...), again at each update; the file has their first values.
@@ -23,7 +23,7 @@ Array = NDArray[Any]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Held:
+class UpdatableConstant:
     """An array that may change; compared by identity.
 
     Args:
@@ -38,41 +38,41 @@ class Held:
     array: Array
     name: str = ""
     parts: tuple[str, ...] = ()
-    made: Made | None = None
+    made: UpdatableFold | None = None
     place: int = 0
 
-    def through(self, function: Callable[[Tracer], Tracer]) -> Held:
+    def through(self, function: Callable[[Tracer], Tracer]) -> UpdatableConstant:
         """What a function makes of it, with its first value."""
         program = trace(function, spec(self.array.shape, self.array.dtype))
         (first,) = interpret_program(program, OPS, [self.array])
-        return Held(first, made=Made(program, {}, (self,), (first,)))
+        return UpdatableConstant(first, made=UpdatableFold(program, {}, (self,), (first,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Made:
+class UpdatableFold:
     """A part of the folding that depends on arrays that may change.
 
     Args:
-        program: Its consts are known; its arguments are `held`.
+        program: Its consts are known; its arguments are `updatable`.
         constants: What stands behind the consts.
-        held: What stands behind the arguments.
+        updatable: What stands behind the arguments.
         first: The first values of its results.
     """
 
     program: Program
     constants: Mapping[Var, Array]
-    held: tuple[Held, ...]
+    updatable: tuple[UpdatableConstant, ...]
     first: tuple[Array, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Floor:
+class NonNegative:
     """Numbers none of which may be negative; an update that would make one so is refused.
 
     Args:
-        held: The numbers, of one axis.
+        updatable: The numbers, of one axis.
         names: What has each of them, for messages.
     """
 
-    held: Held
+    updatable: UpdatableConstant
     names: tuple[str, ...]
