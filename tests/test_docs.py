@@ -104,3 +104,29 @@ def test_every_dependency_is_explained() -> None:
     explained = (ROOT / "docs/dependencies.md").read_text()
     unexplained = names - {"plica", "hatchling", "Intended", "Programming"} - set(re.findall(r"[\w-]+", explained))
     assert not unexplained
+
+
+def test_every_decision_is_in_the_index_with_its_date() -> None:
+    lines = (ROOT / "docs" / "adr" / "README.md").read_text().splitlines()
+    expected = []
+    for path in sorted((ROOT / "docs" / "adr").glob("0*.md")):
+        title, _, decided, *_ = path.read_text().splitlines()
+        number, name = title.removeprefix("# ").split(" ", 1)
+        date = decided.removeprefix("Decided ").removesuffix(".")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d", date), path.name
+        expected.append(f"| {number} | [{name}]({path.name}) | {date} |")
+    assert [line for line in lines if line.startswith("| 0")] == expected
+
+
+def test_names_of_the_glossary_exist() -> None:
+    """Those of classes, functions and files."""
+    source = "\n".join(path.read_text() for path in (ROOT / "src").rglob("*.py"))
+    files = {path.relative_to(ROOT / "src" / "plica").as_posix() for path in (ROOT / "src" / "plica").rglob("*")}
+    rows = [
+        line.split("|") for line in (ROOT / "docs" / "glossary.md").read_text().splitlines() if line.count("|") == 5
+    ]
+    names = [name for row in rows for name in re.findall(r"`([\w./]+)`", row[3])]
+    assert len(names) > 50
+    for name in names:
+        is_file = any(one == name.rstrip("/") or one.endswith("/" + name) for one in files)
+        assert is_file or all(re.search(rf"\b{part}\b", source) for part in name.strip(".").split(".")), name
