@@ -10,7 +10,7 @@ import torch
 from scipy.special import logsumexp
 
 from plica import queries
-from plica.backend.torch import pages
+from plica.backend.torch import huge_pages
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
 from plica.constants.rewrites import states
@@ -264,7 +264,7 @@ def test_one_query_of_a_random_circuit(seed: int) -> None:
 
 def _assert_expected_in_both_ways(seed: int, patch: pytest.MonkeyPatch) -> None:
     """By derivatives and in logarithms, where everything is large and has states enough; results stay as they are."""
-    patch.setattr(pages, "LARGE", 1)
+    patch.setattr(huge_pages, "LARGE", 1)
     patch.setattr(states, "_SEVERAL", 1)
     case = Case(seed)
     held = []

@@ -24,9 +24,9 @@ from plica.errors import InputError
 from plica.frontend.arguments import leaf_key, shape_of
 from plica.frontend.compiled_program import CompiledProgram
 from plica.frontend.constant_shapes import described, of_arguments
-from plica.frontend.epochs import Epoch, Epochs
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
 from plica.frontend.released import released_error
+from plica.frontend.snapshots import Snapshot, Snapshots
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
@@ -37,7 +37,7 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What calls of one epoch have in common.
+    """What calls of one snapshot have in common.
 
     Args:
         values: The kept values.
@@ -103,7 +103,7 @@ class FoldedFunction:
             (backend, rewriting),
             released,
         )
-        self._epochs = Epochs(
+        self._snapshots = Snapshots(
             program,
             components,
             constants,
@@ -151,7 +151,7 @@ class FoldedFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have the constants as they are now, which are folded anew."""
-        known, given = self._epochs.at_hand()
+        known, given = self._snapshots.at_hand()
         options = (self.backend, self._rewriting, self._cache)
         return _copied, (self.program, self.folding, [*self._constants], known, options, self._is_releasing, given)
 
@@ -167,12 +167,12 @@ class FoldedFunction:
     @property
     def num_folds(self) -> int:
         """How often a component was folded."""
-        return self._epochs.num_folds
+        return self._snapshots.num_folds
 
     @property
     def num_bytes(self) -> int:
         """The bytes that are kept beside the constants, those that other functions share among them."""
-        return self._epochs.num_bytes
+        return self._snapshots.num_bytes
 
     # Calls
 
@@ -214,19 +214,19 @@ class FoldedFunction:
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""
         constants = {name: value for name, value in given.items() if name in self._constants}
-        current = self._epochs.current(constants)
+        current = self._snapshots.current(constants)
         if current is None:
-            known = {**self._epochs.all_sources(constants), **given}
+            known = {**self._snapshots.all_sources(constants), **given}
             leaves = [known[name] for name in self._names]
             run, convert = self._running(1, leaves, known)
             return run, leaves, convert
-        epoch, values = current
-        self._check_sizes(given, epoch)
+        snapshot, values = current
+        self._check_sizes(given, snapshot)
         plan = self._plan
         if plan is None or plan.values is not values:
-            known = {**epoch.shown, **values}
+            known = {**snapshot.shown, **values}
             plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
-            if epoch.values is not None:  # else the cache alone holds them, so that it can evict them
+            if snapshot.values is not None:  # else the cache alone holds them, so that it can evict them
                 self._plan = plan
         leaves = plan.leaves.copy()
         for name, place in self._places.items():
@@ -234,7 +234,7 @@ class FoldedFunction:
         key = tuple([leaf_key(leaves[place], self._dynamic[0][place]) for place in self._places.values()])
         found = plan.runs.get(key)
         if found is None:
-            found = plan.runs[key] = self._running(0, leaves, {**epoch.shown, **given})
+            found = plan.runs[key] = self._running(0, leaves, {**snapshot.shown, **given})
         run, convert = found
         return run, leaves, convert
 
@@ -247,14 +247,15 @@ class FoldedFunction:
             found = self._runs[key] = self._specialized(place, leaves, arguments)
         return found
 
-    def _check_sizes(self, given: Mapping[str, Any], epoch: Epoch) -> None:
+    def _check_sizes(self, given: Mapping[str, Any], snapshot: Snapshot) -> None:
         """Check sizes that constants have too, of which `entry` may know nothing any more."""
         for name, axis, size in self._checks:
             found = shape_of(given[name])
-            if len(found) > axis and found[axis] != epoch.sizes[size]:
+            if len(found) > axis and found[axis] != snapshot.sizes[size]:
                 raise InputError(
                     f"argument {name} has shape {found}, but the constants were folded for {size.name} = "
-                    f"{epoch.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the constants."
+                    f"{snapshot.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the "
+                    "constants."
                 )
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -287,7 +288,7 @@ class FoldedFunction:
     def _recorded(self, given: Mapping[str, Any]) -> Any:
         """A call while another function is traced: the whole Program, which that function may fold."""
         constants = {name: value for name, value in given.items() if name in self._constants}
-        known = {**self._epochs.all_sources(constants), **given}
+        known = {**self._snapshots.all_sources(constants), **given}
         leaves = tuple(self._known.get(name, known[name]) for name in self._captured)
         return CompiledProgram(Bound(self.program, leaves), backend=self.backend, rewriting=self._rewriting)(
             *(known[name] for name in self._names)
@@ -295,7 +296,7 @@ class FoldedFunction:
 
     def fold_known(self) -> None:
         """Fold now what is made of constants alone whose values are known."""
-        self._epochs.fold_known()
+        self._snapshots.fold_known()
 
     def update(self, **constants: Any) -> None:
         """Fold new values of some constants; calls in flight finish with the old ones, later ones see all new ones.
@@ -308,7 +309,7 @@ class FoldedFunction:
             raise InputError(
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
-        self._epochs.update(constants)
+        self._snapshots.update(constants)
         self._plan = None  # which has the old values
 
 
@@ -322,5 +323,5 @@ def _copied(
     given: Mapping[str, Any],
 ) -> FoldedFunction:
     found = FoldedFunction(program, folding, constants, known, *options, release_sources=is_releasing)
-    found._epochs.give(given)
+    found._snapshots.give(given)
     return found

@@ -22,7 +22,7 @@ from plica.tracing import namespace as xp
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class Given(InputLayer):
+class PartInput(InputLayer):
     """What stands in place of what a part has no circuit for: units that are given to it."""
 
     scope: Scope
@@ -51,7 +51,7 @@ class LayerPart:
     """A layer that reads others, alone.
 
     Args:
-        folded: The layer, above a `Given` for each of its inputs.
+        folded: The layer, above a `PartInput` for each of its inputs.
         semiring: How numbers are carried.
     """
 
@@ -61,7 +61,7 @@ class LayerPart:
     @staticmethod
     def of(layer: InnerLayer, semiring: Semiring, rows: Rows) -> "LayerPart":
         """The part for a layer and the rows of a context."""
-        inputs = [Given(Scope([place]), layer.num_input_units) for place in range(layer.arity)]
+        inputs = [PartInput(Scope([place]), layer.num_input_units) for place in range(layer.arity)]
         return LayerPart(single_groups(Circuit([*inputs, layer], {layer: inputs}, [layer]), rows=rows), semiring)
 
     @property
@@ -96,7 +96,7 @@ class ParameterPart:
     """A parameter alone.
 
     Args:
-        folded: A `Given` that has it.
+        folded: A `PartInput` that has it.
     """
 
     folded: FoldedCircuit
@@ -104,7 +104,7 @@ class ParameterPart:
     @staticmethod
     def of(parameter: Parameter) -> "ParameterPart":
         """The part for a parameter."""
-        layer = Given(Scope([0]), 1, {"value": parameter})
+        layer = PartInput(Scope([0]), 1, {"value": parameter})
         return ParameterPart(single_groups(Circuit([layer], {}, [layer])))
 
     @property

@@ -1,7 +1,7 @@
 """Dead results of nested Programs: what a loop carries or stacks, and what branches and calls return, for nobody.
 
     >>> from plica.ir.types import spec
-    >>> from plica.ops.places import carries
+    >>> from plica.ops.control_operands import carries
     >>> from plica.passes.dead_code import eliminate_dead_code
     >>> from plica.tracing.control import trace_for
     >>> from plica.tracing.trace import trace
@@ -21,7 +21,7 @@ from typing import Any
 
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
-from plica.ops.places import bounds_of, carries, explicit_outputs, implicit_operand, returning, scanned
+from plica.ops.control_operands import bounds_of, carries, explicit_outputs, implicit_operand, returning, scanned
 from plica.ops.regions import read_by, regions_of, with_regions, without_unread
 
 Clean = Callable[[Program], Program]

@@ -20,7 +20,7 @@ from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, Program, Var, nested, size_value
 from plica.ir.sizes import Dim, Size, as_size, substitute
 from plica.ir.types import array_type
-from plica.ops.places import call_inputs, implicit_operands
+from plica.ops.control_operands import call_inputs, implicit_operands
 from plica.ops.regions import regions_of, with_regions
 
 

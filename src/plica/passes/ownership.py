@@ -30,7 +30,7 @@ from itertools import count
 from plica.ir.op import Memory
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested
 from plica.ops import OPS
-from plica.ops.places import bounds_of, call_inputs, carries, explicit_outputs, returning
+from plica.ops.control_operands import bounds_of, call_inputs, carries, explicit_outputs, returning
 from plica.ops.regions import regions_of
 
 

@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
-from plica.ops.places import carries, explicit_outputs, first_place, returning
+from plica.ops.control_operands import carries, explicit_outputs, first_place, returning
 from plica.passes.ownership import CALLERS, Analysis, Held, memory_of_results
 from plica.passes.replaced import names_of
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from plica.backend.torch import contract, pages, products
+from plica.backend.torch import contract, huge_pages, products
 from plica.backend.torch.products import matmul_taken, multiply_matmul
 
 INDEX = torch.tensor([4, 0, 0, 2, 3])
@@ -21,7 +21,7 @@ LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
 @pytest.fixture
 def pieces(monkeypatch: pytest.MonkeyPatch) -> None:
     """Everything is large, and no more than two matrices at once fit a cache."""
-    monkeypatch.setattr(pages, "LARGE", 0)
+    monkeypatch.setattr(huge_pages, "LARGE", 0)
     monkeypatch.setattr(products, "_AT_ONCE", 200)
 
 

@@ -10,7 +10,7 @@ from plica.backend.torch.operations.subscripts import slices
 from plica.backend.torch.plan import Plan
 from plica.ir.program import Equation, Program, nested, size_variables
 from plica.ir.sizes import Dim, Opaque, Size
-from plica.ops.places import kept_sizes
+from plica.ops.control_operands import kept_sizes
 
 
 @dataclass(slots=True)

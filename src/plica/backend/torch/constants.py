@@ -82,7 +82,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Epoch:
+class _Snapshot:
     """What calls run with until a tensor changes; never changed itself, so that a call sees all of one.
 
     Args:
@@ -133,7 +133,7 @@ class _FoldedProgram:
         self._kept = [var.name for var in split.kept]
         made = [Component(one, emit(one, "fold", shares=True)) for one in folding.components]
         self._components = Components(made, self._kept, cache, device)
-        self._epoch: _Epoch | None = None
+        self._snapshot: _Snapshot | None = None
         self._flights = SingleFlight()
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
@@ -147,12 +147,12 @@ class _FoldedProgram:
 
     def _current(self, watch: Watch, reads: Callable[[], Any]) -> Ready | None:
         """What runs with the tensors that are watched, where nothing has to be folded."""
-        epoch = self._epoch
-        if epoch is None or epoch.watch is not watch:
+        snapshot = self._snapshot
+        if snapshot is None or snapshot.watch is not watch:
             return None
-        if epoch.ready is not None:
-            return epoch.ready
-        values = self._components.taken(epoch.parts)
+        if snapshot.ready is not None:
+            return snapshot.ready
+        values = self._components.taken(snapshot.parts)
         return None if values is None else self._with(values, reads(), watch)
 
     def _newest(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
@@ -165,7 +165,7 @@ class _FoldedProgram:
     def _folded(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         leaves, states = reads(), watch.states
         behind = {name: states[one] if isinstance(one, int) else one for name, one in self._behind.items()}
-        before, self._epoch = self._epoch, None
+        before, self._snapshot = self._snapshot, None
         unchanged = self._components.unchanged(behind, None if before is None else before.parts)
         del before  # what has changed goes before the new is made
 
@@ -186,17 +186,17 @@ class _FoldedProgram:
             torch.cuda.current_stream(leaves.device).synchronize()
         ready = self._with(values, leaves, watch)
         if self._components.are_lasting(parts):
-            self._epoch = _Epoch(parts, watch, None if self._components.may_evict else ready)
+            self._snapshot = _Snapshot(parts, watch, None if self._components.may_evict else ready)
         return ready
 
     def values(self) -> Sequence[Tensor]:
         """What is kept."""
-        epoch = self._epoch
-        return () if epoch is None else self._components.values(epoch.parts)
+        snapshot = self._snapshot
+        return () if snapshot is None else self._components.values(snapshot.parts)
 
     def forget(self) -> None:
         """Keep nothing."""
-        self._epoch = None
+        self._snapshot = None
 
 
 def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:

@@ -11,7 +11,7 @@ from plica.backend.torch.operations.call import axis_source, dtype_source, shape
 from plica.backend.torch.plan import Plan
 from plica.ir.program import Equation, Literal, Operand, Program, Var
 from plica.ir.sizes import Dim
-from plica.ops.places import (
+from plica.ops.control_operands import (
     bounds_of,
     call_inputs,
     carries,

@@ -16,6 +16,7 @@ from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
+from plica.backend.torch.huge_pages import matmul, softmax, take
 from plica.backend.torch.indexing import (
     gather,
     index,
@@ -31,7 +32,6 @@ from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_lo
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
-from plica.backend.torch.pages import matmul, softmax, take
 from plica.backend.torch.products import matmul_taken, multiply_matmul
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (

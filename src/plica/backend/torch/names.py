@@ -5,7 +5,7 @@ from itertools import count
 from keyword import kwlist
 
 from plica.ir.program import Program, Var, nested, rename
-from plica.ops.places import carries, kept_sizes
+from plica.ops.control_operands import carries, kept_sizes
 from plica.ops.regions import regions_of
 
 _USED = ("torch", "kernels", "leaves", "device", "in_place", "error", "inf", "nan", "_")

@@ -12,7 +12,7 @@ from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.subscripts import sizes_compared
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
-from plica.ops.places import (
+from plica.ops.control_operands import (
     bounds_of,
     call_inputs,
     carries,

@@ -9,8 +9,8 @@ tensor([[2., 3.],
 import torch
 from torch import Tensor
 
+from plica.backend.torch.huge_pages import empty, is_worth_it, matmul
 from plica.backend.torch.indexing import is_traced, may_write
-from plica.backend.torch.pages import empty, is_worth_it, matmul
 
 _AT_ONCE = 2**21  # bytes for each thread of matrices that are brought into order, then multiplied: what its cache holds
 

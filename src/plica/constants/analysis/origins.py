@@ -29,7 +29,15 @@ from plica.ir.printing import print_program
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
-from plica.ops.places import bounds_of, call_inputs, carries, explicit_outputs, implicit_operands, returning, scanned
+from plica.ops.control_operands import (
+    bounds_of,
+    call_inputs,
+    carries,
+    explicit_outputs,
+    implicit_operands,
+    returning,
+    scanned,
+)
 from plica.ops.regions import regions_of
 
 

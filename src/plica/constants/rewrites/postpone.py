@@ -4,7 +4,7 @@ r"""Operations that expand constants move below elementwise operations, which ca
     f(expand(a), b)         -> expand(f(a, b))        tile and repeat are meant too; b: a scalar, or expanded alike
     view(widen(a, s))       -> widen(view(a), v(s))   widen: a cast of a to a wider dtype, and elementwise operations of
                                                       it and of scalars and small arrays s (dequantization); where
-                                                      nothing else reads it, and a view v of s does (`following.py`)
+                                                      nothing else reads it, and a view v of s does
     read(widen(a, s), i)    -> widen(read(a, i), v(s))    read: at indices, constant or not, that are not more than the
                                                       entries of a; so a call widens what it reads of a table
 
@@ -30,7 +30,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plica.constants.analysis.facts import estimated
-from plica.constants.rewrites.following import READS, follow
+from plica.constants.rewrites.broadcast_views import READS, follow
 from plica.errors import PlicaError
 from plica.ir.builder import Names
 from plica.ir.op import Memory, View

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from plica.backend.native.loops import hot
+from plica.backend.native.loops import most_work
 from plica.backend.native.loops.calls import compile_jit
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Program
@@ -50,7 +50,7 @@ def test_many_random_functions_give_what_the_interpreter_gives(function, drawn, 
 @settings(max_examples=3, deadline=None)
 @given(functions(), SIZES, SEEDS)
 def test_random_functions_in_parts_give_what_the_interpreter_gives(function, drawn, seed):
-    with patch.object(hot, "_SMALL", 1):  # as large functions are compiled
+    with patch.object(most_work, "_SMALL", 1):  # as large functions are compiled
         _functions_agree(function, drawn, seed)
 
 
@@ -58,7 +58,7 @@ def test_random_functions_in_parts_give_what_the_interpreter_gives(function, dra
 @settings(max_examples=500, deadline=None)
 @given(functions(), SIZES, SEEDS)
 def test_many_random_functions_in_parts_give_what_the_interpreter_gives(function, drawn, seed):
-    with patch.object(hot, "_SMALL", 1):
+    with patch.object(most_work, "_SMALL", 1):
         _functions_agree(function, drawn, seed)
 
 

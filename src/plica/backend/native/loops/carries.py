@@ -24,7 +24,7 @@ from plica.backend.native.loops.nest import (
 )
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
-from plica.ops.places import (
+from plica.ops.control_operands import (
     carries,
     implicit_operand,
 )

@@ -25,7 +25,7 @@ from plica.backend.native.scalars.builder import Scalar
 from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
-from plica.ops.places import (
+from plica.ops.control_operands import (
     call_inputs,
     explicit_outputs,
     implicit_operand,

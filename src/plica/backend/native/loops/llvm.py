@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from plica.backend.native.loops.hot import Loop, Place, Split, may_end, named, split, used
 from plica.backend.native.loops.lines import Lines
+from plica.backend.native.loops.most_work import Loop, Place, Split, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,

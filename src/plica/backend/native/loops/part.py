@@ -11,7 +11,7 @@ from plica.backend.native.loops.arrays import Value, solid
 from plica.backend.native.loops.block import Block
 from plica.backend.native.loops.build import require_dtype, written_results
 from plica.backend.native.loops.hoist import hoist_memory
-from plica.backend.native.loops.hot import parts_of
+from plica.backend.native.loops.most_work import parts_of
 from plica.backend.native.loops.nest import (
     Allocate,
     Buffer,

@@ -6,7 +6,7 @@ from enum import Enum
 from math import prod
 from typing import Any
 
-from plica.backend.torch.pages import LARGE
+from plica.backend.torch.huge_pages import LARGE
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
 from plica.ir.sizes import Dim, Opaque, is_nonnegative

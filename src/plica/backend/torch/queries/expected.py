@@ -12,7 +12,7 @@ from torch import Tensor
 
 from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.pages import empty
+from plica.backend.torch.huge_pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
 from plica.backend.torch.sources import untraced

@@ -24,7 +24,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, OpRef, Var, size_variables
 from plica.ir.types import SCALAR_SIZE
-from plica.ops.places import carries, implicit_operand
+from plica.ops.control_operands import carries, implicit_operand
 
 if TYPE_CHECKING:
     from plica.backend.native.mlir.emit import Emitter

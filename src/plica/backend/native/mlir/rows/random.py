@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.entries import Entry
-from plica.backend.native.mlir.order import ordered
+from plica.backend.native.mlir.merge_sort import ordered
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entry_at, indexed
 from plica.backend.native.mlir.types import Value

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places
 from plica.backend.native.mlir.entries import Entry
-from plica.backend.native.mlir.order import before, bisected, ordered
+from plica.backend.native.mlir.merge_sort import before, bisected, ordered
 from plica.backend.native.mlir.reading import loop_index, place_of, read_at
 from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import apart, entry_at, entrywise

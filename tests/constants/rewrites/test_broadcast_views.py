@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from plica.constants.rewrites.following import follow
+from plica.constants.rewrites.broadcast_views import follow
 from plica.ir.program import Var
 from plica.ir.sizes import Size
 from plica.ir.types import SCALAR_SIZE

@@ -6,7 +6,7 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
-from plica.backend.native.loops.hot import may_end, split
+from plica.backend.native.loops.most_work import may_end, split
 from plica.backend.native.loops.nest import Apply, all_of
 from plica.errors import InputError
 from plica.tracing.trees import flatten

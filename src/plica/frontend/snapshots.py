@@ -1,6 +1,6 @@
 """The constants of one function as they are now, and what was folded of them: when again, by whom, and who waits.
 
-An epoch never changes: a call that has one sees all of its constants and nothing of another epoch.
+A snapshot never changes: a call that has one sees all of its constants and nothing of another snapshot.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plica.tracing.scope import Reference
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Epoch:
+class Snapshot:
     """What calls run with until a constant changes.
 
     Args:
@@ -50,7 +50,7 @@ class Epoch:
     sizes: Mapping[Var, int]
 
 
-class Epochs:
+class Snapshots:
     """The constants of a function, and what was folded of them.
 
     Args:
@@ -78,7 +78,7 @@ class Epochs:
         checksum: bool,
         released: Iterable[str],
     ) -> None:
-        self.latest: Epoch | None = None
+        self.latest: Snapshot | None = None
         self.num_folds = 0
         self._program, self._components, self._constants, self._known = program, components, constants, dict(known)
         self._captured = [var.name for var in program.consts]
@@ -165,8 +165,8 @@ class Epochs:
 
     # Calls
 
-    def current(self, constants: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]] | None:
-        """The epoch to run with, and the values that it keeps; None where derivatives of constants are asked for.
+    def current(self, constants: Mapping[str, Any]) -> tuple[Snapshot, Mapping[str, Any]] | None:
+        """The snapshot to run with, and the values that it keeps; None where derivatives of constants are asked for.
 
         Args:
             constants: The constants that the call gives.
@@ -175,20 +175,20 @@ class Epochs:
             InputError: A constant was never given, or does not fit.
         """
         while True:
-            epoch = self.latest
-            if epoch is not None and self._is_current(epoch, constants):
-                if wants_gradient(self._tensors(epoch)):
+            snapshot = self.latest
+            if snapshot is not None and self._is_current(snapshot, constants):
+                if wants_gradient(self._tensors(snapshot)):
                     return None
-                values = self._components.taken(epoch.parts) if epoch.values is None else epoch.values
+                values = self._components.taken(snapshot.parts) if snapshot.values is None else snapshot.values
                 if values is not None:
-                    return epoch, values
+                    return snapshot, values
             sources = self.sources(constants)
             if wants_gradient(sources.values()):
                 if constants:
                     sizes_of(self._program, sources)  # what does not fit is refused, and not kept
                     self.give(constants)
                 return None
-            made = self._flights.once("fold", partial(self._folded_after, epoch, sources), sources, _is_same)
+            made = self._flights.once("fold", partial(self._folded_after, snapshot, sources), sources, _is_same)
             if made is not None:
                 return made
 
@@ -197,16 +197,16 @@ class Epochs:
         while self._flights.once("fold", lambda: self._folded(self.sources(constants)), None, _is_same) is None:
             pass
 
-    def _is_current(self, epoch: Epoch, constants: Mapping[str, Any]) -> bool:
-        if epoch.given is not self._given:
+    def _is_current(self, snapshot: Snapshot, constants: Mapping[str, Any]) -> bool:
+        if snapshot.given is not self._given:
             constants = {**self._given, **constants}
-        sources = epoch.sources
+        sources = snapshot.sources
         for name, value in constants.items():
             if value is not sources[name] and not is_same_constant(held(sources[name]), value):
                 return False
         if any(leaf.read() is not held(sources[name]) for name, leaf in self._references):
             return False
-        return self._are_still(sources, epoch.watched, epoch.states)
+        return self._are_still(sources, snapshot.watched, snapshot.states)
 
     def _are_still(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> bool:
         """Whether constants are as they were, those among them that are released and not gone."""
@@ -215,9 +215,9 @@ class Epochs:
             isinstance(one, Released) or self._state(one) == states[name] for name, one in released
         )
 
-    def _tensors(self, epoch: Epoch) -> list[Any]:
-        others = [held(epoch.sources[name]) for name in self._released]
-        return epoch.watched.tensors if not others else [*epoch.watched.tensors, *others]
+    def _tensors(self, snapshot: Snapshot) -> list[Any]:
+        others = [held(snapshot.sources[name]) for name in self._released]
+        return snapshot.watched.tensors if not others else [*snapshot.watched.tensors, *others]
 
     def _state(self, source: Any) -> Hashable:
         """The state of a constant that is released, which nothing may hold."""
@@ -237,12 +237,14 @@ class Epochs:
 
     # Folding
 
-    def _folded_after(self, epoch: Epoch | None, sources: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]] | None:
-        """The epoch of these constants; None where another thread has made one since."""
-        return self._folded(sources) if self.latest is epoch else None
+    def _folded_after(
+        self, snapshot: Snapshot | None, sources: Mapping[str, Any]
+    ) -> tuple[Snapshot, Mapping[str, Any]] | None:
+        """The snapshot of these constants; None where another thread has made one since."""
+        return self._folded(sources) if self.latest is snapshot else None
 
-    def _folded(self, sources: Mapping[str, Any]) -> tuple[Epoch, Mapping[str, Any]]:
-        """The epoch of these constants; components whose sources are as they were are not folded again."""
+    def _folded(self, sources: Mapping[str, Any]) -> tuple[Snapshot, Mapping[str, Any]]:
+        """The snapshot of these constants; components whose sources are as they were are not folded again."""
         sizes = sizes_of(self._program, sources)
         watched, states = self._watched(sources)
         before = self._early if self.latest is None else self.latest.parts
@@ -255,13 +257,13 @@ class Epochs:
         given = {name: sources[name] for name in self._constants if name not in self._released}
         shown = {name: stand_in(one) for name, one in kept.items()}
         held_values = None if self._components.may_evict else values
-        epoch = Epoch(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
+        snapshot = Snapshot(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
         if not self._components.are_lasting(parts):  # for this call alone
             self.give(given)
-            return epoch, values
+            return snapshot, values
         self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
-        self._early, self._states, self._given, self.latest = [], states, given, epoch
-        return epoch, values
+        self._early, self._states, self._given, self.latest = [], states, given, snapshot
+        return snapshot, values
 
     def _let_go(self, name: str, source: Any) -> Any:
         """A source, or a weak reference to it where it is to be released."""
