@@ -12,11 +12,12 @@ import torch
 
 import plica
 from plica import native
-from plica.errors import FileFormatError, InputError, UnsupportedError
+from plica.errors import DTypeError, FileFormatError, InputError, UnsupportedError
 from plica.files.model import save_model
 from plica.lower.arrays import initial_arrays
+from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.initializers import ConstantTensorInitializer, Initializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
 from plica.symbolic.parameters import ConstantParameter, TensorParameter
 from tests.harness.circuits import CIRCUITS, product_then_sum
@@ -50,6 +51,56 @@ def test_a_model_file_is_compiled_as_it_was_saved(tmp_path: Path, semiring: str,
     assert all(np.array_equal(one, answers[0]) for one in answers)
     for write in (native.mlir, native.stablehlo):
         assert write(compiled)[0] == write(tmp_path / "m.plica")[0]
+
+
+def test_a_circuit_is_compiled_as_the_active_context_has_it(tmp_path: Path) -> None:
+    described = circuit()
+    with PipelineContext(semiring="sum-product", dtype="float64"):
+        compiled = plica.compile(described)
+        native.compile(described, tmp_path / "c.plicab")
+    with native.load(tmp_path / "c.plicab") as module, torch.no_grad():
+        np.testing.assert_allclose(module(X), compiled(torch.from_numpy(X)).numpy(), rtol=1e-12)
+
+
+def test_a_model_file_is_never_written_over(tmp_path: Path) -> None:
+    path = tmp_path / "m.plica"
+    plica.save(plica.compile(circuit()), path)
+    (tmp_path / "link.plica").symlink_to(path)
+    before = path.read_bytes()
+    for out in (path, tmp_path / "link.plica", str(path)):
+        with pytest.raises(FileFormatError, match="is read, and would be lost"):
+            native.compile(path, out)
+    assert path.read_bytes() == before
+
+
+def test_one_question_at_a_time_is_a_text() -> None:
+    with pytest.raises(InputError, match=r"expected the name of one question, found \['mpe'\]"):
+        native.stablehlo(circuit(), ["mpe"])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(("value", "is_refused"), [(None, True), ("0.5", True), (np.longdouble(0.5), False)])
+def test_draws_are_numbers_whatever_compiles(tmp_path: Path, value: Any, is_refused: bool) -> None:
+    class Own(Initializer):
+        @property
+        def config(self) -> dict[str, Any]:
+            return {}
+
+        def allows_shape(self, shape: tuple[int, ...]) -> bool:
+            return len(shape) > 0
+
+        def draw(self, generator: Any, shape: tuple[int, ...]) -> Any:
+            del generator
+            return np.full(shape, value)
+
+    for compile_ in (plica.compile, lambda one: native.compile(one, tmp_path / "x.plicab")):
+        logits = TensorParameter(1, 3, initializer=Own())
+        layer = CategoricalLayer([0], 1, num_categories=3, logits=logits)
+        described = Circuit([layer], {}, [layer])
+        if is_refused:
+            with pytest.raises(DTypeError, match=r"draws of Own are .*, expected numbers"):
+                compile_(described)
+        else:
+            compile_(described)
 
 
 def test_every_initial_value_is_that_of_torch() -> None:

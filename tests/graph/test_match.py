@@ -152,12 +152,20 @@ def test_each_of_two_inputs_or_more_may_be_as_one_entry_says(count: int) -> None
     graph = letters(f"{text}; a = m {' '.join(inputs)}", "a", **values)
     (match,) = find(graph, pattern).matches
     assert [node.name for node in match.fused] == ["a", *inputs]
-    assert [names(match, f"rest{place}") for place in range(count)] == ["y" * (place % 2) for place in range(count)]
-    assert names(match, f"first{count - 1}") == "x"
+    assert [names(match, f"rest_{place}") for place in range(count)] == ["y" * (place % 2) for place in range(count)]
+    assert names(match, f"first_{count - 1}") == "x"
     values[inputs[-1]] = {"value": 2}
     found = find(letters(f"{text}; a = m {' '.join(inputs)}", "a", **values), pattern)
     assert not found.matches
-    assert [miss.why for miss in found.near_misses] == [f"value of each{count - 1} does not fit"]
+    assert [miss.why for miss in found.near_misses] == [f"value of each_{count - 1} does not fit"]
+
+
+def test_numbered_names_are_never_two_names_at_once() -> None:
+    pattern = Pattern(Entry("outer", "m", ("each+",)), Entry("each", "g", ("x", "x1", "*x_1")))
+    inputs = [f"g{place}" for place in range(12)]
+    graph = letters(f"p; q; {'; '.join(f'{name} = g p q' for name in inputs)}; a = m {' '.join(inputs)}", "a")
+    (match,) = find(graph, pattern).matches
+    assert (names(match, "x_10"), names(match, "x1_0"), names(match, "x_1_0")) == ("p", "q", "")
 
 
 @pytest.mark.parametrize("text", ["x; b = g x; a = m b", "x; b = g x; a = m b b", "x; b = g x; a = m b x", "a = m"])
@@ -390,6 +398,7 @@ MALFORMED: Any = (
     ((Entry("a", "f", kept=True),), {}, "so that nothing is replaced"),
     ((Entry("a", "f", ("x", "b+")), Entry("b", "g")), {}, "which are all inputs of a root, in order"),
     ((Entry("a", "f", ("b",)), Entry("b", "g", ("c+",)), Entry("c", "h")), {}, "which are all inputs of a root"),
+    ((Entry("b_0", "f", ("b+",)), Entry("b", "g")), {}, "call the root otherwise"),
     ((Entry("a", "f", ("b+",)),), {}, "as the entry 'b' says; give that one alone after the root"),
     ((Entry("a", "f", ("b+",)), Entry("b", "g", ("c",)), Entry("c", "h")), {}, "give that one alone after the root"),
     ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),  # type: ignore[dict-item]

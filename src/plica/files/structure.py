@@ -405,7 +405,7 @@ class _Decoder:
         if cls is None or not issubclass(cls, base):
             raise FileFormatError(
                 f"{where}: the file names {name!r}, which is not a known {base.__name__}; "
-                "a class of your own must be passed in `classes`"
+                "a class of your own must be passed in `classes`: plica.load(path, classes=[...])"
             )
         return cls
 

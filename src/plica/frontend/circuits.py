@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from plica.files.model import load_model
+from plica.frontend.contexts import compile, is_there  # noqa: A004 - the word of the field
 from plica.ir.dtypes import DType
 from plica.lower.arrays import HasArrays, arrays_of, initial_arrays
 from plica.lower.compiled import CircuitCompiler
@@ -16,7 +17,8 @@ def taken_model(model: Any) -> Any:
     """A circuit and what its leaves hold; what is no circuit as it is.
 
     Args:
-        model: A compiled circuit, a circuit, which has the values of its initializers, or the path of a model file.
+        model: A compiled circuit; a circuit, as the active context has it, or with the values of its initializers; or
+            the path of a model file.
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version.
@@ -25,7 +27,7 @@ def taken_model(model: Any) -> Any:
     if isinstance(model, HasArrays):
         return model.arrays()
     if isinstance(model, Circuit):
-        return initial_arrays(CircuitCompiler().compile(model))
+        return compile(model).arrays() if is_there(None) else initial_arrays(CircuitCompiler().compile(model))
     if isinstance(model, str | os.PathLike):
         file = load_model(model)
         dtype = DType(file.options.get("dtype", "float32"))

@@ -36,6 +36,7 @@ from plica.lower.leaves import Leaf
 from plica.lower.queries.mpe import MPE
 from plica.lower.queries.query import Query
 from plica.lower.queries.sample import SAMPLING
+from plica.paths import as_path, check_is_other
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 from plica.symbolic.semirings import LSE_SUM
@@ -58,9 +59,10 @@ def compile(  # noqa: A001 - the word of the field
     """Write a native file.
 
     Args:
-        model: A compiled circuit; a circuit, with the values of its initializers; the path of a model file; a Program
-            with or without what it captures; or a compiled function (`plica.jit`) that was called, or whose arguments
-            are told. Neither circuits nor model files need torch.
+        model: A compiled circuit; a circuit, as the active context has compiled it, or with the values of its
+            initializers; the path of a model file; a Program with or without what it captures; or a compiled function
+            (`plica.jit`) that was called, or whose arguments are told. Without a context, neither circuits nor model
+            files need torch.
         path: Where; what is there is replaced in one step.
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
@@ -78,7 +80,7 @@ def compile(  # noqa: A001 - the word of the field
         InputError: There is no such target, query, driver or array.
         UnsupportedError: Something of the model has no native code, or a function has loops or branches of the host
             and is to run on several threads; the message names it.
-        FileFormatError: Nothing can be written there.
+        FileFormatError: Nothing can be written there, or it is the model file that is read.
     """
     if driver is not None and driver not in _DRIVERS:
         raise InputError(f"there is no driver {driver!r}; there are {', '.join(_DRIVERS)}.")
@@ -86,6 +88,8 @@ def compile(  # noqa: A001 - the word of the field
     chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
+    if isinstance(model, str | os.PathLike):
+        check_is_other(as_path(path), as_path(model))
     taken = taken_model(model)
     questions = _walked(questions_of(taken, (queries,) if isinstance(queries, str) else queries, updatable))
     if driver is not None:

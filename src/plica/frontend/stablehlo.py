@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.backend.native.stablehlo.emit import emit
+from plica.errors import InputError
 from plica.frontend.circuits import taken_model
 from plica.frontend.native import questions_of
 from plica.lower.arrays import CircuitArrays
@@ -32,6 +33,8 @@ def stablehlo(
         ShapeError: The sizes that are given contradict each other.
         UnsupportedError: Something of the model has no form in StableHLO; the message names it.
     """
+    if query is not None and not isinstance(query, str):
+        raise InputError(f"query: expected the name of one question, found {query!r}; ask for one at a time.")
     taken = taken_model(model)
     usual = ["log-likelihood"] if isinstance(taken, CircuitArrays) else None
     made = questions_of(taken, usual if query is None else [query])[-1].body  # what others ask where they are not sure

@@ -5,7 +5,7 @@ in reverse topological order (`entries`), what must their settings be (`config_p
 small graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it,
 an input of the match; `*name` stands for any number of inputs. A name may be read from several places: then the pattern
 is a DAG. Where the root's inputs are `name+`, they are two or more, each as the entry `name` says: a match at a root of
-two inputs has the entries `name0` and `name1`, and so are the names numbered that these read.
+two inputs has the entries `name_0` and `name_1`, and so are the names numbered that these read.
 
     >>> class Add: ...
     >>> class Scale: ...
@@ -18,9 +18,10 @@ two inputs has the entries `name0` and `name1`, and so are the names numbered th
     >>> pattern = Pattern(Entry("sum", Add, ("each+",)), Entry("each", Scale, ("x",)))
     >>> two = pattern.for_inputs(2)
     >>> [(entry.name, entry.inputs) for entry in two.entries]
-    [('sum', ('each0', 'each1')), ('each0', ('x0',)), ('each1', ('x1',))]
+    [('sum', ('each_0', 'each_1')), ('each_0', ('x_0',)), ('each_1', ('x_1',))]
 """
 
+import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
@@ -150,7 +151,7 @@ LEAST_REPEATED = 2
 def _for_inputs(pattern: Pattern, number: int) -> Pattern:
     root, each = pattern.entries
     copies = [
-        replace(each, name=f"{each.name}{place}", inputs=tuple(f"{name}{place}" for name in each.inputs))
+        replace(each, name=f"{each.name}_{place}", inputs=tuple(f"{name}_{place}" for name in each.inputs))
         for place in range(number)
     ]
     return Pattern(replace(root, inputs=tuple(one.name for one in copies)), *copies, is_output=pattern.is_output)
@@ -207,6 +208,8 @@ def _repeated_problems(entry: Entry, entries: tuple[Entry, ...], place: int) -> 
             yield f"{entry.name!r} reads {name!r}, which are all inputs of a root, in order; name no others beside it"
         elif len(entries) != 2 or entries[1].name != name[:-1]:
             yield f"{name!r} stands for nodes as the entry {name[:-1]!r} says; give that one alone after the root"
+        elif re.fullmatch(rf"{name[:-1]}_\d+", entry.name):
+            yield f"{entry.name!r} is what a match calls a node of {name!r}; call the root otherwise"
 
 
 def _condition_problems(entry: Entry) -> Iterator[str]:

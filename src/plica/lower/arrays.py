@@ -121,6 +121,13 @@ def draw(
             f"{type(initializer).__name__}: expected a draw of shape {shape}, found {drawn.shape}; `draw` returns an "
             "array of the shape that it is given"
         )
+    if drawn.dtype.kind not in "biufc":
+        raise DTypeError(
+            f"draws of {type(initializer).__name__} are {drawn.dtype}, expected numbers; return an array of them"
+        )
+    widest = np.dtype(np.complex128 if drawn.dtype.kind == "c" else np.float64)
+    if drawn.dtype.itemsize > widest.itemsize:
+        drawn = drawn.astype(widest)
     if not _holds(dtype, drawn):
         raise DTypeError(
             f"draws of {type(initializer).__name__} are {drawn.dtype}, which a tensor of {dtype.value} does not hold; "

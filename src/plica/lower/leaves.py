@@ -9,12 +9,12 @@ import hashlib
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakKeyDictionary
 
 from numpy.typing import NDArray
 
-from plica.errors import GraphError, ShapeError
+from plica.errors import GraphError, InputError, ShapeError
 from plica.ir.builder import const_key
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
@@ -187,6 +187,19 @@ def _leaf_keys(circuit: Circuit) -> dict[TensorParameter, str]:
                 keys.setdefault(tensor, tensor.name or f"{index}.{name}{suffix}")
     _refuse_repeats(keys)
     return keys
+
+
+def refuse_without_value(key: str) -> NoReturn:
+    """Refuse a computation that needs the value of a leaf that has none of its own.
+
+    Raises:
+        InputError: Always.
+    """
+    raise InputError(
+        f"the leaf {key!r} has no value of its own, so that each call of a circuit gives it: "
+        f"circuit(x, parameters={{{key!r}: tensor}}), and queries are asked of "
+        f"circuit.with_parameters({{{key!r}: tensor}})."
+    )
 
 
 def name_of(key: str) -> str:

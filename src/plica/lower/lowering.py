@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError, ShapeError, TraceError, UnsupportedError
+from plica.errors import ShapeError, TraceError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo
 from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
@@ -24,7 +24,7 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.given import Given, RowAxis, folded_by_row, parameters_by_row
-from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys
+from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, refuse_without_value
 from plica.lower.logs import (
     as_it_is,
     directed_form,
@@ -394,11 +394,7 @@ class LoweringScope:
     def _leaf(self, leaf: Leaf) -> Tracer:
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
         if leaf.members[0].initializer is None and leaf.members[0] not in self.owners:
-            raise InputError(
-                f"the leaf {key!r} has no value of its own, so that each call of a circuit gives it: "
-                f"circuit(x, parameters={{{key!r}: tensor}}), and queries are asked of "
-                f"circuit.with_parameters({{{key!r}: tensor}})."
-            )
+            refuse_without_value(key)
         self.captured.append(leaf)
         return Tracer(
             self.builder.const(self._names[key], array_type(leaf.shape, wide_dtype(leaf.kind, self.dtype))), self.trace

@@ -104,3 +104,12 @@ def test_doubtful_weights_of_a_circuit_with_parameters_are_looked_at() -> None:
             assert ask(compiled.with_parameters({"1.weight": weight})).isfinite().all()
         with pytest.raises(UnsupportedError, match=r"its weight has the entry -0\.25"):
             ask(compiled.with_parameters({"1.weight": torch.tensor([[0.5, -0.25]])}))
+
+
+@pytest.mark.parametrize("query", ["mean", "mpe"])
+def test_queries_of_a_circuit_without_a_value_are_refused_after_those_of_one_with_it(query: str) -> None:
+    compiled = compiled_conditional()
+    ask = {"mean": lambda one: queries.mean(one, X), "mpe": lambda one: queries.mpe(one, X)}[query]
+    ask(compiled.with_parameters({"mean": MEANS[0]}))
+    with pytest.raises(InputError, match="the leaf 'mean' has no value of its own"):
+        ask(compiled)

@@ -35,10 +35,10 @@ def merged_all(match: Match) -> New:
     outer, *inner = match.fused
     if outer.mixing:  # rows of each weight times a number
         weights = [_scaled(of_inputs(outer, [place]), one.weight) for place, one in enumerate(inner)]
-        return _one_sum(match, [x for place in range(len(inner)) for x in match[f"inputs{place}"]], weights)
+        return _one_sum(match, [x for place in range(len(inner)) for x in match[f"inputs_{place}"]], weights)
     alike: dict[tuple[Layer, ...], list[int]] = {}
     for place in range(len(inner)):
-        alike.setdefault(match[f"inputs{place}"], []).append(place)
+        alike.setdefault(match[f"inputs_{place}"], []).append(place)
     weights = [
         _times(of_inputs(outer, places), joined([inner[place].weight for place in places], axis=0))
         for places in alike.values()
@@ -85,7 +85,7 @@ def all_may_not_merge(match: Match) -> str | None:
     """
     outer, *inner = match.fused
     if outer.mixing and any(
-        isinstance(x, ProductLayer) for place in range(len(inner)) for x in match[f"inputs{place}"]
+        isinstance(x, ProductLayer) for place in range(len(inner)) for x in match[f"inputs_{place}"]
     ):
         return "a sum of a product becomes one layer with it"
     widths = dict.fromkeys(one.num_input_units for one in inner)

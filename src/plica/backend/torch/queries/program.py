@@ -19,7 +19,7 @@ from plica.backend.torch.reals import real_dtype
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
-from plica.lower.leaves import Constant
+from plica.lower.leaves import Constant, refuse_without_value
 from plica.passes.memory import plan_memory
 
 BYTES_AT_ONCE = 2**27
@@ -77,6 +77,8 @@ class QueryProgram:
             if isinstance(captured, Constant):
                 tensor = self._constant(captured, device)
             else:
+                if captured not in own:
+                    refuse_without_value(circuit.compiled.keys[captured.members[0]])
                 tensor = own[captured].to(getattr(torch, var.type.dtype.value)).to(device)
             setattr(found, attribute_of(var.name), tensor)
         return found
