@@ -39,6 +39,7 @@ def test_arrays_of_libraries_share_no_memory_with_numpys() -> None:
 
 
 @pytest.mark.parametrize("name", first_usual(loops.TASKS))
+@pytest.mark.full
 def test_loops_have_all_figures(name: str) -> None:
     report = json.loads(json.dumps(dict(loops.run(name, BOTH, ONCE, SIZES))))
     steps = [f"{name}, size {size}, {what}" for size in (11, 17) for what in ("forward", "forward and backward")]
