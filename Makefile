@@ -25,6 +25,7 @@ setup: $(STAMP) ## make .venv and install Plica with everything that tests need
 demo: $(STAMP) ## train a circuit on handwritten digits, then look at runs/demo
 	$(BIN)/plica train digits --out runs/demo
 
+test test-all: export PYTHONDONTWRITEBYTECODE = # empty: each process of tests would compile all of them again
 test: $(STAMP) ## run the test suite
 	@$(BIN)/python -m compileall -q src # once, not in each of the processes that tests start
 	$(BIN)/python -m pytest
