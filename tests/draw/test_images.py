@@ -6,17 +6,19 @@ from PIL import Image
 
 from plica.draw.images import sample_grid
 from plica.errors import ShapeError
+from tests.harness.pairwise import by_turns
 
 
 def rows(count: int, width: int, values: int = 17) -> np.ndarray:
     return np.random.default_rng(0).integers(0, values, (count, width))
 
 
-@pytest.mark.parametrize(
-    ("width", "shape"), [(64, (1, 8, 8)), (12, (3, 2, 2)), (8, (2, 2, 2)), (40, (1, 4, 10)), (5, None), (300, None)]
-)
-@pytest.mark.parametrize("count", [1, 5, 100])
-def test_grids_of_many_shapes(tmp_path: Path, width: int, shape: tuple[int, int, int] | None, count: int) -> None:
+SHAPES = [(64, (1, 8, 8)), (12, (3, 2, 2)), (8, (2, 2, 2)), (40, (1, 4, 10)), (5, None), (300, None)]
+
+
+@by_turns(of=SHAPES, count=[1, 5, 100])
+def test_grids_of_many_shapes(tmp_path: Path, of: tuple[int, tuple[int, int, int] | None], count: int) -> None:
+    width, shape = of
     sample_grid(rows(count, width), rows(7, width) * 1.0, tmp_path / "a.png", image_shape=shape)
     with Image.open(tmp_path / "a.png") as image:
         assert min(image.size) > 200

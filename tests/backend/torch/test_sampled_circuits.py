@@ -27,6 +27,7 @@ from plica.templates.region_graph import RandomBinaryTree
 from tests.harness.circuits import coin, constant, graph_circuit, product_then_sum
 from tests.harness.layer_cases.categorical import exp_normal
 from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.pairwise import by_turns
 
 DRAWS = 20_000
 LEAST = 1e-4
@@ -88,9 +89,9 @@ CIRCUITS: dict[str, Callable[[], Circuit]] = {
 WAYS = list(itertools.product(("lse-sum", "signed-lse-sum"), (True, False)))
 
 
-@pytest.mark.parametrize("name", CIRCUITS)
-@pytest.mark.parametrize(("semiring", "fold"), WAYS)
-def test_states_come_in_their_shares(name: str, semiring: str, fold: bool) -> None:
+@by_turns(name=list(CIRCUITS), way=WAYS)
+def test_states_come_in_their_shares(name: str, way: tuple[str, bool]) -> None:
+    semiring, fold = way
     torch.manual_seed(3)
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(semiring, fold=fold, dtype="float64").compile(circuit)

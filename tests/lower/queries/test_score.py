@@ -15,7 +15,7 @@ from plica.symbolic.domains import REALS, finite
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, constant, data, is_finite, several_sizes, tensor
 from tests.harness.oracle import Oracle, numbers
-from tests.harness.pairwise import flagged
+from tests.harness.pairwise import by_turns
 
 ALL = pytest.mark.parametrize("name", CIRCUITS)
 FOLD = pytest.mark.parametrize("fold", [True, False])
@@ -40,7 +40,7 @@ def assert_well_formed(program) -> None:
     assert str(plica.parse(str(program))) == str(program)
 
 
-@flagged(name=list(CIRCUITS), fold=[True, False], semiring=["lse-sum", "sum-product"])
+@by_turns(name=list(CIRCUITS), fold=[True, False], semiring=["lse-sum", "sum-product"])
 def test_the_interpreter_agrees_with_torch(name: str, fold: bool, semiring: str) -> None:
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(semiring, fold=fold).compile(circuit)

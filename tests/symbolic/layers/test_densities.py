@@ -23,6 +23,7 @@ from plica.symbolic.semirings import SEMIRINGS, Params
 from tests.harness.case_circuits import circuit_of
 from tests.harness.layer_cases import CASES, InputCase
 from tests.harness.oracle import evaluate
+from tests.harness.pairwise import by_turns
 from tests.harness.spaces import WIDE
 
 LOG = SEMIRINGS["lse-sum"]
@@ -140,8 +141,7 @@ INPUTS = [
 ]
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("case", INPUTS, ids=str)
+@by_turns(case=INPUTS, dtype=["float32", "float64"])
 def test_hidden_entries_give_neither_value_nor_gradient(case: InputCase, dtype: str) -> None:
     """A row of which everything is hidden has the total as its value, and its gradient, whatever the layer reads.
 

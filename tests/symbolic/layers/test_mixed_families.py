@@ -8,7 +8,7 @@ from tests.harness.mixed_circuits import draw_mixed
 ALL_WAYS = (*WAYS, *DIRECTED_WAYS)
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(8))
 def test_circuits_of_mixed_families(seed: int) -> None:
     """Each draw in one of the ways."""
     failures = compare(draw_mixed(seed), [ALL_WAYS[seed % len(ALL_WAYS)]], [])
@@ -16,7 +16,7 @@ def test_circuits_of_mixed_families(seed: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("seed", range(12, 42))
+@pytest.mark.parametrize("seed", range(8, 42))
 def test_circuits_of_mixed_families_in_full(seed: int) -> None:
     failures = compare(draw_mixed(seed), ALL_WAYS, [])
     assert not failures, "\n".join(failures)

@@ -63,10 +63,10 @@ _SOME = {"ifft": (0, 3), "rfft": (1, 3), "irfft": (2, 3), "inv": (0, 2, 3), "slo
 
 
 def _param(number: int, name: str, cases: list[Case]) -> Iterator[Any]:
-    """All cases of an operation; by default, of operations that are no entrywise function, every second one."""
+    """All cases of an operation; by default every second one."""
     if name in _SOME:
         yield pytest.param([cases[place] for place in _SOME[name]], id=f"{name}, some")
-    is_full = name in _LONG or name in _SOME or (number % 2 and not name.startswith("elementwise"))
+    is_full = name in _LONG or name in _SOME or (number % 2)
     yield pytest.param(cases, id=name, marks=[pytest.mark.full] if is_full else [])
 
 
