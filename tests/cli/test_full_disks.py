@@ -130,6 +130,17 @@ def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatc
         compile_text("module {}")
 
 
+def test_a_folder_for_temporary_files_that_is_not_there_is_not_blamed_on_the_model(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("iree.compiler")
+    from plica.backend.native.build import compile_text
+
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
+    with pytest.raises(WriteError, match=r"none: nothing can be written .*\(no such file or directory\).*set TMPDIR"):
+        compile_text("module {}")
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_one_extreme_cell_is_named(plica: Plica) -> None:
     rows = np.random.default_rng(0).normal(size=(60, 2)).round(3)

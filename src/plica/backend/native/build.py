@@ -1,5 +1,6 @@
 """MLIR text becomes code, by the compiler of `iree-base-compiler`."""
 
+import os
 import re
 import shutil
 import tempfile
@@ -40,7 +41,7 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
 
     Raises:
         UnsupportedError: The compiler makes no code of it for the target, or is not installed.
-        WriteError: The folder for temporary files is full.
+        WriteError: The folder for temporary files is full, or cannot be written to.
     """
     compiler = require("iree.compiler")
     found = target_of(target) if isinstance(target, str) else target
@@ -54,15 +55,22 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
         instructions = handed_on_once(compiled(text, "--compile-to=vm").decode())
         return compiled(instructions, "--compile-from=vm")
     except compiler.CompilerToolError as error:
-        folder = tempfile.gettempdir()
-        if "no space left" in str(error).lower() or shutil.disk_usage(folder).free < _LEAST_FREE:
-            raise WriteError(
-                f"{folder}: the folder for temporary files has no space left, which the IREE compiler needs; "
-                "free some, or set TMPDIR to another folder"
-            ) from error
+        if fault := _fault_of_temporary_files(str(error)):
+            raise WriteError(f"{fault}, which the IREE compiler needs; set TMPDIR to another folder") from error
         said = re.search(r"error: (.*)", str(error))
         reason = f"says: {said[1]:.200}" if said else "ended without a word"
         raise UnsupportedError(
             f"the IREE compiler makes no code of this model for target {found.name}: it {reason}; give another target, "
             'or sizes that are not known, or run a function by plica.jit(backend="native").'
         ) from error
+
+
+def _fault_of_temporary_files(said: str) -> str:
+    """What is wrong with the folder for them, or nothing, after a compiler that said this."""
+    folder = os.environ.get("TMPDIR") or tempfile.gettempdir()  # Python passes over one that cannot be written to
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            is_full = "no space left" in said.lower() or shutil.disk_usage(folder).free < _LEAST_FREE
+    except OSError as error:
+        return f"{folder}: nothing can be written to the folder for temporary files ({(error.strerror or '').lower()})"
+    return f"{folder}: the folder for temporary files has no space left" if is_full else ""
