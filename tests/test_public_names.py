@@ -19,6 +19,7 @@ from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.templates.pgms import fully_factorized
 from plica.templates.region_graph import QuadGraph
+from tests.harness.together import grouped
 
 PROMISES = """
 plica.symbolic.initializers
@@ -166,7 +167,7 @@ def _promises() -> list[tuple[str, str]]:
     return found
 
 
-@pytest.mark.parametrize(("module", "promise"), _promises(), ids=lambda text: text.partition("(")[0])
+@grouped(("module", "promise"), _promises(), ids=lambda text: text.partition("(")[0])
 def test_calls(module: str, promise: str) -> None:
     name, _, arguments = promise[:-1].partition("(")
     found: Any = importlib.import_module(module)

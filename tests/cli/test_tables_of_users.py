@@ -20,6 +20,7 @@ from plica.files.encoding import Encoding
 from plica.files.kinds import KINDS, TableColumn
 from plica.symbolic.layers import DISTRIBUTIONS
 from tests.harness.tables_of_users import run, untrained
+from tests.harness.together import grouped
 
 Plica = Callable[..., Result]
 MODEL = "out/model.plica"
@@ -86,8 +87,8 @@ def test_means_where_no_variable_has_states(plica: Plica) -> None:
     assert np.isfinite(np.load("full.npy")).all()
 
 
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-@pytest.mark.parametrize("kind", tuple(KINDS))
+@grouped("name", DISTRIBUTIONS)
+@grouped("kind", tuple(KINDS))
 def test_a_column_has_a_distribution_of_its_kind_or_is_refused(name: str, kind: Any) -> None:
     categories = ("x", "y") if KINDS[kind].closed else ()
     form = {"date": "%Y-%m-%d", "timestamp": "%Y-%m-%d %H:%M", "time": "%H:%M"}.get(kind, "")

@@ -11,7 +11,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import AxisError, DTypeError, PlicaError, ShapeError
 from tests.harness.programs import assert_same, run_torch, to_torch
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 
 ARRAYS = {
     "scalar": np.asarray(1.5, "float32"),
@@ -108,16 +108,9 @@ LEGAL = (
 )
 
 
-@each_of(
-    [(place, name) for place, (_, names) in enumerate(LEGAL) for name in names], lambda case: f"{case[0]}-{case[1]}"
-)
+@grouped("place, array", [(place, name) for place, (_, names) in enumerate(LEGAL) for name in names])
 @pytest.mark.filterwarnings("ignore:Degrees of freedom", "ignore:invalid value", "ignore:divide by zero")
-def test_at_once_is_traced_is_numpy(each: Each) -> None:
-    each(_check_call)
-
-
-def _check_call(case: tuple[int, str]) -> None:
-    place, array = case
+def test_at_once_is_traced_is_numpy(place: int, array: str) -> None:
     call, x = LEGAL[place][0], ARRAYS[array]
     with np.errstate(all="ignore"):
         expected = _listed(call(array_api_compat.numpy, x))

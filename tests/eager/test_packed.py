@@ -11,6 +11,7 @@ import torch
 import plica.numpy as pnp
 from plica import PackedArray
 from plica.errors import DTypeError
+from tests.harness.together import grouped
 
 ALL = {"int4": np.arange(-8, 8), "uint4": np.arange(16)}
 MAKE = {
@@ -20,9 +21,9 @@ MAKE = {
 }
 
 
-@pytest.mark.parametrize("shape", [(16,), (4, 4), (2, 8, 1), (15,), (3, 5), (1,), (), (0,), (3, 0)])
-@pytest.mark.parametrize("kind", MAKE)
-@pytest.mark.parametrize("dtype", ALL)
+@grouped("shape", [(16,), (4, 4), (2, 8, 1), (15,), (3, 5), (1,), (), (0,), (3, 0)])
+@grouped("kind", MAKE)
+@grouped("dtype", ALL)
 def test_integers_come_back_and_take_half_a_byte(dtype, kind, shape) -> None:
     array = ALL[dtype][: int(np.prod(shape))].reshape(shape)
     packed = PackedArray.of(MAKE[kind](array, dtype), dtype)

@@ -21,6 +21,7 @@ from plica.frontend.programs import interpret, trace
 from plica.ir.program import Program
 from plica.ir.types import spec
 from tests.harness.programs import run_torch
+from tests.harness.together import grouped
 
 Call = Callable[[Any, Any], Any]
 
@@ -66,7 +67,7 @@ def attempt(make: Callable[..., Callable[..., Any]], *args: Any) -> Any:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", CALLS)
+@grouped("name", CALLS)
 def test_results_are_those_of_constants(name: str, dtype: str) -> None:
     with np.errstate(all="ignore"):
         x = X.astype(dtype)

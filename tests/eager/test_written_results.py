@@ -4,7 +4,7 @@ from plica.eager.namespace import _AT_ONCE
 from tests.harness.examples import EXAMPLES
 from tests.harness.examples.example import Example
 from tests.harness.programs import to_torch
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 from tests.harness.written_results import check_written
 
 # `+x` is torch's own, and `asarray` and `from_dlpack` leave an array as it is.
@@ -13,12 +13,8 @@ OTHERS = [
 ]
 
 
-@each_of(OTHERS)
-def test_results_of_eager_functions_belong_to_the_caller(each: Each) -> None:
-    each(_check)
-
-
-def _check(example: Example) -> None:
+@grouped("example", OTHERS, ids=str)
+def test_results_of_eager_functions_belong_to_the_caller(example: Example) -> None:
     arrays = example.arrays(2, 3)
     check_written(lambda: example.apply(*arrays), arrays)
     tensors = [*map(to_torch, arrays)]

@@ -39,6 +39,7 @@ from plica.templates.data_modalities import image_data
 from tests.harness.damaged_requests import requests
 from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
 from tests.harness.services import Answer, Service, answer, service, until
+from tests.harness.together import grouped
 
 _N3 = ("n", 3)
 _X = ArrayType("x", "float32", ("n", 4))
@@ -201,7 +202,7 @@ BAD: tuple[tuple[str, str, Any, str, int, str], ...] = (
 )  # fmt: skip
 
 
-@pytest.mark.parametrize("row", BAD, ids=lambda row: row[0])
+@grouped("row", BAD, ids=lambda row: row[0])
 def test_bad_requests_are_refused_with_a_message(served: Service, row: tuple[Any, ...]) -> None:
     _, path, body, kind, status, message = row
     found = served.post(path, body, kind)

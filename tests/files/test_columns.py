@@ -16,6 +16,7 @@ from plica.files.columns import decode, encode, is_missing
 from plica.files.encoding import Encoding
 from plica.files.infer import MOST_CODES, infer_columns, read_columns
 from plica.files.kinds import KINDS, TableColumn
+from tests.harness.together import grouped
 
 
 def cells(*values: Any) -> Any:
@@ -107,7 +108,7 @@ NOON = datetime.datetime(2026, 1, 31, 12, 30, 5)
 VISITS = (0, 1, 1, 2, 5, 3, 0, 9)
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("given", "kind", "form"),
     [
         (("a", "b", None), "categorical", ""),
@@ -211,7 +212,7 @@ def test_identifiers_of_few_values_are_categories_or_numbers() -> None:
     assert column.why == ""
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("column", "cell", "number"),
     [
         (TableColumn("n", "count"), "10", 10),

@@ -10,6 +10,7 @@ import plica.numpy as pnp
 from plica.errors import DTypeError, ShapeError
 from plica.ops import ELEMENTWISE, OPS
 from tests.harness.samples import SAMPLES
+from tests.harness.together import grouped
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 EPS = float(ml_dtypes.finfo(BF16).eps)
@@ -36,7 +37,7 @@ def _unary():
             yield row.name
 
 
-@pytest.mark.parametrize("name", list(_unary()))
+@grouped("name", list(_unary()))
 def test_elementwise_operations_agree_between_backends(name) -> None:
     sample = next(
         case.inputs[0] for case in SAMPLES if case.op == name and [one.dtype for one in case.inputs] == [np.float32]

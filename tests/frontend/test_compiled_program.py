@@ -53,11 +53,7 @@ def _tuple(results: Any) -> tuple[Any, ...]:
 
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 @over(SAMPLES)
-def test_each_operation_runs_from_its_text(each) -> None:
-    each(_runs_from_text)
-
-
-def _runs_from_text(case: Case) -> None:
+def test_each_operation_runs_from_its_text(case: Case) -> None:
     program = _again(one_equation(case.op, case.inputs, case.params))
     results = _tuple(plica.jit(program)(*map(to_torch, case.inputs)))
     expected = interpret(program, *case.inputs)

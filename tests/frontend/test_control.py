@@ -12,6 +12,7 @@ import plica
 import plica.frontend.control
 import plica.numpy as pnp
 from plica.errors import InputError, ShapeError, TraceError
+from tests.harness.together import grouped
 
 KINDS = (lambda *numbers: np.asarray(numbers), lambda *numbers: torch.tensor(numbers))
 
@@ -261,8 +262,8 @@ def _refusals(function) -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("loop", LOOPS, ids=["cond", "else_if", "while_loop"])
-@pytest.mark.parametrize(("held", "shown"), NO_TRUTHS, ids=[row[1] for row in NO_TRUTHS])
+@grouped("loop", LOOPS, ids=["cond", "else_if", "while_loop"])
+@grouped(("held", "shown"), NO_TRUTHS, ids=[row[1] for row in NO_TRUTHS])
 def test_what_is_no_truth_is_refused(loop, held, shown: str) -> None:
     at_once, traced = _refusals(lambda: loop(held))
     assert at_once == traced

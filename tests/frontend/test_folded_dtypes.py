@@ -9,6 +9,7 @@ import torch
 import plica
 from plica.backend.torch.functions import from_numpy, to_numpy
 from tests.harness.constant_functions import ConstantFunction, draw_function, numbers
+from tests.harness.together import grouped
 
 POLICIES = (
     None,
@@ -154,7 +155,7 @@ def _stays_right(seed: int) -> None:
             run.call()
 
 
-@pytest.mark.parametrize("seed", range(30))
+@grouped("seed", range(30))
 def test_a_folded_function_stays_right(seed) -> None:
     _stays_right(seed)
 

@@ -15,7 +15,7 @@ from plica.errors import DTypeError, InputError
 from plica.ir.op import View
 from plica.ops import OPS
 from tests.harness.samples import SAMPLES
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 
 BACKENDS = ["torch", "interpreter"]
 W = (np.arange(48) * 7 % 16 - 8).reshape(6, 8).astype(ml_dtypes.int4)
@@ -50,8 +50,8 @@ MOVED = {
 }
 
 
-@pytest.mark.parametrize("name", MOVED)
-@pytest.mark.parametrize("dtype", ["int4", "uint4"])
+@grouped("name", MOVED)
+@grouped("dtype", ["int4", "uint4"])
 def test_what_moves_and_converts_agrees_between_backends_and_kinds_of_array(dtype, name) -> None:
     weights = W.astype("int8").astype(dtype)
     program = plica.trace(MOVED[name], plica.spec(weights.shape, dtype))
@@ -88,12 +88,8 @@ def test_sizes_may_be_dynamic_and_devices_of_torch() -> None:
     assert fn.num_compilations == 1
 
 
-@each_of(name for name, row in OPS.items() if not row.regions)
-def test_every_operation_moves_it_or_refuses_it(each: Each) -> None:
-    each(_check_operation)
-
-
-def _check_operation(name: str) -> None:
+@grouped("name", [name for name, row in OPS.items() if not row.regions])
+def test_every_operation_moves_it_or_refuses_it(name: str) -> None:
     row = OPS[name]
     for case in [one for one in SAMPLES if one.op == name and one.inputs]:
         arrays = [np.zeros(one.shape, "int4") for one in case.inputs]

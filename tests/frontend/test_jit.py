@@ -15,6 +15,7 @@ import plica.numpy as pnp
 from plica.errors import DTypeError, InputError, ShapeError, TraceError
 from plica.ir.types import spec
 from plica.tracing.scope import current_trace
+from tests.harness.together import grouped
 
 BACKENDS = ("torch", "interpreter")
 
@@ -76,8 +77,8 @@ ANNOTATED: Any = (
 )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("function", "arguments", "expected"), ANNOTATED)
+@grouped("backend", BACKENDS)
+@grouped(("function", "arguments", "expected"), ANNOTATED)
 def test_annotations_compile_when_a_function_is_decorated(function, arguments, expected, backend: str) -> None:
     compiled = plica.jit(function, backend=backend)
     assert compiled.num_compilations == 1
@@ -182,8 +183,8 @@ COUNTED: Any = (
 )
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("settings", "calls", "count"), COUNTED, ids=range(len(COUNTED)))
+@grouped("backend", BACKENDS)
+@grouped(("settings", "calls", "count"), COUNTED, ids=range(len(COUNTED)))
 def test_what_causes_a_compilation(settings, calls, count: int, backend: str) -> None:
     compiled = plica.jit(lambda x, y: x * y, backend=backend, **settings)
     for x, y in [*calls, *calls]:

@@ -12,6 +12,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
+from tests.harness.together import grouped
 
 BACKENDS = ("torch", "interpreter")
 
@@ -70,8 +71,8 @@ def _value(argument: Any) -> np.ndarray:
     return np.asarray(argument.detach().resolve_conj() if isinstance(argument, torch.Tensor) else argument)
 
 
-@pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize(("argument", "kind", "dtype"), ARRAYS, ids=range(len(ARRAYS)))
+@grouped("backend", BACKENDS)
+@grouped(("argument", "kind", "dtype"), ARRAYS, ids=range(len(ARRAYS)))
 def test_results_are_of_the_arguments_kind(argument, kind, dtype: str, backend: str) -> None:
     before = _value(argument).copy()
     compiled = plica.jit(lambda x: x * 2, backend=backend)
@@ -84,8 +85,8 @@ def test_results_are_of_the_arguments_kind(argument, kind, dtype: str, backend: 
     assert compiled.num_compilations == 1
 
 
-@pytest.mark.parametrize("dtype", [dtype for dtype in DType if not dtype.is_storage], ids=lambda dtype: dtype.value)
-@pytest.mark.parametrize("backend", BACKENDS)
+@grouped("dtype", [dtype for dtype in DType if not dtype.is_storage], ids=lambda dtype: dtype.value)
+@grouped("backend", BACKENDS)
 def test_every_dtype_goes_through(dtype: DType, backend: str) -> None:
     array = np.asarray([0, 1, 1]).astype(dtype.numpy)
     compiled = plica.jit(lambda x: x[1:], backend=backend)

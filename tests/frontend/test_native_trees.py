@@ -26,6 +26,7 @@ from plica.runtime.decode import _NODE
 from plica.runtime.manifest import Tree
 from plica.runtime.trees import leaves, tree_of_results
 from plica.tracing.trees import flatten, unflatten
+from tests.harness.together import grouped
 
 
 class Range(NamedTuple):
@@ -222,7 +223,7 @@ def _drawn(random: Random, count: list[int], depth: int = 3) -> Any:
             return (tuple if kind == "tuple" else list)(parts)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@grouped("seed", range(40))
 def test_random_trees_come_back(seed: int) -> None:
     """Through JSON, and with the leaves where optree has them."""
     random, count = Random(seed), [0]

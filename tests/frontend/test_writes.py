@@ -22,6 +22,7 @@ import plica
 import plica.numpy as pnp
 from plica.backend.torch.compiler import TorchCompiler
 from tests.harness.eval_circuits import X, image, unfolded
+from tests.harness.together import grouped
 
 N = 136  # more than 64 KiB
 pytestmark = pytest.mark.filterwarnings("ignore")  # of methods that are deprecated, and of forks
@@ -117,7 +118,7 @@ def _written(name: str) -> tuple[Any, Tensor] | None:
     return None
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name not in OTHERS])
+@grouped("name", [name for name in METHODS if name not in OTHERS])
 def test_a_method_that_writes_is_noticed_or_in_the_table(name: str) -> None:
     torch.manual_seed(0)
     written = _written(name)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import chain
+from typing import Any
 
 import numpy as np
 
@@ -15,9 +16,6 @@ from plica.ir.types import array_type
 from plica.ops import OPS
 from tests.harness.programs import Array
 from tests.harness.together import in_parts
-
-if TYPE_CHECKING:
-    import pytest
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,11 +192,15 @@ COMPLEX = tuple(_complex())
 _TOGETHER = 6  # operations of one test
 
 
-def over(cases: Iterable[Case]) -> pytest.MarkDecorator:
-    """Parametrizes a test by `each`: for some operations, a function that runs a check on their cases."""
+def of_some_operations(cases: Iterable[Case]) -> list[list[Case]]:
+    """The cases in parts, those of some operations in each."""
     groups: dict[str, list[Case]] = {}
     for case in cases:
         groups.setdefault(case.op, []).append(case)
-    together = [list(groups)[place : place + _TOGETHER] for place in range(0, len(groups), _TOGETHER)]
-    parts = [[case for op in ops for case in groups[op]] for ops in together]
-    return in_parts(parts, [f"{ops[0]} to {ops[-1]}" for ops in together], str)
+    every = list(groups.values())
+    return [list(chain(*every[start : start + _TOGETHER])) for start in range(0, len(every), _TOGETHER)]
+
+
+def over(cases: Iterable[Case]) -> Callable[[Callable[..., None]], Any]:
+    """Parametrizes a test by `case`; the cases of some operations share a test."""
+    return in_parts("case", of_some_operations(cases), ids=str)

@@ -24,6 +24,7 @@ from plica.ir.sizes import (
     total,
 )
 from plica.ir.types import SCALAR_SIZE, DBIdx
+from tests.harness.together import grouped
 
 N, M, K = (Size.of(DBIdx(index)) for index in range(3))
 VALUES = st.fixed_dictionaries({DBIdx(index): st.integers(-4, 9) for index in range(3)})
@@ -121,7 +122,7 @@ def test_same(first: Dim, second: Dim, answer: bool | None) -> None:
     assert same(second, first) is answer
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("size", "text"),
     [
         (N + 1, "DBIdx(0)+1"),

@@ -17,6 +17,7 @@ from plica.ir.sizes import Size, floor_divide, opaque
 from plica.ir.text import parse_program
 from plica.ir.types import ShapedArray, array_type
 from plica.ops import OPS
+from tests.harness.together import grouped
 
 
 # An operation that takes any parameters: what the grammar allows and no operation needs yet.
@@ -62,7 +63,7 @@ LITERALS = (
 )
 
 
-@pytest.mark.parametrize(("value", "dtype"), LITERALS)
+@grouped(("value", "dtype"), LITERALS)
 def test_literals(value: complex, dtype: DType) -> None:
     program = _program(Literal(value, ShapedArray((), dtype)))
     assert parse_program(print_program(program), TABLE) == program
@@ -102,7 +103,7 @@ VALUES = (
 )
 
 
-@pytest.mark.parametrize("value", VALUES, ids=repr)
+@grouped("value", VALUES, ids=repr)
 def test_parameters(value: object) -> None:
     program = _program(first=value, second=1)
     again = parse_program(print_program(program), TABLE)
@@ -178,7 +179,7 @@ BROKEN = (
 )
 
 
-@pytest.mark.parametrize(("old", "new", "line", "column", "message"), BROKEN, ids=lambda value: str(value)[:40])
+@grouped(("old", "new", "line", "column", "message"), BROKEN)
 def test_errors_show_the_place(old: str, new: str, line: int, column: int, message: str) -> None:
     place = GOOD.rindex(old) if old in (" }",) else GOOD.index(old)
     text = GOOD[:place] + new + GOOD[place + len(old) :]
@@ -191,7 +192,7 @@ def test_errors_show_the_place(old: str, new: str, line: int, column: int, messa
     assert shown.split("\n")[2].index("^") == column + 1
 
 
-@pytest.mark.parametrize("length", range(len(GOOD)))
+@grouped("length", range(len(GOOD)))
 def test_every_beginning_of_a_text_is_refused(length: int) -> None:
     with pytest.raises(ParseError, match=r"line \d, column \d+: expected"):
         parse(GOOD[:length])

@@ -14,6 +14,7 @@ from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import FROM_SHORT, DType, as_dtype, promote, scalar_dtype
 from plica.ir.sizes import Size
 from plica.ir.types import DBIdx, DShapedArray, InDBIdx, OutDBIdx, ShapedArray, Spec, array_type, spec
+from tests.harness.together import grouped
 
 ORDER = ("bool", "int", "float", "complex")
 
@@ -83,8 +84,8 @@ COMPUTED = [dtype for dtype in DType if not dtype.is_storage]
 STORED = [DType.INT4, DType.UINT4]
 
 
-@pytest.mark.parametrize("first", STORED, ids=str)
-@pytest.mark.parametrize("second", DType, ids=str)
+@grouped("first", STORED)
+@grouped("second", DType)
 def test_what_is_only_stored_meets_nothing_else(first: DType, second: DType) -> None:
     if first is second:
         assert promote(first, second) is first
@@ -112,7 +113,7 @@ def test_bits_and_limits_are_those_of_numpy(dtype: DType) -> None:
         assert dtype.limits == (np.iinfo(dtype.value).min, np.iinfo(dtype.value).max)
 
 
-@pytest.mark.parametrize(("first", "second"), list(itertools.combinations_with_replacement(COMPUTED, 2)))
+@grouped(("first", "second"), list(itertools.combinations_with_replacement(COMPUTED, 2)))
 def test_promotion_is_the_standards_within_a_kind(first: DType, second: DType) -> None:
     """Beyond it: an integer never widens a float; int64 with uint64 is numpy's float64."""
     found = promote(first, second)

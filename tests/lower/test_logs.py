@@ -25,6 +25,7 @@ from plica.symbolic.parameters import (
     SumParameter,
     TensorParameter,
 )
+from tests.harness.together import grouped
 
 LOGITS = np.array([[0.0, -300.0, -200.0], [-500.0, 0.0, -100.0]])
 LOGS = LOGITS - np.logaddexp.reduce(LOGITS, axis=-1, keepdims=True)
@@ -81,9 +82,9 @@ USES: dict[str, Callable[[Parameter], Any]] = {
 }
 
 
-@pytest.mark.parametrize("optimize", [True, False])
-@pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("weight", WEIGHTS)
+@grouped("optimize", [True, False])
+@grouped("use", USES)
+@grouped("weight", WEIGHTS)
 def test_scores_of_tables_are_finite(weight: str, use: str, optimize: bool) -> None:
     make, logs = WEIGHTS[weight]
     layer = CategoricalLayer([0], 2, num_categories=3, **USES[use](make()))

@@ -11,6 +11,7 @@ from plica.ops import OPS
 from plica.ops.control import steps
 from plica.ops.regions import regions_of
 from tests.harness.programs import reference
+from tests.harness.together import grouped
 
 FOR = """{ lambda c:f32[] ; {n:i64[]} x:f32[n] k:i64[] . let
     s:i64[] y:f32[s] = for_loop[body={ lambda c:f32[] ; {m:i64[]} i:i64[] a:f32[m] . let
@@ -165,7 +166,7 @@ def test_what_is_right_passes(text: str) -> None:
     assert parse(" ".join(text.split())) == program
 
 
-@pytest.mark.parametrize(("text", "old", "new", "message"), BROKEN, ids=[f"{row[1]}-{row[2]}"[:50] for row in BROKEN])
+@grouped(("text", "old", "new", "message"), BROKEN, ids=[f"{row[1]}-{row[2]}"[:50] for row in BROKEN])
 def test_what_does_not_fit_is_refused(text: str, old: str, new: str, message: str) -> None:
     assert old in text
     with pytest.raises(VerifyError, match=rf"^equation 0: .*{message}"):

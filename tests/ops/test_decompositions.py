@@ -10,11 +10,7 @@ from tests.harness.samples import CASES, Case, over
 
 
 @over(case for case in CASES if not isinstance(OPS[case.op].decompose, Unsupported))
-def test_decompositions_are_what_they_stand_for(each) -> None:
-    each(_is_decomposed)
-
-
-def _is_decomposed(case: Case) -> None:
+def test_decompositions_are_what_they_stand_for(case: Case) -> None:
     decompose = OPS[case.op].decompose
     specs = [spec(array.shape, array.dtype) for array in case.inputs]
     program = trace(lambda *arrays: decompose(namespace, *arrays, **case.params), *specs)

@@ -14,16 +14,13 @@ from plica.ops import OPS
 from plica.ops.elementwise import ELEMENTWISE
 from tests.harness.programs import assert_same, one_equation, reference
 from tests.harness.samples import CASES, Case, over
+from tests.harness.together import grouped
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 
 
 @over(CASES)
-def test_type_rule_and_interpreter_follow_the_reference(each) -> None:
-    each(_follows_the_reference)
-
-
-def _follows_the_reference(case: Case) -> None:
+def test_type_rule_and_interpreter_follow_the_reference(case: Case) -> None:
     op, (inputs, params) = OPS[case.op], (case.inputs, case.params)
     results = reference(case.op, inputs, params)
     sizes = [int(array) if array.dtype == np.int64 and array.ndim == 0 else None for array in inputs]
@@ -43,11 +40,7 @@ def _follows_the_reference(case: Case) -> None:
 
 
 @over(CASES)
-def test_text_is_read_back(each) -> None:
-    each(_is_read_back)
-
-
-def _is_read_back(case: Case) -> None:
+def test_text_is_read_back(case: Case) -> None:
     program = one_equation(case.op, case.inputs, case.params)
     verify(program)
     assert parse(str(program)) == program
@@ -67,11 +60,7 @@ def test_rows_have_samples_with_something_in_them() -> None:
 
 
 @over(CASES)
-def test_what_must_not_be_negative_is_not_for_what_a_row_computes(each) -> None:
-    each(_is_not_negative)
-
-
-def _is_not_negative(case: Case) -> None:
+def test_what_must_not_be_negative_is_not_for_what_a_row_computes(case: Case) -> None:
     types = [array_type(array.shape, as_dtype(array.dtype)) for array in case.inputs]
     assert not OPS[case.op].checks_sizes(types, case.params)
 
@@ -202,7 +191,7 @@ REFUSED: Any = (
 )
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row[0]}-{row[4]}")
+@grouped("row", REFUSED, ids=lambda row: f"{row[0]}-{row[4]}")
 def test_type_rules_refuse(row) -> None:
     op, types, params, error, message = row
     with pytest.raises(error, match=message):

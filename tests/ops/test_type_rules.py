@@ -9,6 +9,7 @@ from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import ArrayType, DBIdx, array_type
 from plica.ops import OPS
+from tests.harness.together import grouped
 
 N, M = Size.of(DBIdx(0)), Size.of(DBIdx(1))
 
@@ -58,7 +59,7 @@ REFUSED: Any = (
 )
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: f"{row[0]}-{row[4]}")
+@grouped("row", REFUSED, ids=lambda row: f"{row[0]}-{row[4]}")
 def test_type_rules_refuse(row) -> None:
     op, types, params, error, message = row
     with pytest.raises(error, match=message) as caught:

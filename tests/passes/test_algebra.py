@@ -19,6 +19,7 @@ from plica.ir.types import array_type, spec
 from plica.passes.algebra import ALGEBRA, Fired, simplify
 from plica.passes.dead_code import eliminate_dead_code
 from tests.harness.algebra_cases import ALGEBRA_CASES, AlgebraCase
+from tests.harness.together import grouped
 
 X = np.array([[0.5, -1.5, 2.0], [0.0, -0.0, 3.0]])
 SPECIAL = np.array([[np.nan, np.inf, -np.inf], [0.0, -0.0, 1e300]])
@@ -48,7 +49,7 @@ def alone(case: AlgebraCase, program: Program) -> Program:
     return simplify(program, [rule])
 
 
-@pytest.mark.parametrize("case", FIRES, ids=str)
+@grouped("case", FIRES, ids=str)
 def test_a_rule_fires_and_changes_no_number(case: AlgebraCase) -> None:
     program = of(case.function, dtype=case.dtype)
     assert operations(alone(case, program)) != operations(program)
@@ -64,7 +65,7 @@ def test_a_rule_fires_and_changes_no_number(case: AlgebraCase) -> None:
             assert (np.signbit(after) == np.signbit(before)).all()
 
 
-@pytest.mark.parametrize("case", STAYS, ids=str)
+@grouped("case", STAYS, ids=str)
 def test_a_near_miss_stays(case: AlgebraCase) -> None:
     program = of(case.function, dtype=case.dtype)
     assert alone(case, program) is program

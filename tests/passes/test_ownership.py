@@ -21,6 +21,7 @@ from plica.passes.ownership import owned
 from tests.harness import aliased_functions, owned_arrays
 from tests.harness.programs import one_equation, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
+from tests.harness.together import grouped
 
 N = plica.spec(("n",), "float64")
 SIZES = (3, 5)
@@ -237,7 +238,7 @@ CASES_OF_UPDATES: dict[str, tuple[Callable[[Any], Any], str, int]] = {
 }
 
 
-@pytest.mark.parametrize(("function", "written", "copies"), CASES_OF_UPDATES.values(), ids=CASES_OF_UPDATES)
+@grouped(("function", "written", "copies"), CASES_OF_UPDATES.values(), ids=CASES_OF_UPDATES)
 def test_an_update_writes_over_what_nobody_else_holds(function: Any, written: str, copies: int) -> None:
     program = clean(plica.trace(function, N))
     assert (_written(program), _copies(program)) == (written, copies)
@@ -252,7 +253,7 @@ def _argument(size: int) -> torch.Tensor:
     return torch.arange(1.0, size + 1, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("function", [one for one, _, _ in CASES_OF_UPDATES.values()], ids=CASES_OF_UPDATES)
+@grouped("function", [one for one, _, _ in CASES_OF_UPDATES.values()], ids=CASES_OF_UPDATES)
 def test_values_are_those_of_new_arrays_and_arguments_stay(function: Any) -> None:
     run = plica.jit(function, abstracted_axes={0: "n"})
     defined = plica.jit(function, abstracted_axes={0: "n"}, backend="interpreter")
@@ -264,7 +265,7 @@ def test_values_are_those_of_new_arrays_and_arguments_stay(function: Any) -> Non
             assert torch.equal(one, x)
 
 
-@pytest.mark.parametrize("function", [one for one, _, _ in CASES_OF_UPDATES.values()], ids=CASES_OF_UPDATES)
+@grouped("function", [one for one, _, _ in CASES_OF_UPDATES.values()], ids=CASES_OF_UPDATES)
 def test_gradients_are_those_of_new_arrays(function: Any) -> None:
     run = plica.jit(function, abstracted_axes={0: "n"})
     x = _argument(3)
@@ -396,11 +397,7 @@ def test_the_memory_plan_knows_what_is_written_over() -> None:
 
 
 @over(CASES)
-def test_new_results_lie_in_no_operand_and_hold_each_element_once(each) -> None:
-    each(_lies_apart)
-
-
-def _lies_apart(case: Case) -> None:
+def test_new_results_lie_in_no_operand_and_hold_each_element_once(case: Case) -> None:
     if OPS[case.op].regions or OPS[case.op].memory in (Memory.VIEW, Memory.EITHER):
         return
     tensors = [to_torch(array) for array in case.inputs]

@@ -24,6 +24,7 @@ from plica.passes.results import own_results
 from tests.harness import aliased_functions, owned_arrays
 from tests.harness.programs import one_equation, reference, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
+from tests.harness.together import grouped
 from tests.harness.written_results import check_written
 
 N = plica.spec(("n",), "float64")
@@ -129,7 +130,7 @@ CASES_OF_RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
 }
 
 
-@pytest.mark.parametrize(("function", "copies"), CASES_OF_RESULTS.values(), ids=CASES_OF_RESULTS)
+@grouped(("function", "copies"), CASES_OF_RESULTS.values(), ids=CASES_OF_RESULTS)
 def test_a_result_is_copied_where_somebody_else_may_have_it(function: Any, copies: str) -> None:
     spec = plica.spec((3,), "float64") if copies == "oo" or "qr" in function.__code__.co_names else N
     program = own_results(clean(plica.trace(function, spec)))
@@ -138,7 +139,7 @@ def test_a_result_is_copied_where_somebody_else_may_have_it(function: Any, copie
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
-@pytest.mark.parametrize("function", [one for one, _ in CASES_OF_RESULTS.values()], ids=CASES_OF_RESULTS)
+@grouped("function", [one for one, _ in CASES_OF_RESULTS.values()], ids=CASES_OF_RESULTS)
 def test_writing_to_results_changes_nothing_else(function: Any, backend: str) -> None:
     run = plica.jit(function, backend=backend, abstracted_axes={0: "n"})
     for x in (np.asarray([10.0, 2.0, 3.0]), torch.tensor([1.0, 20.0, 3.0], dtype=torch.float64)):
@@ -189,11 +190,7 @@ def test_results_of_native_files_belong_to_the_caller(tmp_path: Path) -> None:
 
 
 @over(CASES)
-def test_results_lie_where_the_table_says(each: Any) -> None:
-    each(_lie_as_said)
-
-
-def _lie_as_said(case: Case) -> None:
+def test_results_lie_where_the_table_says(case: Case) -> None:
     row = OPS[case.op]
     if row.regions:
         return

@@ -16,6 +16,7 @@ from plica.runtime.checks import RESERVED
 from plica.runtime.manifest import ArrayType
 from plica.runtime.module import NativeModule, load
 from tests.harness.native_files import ENTRIES, MANIFEST, SHIFT, WEIGHT, native_file
+from tests.harness.together import grouped
 
 BATCHES = (0, 1, 7, 100, 128, 1000)
 
@@ -124,7 +125,7 @@ def test_arrays_of_other_libraries_go_in_and_out(module: NativeModule) -> None:
         module(Far())
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("call", "error", "message"),
     [
         (

@@ -13,6 +13,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic import dtypes, initializers, layers, parameters, semirings
 from plica.symbolic.initializers import DirichletInitializer, NormalInitializer
 from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
+from tests.harness.together import grouped
 
 Array = Any
 X = np.arange(1.0, 7.0).reshape(2, 3) / 4
@@ -68,8 +69,8 @@ OPERATIONS: list[tuple[str, dict[str, Any] | tuple[float, ...], tuple[Array, ...
 ]
 
 
-@pytest.mark.parametrize(("name", "settings", "inputs", "expected"), OPERATIONS, ids=[one[0] for one in OPERATIONS])
-@pytest.mark.parametrize("optimize", [True, False])
+@grouped(("name", "settings", "inputs", "expected"), OPERATIONS, ids=[one[0] for one in OPERATIONS])
+@grouped("optimize", [True, False])
 def test_operations_of_parameters(name: str, settings: Any, inputs: Any, expected: Array, optimize: bool) -> None:
     more, given = (settings, {}) if isinstance(settings, tuple) else ((), settings)
     op = getattr(parameters, name)(*(one.shape for one in inputs), *more, **given)

@@ -20,6 +20,7 @@ from plica.symbolic.domains import (
     nearest,
     outside,
 )
+from tests.harness.together import grouped
 
 
 def states(number: int) -> Callable[[float], bool]:
@@ -72,10 +73,8 @@ def test_masks_mean_what_domains_say(dtype: str) -> None:
         assert (np.zeros(len(x), bool) if together is None else together[number]).tolist() == expected, name
 
 
-@pytest.mark.parametrize("dtype", [one for one in DTYPES if not one.startswith("float")])
-@pytest.mark.parametrize(
-    "names", [*((name,) for name in MEANINGS), ("256 states", "counts", "reals"), ("positive", "one state")]
-)
+@grouped("dtype", [one for one in DTYPES if not one.startswith("float")])
+@grouped("names", [*((name,) for name in MEANINGS), ("256 states", "counts", "reals"), ("positive", "one state")])
 def test_the_nearest_number_stands_where_the_mask_is(names: tuple[str, ...], dtype: str) -> None:
     x = np.stack([column(dtype)] * len(names))
     domains = [MEANINGS[name][0] for name in names]
@@ -104,9 +103,7 @@ def test_domains_that_every_number_fits_need_no_mask() -> None:
     assert outside(np, np.zeros((1, 3), np.uint32), [COUNTS]) is None
 
 
-@pytest.mark.parametrize(
-    "pair", list(itertools.combinations_with_replacement(MEANINGS, 2)), ids=lambda pair: " and ".join(pair)
-)
+@grouped("pair", list(itertools.combinations_with_replacement(MEANINGS, 2)), ids=lambda pair: " and ".join(pair))
 def test_two_domains_meet_in_the_values_of_both(pair: tuple[str, str]) -> None:
     (first, in_first), (second, in_second) = (MEANINGS[name] for name in pair)
     common = [n for n in NUMBERS if in_first(n) and in_second(n)]

@@ -30,6 +30,7 @@ from plica.symbolic.parameters import (
 from tests.harness.circuits import CIRCUITS
 from tests.harness.own_layers import NeighbourSum
 from tests.harness.rule_cases import RULE_CASES
+from tests.harness.together import grouped
 
 SOFTMAX = Pattern(Entry("softmax", SoftmaxParameter, ("x",)))
 
@@ -97,7 +98,7 @@ def test_a_chain_through_a_leaf_or_an_operation_of_two_is_refused() -> None:
         Pattern.chain(SumParameter, ExpParameter)
 
 
-@pytest.mark.parametrize("build", [*CIRCUITS.values(), *(case.build for case in RULE_CASES)])
+@grouped("build", [*CIRCUITS.values(), *(case.build for case in RULE_CASES)])
 def test_nodes_have_what_their_classes_tell(build: Any) -> None:
     circuit = build()
     for layer in circuit.layers:

@@ -12,6 +12,7 @@ from plica.templates.data_modalities import IMAGE_REGION_GRAPHS, image_data
 from plica.templates.parameterization import Parameterization
 from plica.templates.region_graph import ChowLiuTree
 from tests.harness.region_graphs import dependent_rows
+from tests.harness.together import grouped
 
 SMALL: dict[str, Any] = {
     "input_layer": "categorical",
@@ -31,9 +32,9 @@ def test_layer_counts_of_digits(region_graph: str, sum_product: str, layers: int
     assert circuit.input_layers[0].config["num_categories"] == 256
 
 
-@pytest.mark.parametrize("region_graph", list(IMAGE_REGION_GRAPHS))
-@pytest.mark.parametrize("input_layer", ["categorical", "gaussian"])
-@pytest.mark.parametrize("sum_product", ["cp", "cp-t", "tucker"])
+@grouped("region_graph", list(IMAGE_REGION_GRAPHS))
+@grouped("input_layer", ["categorical", "gaussian"])
+@grouped("sum_product", ["cp", "cp-t", "tucker"])
 def test_every_choice_by_name(region_graph: str, input_layer: str, sum_product: str) -> None:
     settings = {**SMALL, "input_layer": input_layer, "sum_product_layer": sum_product}
     circuit = image_data((3, 3, 4), region_graph, num_classes=5, **settings)

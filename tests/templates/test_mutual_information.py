@@ -10,6 +10,7 @@ from plica.errors import InputError, ShapeError
 from plica.templates import mutual_information
 from plica.templates.mutual_information import Codes, discrete_mutual_information, gaussian_mutual_information
 from tests.harness.region_graphs import dependent_rows
+from tests.harness.together import grouped
 
 
 def by_table(rows: np.ndarray, num_states, pseudocount: float) -> np.ndarray:
@@ -40,9 +41,9 @@ def method(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 @pytest.mark.usefixtures("method")
-@pytest.mark.parametrize("missing", [0.0, 0.4])
-@pytest.mark.parametrize("pseudocount", [0.0, 0.1, 4.0])
-@pytest.mark.parametrize("chunk_size", [None, 1, 5])
+@grouped("missing", [0.0, 0.4])
+@grouped("pseudocount", [0.0, 0.1, 4.0])
+@grouped("chunk_size", [None, 1, 5])
 def test_is_that_of_the_joint_counts(missing: float, pseudocount: float, chunk_size: int | None) -> None:
     rng = np.random.default_rng(0)
     rows = dependent_rows(80, 5, 4, seed=1).astype(float)

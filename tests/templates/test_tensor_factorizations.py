@@ -15,6 +15,7 @@ from plica.symbolic.parameters import ConstantParameter, SoftplusParameter
 from plica.templates.parameterization import Parameterization
 from plica.templates.tensor_factorizations import cp, tensor_train, tucker
 from tests.harness.oracle import Oracle
+from tests.harness.together import grouped
 
 SHAPES = [(3,), (2, 3), (3, 1, 2), (2, 3, 4, 2), (3, 2, 2, 3, 2)]
 COMPLEX = Parameterization(dtype="complex")
@@ -67,8 +68,8 @@ BUILDERS: dict[str, tuple[Any, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", BUILDERS)
-@pytest.mark.parametrize("rank", [1, 2, 3])
+@grouped("name", BUILDERS)
+@grouped("rank", [1, 2, 3])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_entries_are_those_of_the_dense_tensor(name: str, shape: tuple[int, ...], rank: int) -> None:
     build, dense = BUILDERS[name]

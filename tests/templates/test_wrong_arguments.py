@@ -24,6 +24,7 @@ from plica.templates.region_graph import (
 )
 from plica.templates.tensor_factorizations import cp
 from plica.templates.utils import parameterization_to_factory
+from tests.harness.together import grouped
 
 ROWS = np.random.default_rng(0).integers(0, 3, size=(30, 4)).astype(float)
 UNITS: dict[str, Any] = {"num_input_units": 2, "sum_product_layer": "cp", "num_sum_units": 2}
@@ -80,7 +81,7 @@ WRONG: list[tuple[Callable[[], object], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "message"), WRONG, ids=[message for _, message in WRONG])
+@grouped(("make", "message"), WRONG, ids=[message for _, message in WRONG])
 def test_refused_with_one_line(make: Callable[[], object], message: str) -> None:
     with pytest.raises(PlicaError, match=message) as caught:
         make()

@@ -12,6 +12,7 @@ from plica.errors import MissingNameError, PlicaError, TraceError
 from plica.frontend.programs import trace
 from plica.ir.types import spec
 from plica.tracing.elsewhere import EQUATIONS, advice
+from tests.harness.together import grouped
 
 # Files, the state of the library, and names of dtypes.
 _NO_ARRAYS = """info test show_config show_runtime save savez savez_compressed savetxt fromfile genfromtxt loadtxt load
@@ -43,7 +44,7 @@ def _leaves(value: Any) -> list[Any]:
     return [value.name if isinstance(value, np.dtype) else getattr(value, "value", value)]
 
 
-@pytest.mark.parametrize("left", EQUATIONS)
+@grouped("left", EQUATIONS)
 def test_an_equation_of_the_table_holds(left: str) -> None:
     is_torch = left.startswith("torch.") or ".view(" in left
     arrays = {name: torch.from_numpy(array) for name, array in ARRAYS.items()} if is_torch else ARRAYS
@@ -57,7 +58,7 @@ def test_an_equation_of_the_table_holds(left: str) -> None:
             np.testing.assert_allclose(result, wanted, rtol=1e-12)
 
 
-@pytest.mark.parametrize("left", [left for left in EQUATIONS if not left.startswith("torch.")])
+@grouped("left", [left for left in EQUATIONS if not left.startswith("torch.")])
 def test_the_error_of_a_name_of_the_table_shows_what_to_write(left: str) -> None:
     *modules, name = left.partition("(")[0].split(".")[1:]
     ours = getattr(pnp, modules[0]) if modules else pnp

@@ -19,6 +19,7 @@ from plica.ir.types import spec
 from plica.ops import OPS
 from plica.tracing.trace import trace_function
 from tests.harness.programs import Array, assert_same, run_torch, to_torch
+from tests.harness.together import grouped
 
 SIZES = ((4, 5), (1, 2), (0, 3), (3, 0))
 
@@ -90,7 +91,7 @@ KEYS = (
 )
 
 
-@pytest.mark.parametrize("key", KEYS, ids=str)
+@grouped("key", KEYS, ids=str)
 def test_keys_known_now(key: Any) -> None:
     program = read_back(trace(lambda x: x[key], spec(("n", "m", 3))))
     for n, m in SIZES:
@@ -227,8 +228,8 @@ GATHERED = (
 )
 
 
-@pytest.mark.parametrize("dtype", ["int64", "int8", "uint8"])
-@pytest.mark.parametrize("row", range(len(GATHERED)))
+@grouped("dtype", ["int64", "int8", "uint8"])
+@grouped("row", range(len(GATHERED)))
 def test_arrays_of_indices(row: int, dtype: str) -> None:
     function, *shapes = GATHERED[row]
     rng = np.random.default_rng(row)

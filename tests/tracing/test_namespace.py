@@ -14,10 +14,10 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.types import spec
 from plica.tracing import namespace
 from tests.harness.examples import EXAMPLES
-from tests.harness.examples.example import check
+from tests.harness.examples.example import Example, check
 from tests.harness.programs import Array, assert_same, to_torch
 from tests.harness.standard import KINDS
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Degrees of freedom")
 
@@ -26,9 +26,9 @@ CONSTANTS = {"e": np.e, "pi": np.pi, "inf": np.inf, "nan": np.nan, "newaxis": No
 MODULES = ("elementwise", "reductions", "shapes", "creation", "repeating", "sorting")
 
 
-@each_of(EXAMPLES)
-def test_eager_is_traced_is_numpy(each: Each) -> None:
-    each(check)
+@grouped("example", EXAMPLES, ids=str)
+def test_eager_is_traced_is_numpy(example: Example) -> None:
+    check(example)
 
 
 def test_every_function_has_an_example() -> None:
@@ -69,7 +69,7 @@ def _of_dtype(dtype: str, step: int) -> Array:
     ).astype(dtype)
 
 
-@pytest.mark.parametrize(("name", "kinds"), FUNCTIONS, ids=lambda one: str(one))
+@grouped(("name", "kinds"), FUNCTIONS)
 def test_functions_take_the_dtypes_of_the_standard(name: str, kinds: str) -> None:
     reference = getattr(array_api_compat.numpy, name)
     for dtype in (dtype for kind in kinds.split() for dtype in DTYPES[kind]):

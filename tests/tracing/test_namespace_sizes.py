@@ -9,6 +9,7 @@ from plica.errors import DTypeError, InputError, ShapeError, TraceError, Unsuppo
 from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from tests.harness.programs import run_torch, to_torch
+from tests.harness.together import grouped
 
 X, V = spec(("n", "m")), spec(("n",))
 TYPES = (
@@ -123,7 +124,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("number", range(len(REFUSED)))
+@grouped("number", range(len(REFUSED)))
 def test_what_does_not_fit_is_refused(number: int) -> None:
     function, error, message = REFUSED[number]
     with pytest.raises(error, match=message):

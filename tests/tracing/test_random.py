@@ -16,6 +16,7 @@ from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
 from plica.ops.random import SPLIT_COUNTER, block, blocks
 from tests.harness.programs import run_torch, to_torch
+from tests.harness.together import grouped
 
 rnd = pnp.random
 KEY = np.asarray([0x13198A2E, 0x03707344])
@@ -377,7 +378,7 @@ REFUSED = (
 )
 
 
-@pytest.mark.parametrize("row", REFUSED, ids=lambda row: row[2])
+@grouped("row", REFUSED, ids=lambda row: row[2])
 def test_misuse_is_refused(row) -> None:
     call, error, message = row
     with pytest.raises(error, match=re.escape(message)):

@@ -13,6 +13,7 @@ import plica.numpy as pnp
 from plica.errors import ShapeError, TraceError
 from plica.frontend.programs import interpret, trace, verify
 from plica.ir.types import spec
+from tests.harness.together import grouped
 
 F32, F64, I32, BOOL = (spec((2, 3), name) for name in ("float32", "float64", "int32", "bool"))
 
@@ -110,7 +111,7 @@ RECORDED: Any = (
 )
 
 
-@pytest.mark.parametrize(("function", "specs", "lines"), RECORDED, ids=lambda value: "")
+@grouped(("function", "specs", "lines"), RECORDED)
 def test_what_is_recorded(function, specs, lines) -> None:
     assert _lines(function, *specs) == lines
 

@@ -12,7 +12,7 @@ from plica.errors import InternalError, PlicaError
 from plica.frontend.programs import trace
 from plica.ir.types import spec
 from tests.harness.array_calls import FUNCTIONS, METHODS, WRONG, right_call, wrong_calls
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 
 HERE = "test_wrong_calls.py:"
 ARRAYS = {"dynamic": spec(("n", "m"), "float64"), "static": spec((2, 3), "float64"), "scalar": spec((), "int64")}
@@ -38,33 +38,27 @@ KINDS = ["dynamic", *(pytest.param(kind, marks=pytest.mark.full) for kind in ("s
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@each_of(FUNCTIONS)
-def test_a_traced_call_of_a_function(each: Each, kind: str) -> None:
-    def check(name: str) -> None:
-        found: list[str] = []
+@grouped("name", FUNCTIONS)
+def test_a_traced_call_of_a_function(name: str, kind: str) -> None:
+    found: list[str] = []
 
-        def function(x: Any) -> Any:
-            found.extend(_complaints(wrong_calls(name, x), HERE))
-            return x
+    def function(x: Any) -> Any:
+        found.extend(_complaints(wrong_calls(name, x), HERE))
+        return x
 
-        trace(function, ARRAYS[kind])
-        assert not found, "\n".join(found)
-
-    each(check)
+    trace(function, ARRAYS[kind])
+    assert not found, "\n".join(found)
 
 
 @pytest.mark.full
-@each_of(FUNCTIONS)
-def test_a_call_of_a_function_on_arrays(each: Each) -> None:
-    def check(name: str) -> None:
-        found = _complaints(wrong_calls(name, np.ones((2, 3))), HERE)
-        assert not found, "\n".join(found)
-
-    each(check)
+@grouped("name", FUNCTIONS)
+def test_a_call_of_a_function_on_arrays(name: str) -> None:
+    found = _complaints(wrong_calls(name, np.ones((2, 3))), HERE)
+    assert not found, "\n".join(found)
 
 
-@pytest.mark.parametrize("kind", ARRAYS)
-@pytest.mark.parametrize("name", METHODS)
+@grouped("kind", ARRAYS)
+@grouped("name", METHODS)
 def test_a_method_of_a_traced_array(name: str, kind: str) -> None:
     found: list[str] = []
 
@@ -86,7 +80,7 @@ SHAPES = ((0, 0), (0, 3), (3, 0), (1, 1), (2, 3), (3, 3))
 @pytest.mark.parametrize(
     "backend", ["interpreter", *(pytest.param(backend, marks=pytest.mark.full) for backend in ("torch", "native"))]
 )
-@pytest.mark.parametrize("name", FUNCTIONS)
+@grouped("name", FUNCTIONS)
 def test_a_call_that_turns_out_wrong_when_it_runs(name: str, backend: str) -> None:
     """Sizes and values that no type rule knows: empty axes, sizes that do not meet, NaN, indices and shapes below 0."""
 

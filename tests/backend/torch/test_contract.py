@@ -8,6 +8,7 @@ import torch
 from plica.backend.torch import contract
 from plica.backend.torch.contract import einsum, tucker
 from plica.backend.torch.kernels import log_einsum_exp
+from tests.harness.together import grouped
 
 
 def vectors(count: int, folds: int = 3, rows: int = 5, units: int = 4) -> list[torch.Tensor]:
@@ -65,7 +66,7 @@ def test_derivatives_of_every_kind(monkeypatch, block: int) -> None:
 
 
 @BLOCKS
-@pytest.mark.parametrize("learned", [one for one in product([False, True], repeat=3) if any(one)])
+@grouped("learned", [one for one in product([False, True], repeat=3) if any(one)])
 def test_only_what_is_learned_gets_a_gradient(monkeypatch, learned: tuple[bool, ...], block: int) -> None:
     monkeypatch.setattr(contract, "_BLOCK", block)
     arguments = [*vectors(2), core(2)]
@@ -78,8 +79,8 @@ def test_only_what_is_learned_gets_a_gradient(monkeypatch, learned: tuple[bool, 
 
 
 @BLOCKS
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("sizes", [(4, 4, 2), (3, 4, 1), (1, 4, 3), (4, 1, 5), (1, 1, 1)])
+@grouped("layout", LAYOUTS)
+@grouped("sizes", [(4, 4, 2), (3, 4, 1), (1, 4, 3), (4, 1, 5), (1, 1, 1)])
 def test_any_memory_and_any_sizes(monkeypatch, sizes: tuple[int, int, int], layout: str, block: int) -> None:
     monkeypatch.setattr(contract, "_BLOCK", block)
     left, right, sums = sizes

@@ -94,14 +94,14 @@ SEEN = list({kind_of(case): case for case in SAMPLES if case.inputs and not wait
 
 
 @over(case for case in SEEN if case.op not in LONG)
-def test_operations_never_look_at_a_number(each) -> None:
-    each(_on_meta)
+def test_operations_never_look_at_a_number(case: Case) -> None:
+    _on_meta(case)
 
 
 @pytest.mark.full
 @over(case for case in SEEN if case.op in LONG)
-def test_long_operations_never_look_at_a_number(each) -> None:
-    each(_on_meta)
+def test_long_operations_never_look_at_a_number(case: Case) -> None:
+    _on_meta(case)
 
 
 def _on_meta(case: Case) -> None:

@@ -21,12 +21,13 @@ from plica.symbolic.layers import HadamardLayer, SumLayer
 from plica.symbolic.parameters import HadamardParameter, Parameter, TensorParameter
 from tests.harness.circuits import CIRCUITS, bag, chain, coin, constant, data, gaussians, mixture, shared
 from tests.harness.oracle import keys, numbers
+from tests.harness.together import grouped
 
 FLAGS = pytest.mark.parametrize("fold", [True, False])
 
 
 @FLAGS
-@pytest.mark.parametrize("name", CIRCUITS)
+@grouped("name", CIRCUITS)
 def test_keys_are_layer_and_parameter_and_shapes_are_unfolded(name: str, fold: bool) -> None:
     circuit = CIRCUITS[name]()
     compiled = TorchCompiler(fold=fold).compile(circuit)

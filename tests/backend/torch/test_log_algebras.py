@@ -14,6 +14,7 @@ from plica.symbolic.parameters import Parameter, SoftmaxParameter
 from plica.symbolic.semirings import SEMIRINGS, SUM_PRODUCT, Semiring
 from tests.harness.circuits import tensor
 from tests.harness.oracle import Oracle, numbers
+from tests.harness.together import grouped
 
 ROWS = pytest.mark.parametrize("row", [row for row in SEMIRINGS.values() if row.logarithmic], ids=lambda row: row.name)
 INTEGRATING = [row for row in SEMIRINGS.values() if row.logarithmic and row.algebra.name == "real"]
@@ -45,8 +46,8 @@ ZEROS: dict[str, Any] = {
 
 @ROWS
 @DTYPES
-@pytest.mark.parametrize("kind", ZEROS)
-@pytest.mark.parametrize("flag", [True, False])
+@grouped("kind", ZEROS)
+@grouped("flag", [True, False])
 def test_what_is_impossible_sends_no_nan(row: Semiring, dtype: torch.dtype, kind: str, flag: bool) -> None:
     compiled = TorchCompiler(row, fold=flag, optimize=flag, dtype=dtype).compile(zeros(ZEROS[kind]))
     x = torch.tensor([[0, 0], [0, 1], [1, 1], [2, 1], [2, 2]])

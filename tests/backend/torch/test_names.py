@@ -15,7 +15,7 @@ from plica.frontend.programs import interpret, parse
 from plica.ir.program import is_name
 from plica.ops import OPS
 from tests.harness.programs import assert_same, one_equation, to_torch
-from tests.harness.together import Each, each_of
+from tests.harness.together import grouped
 
 
 def test_variables_may_be_called_like_what_generated_code_uses() -> None:
@@ -36,12 +36,8 @@ def test_variables_may_be_called_like_what_generated_code_uses() -> None:
         assert_same(run(leaves, to_torch(x)), interpret(program, x, consts=[leaf])[0])
 
 
-@each_of(OPS)
-def test_names_that_generated_code_uses_are_reserved(each: Each) -> None:
-    each(_check_reserved)
-
-
-def _check_reserved(name: str) -> None:
+@grouped("name", OPS)
+def test_names_that_generated_code_uses_are_reserved(name: str) -> None:
     """All that a function does not assign itself, so that no variable takes such a name from it."""
     for sample in OPS[name].samples():
         scalars = [place for place, one in enumerate(sample.inputs) if not one.ndim]

@@ -16,6 +16,7 @@ from tests.harness.circuits import bag, chain, constant, data, product_then_sum,
 from tests.harness.devices import forbid_branches
 from tests.harness.oracle import Oracle, finite_differences, gradients, numbers
 from tests.harness.pairwise import flagged
+from tests.harness.together import grouped
 
 pytestmark = pytest.mark.usefixtures("may_branch")
 
@@ -95,7 +96,7 @@ PARTLY = {
 }
 
 
-@pytest.mark.parametrize("name", ZEROS)
+@grouped("name", ZEROS)
 @FLOATS
 def test_zeros_are_minus_infinity_with_gradient_zero(name: str, dtype: torch.dtype) -> None:
     build, row = ZEROS[name]

@@ -15,6 +15,7 @@ from plica.ops.elementwise import ARITIES
 from tests.harness.operation_derivatives import check_operation, operations
 from tests.harness.programs import assert_same, one_equation, run_torch, to_torch, unique
 from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
+from tests.harness.together import grouped
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 
@@ -39,16 +40,12 @@ def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
 
 
 @over(CASES)
-def test_torch_is_the_interpreter(each) -> None:
-    each(lambda case: _compare(case, [to_torch(array) for array in case.inputs]))
+def test_torch_is_the_interpreter(case: Case) -> None:
+    _compare(case, [to_torch(array) for array in case.inputs])
 
 
 @over(case for case in SAMPLES if case.inputs)
-def test_strides_do_not_matter(each) -> None:
-    each(_strided)
-
-
-def _strided(case: Case) -> None:
+def test_strides_do_not_matter(case: Case) -> None:
     """The same numbers with gaps between them and the axes stored in reverse order."""
     tensors = []
     for array in case.inputs:
@@ -60,11 +57,7 @@ def _strided(case: Case) -> None:
 
 
 @over(case for case in CASES if any(x.ndim == 0 for x in case.inputs))
-def test_literals_stand_for_scalars(each) -> None:
-    each(_with_literals)
-
-
-def _with_literals(case: Case) -> None:
+def test_literals_stand_for_scalars(case: Case) -> None:
     """Each scalar alone written in the program, and all of them."""
     places = [place for place, array in enumerate(case.inputs) if array.ndim == 0]
     tensors = [to_torch(array) for array in case.inputs]
@@ -73,11 +66,7 @@ def _with_literals(case: Case) -> None:
 
 
 @over(case for case in SCALARS if len(case.inputs) > 1)
-def test_literals_meet_arrays(each) -> None:
-    each(_beside_literals)
-
-
-def _beside_literals(case: Case) -> None:
+def test_literals_meet_arrays(case: Case) -> None:
     """`maximum(x, 0.0)`, `2.0 - x`."""
     first, *others = case.inputs
     wide = np.broadcast_to(first, (2, 3)).copy()
@@ -121,14 +110,14 @@ DISTINCT = tuple({_differentiated(case): case for case in SMOOTH if not OPS[case
 
 # Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/frontend/test_jit.py.
 @over(case for case in DISTINCT if case.op not in LONG)
-def test_derivatives_are_limits_of_differences(each) -> None:
-    each(_has_its_derivative)
+def test_derivatives_are_limits_of_differences(case: Case) -> None:
+    _has_its_derivative(case)
 
 
 @pytest.mark.full  # the usual suite has them in tests/backend/torch/test_special.py
 @over(case for case in DISTINCT if case.op in LONG)
-def test_derivatives_of_long_operations_are_limits_of_differences(each) -> None:
-    each(_has_its_derivative)
+def test_derivatives_of_long_operations_are_limits_of_differences(case: Case) -> None:
+    _has_its_derivative(case)
 
 
 def _has_its_derivative(case: Case) -> None:
@@ -149,7 +138,7 @@ def _has_its_derivative(case: Case) -> None:
     assert torch.autograd.gradgradcheck(first, tensors, atol=1e-4, rtol=1e-3, fast_mode=True)
 
 
-@pytest.mark.parametrize("op", operations(OPS), ids=lambda op: op.name)
+@grouped("op", operations(OPS), ids=lambda op: op.name)
 def test_derivatives_over_numbers_of_all_sizes(op) -> None:
     check_operation(op)
 

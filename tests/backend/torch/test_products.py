@@ -8,6 +8,7 @@ from torch import Tensor
 
 from plica.backend.torch import contract, huge_pages, products
 from plica.backend.torch.products import matmul_taken, multiply_matmul
+from tests.harness.together import grouped
 
 INDEX = torch.tensor([4, 0, 0, 2, 3])
 LAYOUTS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -32,9 +33,9 @@ def _stacks(dtype: torch.dtype = torch.float64) -> tuple[Tensor, Tensor]:
 
 
 @pytest.mark.usefixtures("pieces")
-@pytest.mark.parametrize("one", LAYOUTS)
-@pytest.mark.parametrize("other", LAYOUTS)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@grouped("one", LAYOUTS)
+@grouped("other", LAYOUTS)
+@grouped("dtype", [torch.float32, torch.float64])
 def test_matrices_that_are_taken(one: str, other: str, dtype: torch.dtype) -> None:
     a, b = _stacks(dtype)
     a, b = LAYOUTS[one](a), LAYOUTS[other](b)

@@ -10,6 +10,7 @@ from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.call import Unsigned
 from plica.errors import UnsupportedError
 from tests.harness.programs import assert_same, run_torch, to_torch
+from tests.harness.together import grouped
 
 _MODULAR, _ORDERED = ([name for name, row in ROWS.items() if row.unsigned is kind] for kind in Unsigned)
 CALLS = {
@@ -43,8 +44,8 @@ def _arrays(dtype: str):
     return x, np.asarray([[1, 3, 7], [2, top, 299], [top, 5, 9]], dtype)
 
 
-@pytest.mark.parametrize("name", [*_MODULAR, *_ORDERED])
-@pytest.mark.parametrize("dtype", ["uint16", "uint32", "uint64"])
+@grouped("name", [*_MODULAR, *_ORDERED])
+@grouped("dtype", ["uint16", "uint32", "uint64"])
 def test_every_function_is_that_of_the_interpreter(name: str, dtype: str) -> None:
     x, y = _arrays(dtype)
     call = CALLS[name]

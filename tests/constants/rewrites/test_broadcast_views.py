@@ -10,6 +10,7 @@ from plica.ir.program import Var
 from plica.ir.sizes import Size
 from plica.ir.types import SCALAR_SIZE
 from plica.ops import OPS
+from tests.harness.together import grouped
 
 SHAPE = (2, 6, 4)
 PACKED = {"outer_dims_perm": (2, 0, 1), "inner_dims_pos": (1, 2), "inner_tiles": (3, 2)}
@@ -41,8 +42,8 @@ def _agrees(view, params, large, small) -> bool:
     return True
 
 
-@pytest.mark.parametrize("is_one", BESIDE)
-@pytest.mark.parametrize("view", VIEWS)
+@grouped("is_one", BESIDE)
+@grouped("view", VIEWS)
 def test_most_views_are_followed_always(view, is_one) -> None:
     assert _agrees(view, VIEWS[view], *_arrays(is_one))
 
@@ -52,7 +53,7 @@ def test_axes_of_one_entry_are_squeezed() -> None:
         assert _agrees("squeeze", {"axis": (1,)}, *_arrays(is_one, (3, 1, 2)))
 
 
-@pytest.mark.parametrize("is_one", list(itertools.product((False, True), repeat=5)))
+@grouped("is_one", list(itertools.product((False, True), repeat=5)))
 def test_unpacking_is_followed_where_axes_and_their_tiles_are_of_one_kind(is_one) -> None:
     large, small = _arrays(is_one, OPS["pack"].reference(np.zeros(SHAPE), **PACKED).shape)
     perm, positions = PACKED["outer_dims_perm"], PACKED["inner_dims_pos"]
@@ -76,15 +77,15 @@ RESHAPES = {
 }
 
 
-@pytest.mark.parametrize("is_one", BESIDE)
-@pytest.mark.parametrize("shape", RESHAPES)
+@grouped("is_one", BESIDE)
+@grouped("shape", RESHAPES)
 def test_reshaping_is_followed_unless_a_block_is_cut(shape, is_one) -> None:
     is_cut = any(is_one[one] != is_one[other] for one, other in RESHAPES[shape])
     assert _agrees("reshape", {"shape": shape}, *_arrays(is_one)) is not is_cut
 
 
-@pytest.mark.parametrize("is_one", BESIDE)
-@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (2, 0), (0, 1, 2)])
+@grouped("is_one", BESIDE)
+@grouped("axes", [(0,), (1,), (2,), (0, 1), (2, 0), (0, 1, 2)])
 def test_reading_at_indices_is_followed_where_its_axes_are_of_one_kind(axes, is_one) -> None:
     large, small = _arrays(is_one)
     places = [np.array([[1, 0], [1, -1]]) % large.shape[axis] for axis in axes]

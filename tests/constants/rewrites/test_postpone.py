@@ -18,6 +18,7 @@ from plica.passes.dead_code import eliminate_dead_code
 from tests.harness.constant_programs import constant_programs, named_arguments
 from tests.harness.programs import assert_same
 from tests.harness.random_programs import SIZES
+from tests.harness.together import grouped
 
 ROW = plica.spec((3,), "float64")
 ROW_OF_INT8 = plica.spec((3, 4), "int8")
@@ -191,9 +192,9 @@ SEEN = {
 FOLLOW_UP = ("astype", "multiply", "subtract")
 
 
-@pytest.mark.parametrize("view", SEEN)
-@pytest.mark.parametrize("scaled", PER_CHANNEL)
-@pytest.mark.parametrize("dtype", ["int8", "int4"])
+@grouped("view", SEEN)
+@grouped("scaled", PER_CHANNEL)
+@grouped("dtype", ["int8", "int4"])
 def test_dequantization_moves_below_views(dtype, scaled, view) -> None:
     def fn(w, s):
         return SEEN[view](PER_CHANNEL[scaled](w, s))
@@ -220,9 +221,9 @@ READ = {
 }
 
 
-@pytest.mark.parametrize("name", READ)
-@pytest.mark.parametrize("beside", [lambda s: s[:, None], lambda s: s[:1], lambda s: s])
-@pytest.mark.parametrize("dtype", ["int8", "int4"])
+@grouped("name", READ)
+@grouped("beside", [lambda s: s[:, None], lambda s: s[:1], lambda s: s])
+@grouped("dtype", ["int8", "int4"])
 def test_of_a_table_only_what_is_read_is_dequantized(dtype, beside, name) -> None:
     def fn(i, w, s):
         return READ[name](pnp.astype(w, "float32") * beside(s), i)

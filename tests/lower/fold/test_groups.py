@@ -36,6 +36,7 @@ from plica.symbolic.parameters import Parameter, SigmoidParameter, normal, softm
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
 from tests.harness.oracle import Oracle, all_states, gradients, numbers
+from tests.harness.together import grouped
 
 
 def test_layers_fold_that_read_the_same_parameters_whatever_they_were_described_by() -> None:
@@ -109,8 +110,8 @@ def test_images_are_read_without_gathers(name: tuple[str, str], optimize: bool) 
     assert len(concats) <= IMAGES[name][3]
 
 
-@pytest.mark.parametrize("name", CIRCUITS)
-@pytest.mark.parametrize("optimize", [True, False])
+@grouped("name", CIRCUITS)
+@grouped("optimize", [True, False])
 def test_no_gather_is_the_identity(name: str, optimize: bool) -> None:
     """Whole arrays are read as they are, and single concatenations do not occur."""
     compiled = TorchCompiler(optimize=optimize).compile(CIRCUITS[name]())

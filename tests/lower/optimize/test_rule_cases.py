@@ -12,6 +12,7 @@ from tests.harness.circuits import data
 from tests.harness.rewrites import assert_same, fired, missed, only
 from tests.harness.rule_cases import RULE_CASES
 from tests.harness.rule_cases.case import BOTH, RuleCase
+from tests.harness.together import grouped
 
 FIRES = [case for case in RULE_CASES if not case.near]
 STAYS = [case for case in RULE_CASES if case.near]
@@ -56,7 +57,7 @@ def test_a_rule_fires_and_changes_no_number(case: RuleCase) -> None:
         assert_same(circuit, alone, together, semiring=semiring)
 
 
-@pytest.mark.parametrize("case", STAYS, ids=str)
+@grouped("case", STAYS, ids=str)
 def test_a_near_miss_stays(case: RuleCase) -> None:
     circuit = case.build()
     for semiring in case.semirings:

@@ -16,8 +16,9 @@ from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import CIRCUITS, chain, circuits, coin, constant, data, is_finite, several_sizes, tensor
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.pairwise import by_turns
+from tests.harness.together import grouped
 
-ALL = pytest.mark.parametrize("name", CIRCUITS)
+ALL = grouped("name", CIRCUITS)
 FOLD = pytest.mark.parametrize("fold", [True, False])
 BOUND = 1e-5  # of float32, where the interpreter and torch round in different orders
 

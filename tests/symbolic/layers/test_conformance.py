@@ -19,7 +19,7 @@ from tests.harness.layer_cases.cut_poisson import CASES as POISSON
 from tests.harness.layer_cases.cut_poisson import log_masses
 from tests.harness.naive_layers import NAIVE, WELL
 from tests.harness.row_checks import COLUMNS
-from tests.harness.together import Each, in_parts
+from tests.harness.together import in_parts
 
 FIRST = list({id(case.row): case for case in reversed(CASES)}.values())
 WHOLE = ("circuit", "algebras")
@@ -72,9 +72,9 @@ def test_a_column_without_a_check_is_found() -> None:
         del COLUMNS[More]
 
 
-@in_parts(CHECKS, list(map(str, CASES)), lambda check: check[1])
-def test_layers_conform(each: Each) -> None:
-    each(lambda check: checks_of(check[0])[check[1]](check[0]))
+@in_parts("case, name", CHECKS, ids=str)
+def test_layers_conform(case: LayerCase, name: str) -> None:
+    checks_of(case)[name](case)
 
 
 @pytest.mark.full

@@ -57,6 +57,7 @@ from plica.symbolic.parameters import (
     SumSizeParameter,
 )
 from plica.tracing import namespace
+from tests.harness.together import grouped
 
 
 def softmax(x, axis):
@@ -170,7 +171,7 @@ def test_every_operation_is_in_the_table() -> None:
     assert {type(op) for op, _ in TABLE} == ops
 
 
-@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+@grouped(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
 def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
     rng = np.random.default_rng(1)
     inputs = [rng.uniform(0.1, 1.5, (5, *shape)) for shape in op.in_shapes]
@@ -180,7 +181,7 @@ def test_value_and_shape(op: ParameterOp, reference, run_rule) -> None:
     np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+@grouped(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
 def test_values_lie_in_the_range_that_the_operation_states(op: ParameterOp, reference) -> None:
     """For inputs of both signs and for inputs from zero on, whose ranges are told."""
     rng = np.random.default_rng(2)
@@ -236,7 +237,7 @@ def test_conjugates_of_complex_numbers(run_rule) -> None:
     assert run_rule(_bound(ConjugateParameter((1,))), np.array([[1 - 2j]])).tolist() == [[1 + 2j]]
 
 
-@pytest.mark.parametrize(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
+@grouped(("op", "reference"), TABLE, ids=lambda item: type(item).__name__)
 def test_rebuilds_from_shapes_and_config(op: ParameterOp, reference) -> None:  # noqa: ARG001
     again = type(op)(*op.in_shapes, **op.config)
     copied = copy.copy(op)
@@ -250,7 +251,7 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
     assert run_rule(_bound(LogParameter((2,))), np.array([[0.0, 1.0]])).tolist() == [[-np.inf, 0.0]]
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("make", "error", "message"),
     [
         (lambda: SumParameter((2, 3), (3, 2)), ShapeError, r"one shape, found \(2, 3\) and \(3, 2\)"),

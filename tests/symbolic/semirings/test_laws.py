@@ -11,6 +11,7 @@ import torch
 
 from plica.errors import ShapeError, UnsupportedError
 from plica.symbolic.semirings import LSE_SUM, MAX_SUM, SCALED, SEMIRINGS, SUM_PRODUCT, Attempt, Law, Semiring
+from tests.harness.together import grouped
 
 Array = Any
 ROWS = pytest.mark.parametrize("row", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
@@ -82,7 +83,7 @@ LAWS: dict[Law, Callable[..., Array]] = {
 
 
 @ROWS
-@pytest.mark.parametrize("law", list(Law), ids=lambda law: law.name)
+@grouped("law", list(Law), ids=lambda law: law.name)
 def test_the_laws_of_the_table_are_those_that_hold(row: Semiring, law: Law) -> None:
     if law is Law.NEGATIVES and not row.negative:
         return  # a carrier may keep fewer numbers than its algebra has
@@ -98,7 +99,7 @@ def test_no_law_is_without_a_check() -> None:
 
 
 @ROWS
-@pytest.mark.parametrize("other", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
+@grouped("other", list(SEMIRINGS.values()), ids=list(SEMIRINGS))
 def test_conversions_keep_the_number(row: Semiring, other: Semiring) -> None:
     """From one carrier to another and back; truth values keep only whether it is zero."""
     x = of(row, weights(np.random.default_rng(1), (50,)))
@@ -129,8 +130,8 @@ def of_linear(row: Semiring, x: Array) -> Array:
 
 
 @ROWS
-@pytest.mark.parametrize("axis", [0, 1, -1])
-@pytest.mark.parametrize("size", [0, 1, 2, 5])
+@grouped("axis", [0, 1, -1])
+@grouped("size", [0, 1, 2, 5])
 def test_sums_and_products_along_an_axis(row: Semiring, axis: int, size: int) -> None:
     shape = [2, 3]
     shape[axis] = size

@@ -8,6 +8,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
 from tests.harness.region_graphs import described
+from tests.harness.together import grouped
 
 
 def splits(graph: RegionGraph) -> set[tuple[Scope, frozenset[Scope]]]:
@@ -74,7 +75,7 @@ def test_nodes_are_those_of_the_blocks_of_each_size(
     assert (len(graph.region_nodes), len(graph.partition_nodes)) == (regions, partitions)
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("num_variables", "depth"),
     [
         (variables, depth)
@@ -82,7 +83,7 @@ def test_nodes_are_those_of_the_blocks_of_each_size(
         for depth in (*range(deepest + 1), None)
     ],
 )
-@pytest.mark.parametrize("num_repetitions", [1, 3])
+@grouped("num_repetitions", [1, 3])
 def test_nodes_of_random_binary_trees(num_variables: int, depth: int | None, num_repetitions: int) -> None:
     sizes, partitions, inputs = [num_variables], 0, 0
     for _ in range(4 if depth is None else depth):

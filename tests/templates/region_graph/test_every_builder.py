@@ -22,8 +22,9 @@ from plica.templates.region_graph import (
 from tests.harness.circuits import coin
 from tests.harness.oracle import Oracle, keys
 from tests.harness.region_graphs import REGION_GRAPHS, described, splits
+from tests.harness.together import grouped
 
-every = pytest.mark.parametrize("make", REGION_GRAPHS.values(), ids=REGION_GRAPHS.keys())
+every = grouped("make", REGION_GRAPHS.values(), ids=REGION_GRAPHS)
 
 
 @every
@@ -94,7 +95,7 @@ def test_building_again_gives_the_same_graph(make) -> None:
     assert described(make()) == described(make())
 
 
-@every
+@pytest.mark.parametrize("make", REGION_GRAPHS.values(), ids=REGION_GRAPHS)
 def test_files_round_trip(make, tmp_path) -> None:
     graph: RegionGraph = make()
     graph.dump(tmp_path / "graph.json")
@@ -102,7 +103,7 @@ def test_files_round_trip(make, tmp_path) -> None:
 
 
 @every
-@pytest.mark.parametrize("sum_product", ["cp", "cp-t", "tucker"])
+@grouped("sum_product", ["cp", "cp-t", "tucker"])
 def test_circuits_are_smooth_decomposable_and_sum_to_one(make, sum_product: str) -> None:
     graph: RegionGraph = make()
     circuit = graph.build_circuit(

@@ -9,6 +9,7 @@ from plica.errors import InputError, ShapeError
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import PoonDomingos
 from tests.harness.region_graphs import Split, splits
+from tests.harness.together import grouped
 
 
 def cuts_of(size: int, delta: float) -> list[int]:
@@ -45,7 +46,7 @@ def by_recursion(height: int, width: int, resolutions, max_depth: int = 99) -> s
     return found
 
 
-@pytest.mark.parametrize(
+@grouped(
     ("height", "width", "delta", "resolutions"),
     [
         (1, 1, 1, [(1, 1)]),
@@ -61,7 +62,7 @@ def by_recursion(height: int, width: int, resolutions, max_depth: int = 99) -> s
         (8, 3, (4, 2, 1), [(4, 4), (2, 2), (1, 1)]),
     ],
 )
-@pytest.mark.parametrize("max_depth", [None, 0, 1, 2])
+@grouped("max_depth", [None, 0, 1, 2])
 def test_rectangles_are_those_of_plain_recursion(height, width, delta, resolutions, max_depth) -> None:
     graph = PoonDomingos((height, width), delta=delta, max_depth=max_depth)
     found = splits(graph)

@@ -29,8 +29,8 @@ def _assert_agrees(case: Case, specs: list[Any]) -> None:
 
 
 @over(case for case in CASES if case.op in DECOMPOSITIONS)
-def test_they_are_what_they_stand_for(each) -> None:
-    each(lambda case: _assert_agrees(case, [spec(array.shape, array.dtype) for array in case.inputs]))
+def test_they_are_what_they_stand_for(case: Case) -> None:
+    _assert_agrees(case, [spec(array.shape, array.dtype) for array in case.inputs])
 
 
 # what is one step beyond another decomposition, with as many loops
@@ -38,14 +38,14 @@ _BEYOND = ("eigvalsh", "inv", "det", "matrix_rank", "pinv", "svdvals")
 
 
 @over(case for case in CASES if case.op in DECOMPOSITIONS and case.op not in _BEYOND)
-def test_sizes_may_be_unknown(each) -> None:
-    each(lambda case: _assert_agrees(case, list(map(_unknown, case.inputs))))
+def test_sizes_may_be_unknown(case: Case) -> None:
+    _assert_agrees(case, list(map(_unknown, case.inputs)))
 
 
 @pytest.mark.full
 @over(case for case in CASES if case.op in _BEYOND)
-def test_other_sizes_may_be_unknown_too(each) -> None:
-    each(lambda case: _assert_agrees(case, list(map(_unknown, case.inputs))))
+def test_other_sizes_may_be_unknown_too(case: Case) -> None:
+    _assert_agrees(case, list(map(_unknown, case.inputs)))
 
 
 def _unknown(array: Array) -> Any:

@@ -17,6 +17,7 @@ from plica.backend.native.loops.rows.reduce import REDUCE, SUMS
 from plica.errors import InputError, PlicaError
 from plica.ir.program import Program
 from tests.harness.programs import reference
+from tests.harness.together import grouped
 
 REDUCTIONS = [*SUMS, *REDUCE]
 DTYPES = ("float64", "float32", "float16", "int64", "int32", "uint8", "bool")
@@ -133,8 +134,8 @@ def test_reductions_of_no_entries(name: str) -> None:
             np.testing.assert_array_equal(run(x)[0], _reference(name, x, {"axis": axis}))
 
 
-@pytest.mark.parametrize("axis", [0, 1])
-@pytest.mark.parametrize("name", REDUCTIONS)
+@grouped("axis", [0, 1])
+@grouped("name", REDUCTIONS)
 def test_reductions_are_vectors(name: str, axis: int) -> None:
     dtype = "bool" if name in ("any", "all") else "float64"
     program = plica.trace(lambda x: getattr(pnp, name)(x, axis=axis), plica.spec(("n", 40), dtype))

@@ -17,7 +17,7 @@ from plica.ir.program import size_variables
 from tests.backend.native.mlir.test_rows import NATIVE
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
 from tests.harness.programs import one_equation
-from tests.harness.samples import Case, over
+from tests.harness.samples import Case, of_some_operations
 
 SIZES = (0, 1, 7)
 COUNTS = (-2, 0, 3)
@@ -344,15 +344,13 @@ def _is_normal(case: Case) -> bool:
 
 
 @pytest.mark.full
-@over(tuple(filter(_is_normal, NATIVE)))
+@pytest.mark.parametrize("cases", of_some_operations(filter(_is_normal, NATIVE)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
-def test_every_operation_in_a_dispatch(each, monkeypatch) -> None:
+def test_every_operation_in_a_dispatch(cases: list[Case], monkeypatch) -> None:
     """Every fifth of the samples of all rows of nests, printed for IREE."""
     monkeypatch.setattr(Emitter, "equation", _as_dispatch)
-    cases: list[Case] = []
-    each(cases.append)
-    cases = cases[len(cases) % 5 :: 5]
-    programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in cases]
+    some = cases[len(cases) % 5 :: 5]
+    programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in some]
     modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
-    names = {id(case): f"f{place}" for place, case in enumerate(cases)}
-    each(lambda case: id(case) not in names or assert_interpreted(modules, names[id(case)], case.inputs, case.op))
+    for place, case in enumerate(some):
+        assert_interpreted(modules, f"f{place}", case.inputs, case.op)

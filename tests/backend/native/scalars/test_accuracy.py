@@ -9,6 +9,7 @@ from plica.backend.native.scalars import SCALARS
 from plica.ir.dtypes import DType
 from tests.harness.exact_functions import CASES, points, worst
 from tests.harness.scalar_functions import NativeScalars, Signature
+from tests.harness.together import grouped
 
 FLOATS = (DType.FLOAT32, DType.FLOAT64)
 SIGNATURES = {
@@ -45,8 +46,8 @@ def test_errors_are_as_stated(name: str, dtype: DType, thin: int, native: Native
     assert largest <= stated, f"{name} of {dtype} is {largest:.2f} units in the last place off at {place}"
 
 
-@pytest.mark.parametrize("dtype", FLOATS, ids=str)
-@pytest.mark.parametrize("name", CASES)
+@grouped("dtype", FLOATS)
+@grouped("name", CASES)
 def test_results_do_not_depend_on_where_an_entry_stands(name: str, dtype: DType, native: NativeScalars) -> None:
     """In vectors and behind them products and sums are rounded together alike."""
     operands = points(CASES[name], dtype, np.random.default_rng(0), thin=400)

@@ -15,6 +15,7 @@ from plica.ir.types import array_type
 from plica.ops import DENSITIES, ELEMENTWISE, OPS, SPECIAL
 from plica.ops.elementwise import ARITIES, KINDS
 from tests.harness.scalar_functions import NativeScalars, Signature, aligned, signature
+from tests.harness.together import grouped
 
 OF_MANY_ENTRIES = {"conditional_factor", "isin", "log_multivariate_normal", "regression_matrix"}
 WHOLE = ("int8", "uint8", "int32", "int64", "uint64")
@@ -85,7 +86,7 @@ def test_every_operation_on_entries_has_a_row() -> None:
     assert names - OF_MANY_ENTRIES == set(SCALARS)
 
 
-@pytest.mark.parametrize("name", sorted({op.name for _, op, _ in SAMPLES}))
+@grouped("name", sorted({op.name for _, op, _ in SAMPLES}))
 def test_samples_are_those_of_the_reference(name: str, native: NativeScalars) -> None:
     for function, op, one in SAMPLES:
         if op.name == name and (function.dtype.kind != "int" or name != "astype" or one.inputs[0].dtype.kind != "f"):
@@ -95,7 +96,7 @@ def test_samples_are_those_of_the_reference(name: str, native: NativeScalars) ->
             np.testing.assert_allclose(found, expected, rtol=20 * op.tolerance * bits, atol=4 * bits)
 
 
-@pytest.mark.parametrize("function", AGREED, ids=lambda one: one.name)
+@grouped("function", AGREED, ids=lambda one: one.name)
 def test_special_values_are_those_of_numpy(function: Signature, native: NativeScalars) -> None:
     values = np.asarray([0.0, -0.0, 1.0, -1.0, 0.5, -2.5, 3.0, 1e30, -1e30, np.inf, -np.inf, np.nan])
     operands = aligned(function, [values] if len(function.operands) == 1 else [values[:, None], values])
@@ -124,7 +125,7 @@ def test_integers_wrap_around_and_never_trap(function: Signature, optimized: Nat
     assert not found[~allowed].any()
 
 
-@pytest.mark.parametrize("function", CONVERSIONS, ids=lambda one: one.symbol)
+@grouped("function", CONVERSIONS, ids=lambda one: one.symbol)
 def test_conversions_are_those_of_numpy(function: Signature, native: NativeScalars) -> None:
     (source,), target = function.operands, function.dtype
     rng = np.random.default_rng(0)
@@ -180,7 +181,7 @@ def test_what_has_no_row_is_refused_by_name(code: Any) -> None:
         write_scalar(code, "sort", (Scalar("%x", DType.FLOAT32),), DType.FLOAT32)
 
 
-@pytest.mark.parametrize("name", sorted(FORMULAS))
+@grouped("name", sorted(FORMULAS))
 def test_complex_numbers_are_those_of_numpy(name: str, complexes: NativeScalars) -> None:
     (function,) = (one for one in OF_COMPLEX if one.name == name)
     rng = np.random.default_rng(0)
