@@ -39,16 +39,21 @@ def test_a_circuit_has_the_values_of_its_initializers(tmp_path: Path) -> None:
         np.testing.assert_allclose(module(X), compiled(torch.from_numpy(X)).numpy(), rtol=1e-6)
 
 
-@pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
-def test_a_model_file_is_compiled_as_it_was_saved(tmp_path: Path, semiring: str, dtype: str) -> None:
+@pytest.mark.parametrize(
+    ("semiring", "dtype", "kind"),
+    [
+        ("sum-product", "float64", Path),
+        *(pytest.param("lse-sum", dtype, str, marks=pytest.mark.full) for dtype in ("float32", "float64")),
+    ],
+)
+def test_a_model_file_is_compiled_as_it_was_saved(tmp_path: Path, semiring: str, dtype: str, kind: type) -> None:
     compiled = plica.compile(circuit(), semiring=semiring, dtype=dtype)
     plica.save(compiled, tmp_path / "m.plica")
-    for model, name in ((compiled, "a"), (tmp_path / "m.plica", "b"), (str(tmp_path / "m.plica"), "c")):
+    for model, name in ((compiled, "a"), (kind(tmp_path / "m.plica"), "b")):
         native.compile(model, tmp_path / name)
-    answers = [native.load(tmp_path / name)(X) for name in "abc"]
-    assert answers[0].dtype == dtype
-    assert all(np.array_equal(one, answers[0]) for one in answers)
+    expected, found = (native.load(tmp_path / name)(X) for name in "ab")
+    assert expected.dtype == dtype
+    assert np.array_equal(found, expected)
     for write in (native.mlir, native.stablehlo):
         assert write(compiled)[0] == write(tmp_path / "m.plica")[0]
 
@@ -123,12 +128,10 @@ from plica.cli.main import main
 from plica.symbolic.layers import CategoricalLayer
 layer = CategoricalLayer([0], 1, num_categories=3)
 folder = Path(sys.argv[1])
-plica.native.compile(plica.Circuit([layer], {}, [layer]), folder / "a.plicab", queries=("log-likelihood", "mpe"))
-plica.native.compile(folder / "m.plica", folder / "b.plicab", updatable=True)
+plica.native.compile(plica.Circuit([layer], {}, [layer]), folder / "a.plicab")
+assert plica.native.load(folder / "a.plicab")(np.array([[0], [2]])).shape == (2, 1, 1)
 assert "stablehlo" in plica.native.stablehlo(folder / "m.plica")[0]
-answers = [plica.native.load(folder / name)(np.array([[0], [2]])) for name in ("a.plicab", "b.plicab")]
-assert all(one.shape == (2, 1, 1) for one in answers)
-sys.argv = ["plica", "export", str(folder / "m.plica"), "-o", str(folder / "c.plicab")]
+sys.argv = ["plica", "export", str(folder / "m.plica"), "-o", str(folder / "b.plicab"), "--updatable", "all"]
 main()
 """
 
@@ -140,7 +143,8 @@ def test_no_torch_is_needed(tmp_path: Path) -> None:
         [sys.executable, "-c", WITHOUT_TORCH, str(tmp_path)], check=False, capture_output=True, text=True
     )
     assert ended.returncode == 0, ended.stderr
-    assert (tmp_path / "c.plicab").exists()
+    with native.load(tmp_path / "b.plicab") as module:
+        assert module(np.array([[0], [2]])).shape == (2, 1, 1)
 
 
 def _without_value() -> Circuit:
