@@ -270,7 +270,7 @@ def underflowing() -> Circuit:
     )
 
 
-@pytest.mark.parametrize("scaled_from", [0, 2**60])
+@pytest.mark.parametrize("scaled_from", [0, pytest.param(2**60, marks=pytest.mark.full)])
 def test_what_underflows_is_exact(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """In float32, with values below 1e-500, from scaled numbers that prove less and from logarithms alone."""
     monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, scaled_from)

@@ -146,7 +146,8 @@ def test_parameters_given_at_the_call(seed: int) -> None:
     assert_given(seed)
 
 
-@pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=FULL) for seed in range(1, 20))])
+@FULL
+@pytest.mark.parametrize("seed", range(20))
 def test_torch_compile(seed: int) -> None:
     """Without a call before, so that nothing has been lowered."""
     draw = draw_zeros(seed)

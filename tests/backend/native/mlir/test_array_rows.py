@@ -196,18 +196,7 @@ BELOW: dict[Callable[..., Any], Callable[[Mapping[str, int]], int]] = {_lookup: 
 
 
 FURTHER = (
-    *(
-        _take_along,
-        _gather,
-        _lookup,
-        _search,
-        _log_contracted,
-        _log_softmax_weight,
-        _searched,
-        _found,
-        _chosen,
-        _columns,
-    ),
+    *(_take_along, _search, _log_contracted, _log_softmax_weight, _searched, _found, _chosen, _columns),
     *(_beside_branch, _beside_argument, _sorted, _summed, _drawn),
 )
 """Those that are full products: a function takes the compiler some tenths of a second."""
