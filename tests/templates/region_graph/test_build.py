@@ -11,6 +11,7 @@ from plica.symbolic.layers import CategoricalLayer, CPTLayer, GaussianLayer, Had
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import FullyFactorized, LinearTree, QuadGraph, QuadTree, RandomBinaryTree, RegionGraph
+from tests.harness.pairwise import flagged
 
 COIN = partial(CategoricalLayer, num_categories=2)
 MIXING = partial(mixing_weight_factory, param_factory=softmax_normal)
@@ -173,10 +174,12 @@ OWN_GRAPHS = [
 ]
 
 
-@pytest.mark.parametrize("product", [HadamardLayer, KroneckerLayer])
-@pytest.mark.parametrize("weights", [None, softmax_normal])
-@pytest.mark.parametrize("mixing", [None, softmax_normal, MIXING])
-@pytest.mark.parametrize("graph", OWN_GRAPHS, ids=repr)
+@flagged(
+    product=[HadamardLayer, KroneckerLayer],
+    weights=[None, softmax_normal],
+    mixing=[None, softmax_normal, MIXING],
+    graph=OWN_GRAPHS,
+)
 def test_factories_of_sums_and_products_work_with_those_of_weights(graph, product, weights, mixing) -> None:
     asked = []
 
