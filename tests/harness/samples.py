@@ -151,6 +151,15 @@ _EDGES: tuple[tuple[str, tuple[Any, ...], dict[str, Any]], ...] = (
     ("logaddexp", (np.asarray([np.nan, np.inf, np.inf, -np.inf]), np.asarray([1.0, 2.0, np.inf, np.inf])), {}),
     ("astype", (np.asarray([1.9, -1.9, 0.0]),), {"dtype": DType.INT32}),
     ("astype", (np.asarray([1.5, np.nan, 0.0, -0.0]),), {"dtype": DType.BOOL}),
+    *(
+        (
+            op,
+            (np.asarray([[1.0, np.nan, np.inf], [np.nan, np.nan, 0.0], [3.0, 1.0, 3.0]], dtype),),
+            {"axis": 1, **_DROP},
+        )
+        for op in ("argmax", "argmin")
+        for dtype in ("float32", "float64")
+    ),
     ("astype", (np.asarray([300, -1]),), {"dtype": DType.UINT8}),
     ("astype", (np.asarray([1.5, -2.0]),), {"dtype": DType.COMPLEX64}),
     ("astype", (np.asarray(2**53 + 1),), {"dtype": DType.FLOAT32}),

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 
+import numpy as np
 import pytest
 
 from plica.backend.native.decompositions import DECOMPOSITIONS
@@ -26,6 +27,8 @@ REFUSED = {
     "cond": "sizes that differ from branch to branch",
 }
 """Operations of which StableHLO has not every sample, and what is said of those."""
+
+OF_ORDER = ("sort", "argsort", "searchsorted", "max", "min", "argmax", "argmin")
 
 MOST_TEXT = 10_000  # what is longer (special functions, random numbers) takes XLA seconds: for the full product
 SUBNORMAL = "search_cumulative-2"  # numbers that XLA takes to be 0
@@ -81,6 +84,17 @@ def test_operations_give_what_the_interpreter_gives(turn: int) -> None:
     assert len(short) > 75
     for group in _groups(iter(short), 150):
         _check(group)
+
+
+def test_nan_stands_where_the_interpreter_has_it() -> None:
+    """In order, in what is searched, and among the largest and smallest numbers."""
+    cases = [case for case in CASES if case.op in OF_ORDER and any(_has_nan(array) for array in case.inputs)]
+    assert {case.op for case in cases} == {*OF_ORDER}
+    _check(list(_supported(cases)))
+
+
+def _has_nan(array: np.ndarray) -> bool:
+    return array.dtype.kind == "f" and bool(np.isnan(array).any())
 
 
 @pytest.mark.full
