@@ -60,7 +60,9 @@ def runs(tmp_path: Path) -> dict[str, Callable[[], object]]:
         "plica.compile(circuit)": lambda: plica.compile(circuit),
         "circuit(x)": lambda: compiled(x),
         "plica.jit(f)(x)": lambda: plica.jit(lambda a: pnp.exp(a) + 1)(np.ones(3)),
-        "plica.native.compile(circuit, path)": lambda: native.compile(circuit, tmp_path / "m.plicab"),
+        "plica.native.compile(circuit, path)": lambda: native.compile(
+            circuit, tmp_path / "m.plicab", queries="log-likelihood"
+        ),
     }
 
 
