@@ -620,7 +620,7 @@ def reciprocal(x: Any, /) -> Any:
     """`reciprocal` of each element: float, complex; operands are promoted and broadcast."""
 
 def regression_matrix(factor: Any, missing: Any, /) -> Any:
-    """What completes vectors of mean 0 and covariance `factor @ factor.T`: the means of what each row lacks."""
+    """The matrices that complete vectors of mean 0 and covariance `factor @ factor.T` by the means of what rows lack."""
 
 def remainder(x1: Any, x2: Any, /) -> Any:
     """`remainder` of each element: int, float; operands are promoted and broadcast."""

@@ -37,13 +37,13 @@ class Agree:
         new: list[tuple[Dim, ...]] = []
         for alike in zip(*results, strict=True):
             self._check_ranks(traced, alike)
-            for dims in zip(*(one.dims for one in alike), strict=True):
+            for dims in zip(*(result.dims for result in alike), strict=True):
                 if self._common(expanded, traced, dims) is None and not (self.shared and dims in new):
                     new.append(dims)
         regions = []
-        for place, (one, found) in enumerate(zip(traced, results, strict=True)):
-            implicit = [one.scope.builder.size_operand(dims[place]) for dims in new]
-            regions.append(build_region(one, [result.operand for result in found], implicit))
+        for position, (branch, fitted) in enumerate(zip(traced, results, strict=True)):
+            implicit = [branch.scope.builder.size_operand(dims[position]) for dims in new]
+            regions.append(build_region(branch, [result.operand for result in fitted], implicit))
         return regions
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
@@ -54,50 +54,56 @@ class Agree:
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
         """Which results are Python numbers in every branch."""
         del expanded
-        return [all(one.weak for one in alike) for alike in zip(*(one.results for one in traced), strict=True)]
+        return [
+            all(result.weak for result in alike) for alike in zip(*(branch.results for branch in traced), strict=True)
+        ]
 
     def _common(self, expanded: Expanded, traced: Sequence[Traced], dims: Sequence[Dim]) -> Dim | None:
-        found = [outside(one.scope, _given_sizes(expanded, one), dim) for one, dim in zip(traced, dims, strict=True)]
-        return found[0] if all(one is not None and one == found[0] for one in found) else None
+        sizes = [
+            outside(branch.scope, _given_sizes(expanded, branch), dim) for branch, dim in zip(traced, dims, strict=True)
+        ]
+        return sizes[0] if all(size is not None and size == sizes[0] for size in sizes) else None
 
     def _check_structures(self, traced: Sequence[Traced]) -> None:
         first = traced[0]
-        for one in traced[1:]:
-            if one.structure != first.structure:
+        for branch in traced[1:]:
+            if branch.structure != first.structure:
                 raise TraceError(
                     f"{self.what}: the branches return different structures: {shown(first.structure)} "
-                    f"at {first.function.place}, {shown(one.structure)} at {one.function.place}; "
+                    f"at {first.function.place}, {shown(branch.structure)} at {branch.function.place}; "
                     "return the same tuples, lists and dicts."
                 )
 
     def _check_ranks(self, traced: Sequence[Traced], alike: Sequence[Tracer]) -> None:
-        if len({one.ndim for one in alike}) != 1:
-            shown = ", ".join(f"{one.aval} at {where.function.place}" for one, where in zip(alike, traced, strict=True))
+        if len({result.ndim for result in alike}) != 1:
+            shown = ", ".join(
+                f"{result.aval} at {branch.function.place}" for result, branch in zip(alike, traced, strict=True)
+            )
             raise ShapeError(f"{self.what}: the branches return {shown}; give the results the same number of axes.")
 
     def _fitted(self, traced: Sequence[Traced]) -> list[list[Tracer]]:
         """The results in dtypes that all branches share."""
-        results = [list(one.results) for one in traced]
-        for place, alike in enumerate(zip(*(one.results for one in traced), strict=True)):
+        results = [list(branch.results) for branch in traced]
+        for position, alike in enumerate(zip(*(branch.results for branch in traced), strict=True)):
             dtype = result_dtype(alike)
-            for one, found in zip(traced, results, strict=True):
-                if found[place].dtype == dtype:
+            for branch, fitted in zip(traced, results, strict=True):
+                if fitted[position].dtype == dtype:
                     continue
-                if not found[place].weak:
+                if not fitted[position].weak:
                     shown = ", ".join(
-                        f"{result.aval} at {where.function.place}" for result, where in zip(alike, traced, strict=True)
+                        f"{result.aval} at {maker.function.place}" for result, maker in zip(alike, traced, strict=True)
                     )
                     raise DTypeError(f"{self.what}: the branches return {shown}; convert with astype.")
-                with one.scope.reopened():
-                    found[place] = cast(found[place], dtype)
+                with branch.scope.reopened():
+                    fitted[position] = cast(fitted[position], dtype)
         return results
 
 
 def _given_sizes(expanded: Expanded, traced: Traced) -> dict[Var, Dim]:
-    """The sizes that a function is given, those among its explicit arguments too."""
+    """The sizes that a function is called with, and those among its explicit arguments."""
     sizes = dict(zip(traced.implicit, expanded.sizes, strict=True))
-    for argument, found in zip(traced.arguments, expanded.inputs, strict=True):
-        size = as_size(found.value)
+    for argument, tracer in zip(traced.arguments, expanded.inputs, strict=True):
+        size = as_size(tracer.value)
         if size is not None and isinstance(argument.value, Var):
             sizes[argument.value] = size
     return sizes

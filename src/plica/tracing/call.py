@@ -56,7 +56,7 @@ def call_program(program: Program, leaves: Sequence[Any], arguments: Sequence[An
     """Record a call of a Program.
 
     Args:
-        program: What is called. Its sizes that are results come before its other results.
+        program: The Program to call. Its sizes that are results come before its other results.
         leaves: What it captures, references or arrays, in the order of its consts.
         arguments: Its explicit arguments.
         name: What the call is called.
@@ -66,7 +66,7 @@ def call_program(program: Program, leaves: Sequence[Any], arguments: Sequence[An
     """
     scope = scope_of(*arguments)
     captured = [scope.capture(leaf, var.name) for leaf, var in zip(leaves, program.consts, strict=True)]
-    tracers = [scope.receive(as_tracer(name, one)) for one in arguments]
+    tracers = [scope.receive(as_tracer(name, argument)) for argument in arguments]
     sizes: dict[Any, Dim] = {}
     for var, tracer in zip(program.arguments, tracers, strict=True):
         for wanted, dim in zip(var.type.shape, tracer.dims, strict=False):

@@ -22,13 +22,13 @@ _Axis = tuple[int, int]
 class Carry:
     """Results become the next arguments.
 
-    The body was traced with sizes that stand for those of any iteration. A size is the enclosing one if, as long as
-    it is, the results have it too; this is the largest set of sizes for which that holds. All others are carried: then
-    all arguments that share such a size must have one size again.
+    The body was traced with sizes that stand for those of any iteration. A size stays the enclosing one if the results
+    have it whenever the arguments have it: `_Solver` finds the largest set of such sizes. All other sizes are carried.
+    Arguments that share a carried size must share its next value too.
 
     Args:
         shared: Whether arguments that have one size share it (`preserve_dimensions`).
-        num_carries: How many inputs are carried; the others are given anew each time, with the sizes they have.
+        num_carries: How many inputs are carried. The others, such as the rows of a scan, always keep their sizes.
     """
 
     shared: bool
@@ -36,12 +36,14 @@ class Carry:
     keeps_arguments = False
 
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
-        """The Programs; the body comes last, before it may stand a condition on the same arguments."""
+        """The Programs: the condition of a while loop, if there is one, and then the body."""
         body = traced[-1]
         solver = _Solver(self, expanded, body, self._fitted(expanded, body))
         results, implicit = solver.outputs(solver.solve())
-        asked = [build_region(one, [result.operand for result in one.results], ()) for one in traced[:-1]]
-        return [*asked, build_region(body, results, implicit)]
+        conditions = [
+            build_region(condition, [result.operand for result in condition.results], ()) for condition in traced[:-1]
+        ]
+        return [*conditions, build_region(body, results, implicit)]
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
         """With sizes of their own, all carried arguments may be resized."""
@@ -49,7 +51,10 @@ class Carry:
             return frozenset()
         carried = enumerate(inputs[: self.num_carries])
         return frozenset(
-            (place, axis) for place, one in carried for axis, dim in enumerate(one.dims) if isinstance(dim, int)
+            (position, axis)
+            for position, argument in carried
+            for axis, dim in enumerate(argument.dims)
+            if isinstance(dim, int)
         )
 
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
@@ -66,22 +71,24 @@ class Carry:
         """
         casts: dict[int, Tracer] = {}
         results = list(body.results)
-        for place, (before, after) in enumerate(zip(expanded.inputs[: self.num_carries], body.results, strict=False)):
+        for position, (before, after) in enumerate(
+            zip(expanded.inputs[: self.num_carries], body.results, strict=False)
+        ):
             if before.ndim != after.ndim:
                 raise ShapeError(
-                    f"{body.function.place}: {_argument(body, place)} is {before.aval} and becomes {after.aval}; "
+                    f"{body.function.place}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
                     "what a loop carries keeps its number of axes."
                 )
             wanted = result_dtype([before, after])
             if before.weak and (wanted != before.dtype or not after.weak):
                 converted = cast(before, wanted)
-                casts[place] = Tracer(converted.value, converted.trace, weak=after.weak)
+                casts[position] = Tracer(converted.value, converted.trace, weak=after.weak)
             elif wanted == before.dtype and (after.weak or before.dtype == after.dtype):
                 with body.scope.reopened():
-                    results[place] = cast(after, wanted)
+                    results[position] = cast(after, wanted)
             else:
                 raise DTypeError(
-                    f"{body.function.place}: {_argument(body, place)} is {before.aval} and becomes {after.aval}; "
+                    f"{body.function.place}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
                     f"return it with astype(..., '{before.dtype.value}'), or start with {after.dtype.value}."
                 )
         if casts:
@@ -90,7 +97,7 @@ class Carry:
 
 
 class _Solver:
-    """Which sizes of a loop stay, and what the others become."""
+    """Decides which sizes of a loop keep their outer value, and what the others become."""
 
     def __init__(self, strategy: Carry, expanded: Expanded, body: Traced, results: tuple[Tracer, ...]) -> None:
         self._strategy = strategy
@@ -99,35 +106,35 @@ class _Solver:
         self._results = results
         self._equal = Equalities(body.scope)
         self._uses: dict[int, list[_Axis]] = {entry: [] for entry in range(len(expanded.sizes))}
-        for place in range(strategy.num_carries):
-            for axis, entry in enumerate(expanded.entries(place)):
+        for position in range(strategy.num_carries):
+            for axis, entry in enumerate(expanded.entries(position)):
                 if entry is not None:
-                    self._uses[entry].append((place, axis))
+                    self._uses[entry].append((position, axis))
         rows = range(strategy.num_carries, len(expanded.inputs))
-        self._pinned = {entry for place in rows for entry in expanded.entries(place)}
+        self._pinned = {entry for position in rows for entry in expanded.entries(position)}
 
     def solve(self) -> dict[int, Dim]:
         """The sizes that change, each with what it becomes in terms of the body."""
-        kept = set(self._uses)
+        stable = set(self._uses)
         while True:
-            sizes = self._sizes(kept)
-            lost = {entry for entry in kept if any(not self._stays(use, sizes) for use in self._uses[entry])}
-            if not lost:
+            sizes = self._sizes(stable)
+            changing = {entry for entry in stable if any(not self._stays(use, sizes) for use in self._uses[entry])}
+            if not changing:
                 break
-            kept -= lost
-        changed = {entry: self._new_size(entry, kept) for entry in sorted(set(self._uses) - kept)}
-        self._check_others(self._sizes(kept))
+            stable -= changing
+        changed = {entry: self._new_size(entry, stable) for entry in sorted(set(self._uses) - stable)}
+        self._check_others(self._sizes(stable))
         return changed
 
-    def _sizes(self, kept: set[int]) -> dict[Var, Dim]:
-        return {self._body.implicit[entry]: self._expanded.sizes[entry] for entry in sorted(kept)}
+    def _sizes(self, stable: set[int]) -> dict[Var, Dim]:
+        return {self._body.implicit[entry]: self._expanded.sizes[entry] for entry in sorted(stable)}
 
     def _before(self, use: _Axis) -> Dim:
         return self._expanded.inputs[use[0]].dims[use[1]]
 
-    def _given(self, place: int) -> tuple[Dim, ...]:
+    def _given(self, position: int) -> tuple[Dim, ...]:
         """The sizes of an argument in terms of the body."""
-        return self._body.arguments[len(self._body.function.leading) + place].dims
+        return self._body.arguments[len(self._body.function.leading) + position].dims
 
     def _dim(self, use: _Axis) -> Dim:
         return self._results[use[0]].dims[use[1]]
@@ -140,8 +147,8 @@ class _Solver:
             return True
         return first in (outside(self._body.scope, sizes, dim), outside(self._body.scope, sizes, normal))
 
-    def _new_size(self, entry: int, kept: set[int]) -> Dim:
-        """What all arguments that share a size become.
+    def _new_size(self, entry: int, stable: set[int]) -> Dim:
+        """The size that all arguments which share `entry` have after an iteration.
 
         Raises:
             ShapeError: They become different sizes.
@@ -154,29 +161,29 @@ class _Solver:
                 "the rows that the loop reads share it. To give each its own size",
             )
         for use in uses[1:]:
-            if self._known(self._dim(use), kept) != self._known(first, kept):
-                stays = [one for one in uses if self._stays(one, self._sizes(kept | {entry}))]
-                moved = next(one for one in uses if one not in stays) if stays else uses[0]
-                other = stays[0] if stays else use
-                became = "keeps it" if stays else f"becomes {self._shown(self._dim(other))}"
-                raise self._refusal(moved, partner(_argument(self._body, other[0]), became))
+            if self._known(self._dim(use), stable) != self._known(first, stable):
+                stays = [candidate for candidate in uses if self._stays(candidate, self._sizes(stable | {entry}))]
+                moved = next(candidate for candidate in uses if candidate not in stays) if stays else uses[0]
+                differing = stays[0] if stays else use
+                became = "keeps it" if stays else f"becomes {self._shown(self._dim(differing))}"
+                raise self._refusal(moved, partner(_argument(self._body, differing[0]), became))
         return first
 
-    def _known(self, dim: Dim, kept: set[int]) -> Dim:
-        """What sizes share that are equal in every iteration: sizes that stay are written as they are outside."""
-        scope, sizes = self._body.scope, self._sizes(kept)
+    def _known(self, dim: Dim, stable: set[int]) -> Dim:
+        """A normal form that sizes which are equal in every iteration share; sizes that stay are written as outside."""
+        scope, sizes = self._body.scope, self._sizes(stable)
         known = outside(scope, sizes, dim)
         if known is not None:
             return known
 
         def value(atom: Any) -> Dim:
-            found = outside(scope, sizes, Size.of(atom))
-            return Size.of(atom) if found is None else found
+            outer = outside(scope, sizes, Size.of(atom))
+            return Size.of(atom) if outer is None else outer
 
         return substitute(self._equal.normal(dim), value)
 
     def _shown(self, dim: Dim) -> Dim:
-        """A size as the user knows it: of the first iteration, where it can be said."""
+        """A size as the user knows it: in terms of the first iteration, where that is possible."""
         sizes = dict(zip(self._body.implicit, self._expanded.sizes, strict=True))
         known = outside(self._body.scope, sizes, dim)
         return dim if known is None else known
@@ -187,16 +194,16 @@ class _Solver:
         return resized(self._body.function.place, name, use[1], self._before(use), after, why)
 
     def _check_others(self, sizes: Mapping[Var, Dim]) -> None:
-        """Sizes that are no inputs stay: numbers, and those that were taken to. Where they do not, they are opened.
+        """Check the sizes that are no implicit inputs, such as numbers: they stay, or their axes are opened.
 
         Raises:
             Retry: Some are to be opened.
             ShapeError: A number changes, and sizes are shared.
         """
         opened: set[_Axis] = set()
-        for place in range(self._strategy.num_carries):
-            for axis, entry in enumerate(self._expanded.entries(place)):
-                use = place, axis
+        for position in range(self._strategy.num_carries):
+            for axis, entry in enumerate(self._expanded.entries(position)):
+                use = position, axis
                 if entry is not None or self._stays(use, sizes):
                     continue
                 if not self._strategy.shared:
@@ -210,23 +217,25 @@ class _Solver:
 
     def _sharing(self, size: Dim) -> set[_Axis]:
         inputs = enumerate(self._expanded.inputs)
-        return {(place, axis) for place, one in inputs for axis, dim in enumerate(one.dims) if dim == size}
+        return {
+            (position, axis) for position, argument in inputs for axis, dim in enumerate(argument.dims) if dim == size
+        }
 
     def outputs(self, changed: Mapping[int, Dim]) -> tuple[list[Operand], list[Operand]]:
         """The explicit and the implicit outputs of the body; results get the very sizes that their types need."""
         builder = self._body.scope.builder
         sizes = [changed.get(entry, Size.of(var)) for entry, var in enumerate(self._body.implicit)]
         results: list[Operand] = []
-        for place, result in enumerate(self._results):
+        for position, result in enumerate(self._results):
             operand = result.operand
-            if place < self._strategy.num_carries and result.ndim:
-                entries, given = self._expanded.entries(place), self._given(place)
+            if position < self._strategy.num_carries and result.ndim:
+                entries, given = self._expanded.entries(position), self._given(position)
                 wanted = [dim if entry is None else sizes[entry] for entry, dim in zip(entries, given, strict=True)]
                 operand = builder.assert_dims(operand, wanted)
             results.append(operand)
         return results, [builder.size_operand(size) for size in sizes]
 
 
-def _argument(traced: Traced, place: int) -> str:
+def _argument(traced: Traced, position: int) -> str:
     """How messages call a carried argument."""
-    return argument_name(traced.function.names[len(traced.function.leading) :], place)
+    return argument_name(traced.function.names[len(traced.function.leading) :], position)

@@ -42,7 +42,11 @@ def parameter_names(fn: Any) -> list[str]:
         parameters = inspect.signature(fn).parameters.values()
     except (TypeError, ValueError):
         return []
-    return [one.name for one in parameters if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    return [
+        parameter.name
+        for parameter in parameters
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
 
 
 def require_scalar(what: str, value: Any, kind: str) -> None:
@@ -52,13 +56,13 @@ def require_scalar(what: str, value: Any, kind: str) -> None:
         TraceError: It is no scalar of its kind.
     """
     if isinstance(value, Tracer):
-        found: Any = value.aval
+        type_: Any = value.aval
     elif is_number(value) or is_array(value):
-        found = array_type(getattr(value, "shape", ()), as_dtype(getattr(value, "dtype", type(value))))
+        type_ = array_type(getattr(value, "shape", ()), as_dtype(getattr(value, "dtype", type(value))))
     else:
-        found = None
-    if found is None or found.shape or found.dtype.kind != kind:
-        shown = f"{type(value).__name__} {value!r}" if found is None else found
+        type_ = None
+    if type_ is None or type_.shape or type_.dtype.kind != kind:
+        shown = f"{type(value).__name__} {value!r}" if type_ is None else type_
         hint = "; write a comparison such as x > 0, or reduce it with plica.numpy.any" if kind == "bool" else ""
         raise TraceError(f"{user_line()}: {what} is a scalar {kind}, found {shown}{hint}.")
 
@@ -73,15 +77,15 @@ def argument_names(fn: Any, leading: int, trees: Sequence[Any]) -> tuple[str | N
     """Hints for the names of the arguments: those of the parameters that are single arrays."""
     names: list[str | None] = [*parameter_names(fn)]
     names += [None] * (leading + len(trees) - len(names))
-    found = names[:leading]
+    hints = names[:leading]
     for name, tree in zip(names[leading:], trees, strict=False):
         count = len(flatten(tree)[0])
-        found += [name] if count == 1 else [None if name is None else f"{name}_{i}" for i in range(count)]
-    return tuple(found)
+        hints += [name] if count == 1 else [None if name is None else f"{name}_{i}" for i in range(count)]
+    return tuple(hints)
 
 
 class _Carried:
-    """What a loop carries: its arguments as trees.
+    """The arguments that a loop carries, as trees.
 
     Args:
         what: The loop, for messages.
@@ -94,17 +98,17 @@ class _Carried:
         leaves, self.structure = flatten(init)
         self.leaves = [as_tracer(f"an argument of {what}", leaf) for leaf in leaves]
 
-    def returned(self, place: str, results: Any) -> list[Any]:
-        """The leaves of what the body defined at `place` returned.
+    def returned(self, location: str, results: Any) -> list[Any]:
+        """The leaves of what the body defined at `location` returned.
 
         Raises:
             TraceError: It returned something else than its next arguments.
         """
-        leaves, structure = flatten(next_arguments(self._what, place, results, self._count))
+        leaves, structure = flatten(next_arguments(self._what, location, results, self._count))
         if structure != self.structure:
             raise TraceError(
-                f"{place}: the body of {self._what} is given {shown(self.structure)} and returns {shown(structure)}; "
-                "return the same tuples, lists and dicts."
+                f"{location}: the body of {self._what} is given {shown(self.structure)} and returns "
+                f"{shown(structure)}; return the same tuples, lists and dicts."
             )
         return leaves
 
@@ -149,19 +153,19 @@ def require_branches(branches: Sequence[Body], args: Sequence[Any]) -> None:
         require_arity(branch, args, f"the {len(args)} argument(s) that every branch of its cond is given")
 
 
-def next_arguments(what: str, place: str, results: Any, count: int) -> tuple[Any, ...]:
+def next_arguments(what: str, location: str, results: Any, count: int) -> tuple[Any, ...]:
     """What a body returned, as a tuple of its next arguments.
 
     Raises:
         TraceError: There are too few or too many.
     """
     if results is None and count:
-        raise TraceError(f"{place}: the body of {what} returns nothing; return the next value of each argument.")
+        raise TraceError(f"{location}: the body of {what} returns nothing; return the next value of each argument.")
     trees = () if count == 0 and results is None else (results,) if count == 1 else results
     if not isinstance(trees, tuple | list) or len(trees) != count:
-        found = str(len(trees)) if isinstance(trees, tuple | list) else type(results).__name__
+        returned = str(len(trees)) if isinstance(trees, tuple | list) else type(results).__name__
         raise TraceError(
-            f"{place}: the body of {what} is given {count} argument(s) and returns {found}; "
+            f"{location}: the body of {what} is given {count} argument(s) and returns {returned}; "
             "return the next value of each, in order."
         )
     return tuple(trees)
@@ -193,11 +197,11 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
     limits = [_scalar("the bound of a loop", bound, DType.INT64) for bound in bounds]
     if isinstance(bounds[2], int) and bounds[2] == 0:
         raise InputError(f"{user_line()}: the step of a loop is 0; take a positive or a negative step.")
-    carried, place = _Carried("for_loop", init), place_of(fn)
+    carried, location = _Carried("for_loop", init), place_of(fn)
     require_arity(fn, (0, *init), f"the index and {carried_values(len(init))}")
 
     def call(index: Tracer, *leaves: Tracer) -> Any:
-        return carried.returned(place, fn(index, *unflatten(carried.structure, leaves)))
+        return carried.returned(location, fn(index, *unflatten(carried.structure, leaves)))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
@@ -214,35 +218,35 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
             preserve_dimensions=shared,
         )
 
-    body = Function(call, "body", place, (SCALAR_SIZE,), argument_names(fn, 1, init))
+    body = Function(call, "body", location, (SCALAR_SIZE,), argument_names(fn, 1, init))
     results, _ = bind_nested("for_loop", [body], carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
 
 
 def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], *, shared: bool) -> Any:
     """Record `while_loop`."""
-    carried, place = _Carried("while_loop", init), place_of(fn)
-    for one in (condition, fn):
-        require_arity(one, init, carried_values(len(init)))
+    carried, location = _Carried("while_loop", init), place_of(fn)
+    for function in (condition, fn):
+        require_arity(function, init, carried_values(len(init)))
 
     def ask(*leaves: Tracer) -> Any:
-        held = condition(*unflatten(carried.structure, leaves))
-        return _scalar("the condition of a loop", held, DType.BOOL)
+        result = condition(*unflatten(carried.structure, leaves))
+        return _scalar("the condition of a loop", result, DType.BOOL)
 
     def call(*leaves: Tracer) -> Any:
-        return carried.returned(place, fn(*unflatten(carried.structure, leaves)))
+        return carried.returned(location, fn(*unflatten(carried.structure, leaves)))
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
-        asked, region = regions
+        cond, region = regions
         return apply_nested(
             scope,
             "while_loop",
-            *asked.captured,
+            *cond.captured,
             *region.captured,
             *_implicit_operands(scope, expanded),
             *expanded.inputs,
-            cond=asked.program,
-            cond_nconsts=len(asked.captured),
+            cond=cond.program,
+            cond_nconsts=len(cond.captured),
             body=region.program,
             body_nconsts=len(region.captured),
             **_implicit_params(region),
@@ -251,7 +255,7 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
 
     functions = [
         Function(ask, "cond", place_of(condition), (), argument_names(condition, 0, init)),
-        Function(call, "body", place, (), argument_names(fn, 0, init)),
+        Function(call, "body", location, (), argument_names(fn, 0, init)),
     ]
     results, _ = bind_nested("while_loop", functions, carried.leaves, Carry(shared, len(carried.leaves)), record)
     return carried.result(results)
@@ -260,11 +264,11 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
 def trace_cond(
     predicates: Sequence[Any], branches: Sequence[tuple[Body, str]], args: tuple[Any, ...], *, shared: bool
 ) -> Any:
-    """Record `cond`: branches, each with its place, one more than there are predicates."""
-    asked = [_scalar("the predicate of cond", one, DType.BOOL) for one in predicates]
+    """Record `cond`: branches, each with its `file:line`, one more than there are predicates."""
+    conditions = [_scalar("the predicate of cond", predicate, DType.BOOL) for predicate in predicates]
     functions = [
-        Function(lambda branch=branch: branch(*args), f"branch {number}", place)
-        for number, (branch, place) in enumerate(branches)
+        Function(lambda branch=branch: branch(*args), f"branch {number}", location)
+        for number, (branch, location) in enumerate(branches)
     ]
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
@@ -272,7 +276,7 @@ def trace_cond(
         return apply_nested(
             scope,
             "cond",
-            *asked,
+            *conditions,
             *(operand for region in regions for operand in region.captured),
             branches=tuple(region.program for region in regions),
             branch_nconsts=tuple(len(region.captured) for region in regions),
@@ -286,18 +290,18 @@ def trace_cond(
 
 def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, shared: bool) -> tuple[Any, Any]:
     """Record `scan`."""
-    scope, place = scope_of(), place_of(body)
+    scope, location = scope_of(), place_of(body)
     leaves, row_structure = flatten(xs)
     arrays = [scope.receive(as_tracer("an array of scan", leaf)) for leaf in leaves]
     carried = _Carried("scan", (init,))
-    count, made = len(carried.leaves), list[Structure]()
+    count, structures = len(carried.leaves), list[Structure]()
 
     def call(*leaves: Tracer) -> Any:
         (carry,) = unflatten(carried.structure, leaves[:count])
-        after, row = as_pair(place, body(carry, unflatten(row_structure, leaves[count:])))
+        after, row = as_pair(location, body(carry, unflatten(row_structure, leaves[count:])))
         stacked, structure = flatten(row)
-        made.append(structure)
-        return [*carried.returned(place, after), *stacked]
+        structures.append(structure)
+        return [*carried.returned(location, after), *stacked]
 
     def record(scope: Trace, expanded: Expanded, regions: Sequence[Region]) -> tuple[Tracer, ...]:
         (region,) = regions
@@ -317,30 +321,30 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
             preserve_dimensions=shared,
         )
 
-    rows = [Tracer(Var("row", array_type(one.dims[1:], one.dtype)), scope) for one in arrays if one.ndim]
-    function = Function(call, "body", place, (), argument_names(body, 0, (init, xs)))
+    rows = [Tracer(Var("row", array_type(array.dims[1:], array.dtype)), scope) for array in arrays if array.ndim]
+    function = Function(call, "body", location, (), argument_names(body, 0, (init, xs)))
     _length(arrays, length)
     results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], Carry(shared, count), record)
-    return carried.result(results[:count]), unflatten(made[-1], results[count:])
+    return carried.result(results[:count]), unflatten(structures[-1], results[count:])
 
 
-def as_pair(place: str, results: Any) -> tuple[Any, Any]:
-    """What the body of a scan returned.
+def as_pair(location: str, results: Any) -> tuple[Any, Any]:
+    """The next carry and the row that the body of a scan returned.
 
     Raises:
         TraceError: It is no pair.
     """
     if not isinstance(results, tuple | list) or len(results) != 2:
-        raise TraceError(f"{place}: the body of scan returns a pair: the next carry, and what this step makes.")
+        raise TraceError(f"{location}: the body of scan returns a pair: the next carry, and what this step makes.")
     return results[0], results[1]
 
 
 def _length(arrays: Sequence[Tracer], length: Any) -> Dim:
     if length is not None:
         return as_dim(length)
-    for one in arrays:
-        if not one.ndim:
-            raise TraceError(f"{user_line()}: scan runs along the first axis of its arrays, found {one.aval}.")
+    for array in arrays:
+        if not array.ndim:
+            raise TraceError(f"{user_line()}: scan runs along the first axis of its arrays, found {array.aval}.")
     if not arrays:
         raise TraceError(f"{user_line()}: scan needs arrays to run along, or a length.")
     return arrays[0].dims[0]

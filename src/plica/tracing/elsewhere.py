@@ -1,4 +1,4 @@
-"""What other libraries call things, and what `plica.numpy` has in their place: one table for functions and methods.
+"""Names of other libraries, and what `plica.numpy` has in their place: one table for functions and methods.
 
 >>> advice("cumsum", frozenset({"cumulative_sum"}))
 'write cumulative_sum(x, axis=0) of plica.numpy for np.cumsum(x, axis=0)'
@@ -108,7 +108,7 @@ EQUATIONS: Mapping[str, str] = {
     "np.vecmat(v, m)": "v @ m",
     "np.linalg.lstsq(m, v)[0]": "linalg.pinv(m) @ v",
     "np.linalg.norm(x)": "linalg.vector_norm(x)",
-    # places and choices
+    # indices and choices
     "np.argwhere(x > 0)": "stack(nonzero(x > 0), axis=1)",
     "np.bincount(i, minlength=3)": "sum(i[:, None] == arange(3), axis=0)",
     "np.compress([True, False, True], v)": "v[asarray([True, False, True])]",
@@ -136,7 +136,7 @@ EQUATIONS: Mapping[str, str] = {
 }
 _BY_NAME = {left.partition("(")[0].rpartition(".")[2]: (left, right) for left, right in reversed([*EQUATIONS.items()])}
 
-# What has no value before the function runs, or none at all in a Program.
+# Attributes that have no value before the function runs, or none at all in a Program.
 _NOTHING_IN_PLACE = "nothing changes in place: x = x.at[index].set(values) makes a new array"
 _AT_RUN_TIME = "it has no elements before the function runs: return it, and look at the result"
 _REMARKS: Mapping[str, str] = {
@@ -160,7 +160,7 @@ _REMARKS: Mapping[str, str] = {
 
 
 def advice(name: str, ours: Collection[str]) -> str:
-    """What to write in the place of `name` of another library, given our names, `linalg.inv` among them."""
+    """What to write instead of `name` of another library, given our names, `linalg.inv` among them."""
     for known in (name, f"linalg.{name}", f"fft.{name}"):
         if known in ours:
             return f"write plica.numpy.{known}(x)"

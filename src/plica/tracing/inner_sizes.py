@@ -17,10 +17,10 @@ class Equalities:
         self._known: dict[Any, Dim] = {}
         for first, second in scope.builder.equalities:
             left, right = self.normal(first), self.normal(second)
-            for one, other in ((left, right), (right, left)):
-                atom = single_atom(one) if isinstance(one, Size) else None
-                if isinstance(atom, Var) and atom not in list(atoms(other)):
-                    self._known[atom] = other
+            for size, equal in ((left, right), (right, left)):
+                atom = single_atom(size) if isinstance(size, Size) else None
+                if isinstance(atom, Var) and atom not in list(atoms(equal)):
+                    self._known[atom] = equal
                     break
 
     def normal(self, dim: Dim) -> Dim:
@@ -37,9 +37,9 @@ def outside(scope: Trace, sizes: Mapping[Var, Dim], dim: Dim) -> Dim | None:
 
     def value(atom: Any) -> Dim:
         nonlocal known
-        found = sizes.get(atom, outer.get(atom))
-        known = known and found is not None
-        return 0 if found is None else found
+        outer_size = sizes.get(atom, outer.get(atom))
+        known = known and outer_size is not None
+        return 0 if outer_size is None else outer_size
 
     result = substitute(dim, value)
     return result if known else None

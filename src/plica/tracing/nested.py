@@ -1,4 +1,4 @@
-"""`bind_nested`: one step of tracing, in which an operation applies itself to functions that are traced on the way.
+"""`bind_nested`: records an operation that runs functions, and traces these functions into nested Programs.
 
     bind_nested(functions, inputs, strategy):
         expanded inputs, input type  <-  expand_args(inputs)           sizes are put before the arrays that have them
@@ -10,8 +10,7 @@
         expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
         outputs                      <-  collapse(expanded outputs)
 
-The strategies are `Carry` in `carry.py` and `Agree` in
-`agree.py`.
+The strategies are `Carry` in `carry.py` and `Agree` in `agree.py`.
 """
 
 from __future__ import annotations
@@ -67,17 +66,17 @@ class Expanded:
     inputs: tuple[Tracer, ...]
     input_type: InputType
 
-    def entries(self, place: int) -> tuple[int | None, ...]:
-        """For each axis of explicit input `place`, the implicit input that is its size; None if it is known outside."""
-        dims = self.input_type[len(self.sizes) + place][0].shape
+    def entries(self, position: int) -> tuple[int | None, ...]:
+        """For each axis of explicit input `position`, its implicit input; None if its size is known outside."""
+        dims = self.input_type[len(self.sizes) + position][0].shape
         return tuple(_entry(dim) for dim in dims)
 
     def axes(self) -> list[frozenset[tuple[int, int]]]:
         """For each implicit input, the axes (explicit input, axis) whose size it is."""
         uses = [
-            (entry, (place, axis))
-            for place in range(len(self.inputs))
-            for axis, entry in enumerate(self.entries(place))
+            (entry, (position, axis))
+            for position in range(len(self.inputs))
+            for axis, entry in enumerate(self.entries(position))
         ]
         return [frozenset(use for entry, use in uses if entry == size) for size in range(len(self.sizes))]
 
@@ -104,7 +103,7 @@ class Traced:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """A nested Program, and what stands outside for each of its consts."""
+    """A nested Program, and the outer operand for each of its consts."""
 
     program: Program
     captured: tuple[Operand, ...]
@@ -128,11 +127,11 @@ class Strategy(Protocol):
 
     @property
     def keeps_arguments(self) -> bool:
-        """Whether the functions are given what the operation is given, as in a call: sizes among it may be captured."""
+        """Whether the functions get the operation's own arguments, as in a call: then they may capture sizes."""
         ...
 
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
-        """The Programs of the traced functions, whose output types are what the operation needs."""
+        """The Programs of the traced functions, with the output types that the operation needs."""
         ...
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
@@ -158,13 +157,13 @@ def bind_nested(
         functions: What becomes its nested Programs.
         inputs: What they are given.
         strategy: How sizes are expanded.
-        record: Adds the equation: it is given the scope, the expanded inputs and the Programs; all results.
+        record: Adds the equation for the scope, the expanded inputs and the Programs, and returns all its results.
 
     Returns:
         The explicit results, and the structure of what the last function returned.
     """
     scope, line = scope_of(), user_line()
-    attempts, refused = [_Attempt([scope.receive(one) for one in inputs])], None
+    attempts, refused = [_Attempt([scope.receive(tracer) for tracer in inputs])], None
     for _ in range(_MOST_RETRIES):
         attempt = attempts.pop(0)
         expanded = expand_args(
@@ -172,7 +171,7 @@ def bind_nested(
         )
         try:
             captures = attempt.are_outer and strategy.keeps_arguments
-            traced = [abstract_evaluation(one, expanded, scope, captures=captures) for one in functions]
+            traced = [abstract_evaluation(function, expanded, scope, captures=captures) for function in functions]
             regions = strategy.expand_results(expanded, traced)
             with scope.builder.at(line):
                 outputs = record(scope, expanded, regions)
@@ -180,9 +179,9 @@ def bind_nested(
             attempts.insert(0, attempt.changed(retry))
         except ShapeError as error:
             if refused is not None and str(error) == str(refused):  # sizes that stay do not help against it
-                attempts = [one for one in attempts if not one.are_outer]
+                attempts = [pending for pending in attempts if not pending.are_outer]
             refused = refused or error
-            attempts = attempts or attempt.others(expanded, strategy)
+            attempts = attempts or attempt.alternatives(expanded, strategy)
             if not attempts:
                 raise refused from None
         else:
@@ -196,40 +195,42 @@ class _Attempt:
 
     Args:
         inputs: The inputs, cast where a first attempt asked for it.
-        opened: Axes that are known to change: their sizes are implicit inputs, be they numbers.
-        are_outer: Whether all other sizes are taken to stay what they are outside: tried where fresh ones are refused.
+        opened: Axes that are known to change. Their sizes are implicit inputs, even if they are numbers.
+        are_outer: Whether all other sizes keep their outer value; this is tried if fresh sizes are refused.
     """
 
     inputs: list[Tracer]
     opened: frozenset[tuple[int, int]] = frozenset()
     are_outer: bool = False
 
-    def others(self, expanded: Expanded, strategy: Strategy) -> list[_Attempt]:
-        """What to try after a refusal: all sizes as outside, then all but one, then sizes of their own for all."""
+    def alternatives(self, expanded: Expanded, strategy: Strategy) -> list[_Attempt]:
+        """The attempts after a refusal: all sizes as outside, then all but one, then one for each axis."""
         opened = strategy.openable(self.inputs)
-        found = []
+        attempts = []
         if expanded.sizes and not self.are_outer:
-            found.append(replace(self, are_outer=True))
+            attempts.append(replace(self, are_outer=True))
             if strategy.shared and 1 < len(expanded.sizes) <= _MOST_SIZES:
-                found += [replace(self, are_outer=True, opened=self.opened | axes) for axes in expanded.axes()]
+                attempts += [replace(self, are_outer=True, opened=self.opened | axes) for axes in expanded.axes()]
         if not opened <= self.opened:
-            found.append(replace(self, opened=self.opened | opened, are_outer=False))
-        return found
+            attempts.append(replace(self, opened=self.opened | opened, are_outer=False))
+        return attempts
 
     def changed(self, retry: Retry) -> _Attempt:
         """The next attempt."""
-        inputs = [retry.casts.get(place, one) for place, one in enumerate(self.inputs)]
+        inputs = [retry.casts.get(position, tracer) for position, tracer in enumerate(self.inputs)]
         return replace(self, inputs=inputs, opened=self.opened | retry.opened)
 
 
 def _explicit(outputs: Sequence[Tracer], numbers: Sequence[bool]) -> tuple[Tracer, ...]:
-    """The explicit results, those marked that stand for Python numbers."""
+    """The explicit results; those that stand for Python numbers are weak."""
     explicit = collapse(outputs, len(outputs) - len(numbers))
-    return tuple(Tracer(one.value, one.trace, weak=is_weak) for one, is_weak in zip(explicit, numbers, strict=True))
+    return tuple(
+        Tracer(result.value, result.trace, weak=is_weak) for result, is_weak in zip(explicit, numbers, strict=True)
+    )
 
 
 _MOST_RETRIES = 50
-_MOST_SIZES = 3  # of which each is left out in turn where not all may be taken to stay: a function is traced for each
+_MOST_SIZES = 3  # with more sizes, leaving out each in turn would trace the functions too often
 
 
 def expand_args(
@@ -248,20 +249,20 @@ def expand_args(
         are_outer: Whether all other sizes are no inputs, but those of the enclosing scope.
     """
     sizes: list[Dim] = []
-    places: dict[Dim, int] = {}
+    entries: dict[Dim, int] = {}
     types: list[ArrayType] = []
-    for place, one in enumerate(inputs):
+    for position, tracer in enumerate(inputs):
         dims: list[Dim] = []
-        for axis, dim in enumerate(one.dims):
-            if (isinstance(dim, int) or are_outer) and (place, axis) not in opened:
+        for axis, dim in enumerate(tracer.dims):
+            if (isinstance(dim, int) or are_outer) and (position, axis) not in opened:
                 dims.append(dim)
                 continue
-            is_new = not shared or isinstance(dim, int) or dim not in places
+            is_new = not shared or isinstance(dim, int) or dim not in entries
             if is_new:
                 sizes.append(dim)
-                places[dim] = len(sizes) - 1
-            dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else places[dim])))
-        types.append(array_type(dims, one.dtype))
+                entries[dim] = len(sizes) - 1
+            dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else entries[dim])))
+        types.append(array_type(dims, tracer.dtype))
     implicit = tuple((SCALAR_SIZE, False) for _ in sizes)
     return Expanded(tuple(sizes), tuple(inputs), (*implicit, *((type_, True) for type_ in types)))
 
@@ -278,12 +279,12 @@ def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace, *,
     scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, place=function.place)
     variables = initialize(expanded, scope, function)
     arguments = collapse(variables, len(expanded.sizes))
-    weak = [True] * len(function.leading) + [one.weak for one in expanded.inputs]
+    weak = [True] * len(function.leading) + [tracer.weak for tracer in expanded.inputs]
     values = list(arguments)
     if captures:
-        for place, one in enumerate(expanded.inputs, len(function.leading)):
-            if as_size(one.value) is not None:
-                values[place] = scope.lift(one.value, outer)
+        for position, tracer in enumerate(expanded.inputs, len(function.leading)):
+            if as_size(tracer.value) is not None:
+                values[position] = scope.lift(tracer.value, outer)
     tracers = tuple(Tracer(value, scope, weak=is_weak) for value, is_weak in zip(values, weak, strict=True))
     results, structure = trace_nested(function, tracers, scope)
     return Traced(function, scope, variables[: len(expanded.sizes)], tracers, results, structure)
@@ -312,8 +313,8 @@ def _inner(dim: Dim, sizes: Sequence[Var], scope: Trace) -> Dim:
     def value(atom: Any) -> Dim:
         if isinstance(atom, DBIdx):
             return Size.of(sizes[atom.val])
-        found: Dim = scope.lift(Size.of(atom), scope.parent)  # type: ignore[arg-type]
-        return found
+        lifted: Dim = scope.lift(Size.of(atom), scope.parent)  # type: ignore[arg-type]
+        return lifted
 
     return substitute(dim, value)
 

@@ -21,7 +21,7 @@ _STANDING: ContextVar[str | None] = ContextVar("standing", default=None)
 
 @contextmanager
 def standing_at(line: str) -> Iterator[None]:
-    """What is traced meanwhile stands in the place of what the user wrote there."""
+    """Operations that are traced in the block report `line` as the user's line."""
     token = _STANDING.set(line)
     try:
         yield

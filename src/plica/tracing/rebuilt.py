@@ -1,4 +1,4 @@
-"""A Program that is built again with what was found out about its sizes."""
+"""`Rebuilt`: a Program built again with relations between its sizes, which were found after it was traced."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class Rebuilt:
     Args:
         program: The Program.
         relations: The sizes that others determine, in terms of those.
-        same: Constants in the place of which others are read.
+        same: Constants that repeat another one, which is read instead.
         table: The operations.
-        refine: Makes of an equation with nested Programs one in which these know what is known here.
+        refine: Rewrites an equation with nested Programs so that these know the relations of this Program.
     """
 
     def __init__(
@@ -34,7 +34,7 @@ class Rebuilt:
         self._refine = refine
         self._builder = builder = Builder(table)
         self._values: dict[Var, Operand] = {}
-        self._sizes: dict[Var, Dim] = {}  # those that nested Programs made, as the types of their results say them now
+        self._sizes: dict[Var, Dim] = {}  # variables that nested Programs return, as the rebuilt results have them
         self.consts = [var for var in program.consts if var not in relations and var not in same]
         if any(isinstance(dim, Size) and not isinstance(single_atom(dim), Var) for dim in relations.values()):
             self.consts.sort(key=lambda var: bool(var.type.shape))  # sizes come before the arrays that have them
@@ -46,8 +46,8 @@ class Rebuilt:
         for var in program.inputs[:count]:
             if var not in relations:
                 self._values[var] = builder.implicit(var.name)
-        self._before = {one: Size.of(var) for var, one in self._values.items()}
-        self._values |= {var: self._values[one] for var, one in same.items()}
+        self._before = {value: Size.of(var) for var, value in self._values.items()}
+        self._values |= {var: self._values[twin] for var, twin in same.items()}
         for var in program.inputs[count:]:
             self._values[var] = argument = builder.argument(var.name, self._dims(var), var.type.dtype)
             self._before[argument] = Size.of(var)
@@ -57,12 +57,12 @@ class Rebuilt:
 
     def build(self, gone: Sequence[int]) -> Program:
         """The Program without these implicit outputs."""
-        implicit = [self._operand(one) for one in self._program.outputs[: self._program.num_implicit_outputs]]
-        kept = [one for place, one in enumerate(implicit) if place not in gone]
-        return self._builder.build([self._operand(one) for one in self._program.results], kept)
+        implicit = [self._operand(output) for output in self._program.outputs[: self._program.num_implicit_outputs]]
+        remaining = [operand for position, operand in enumerate(implicit) if position not in gone]
+        return self._builder.build([self._operand(result) for result in self._program.results], remaining)
 
     def size_before(self, operand: Operand) -> Dim:
-        """The size that an operand of the Program is found to stand for, in terms of the Program as it was."""
+        """The size that an operand stands for, in terms of the Program before it was rebuilt."""
         return substitute(self._size(operand), lambda atom: self._before.get(atom, Size.of(atom)))  # type: ignore[call-overload]
 
     # Variables
@@ -73,9 +73,9 @@ class Rebuilt:
         if isinstance(operand, Var) and operand in self._relations:
             dim: Dim = self._moved(self._relations[operand])
             return dim
-        found = self._builder.size_of(self._values[operand] if isinstance(operand, Var) else operand)
-        assert found is not None, "sizes are scalar integers"
-        return found
+        size = self._builder.size_of(self._values[operand] if isinstance(operand, Var) else operand)
+        assert size is not None, "sizes are scalar integers"
+        return size
 
     def _operand(self, operand: Operand) -> Operand:
         if isinstance(operand, Var) and operand not in self._values:
@@ -101,19 +101,19 @@ class Rebuilt:
         if equation.op.name == "assert_shape":
             self._values[equation.outputs[0]] = self._builder.assert_dims(inputs[0], params["shape"])
             return
-        kept = list(range(params.get("num_implicit_outputs", 0)))
-        count = len(kept)
-        found = replace(equation, inputs=inputs, outputs=(), params=params)
+        remaining = list(range(params.get("num_implicit_outputs", 0)))
+        count = len(remaining)
+        refined = replace(equation, inputs=inputs, outputs=(), params=params)
         if any(nested(params)):
-            found, kept = self._refine(found, self._builder)
-        before = [*(equation.outputs[place] for place in kept), *equation.outputs[count:]]
+            refined, remaining = self._refine(refined, self._builder)
+        before = [*(equation.outputs[position] for position in remaining), *equation.outputs[count:]]
         with self._builder.naming([var.name for var in before]):
-            after = self._builder.add(found.op.name, *found.inputs, **found.params)
+            after = self._builder.add(refined.op.name, *refined.inputs, **refined.params)
         self._values |= dict(zip(before, after, strict=True))
-        made = frozenset(equation.outputs[:count])
-        for old, new in zip(equation.outputs[count:], after[len(kept) :], strict=True):
+        implicit = frozenset(equation.outputs[:count])
+        for old, new in zip(equation.outputs[count:], after[len(remaining) :], strict=True):
             for was, dim in zip(old.type.shape, new.type.shape, strict=True):
                 atom = single_atom(was) if isinstance(was, Size) else None
-                if atom in made:  # it may be returned still, and be known to be an outer size
+                if atom in implicit:  # it may still be a result, and equal an outer size
                     self._sizes[atom] = dim
                     self._values.pop(atom, None)

@@ -1,9 +1,9 @@
-"""Sizes that turn out to be equal after a function was traced, and the checks that are then not needed.
+"""Relations between sizes that are found after a function was traced, and the checks that they make needless.
 
-A nested Program is traced before it is known what its sizes are: one that a loop carries may stay what it is outside,
-or be twice another; a branch may meet it. What is found out when the function has returned (`relations.py`) is used by
-building the Program again: type rules then give sharper types, checks that hold go, and sizes that others determine are
-inputs no more. That reaches into nested Programs of nested Programs, from the outside to the inside.
+A nested Program is traced before its sizes are known. A size that a loop carries may equal an outer size, or be twice
+another; so may a size that a branch reads. `relations.py` finds this once the function has returned, and the Program is
+built again with it. Type rules then give sharper types, checks that hold disappear, and sizes that others determine are
+no longer inputs. The Programs that are nested in it follow, from the outside to the inside.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ from plica.tracing.tracer import Tracer
 
 def apply_nested(scope: Trace, op: str, *operands: Tracer | Operand, **params: Any) -> tuple[Tracer, ...]:
     """Record control flow, whose nested Programs were just traced; its results."""
-    inputs = tuple(scope.operand(one) for one in operands)
+    inputs = tuple(scope.operand(operand) for operand in operands)
     equation, _ = refined(Equation(OpRef(op), inputs, (), params), scope.builder)
     return scope.apply(op, *equation.inputs, **equation.params)
 
 
 def refined(equation: Equation, outer: Builder) -> tuple[Equation, list[int]]:
-    """An equation of control flow whose nested Programs know what holds between their sizes, without its results.
+    """An equation of control flow, without outputs, whose nested Programs know the relations between their sizes.
 
     Args:
         equation: The operation, its operands and its parameters.
@@ -44,20 +44,24 @@ def refined(equation: Equation, outer: Builder) -> tuple[Equation, list[int]]:
     """
     regions = [_Region(program, operands, outer) for program, operands in regions_of(equation)]
     body = regions[-1]
-    start = _leading(equation) + sum(len(one.operands) for one in regions)
+    start = _leading(equation) + sum(len(region.operands) for region in regions)
     stop = start + body.program.num_implicit_inputs
     relations = body.invariants(equation.inputs[start:stop], equation)
-    gone = [place for place, var in enumerate(body.program.inputs[: stop - start]) if var in relations]
+    gone = [position for position, var in enumerate(body.program.inputs[: stop - start]) if var in relations]
     sizes = _without(equation.inputs[start:stop], gone)
     equation = replace(equation, inputs=(*equation.inputs[:start], *sizes, *equation.inputs[stop:]))
     is_loop = "body" in equation.params
-    programs = [one.again(one.translated(relations, body), gone if is_loop else ()) for one in regions]
-    kept = [place for place in range(body.program.num_implicit_outputs) if not (is_loop and place in gone)]
+    programs = [region.again(region.translated(relations, body), gone if is_loop else ()) for region in regions]
+    remaining = [
+        position for position in range(body.program.num_implicit_outputs) if not (is_loop and position in gone)
+    ]
     if not is_loop:
-        programs, kept = _without_known_outputs(programs, outer, equation, start)
+        programs, remaining = _without_known_outputs(programs, outer, equation, start)
     equation = with_regions(equation, [without_unread(program, operands) for program, operands in programs])
-    counts = {"num_implicit_inputs": stop - start - len(gone), "num_implicit_outputs": len(kept)}
-    return replace(equation, params={name: counts.get(name, one) for name, one in equation.params.items()}), kept
+    counts = {"num_implicit_inputs": stop - start - len(gone), "num_implicit_outputs": len(remaining)}
+    return replace(
+        equation, params={name: counts.get(name, value) for name, value in equation.params.items()}
+    ), remaining
 
 
 def _leading(equation: Equation) -> int:
@@ -67,15 +71,15 @@ def _leading(equation: Equation) -> int:
 
 def _without(items: Sequence[Any], gone: Iterable[int]) -> tuple[Any, ...]:
     left_out = frozenset(gone)
-    return tuple(one for place, one in enumerate(items) if place not in left_out)
+    return tuple(item for position, item in enumerate(items) if position not in left_out)
 
 
 class _Region:
-    """A nested Program, with what its constants stand for.
+    """A nested Program, with the outer operands of its constants.
 
     Args:
         program: The Program.
-        operands: What stands outside for each of its constants.
+        operands: The outer operand for each of its constants.
         outer: The Program under construction that it is nested in.
     """
 
@@ -93,47 +97,47 @@ class _Region:
             elif first.setdefault(operand, var) is not var:
                 self._again[var] = first[operand]
         equal = among_constants(self._values)
-        # the sizes that a loop carries are compared with captured ones: each size needs one name there
+        # a loop's carried sizes are compared with captured ones: each size needs one name there
         is_open = bool(equal) and (program.num_implicit_inputs or any(map(_may_get_sharper, program.equations)))
         self._constants = {var: dim for var, dim in equal.items() if is_open or _is_plain(dim)}
 
     def invariants(self, operands: Sequence[Operand], equation: Equation) -> Relations:
         """The sizes among the inputs that others determine, whenever the Program runs."""
         program, count = self.program, len(operands)
-        first = {var: self._size(one) for var, one in zip(program.inputs[:count], operands, strict=True)}
+        first = {var: self._size(operand) for var, operand in zip(program.inputs[:count], operands, strict=True)}
         if not first:
             return {}
         is_loop = "body" in equation.params
-        made = dict(zip(first, program.outputs if is_loop else program.inputs, strict=False))
+        after = dict(zip(first, program.outputs if is_loop else program.inputs, strict=False))
         typed = _sizes_in_types(program)
         constants = {var: dim for var, dim in self._values.items() if var in typed and var not in self._constants}
         related = equation.params.get("preserve_dimensions", True)
 
         def step(_: Relations) -> Mapping[Var, Dim]:
-            return {var: with_relations(self._constants, program.size_of(one)) for var, one in made.items()}
+            return {var: with_relations(self._constants, program.size_of(operand)) for var, operand in after.items()}
 
         def rebuilt(relations: Relations) -> Mapping[Var, Dim]:
             """The same, where nested Programs know these relations too."""
             again = Rebuilt(program, {**self._constants, **relations}, self._again, self._outer.table, refined)
-            return {var: with_relations(self._constants, again.size_before(one)) for var, one in made.items()}
+            return {var: with_relations(self._constants, again.size_before(operand)) for var, operand in after.items()}
 
-        found = invariants(constants, first, step, related=related)
-        if len(found) < len(first) and is_loop and any(map(_makes_sizes, program.equations)):
-            with suppress(PlicaError):  # what is assumed at first may be too much for operations within
-                found = invariants(constants, first, rebuilt, related=related)
-        return {var: dim for var, dim in found.items() if isinstance(dim, Size)}
+        determined = invariants(constants, first, step, related=related)
+        if len(determined) < len(first) and is_loop and any(map(_makes_sizes, program.equations)):
+            with suppress(PlicaError):  # the first assumptions may be false, and operations inside then refuse them
+                determined = invariants(constants, first, rebuilt, related=related)
+        return {var: dim for var, dim in determined.items() if isinstance(dim, Size)}
 
     def _size(self, operand: Operand) -> Dim:
         size = self._outer.size_of(operand)
         assert size is not None, "an implicit input is a size"
         return size
 
-    def translated(self, relations: Relations, other: _Region) -> Relations:
-        """Relations of a region of the same equation in terms of this one, which may have to capture more."""
-        if other is self:
+    def translated(self, relations: Relations, source: _Region) -> Relations:
+        """Relations of `source`, another region of the equation, in terms of this one, which may capture more."""
+        if source is self:
             return relations
-        inputs = dict(zip(other.program.inputs, self.program.inputs, strict=False))
-        constants = dict(zip(other.program.consts, other.operands, strict=True))
+        inputs = dict(zip(source.program.inputs, self.program.inputs, strict=False))
+        constants = dict(zip(source.program.consts, source.operands, strict=True))
 
         def value(atom: Any) -> Dim:
             var = inputs.get(atom)
@@ -142,8 +146,8 @@ class _Region:
         return {inputs[var]: substitute(dim, value) for var, dim in relations.items()}
 
     def _captured(self, operand: Operand, like: Var) -> Var:
-        for var, one in zip(self.program.consts, self.operands, strict=True):
-            if one is operand and var not in self._constants:
+        for var, outer in zip(self.program.consts, self.operands, strict=True):
+            if outer is operand and var not in self._constants:
                 return var
         var = Var(like.name, like.type, like.is_size)
         self.program = replace(self.program, consts=(*self.program.consts, var))
@@ -163,23 +167,23 @@ class _Region:
 def _without_known_outputs(
     programs: Sequence[tuple[Program, tuple[Operand, ...]]], outer: Builder, equation: Equation, start: int
 ) -> tuple[list[tuple[Program, tuple[Operand, ...]]], list[int]]:
-    """Branches or a called Program without the sizes that are known outside, and the places of the others."""
+    """Branches or a called Program without the sizes that are known outside, and the positions of the others."""
     regions = []
     for program, operands in programs:
         inputs = equation.inputs[start:] if "program" in equation.params else ()
-        consts, given = ([(one.type, outer.size_of(one)) for one in part] for part in (operands, inputs))
+        consts, given = ([(operand.type, outer.size_of(operand)) for operand in part] for part in (operands, inputs))
         regions.append(Region(program, consts, given, equation.op.name))
-    made = [
-        [one.program.size_of(size) for size in one.program.outputs[: one.program.num_implicit_outputs]]
-        for one in regions
+    returned = [
+        [region.program.size_of(size) for size in region.program.outputs[: region.program.num_implicit_outputs]]
+        for region in regions
     ]
-    kept = []
-    for place, alike in enumerate(zip(*made, strict=True)):
+    remaining = []
+    for position, alike in enumerate(zip(*returned, strict=True)):
         outside = {region.outside(size) for region, size in zip(regions, alike, strict=True)}
         if len(outside) != 1 or None in outside:
-            kept.append(place)
-    gone = [place for place in range(len(made[0])) if place not in kept]
-    return [(_without_outputs(program, gone), operands) for program, operands in programs], kept
+            remaining.append(position)
+    gone = [position for position in range(len(returned[0])) if position not in remaining]
+    return [(_without_outputs(program, gone), operands) for program, operands in programs], remaining
 
 
 def _without_outputs(program: Program, gone: Sequence[int]) -> Program:
@@ -197,10 +201,10 @@ def _makes_sizes(equation: Equation) -> bool:
 
 
 def _may_get_sharper(equation: Equation) -> bool:
-    """Whether it is of use to know more of the sizes that an equation meets."""
+    """Whether relations between sizes may sharpen the types of an equation, or remove its check."""
     if equation.op.name == "assert_shape" or _makes_sizes(equation):
         return True
-    return any(_may_get_sharper(one) for program in nested(equation.params) for one in program.equations)
+    return any(_may_get_sharper(inner) for program in nested(equation.params) for inner in program.equations)
 
 
 def _sizes_in_types(program: Program) -> dict[Var, None]:
@@ -211,5 +215,5 @@ def _sizes_in_types(program: Program) -> dict[Var, None]:
         for region, operands in regions_of(equation):
             sizes = _sizes_in_types(region)
             given = zip(region.consts, operands, strict=True)
-            values += [(Size.of(one),) for var, one in given if var in sizes and isinstance(one, Var)]
+            values += [(Size.of(operand),) for var, operand in given if var in sizes and isinstance(operand, Var)]
     return dict.fromkeys(chain(*map(size_variables, values)))

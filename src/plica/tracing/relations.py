@@ -1,12 +1,12 @@
 """Relations between sizes that hold whenever a nested Program runs, found by elimination.
 
 A nested Program knows sizes by names of its own: constants that it captures, and sizes that a loop carries. Of each
-constant the value outside is known, of each carried size the first value and what a step makes of it. A linear relation
-between them with integer coefficients that holds at first and is kept by a step holds always: "b is twice as long as a".
-Both conditions are one, on the polynomial `first + after' * (after - first)` with a mark `after'`.
+constant the outer value is known; of each carried size, the first value and the value after a step. A linear relation
+between them with integer coefficients holds always if it holds at first and each step keeps it: for example, "b is
+twice as long as a". Both conditions are one, on the polynomial `first + after' * (after - first)` with a mark `after'`.
 
 Source: the domain of linear equalities, after M. Karr, "Affine relationships among variables of a program" (1976).
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def invariants(
     Returns:
         Relations of the carried sizes alone.
     """
-    found: Relations = _relations(constants, first, None, related=related)
+    relations: Relations = _relations(constants, first, None, related=related)
     for _ in range(len(first) + 1):
-        after = {var: with_relations(found, dim) for var, dim in step(found).items()}
-        kept = _relations(constants, first, after, related=related)
-        if kept == found:
-            return {var: dim for var, dim in found.items() if var in first}
-        found = kept
+        after = {var: with_relations(relations, dim) for var, dim in step(relations).items()}
+        narrowed = _relations(constants, first, after, related=related)
+        if narrowed == relations:
+            return {var: dim for var, dim in relations.items() if var in first}
+        relations = narrowed
     return {}
 
 
@@ -72,8 +72,8 @@ def with_relations(relations: Mapping[Var, Dim], dim: Dim) -> Dim:
     """A size in terms of the variables that no others determine."""
 
     def value(atom: Atom) -> Dim:
-        found = relations.get(atom) if isinstance(atom, Var) else None
-        return Size.of(atom) if found is None else found
+        related = relations.get(atom) if isinstance(atom, Var) else None
+        return Size.of(atom) if related is None else related
 
     return substitute(dim, value)
 
@@ -83,14 +83,14 @@ def _relations(
 ) -> Relations:
     """The sizes that others determine, if these are their values at first and after a step."""
     known: dict[Atom, Dim] = {}
-    found: Relations = {}
-    others: dict[Var, Dim] = {}
+    determined: Relations = {}
+    compound: dict[Var, Dim] = {}
     for var, value in constants.items():
         atom = single_atom(value) if isinstance(value, Size) else None
         if atom is None or isinstance(atom, Opaque):
-            others[var] = value
+            compound[var] = value
         elif atom in known:
-            found[var] = known[atom]
+            determined[var] = known[atom]
         else:
             known[atom] = Size.of(var)
 
@@ -98,16 +98,16 @@ def _relations(
         return substitute(dim, lambda atom: known.get(atom, Size.of(_Outside(atom))))
 
     rows = _Rows()
-    for var, value in sorted(others.items(), key=_rank):
+    for var, value in sorted(compound.items(), key=_rank):
         relation = rows.relation(var, inside(value), 0)
         if relation is not None:
-            found[var] = relation
+            determined[var] = relation
     for var, value in sorted(first.items(), key=_rank):
         begin = inside(value)
         relation = rows.relation(var, begin, 0 if after is None else after[var] - begin, is_kept=related)
         if relation is not None:
-            found[var] = relation
-    return found
+            determined[var] = relation
+    return determined
 
 
 def _rank(item: tuple[Var, Dim]) -> tuple[int, int, int]:
@@ -160,4 +160,4 @@ def _unknown(size: Dim) -> Dim:
 
 
 def _is_unknown(atom: Atom) -> bool:
-    return any(isinstance(one, _Outside) for one in atoms(Size.of(atom)))
+    return any(isinstance(inner, _Outside) for inner in atoms(Size.of(atom)))

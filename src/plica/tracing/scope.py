@@ -83,8 +83,8 @@ class Trace:
         """Record `op`; its results."""
         if self.locate:
             self.builder.source = user_line()
-        found = [self.operand(one) for one in operands]
-        return tuple(Tracer(output, self) for output in self.builder.add(op, *found, **params))
+        inputs = [self.operand(operand) for operand in operands]
+        return tuple(Tracer(output, self) for output in self.builder.add(op, *inputs, **params))
 
     def operand(self, value: Tracer | Operand) -> Operand:
         """`value` as an operand of an equation of this scope."""
@@ -112,11 +112,11 @@ class Trace:
             )
         return Tracer(self.lift(tracer.value, tracer.trace), self, weak=tracer.weak)
 
-    def _is_within(self, other: Trace) -> bool:
+    def _is_within(self, outer: Trace) -> bool:
         scope: Trace | None = self
-        while scope is not None and scope is not other:
+        while scope is not None and scope is not outer:
             scope = scope.parent
-        return scope is not None and other.is_open
+        return scope is not None and outer.is_open
 
     def lift(self, value: Any, owner: Trace) -> Any:
         """A variable or a size of the enclosing scope `owner` in terms of this scope's constants."""

@@ -1,8 +1,8 @@
-"""Sizes that arguments of a loop share, where the loop runs at once: what a trace refuses is refused there too.
+"""Checks for loops that run at once, without a trace: they refuse the changes of shared sizes that a trace refuses.
 
-In a trace two arguments share a size if it is one polynomial. At once there are numbers alone, and two that are equal
-may be so by chance; what is known to share its sizes is an array that is passed twice. What loops and branches hand
-over is another array each time, as it has sizes of its own in a trace.
+In a trace two arguments share a size if it is one polynomial. At once there are numbers alone, and two of them may be
+equal by chance. Only an array that is passed twice surely shares its sizes. Loops and branches hand over another view
+of each array, because in a trace it has sizes of its own there.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from plica.errors import ShapeError
 from plica.tracing.trees import flatten, unflatten
 
 
-def argument_name(names: Sequence[str | None], place: int) -> str:
+def argument_name(names: Sequence[str | None], position: int) -> str:
     """How messages call an argument of a loop."""
-    name = names[place] if place < len(names) else None
-    return f"argument {place}" if name is None else f"argument {name!r}"
+    name = names[position] if position < len(names) else None
+    return f"argument {position}" if name is None else f"argument {name!r}"
 
 
-def resized(place: str, argument: str, axis: int, before: Any, after: Any, why: str) -> ShapeError:
-    """What is said of an axis that may not change its size alone.
+def resized(location: str, argument: str, axis: int, before: Any, after: Any, why: str) -> ShapeError:
+    """The error for an axis that may not change its size alone.
 
     Args:
-        place: `file:line` of the body.
+        location: `file:line` of the body.
         argument: How messages call the argument.
         axis: The axis.
         before: Its size.
@@ -34,13 +34,13 @@ def resized(place: str, argument: str, axis: int, before: Any, after: Any, why: 
         why: What forbids it, and when it is no mistake.
     """
     return ShapeError(
-        f"{place}: axis {axis} of {argument} has size {before} and becomes {after}, but {why}, "
+        f"{location}: axis {axis} of {argument} has size {before} and becomes {after}, but {why}, "
         "use preserve_dimensions=False."
     )
 
 
 def partner(argument: str, became: str) -> str:
-    """The reason that an argument which shares the size gives."""
+    """The reason to give to `resized` where another argument shares the size."""
     return f"{argument}, which shares that size, {became}. If these sizes are equal only at first"
 
 
@@ -62,13 +62,13 @@ class SharedSizes:
     """The arrays that a loop is given twice.
 
     Args:
-        place: `file:line` of the body.
+        location: `file:line` of the body.
         names: Hints for the names of the leaves of its arguments.
         first: The first arguments.
     """
 
-    def __init__(self, place: str, names: Sequence[str | None], first: Any) -> None:
-        self._place = place
+    def __init__(self, location: str, names: Sequence[str | None], first: Any) -> None:
+        self._place = location
         self._names = names
         self._first = flatten(first)[0]
         self._pairs: list[tuple[int, int]] = []
@@ -96,7 +96,7 @@ class SharedSizes:
     def _refuse(self, pair: tuple[int, int], axis: int, sizes: tuple[int, ...]) -> None:
         *after, before = sizes
         moved = 0 if after[1] == before else 1
-        other = argument_name(self._names, pair[1 - moved])
+        partner_name = argument_name(self._names, pair[1 - moved])
         became = "keeps it" if after[1 - moved] == before else f"becomes {after[1 - moved]}"
         name = argument_name(self._names, pair[moved])
-        raise resized(self._place, name, axis, before, after[moved], partner(other, became))
+        raise resized(self._place, name, axis, before, after[moved], partner(partner_name, became))

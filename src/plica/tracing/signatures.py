@@ -1,4 +1,4 @@
-"""How functions of the namespace are called: what `help` shows of them, and what is said of a call that does not fit.
+"""Signatures of the namespace's functions, as `help` shows them, and the errors for calls that do not fit.
 
 >>> from plica.tracing.namespace import sum
 >>> signature_of(sum)
@@ -23,7 +23,7 @@ from plica.tracing.places import user_line
 def signature_of(function: Callable[..., Any]) -> inspect.Signature:
     """The names, kinds and defaults of the parameters: annotations speak of tracers, users give arrays too."""
     signature = inspect.signature(function)
-    parameters = [one.replace(annotation=one.empty) for one in signature.parameters.values()]
+    parameters = [parameter.replace(annotation=parameter.empty) for parameter in signature.parameters.values()]
     return signature.replace(parameters=parameters, return_annotation=signature.empty)
 
 
@@ -45,7 +45,7 @@ def refuse_misfit(function: Callable[..., Any], name: str, args: Sequence[Any], 
 def unfit(
     function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any], error: Exception
 ) -> TraceError:
-    """What is said of a call with a value that the function cannot compute with."""
+    """The error for a call with a value that the function cannot compute with."""
     given = ", ".join([*map(_shown, args), *(f"{key}={_shown(value)}" for key, value in kwargs.items())])
     return TraceError(
         f"{user_line()}: {name}{signature_of(function)} cannot be called as {name}({given}): {error}. Give arrays or "
@@ -60,7 +60,7 @@ def _shown(value: Any) -> str:
     return f"{value!r:.40}"
 
 
-# What other libraries call these parameters.
+# Names that other libraries have for parameters, and ours.
 _ELSEWHERE: Mapping[str, str] = {
     "a": "x",
     "a_max": "max",
@@ -84,19 +84,25 @@ def _hint(signature: inspect.Signature, args: Sequence[Any], kwargs: Mapping[str
         if meant:
             by_place = parameters[meant[0]].kind is inspect.Parameter.POSITIONAL_ONLY
             return f"; give {meant[0]} by its place" if by_place else f"; write {meant[0]}="
-    nameless = [one.name for one in parameters.values() if one.kind is one.POSITIONAL_ONLY]
+    nameless = [parameter.name for parameter in parameters.values() if parameter.kind is parameter.POSITIONAL_ONLY]
     if any(name in nameless for name in kwargs):
         return f"; give {', '.join(nameless)} by place, without a name"
-    by_name = [f"{one.name}=" for one in parameters.values() if one.kind is one.KEYWORD_ONLY]
-    positional = [one for one in parameters.values() if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
+    by_name = [f"{parameter.name}=" for parameter in parameters.values() if parameter.kind is parameter.KEYWORD_ONLY]
+    positional = [
+        parameter
+        for parameter in parameters.values()
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    ]
     return f"; write {' or '.join(by_name)}" if by_name and len(args) > len(positional) else ""
 
 
 @cache
 def _operands(function: Callable[..., Any]) -> frozenset[str]:
-    """The parameters that take what a function computes with; others are axes, sizes, dtypes and choices."""
+    """The parameters that take arrays; the others are axes, sizes, dtypes and choices."""
     return frozenset(
-        one.name for one in inspect.signature(function).parameters.values() if "Array" in str(one.annotation)
+        parameter.name
+        for parameter in inspect.signature(function).parameters.values()
+        if "Array" in str(parameter.annotation)
     )
 
 

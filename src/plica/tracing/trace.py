@@ -24,7 +24,7 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Bound, Program, Var
 from plica.ir.types import Spec, spec
 from plica.ops import OPS
-from plica.tracing.control import parameter_names, place_of
+from plica.tracing.control import argument_names, parameter_names, place_of
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
@@ -32,7 +32,7 @@ from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten
 
 AbstractedAxes = Mapping[int, str] | Sequence[Any] | None
-NUMBERS: Mapping[type, DType] = {one: as_dtype(one) for one in (bool, int, float, complex)}
+NUMBERS: Mapping[type, DType] = {cls: as_dtype(cls) for cls in (bool, int, float, complex)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ def trace(fn: Callable[..., Any], *specs: Any, abstracted_axes: AbstractedAxes =
     """
     check_axes(fn, abstracted_axes, specs)
     named = [
-        abstracted(one, axes) for one, axes in zip(specs, axes_of_arguments(abstracted_axes, len(specs)), strict=True)
+        abstracted(tree, axes) for tree, axes in zip(specs, axes_of_arguments(abstracted_axes, len(specs)), strict=True)
     ]
     leaves, structure = flatten(tuple(named))
-    bound = trace_function(fn, leaves, lambda found: (unflatten(structure, found), {}), named).bound
+    bound = trace_function(fn, leaves, lambda tracers: (unflatten(structure, tracers), {}), named).bound
     _CAPTURED.update(zip(bound.program.consts, bound.leaves, strict=True))
     return bound.program
 
@@ -77,7 +77,7 @@ _CAPTURED: WeakKeyDictionary[Var, Any] = WeakKeyDictionary()
 
 
 def captured_values(program: Program) -> dict[str, Any]:
-    """What stands behind the consts of a Program, by name, as far as it was traced in this process.
+    """The values of the consts of a Program, by name, as far as they were traced in this process.
 
     The values live as long as the variables do.
     """
@@ -100,9 +100,9 @@ def trace_function(
     """
     builder = Builder(OPS)
     scope = Trace(builder, locate=True, place=place_of(fn))
-    names = _leaf_names(fn, trees)
+    names = list(argument_names(fn, 0, trees))
     names += [None] * (len(specs) - len(names))
-    tracers = [_argument(builder, scope, name, one) for name, one in zip(names, specs, strict=True)]
+    tracers = [_argument(builder, scope, name, leaf_spec) for name, leaf_spec in zip(names, specs, strict=True)]
     with scope.active():
         positional, keywords = arguments(tracers)
         _check_call(fn, positional, keywords)
@@ -111,12 +111,14 @@ def trace_function(
     return TracedFunction(Bound(builder.build(results), tuple(scope.leaves)), structure)
 
 
-def _argument(builder: Builder, scope: Trace, name: str | None, one: Any) -> Tracer:
-    if isinstance(one, Spec):
-        return Tracer(builder.argument(name, one.shape, one.dtype), scope)
-    if one in NUMBERS:
-        return Tracer(builder.argument(name, (), NUMBERS[one]), scope, weak=True)
-    raise TraceError(f"an argument is described by plica.spec(...) or by int, float, bool or complex, found {one!r}.")
+def _argument(builder: Builder, scope: Trace, name: str | None, leaf_spec: Any) -> Tracer:
+    if isinstance(leaf_spec, Spec):
+        return Tracer(builder.argument(name, leaf_spec.shape, leaf_spec.dtype), scope)
+    if leaf_spec in NUMBERS:
+        return Tracer(builder.argument(name, (), NUMBERS[leaf_spec]), scope, weak=True)
+    raise TraceError(
+        f"an argument is described by plica.spec(...) or by int, float, bool or complex, found {leaf_spec!r}."
+    )
 
 
 def _check_call(fn: Callable[..., Any], positional: Sequence[Any], keywords: Mapping[str, Any]) -> None:
@@ -129,17 +131,6 @@ def _check_call(fn: Callable[..., Any], positional: Sequence[Any], keywords: Map
     except TypeError as error:
         name = getattr(fn, "__name__", str(fn))
         raise TraceError(f"{place_of(fn)}: {name}{signature} cannot take these arguments: {error}.") from None
-
-
-def _leaf_names(fn: Callable[..., Any], trees: Sequence[Any]) -> list[str | None]:
-    """Hints for the names of leaves: that of the parameter, with a number where it has several leaves."""
-    names: list[str | None] = [*parameter_names(fn)]
-    names += [None] * (len(trees) - len(names))
-    found: list[str | None] = []
-    for name, tree in zip(names, trees, strict=False):
-        count = len(flatten(tree)[0])
-        found += [name] if count == 1 else [None if name is None else f"{name}_{place}" for place in range(count)]
-    return found
 
 
 # Axes whose sizes are not known yet
@@ -162,7 +153,7 @@ def axes_of_arguments(abstracted_axes: AbstractedAxes, count: int) -> list[Any]:
 
 
 def check_axes(fn: Callable[..., Any], abstracted_axes: Any, trees: Sequence[Any], leaves: Sequence[Any] = ()) -> None:
-    """Refuse what names no axis.
+    """Check that `abstracted_axes` names axes of the arguments.
 
     Args:
         fn: The function.
@@ -186,9 +177,9 @@ def check_axes(fn: Callable[..., Any], abstracted_axes: Any, trees: Sequence[Any
             f"{place_of(fn)}: abstracted_axes is {abstracted_axes!r}, expected {{axis: name}} for all arguments, or a "
             "sequence with an entry for each."
         )
-    for place, (axes, tree) in enumerate(zip(abstracted_axes, trees, strict=False)):
+    for position, (axes, tree) in enumerate(zip(abstracted_axes, trees, strict=False)):
         if isinstance(axes, Mapping):
-            what = f"argument {names[place]!r}" if place < len(names) else f"argument {place}"
+            what = f"argument {names[position]!r}" if position < len(names) else f"argument {position}"
             _check_mapping(fn, axes, what, _ranks(tree))
 
 
@@ -222,15 +213,17 @@ def abstracted(tree: Any, axes: Any) -> Any:
     return unflatten(structure, [_named(leaf, axes) if isinstance(leaf, Spec) else leaf for leaf in leaves])
 
 
-def _named(one: Spec, axes: Any) -> Spec:
-    names = axis_names(axes, len(one.shape))
-    for axis, (name, size) in enumerate(zip(names, one.shape, strict=True)):
+def _named(array_spec: Spec, axes: Any) -> Spec:
+    names = axis_names(axes, len(array_spec.shape))
+    for axis, (name, size) in enumerate(zip(names, array_spec.shape, strict=True)):
         if name and isinstance(size, str) and size != name:
             raise ShapeError(
-                f"{user_line()}: axis {axis} of an array of shape {one.shape} is called {size!r} there and {name!r} in "
-                "abstracted_axes; give it one name."
+                f"{user_line()}: axis {axis} of an array of shape {array_spec.shape} is called {size!r} there and "
+                f"{name!r} in abstracted_axes; give it one name."
             )
-    return replace(one, shape=spec([name or size for name, size in zip(names, one.shape, strict=True)]).shape)
+    return replace(
+        array_spec, shape=spec([name or size for name, size in zip(names, array_spec.shape, strict=True)]).shape
+    )
 
 
 def axis_names(axes: Any, rank: int) -> list[str | None]:

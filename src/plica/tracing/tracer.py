@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """A function of the namespace at its arguments; its errors say which it was, and the user's line."""
+    """Call a function of the namespace; its errors name the function and the user's line."""
     try:
         return function(*args, **kwargs)
     except PlicaError as error:
@@ -41,7 +41,7 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
         raise unfit(function, name, args, kwargs, error) from error  # there is no such device, or no such memory
 
 
-# What Python and numpy raise where a value of the wrong kind is computed with.
+# Errors that Python and numpy raise when they compute with a value of the wrong kind.
 _OF_ARGUMENTS = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError)
 
 
@@ -52,7 +52,7 @@ def _method(name: str) -> Callable[..., Tracer]:
 
 def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
     """The same with the tracer on the right."""
-    return lambda self, other: call_traced(getattr(namespace(), name), name, (other, self), {})
+    return lambda self, left: call_traced(getattr(namespace(), name), name, (left, self), {})
 
 
 class Tracer:
@@ -300,7 +300,7 @@ def _foreign(library: str, name: str, instead: str) -> TraceError:
 
 
 def public_names() -> list[str]:
-    """What the namespace has, with the functions of its modules: `linalg.inv`."""
+    """The names in the namespace, and those of its modules, such as `linalg.inv`."""
     names = [name for name in dir(namespace()) if not name.startswith("_")]
     return [
         *names,
@@ -317,7 +317,7 @@ _BRANCHES = {
 
 
 def serve(module: ModuleType) -> None:
-    """Take the functions over tracers, which stand above this module: methods and operators call them by name."""
+    """Register the module of functions over tracers, which imports this one: methods call them by name."""
     _NAMESPACE.append(module)
 
 

@@ -44,7 +44,7 @@ def unflatten(structure: Structure, leaves: Iterable[Any]) -> Any:
 
 def _register(cls: type) -> None:
     """Take dataclasses of this class apart from now on: fields that `__init__` takes are parts of the tree."""
-    names = [one.name for one in dataclasses.fields(cls) if one.init]
+    names = [field.name for field in dataclasses.fields(cls) if field.init]
     optree.register_pytree_node(
         cls,
         lambda tree: ([getattr(tree, name) for name in names], None, tuple(names)),

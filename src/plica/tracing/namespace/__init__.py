@@ -75,13 +75,13 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 
 def _functions() -> dict[str, Any]:
     """The public functions of the modules, each under its name."""
-    found: dict[str, Any] = dict(elementwise.FUNCTIONS)
+    functions: dict[str, Any] = dict(elementwise.FUNCTIONS)
     for module in _MODULES:
         for name, value in vars(module).items():
             if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
-                assert name not in found, f"two functions are called {name}"
-                found[name] = value
-    return found
+                assert name not in functions, f"two functions are called {name}"
+                functions[name] = value
+    return functions
 
 
 # Functions whose answers are Python values, of which there is nothing to record.

@@ -31,8 +31,8 @@ def _declared(name: str) -> Iterator[str]:
     value = getattr(namespace, name)
     if isinstance(value, ModuleType):
         yield f"\nclass {name}:\n"
-        for one in value.__all__:
-            yield indent(f"\n@staticmethod{_function(one, getattr(value, one))}", "    ")
+        for function_name in value.__all__:
+            yield indent(f"\n@staticmethod{_function(function_name, getattr(value, function_name))}", "    ")
     elif inspect.isfunction(value):
         yield _function(name, value)
     else:
@@ -42,7 +42,8 @@ def _declared(name: str) -> Iterator[str]:
 def _function(name: str, function: Callable[..., Any]) -> str:
     signature = signature_of(function)
     typed = signature.replace(
-        parameters=[one.replace(annotation=Any) for one in signature.parameters.values()], return_annotation=Any
+        parameters=[parameter.replace(annotation=Any) for parameter in signature.parameters.values()],
+        return_annotation=Any,
     )
     meaning = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\\", r"\\")
     shown = str(typed).replace("typing.", "")

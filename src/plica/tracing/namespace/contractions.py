@@ -31,7 +31,7 @@ def vecdot(x1: Array, x2: Array, /, *, axis: int = -1) -> Tracer:
             f"{user_line()}: vecdot of {first.aval} and {second.aval} counts axes from the end, found {axis}; "
             "give a negative axis."
         )
-    row, column = (moveaxis(one, normal_axis(axis, one.ndim), -1) for one in (first, second))
+    row, column = (moveaxis(operand, normal_axis(axis, operand.ndim), -1) for operand in (first, second))
     return squeeze(matmul(expand_dims(conj(row), axis=-2), expand_dims(column, axis=-1)), (-2, -1))
 
 
@@ -40,10 +40,16 @@ def tensordot(x1: Array, x2: Array, /, *, axes: int | tuple[Sequence[int], Seque
     first, second = as_tracer("tensordot", x1), as_tracer("tensordot", x2)
     left, right = _paired_axes(first, second, axes)
     letters = iter(ascii_letters)
-    one = [next(letters) for _ in range(first.ndim)]
-    other = [one[left[right.index(axis)]] if axis in right else next(letters) for axis in range(second.ndim)]
-    kept = [letter for letter in (*one, *other) if not (letter in one and letter in other)]
-    equation = f"{''.join(one)},{''.join(other)}->{''.join(kept)}"
+    first_letters = [next(letters) for _ in range(first.ndim)]
+    second_letters = [
+        first_letters[left[right.index(axis)]] if axis in right else next(letters) for axis in range(second.ndim)
+    ]
+    result_letters = [
+        letter
+        for letter in (*first_letters, *second_letters)
+        if not (letter in first_letters and letter in second_letters)
+    ]
+    equation = f"{''.join(first_letters)},{''.join(second_letters)}->{''.join(result_letters)}"
     return record("einsum", *promoted("tensordot", [first, second]), equation=equation)
 
 
@@ -57,7 +63,7 @@ def _paired_axes(
         return list(range(first.ndim - axes, first.ndim)), list(range(axes))
     left, right = axes
     pair = [normal_axis(axis, first.ndim) for axis in left], [normal_axis(axis, second.ndim) for axis in right]
-    if any(len(dict.fromkeys(one)) != len(one) for one in pair) or len(pair[0]) != len(pair[1]):
+    if any(len(dict.fromkeys(listed)) != len(listed) for listed in pair) or len(pair[0]) != len(pair[1]):
         raise ShapeError(f"{user_line()}: tensordot pairs as many axes, each once, found {left} and {right}.")
     return pair
 
@@ -98,13 +104,13 @@ def _without_ellipsis(
         for letter, size in zip(letters[rank - count :], x.dims[term.find(".") :], strict=False)
         if "..." in term and size != 1
     }
-    for place, (term, x, count) in enumerate(zip(terms, operands, ranks, strict=True)):
+    for position, (term, x, count) in enumerate(zip(terms, operands, ranks, strict=True)):
         if "..." not in term:
             continue
         start, own = term.index("."), letters[rank - count :]
         single = [i for i, letter in enumerate(own) if letter in wide and x.dims[start + i] == 1]
-        operands[place] = squeeze(x, tuple(start + i for i in single)) if single else x
-        terms[place] = term.replace("...", "".join(letter for i, letter in enumerate(own) if i not in single))
+        operands[position] = squeeze(x, tuple(start + i for i in single)) if single else x
+        terms[position] = term.replace("...", "".join(letter for i, letter in enumerate(own) if i not in single))
     return terms, right.replace("...", "".join(letters)), operands
 
 
@@ -179,7 +185,7 @@ def log_multivariate_normal(scores: Array, factor: Array, missing: Array | None 
 
 
 def regression_matrix(factor: Array, missing: Array, /) -> Tracer:
-    """What completes vectors of mean 0 and covariance `factor @ factor.T`: the means of what each row lacks.
+    """The matrices that complete vectors of mean 0 and covariance `factor @ factor.T` by the means of what rows lack.
 
     A matrix times what is known is what is known and, of the rest, the mean given it; columns of the rest are 0. It is
     computed in float64, with as many factorizations as `log_multivariate_normal` makes.
@@ -225,8 +231,8 @@ def directed_matmul(
     """
     turned, numbers = promoted("directed_matmul", [direction, weight])
     given, params = ([], {}) if logs is None else ([logs], {"logs": form})
-    found = record_all("directed_matmul", turned, size, numbers, *given, **params)
-    return found[0], found[1]
+    results = record_all("directed_matmul", turned, size, numbers, *given, **params)
+    return results[0], results[1]
 
 
 def _losses(lost: float) -> dict[str, float]:

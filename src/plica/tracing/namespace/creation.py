@@ -52,7 +52,7 @@ def asarray(obj: Array, /, *, dtype: object = None, device: object = None, copy:
 def _as_array(obj: Any, dtype: object) -> Tracer:
     if isinstance(obj, list | tuple):
         if _holds_arrays(obj):
-            return stack([_as_array(one, None) for one in obj])
+            return stack([_as_array(entry, None) for entry in obj])
         return scope_of().capture(array_of_numbers(obj, dtype))
     if is_number(obj) and dtype is not None:
         return Tracer(literal(array_of_numbers(obj, dtype).item(), as_dtype(dtype)), scope_of())
@@ -61,7 +61,7 @@ def _as_array(obj: Any, dtype: object) -> Tracer:
 
 def _holds_arrays(obj: Any) -> bool:
     if isinstance(obj, list | tuple):
-        return any(_holds_arrays(one) for one in obj)
+        return any(_holds_arrays(entry) for entry in obj)
     return isinstance(obj, Tracer) or is_array(obj)
 
 
@@ -143,11 +143,11 @@ def meshgrid(*arrays: Array, indexing: str = "xy") -> list[Tracer]:
     for value in values:
         if value.ndim != 1:
             raise ShapeError(f"{user_line()}: meshgrid takes arrays of one dimension, found {value.aval}.")
-    places = list(range(len(values)))
+    axes = list(range(len(values)))
     if indexing == "xy" and len(values) > 1:
-        places[:2] = 1, 0
-    dims = [values[place].dims[0] for place in places]
-    thin = [[1] * place + [-1] + [1] * (len(values) - place - 1) for place in places]
+        axes[:2] = 1, 0
+    dims = [values[axis].dims[0] for axis in axes]
+    thin = [[1] * axis + [-1] + [1] * (len(values) - axis - 1) for axis in axes]
     return [broadcast_to(reshape(value, shape), dims) for value, shape in zip(values, thin, strict=True)]
 
 
@@ -163,7 +163,7 @@ def arange(start: Any, /, stop: Any = None, step: Any = 1, *, dtype: object = No
     first, last = (0, start) if stop is None else (start, stop)
     if is_number(step) and step == 0:
         raise ShapeError(f"{user_line()}: arange takes a step that is not 0.")
-    own = result_dtype([one if is_number(one) else as_tracer("arange", one) for one in (first, last, step)])
+    own = result_dtype([bound if is_number(bound) else as_tracer("arange", bound) for bound in (first, last, step)])
     wanted = own if dtype is None else as_dtype(dtype)
     size = _integer_count(*map(as_dim, (first, last, step))) if own.kind == "int" else _float_count(first, last, step)
     simple = is_number(first) and first == 0 and is_number(step) and step == 1
@@ -208,7 +208,7 @@ def linspace(
 ) -> Tracer:
     """`num` numbers at equal distances from `start` to `stop`, which is left out without `endpoint`."""
     _no_device(device)
-    ends = [one if is_number(one) else as_tracer("linspace", one) for one in (start, stop)]
+    ends = [end if is_number(end) else as_tracer("linspace", end) for end in (start, stop)]
     own = result_dtype([*ends, 1.0])
     size = as_dim(num)
     if isinstance(size, int) and size < 0:

@@ -7,7 +7,7 @@ from typing import Any
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype, promote
 from plica.tracing.namespace.inspection import FloatInfo, IntegerInfo, float_info, integer_info, is_kind
-from plica.tracing.namespace.operands import is_array, is_number, meeting_dtype, stand_in
+from plica.tracing.namespace.operands import is_array, is_number, meeting_dtype, placeholder
 from plica.tracing.tracer import Tracer
 
 
@@ -55,6 +55,6 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """
     if not arrays_and_dtypes:
         raise DTypeError("result_type takes one array, dtype or number or more.")
-    weak = [one for one in arrays_and_dtypes if is_number(one) or (isinstance(one, Tracer) and one.weak)]
-    strong = [_dtype_of(one) for one in arrays_and_dtypes if not any(one is other for other in weak)]
-    return meeting_dtype(strong, [stand_in(one) for one in weak])
+    weak = [value for value in arrays_and_dtypes if is_number(value) or (isinstance(value, Tracer) and value.weak)]
+    strong = [_dtype_of(value) for value in arrays_and_dtypes if not any(value is number for number in weak)]
+    return meeting_dtype(strong, [placeholder(number) for number in weak])

@@ -186,11 +186,11 @@ def clip(x: Array, /, min: Array = None, max: Array = None) -> Tracer:  # noqa: 
 def _bound(x: Tracer, bound: Any) -> Any:
     if bound is None or is_number(bound):
         return bound
-    found = as_tracer("clip", bound)
-    return cast(found, x.dtype) if found.dtype.kind == x.dtype.kind else found
+    array = as_tracer("clip", bound)
+    return cast(array, x.dtype) if array.dtype.kind == x.dtype.kind else array
 
 
 def isin(x1: Array, x2: Array, /, *, invert: bool = False) -> Tracer:
     """Whether each element of `x1` is among the elements of `x2`."""
-    found = record("isin", *promoted("isin", [x1, x2]))
-    return FUNCTIONS["logical_not"](found) if invert else found
+    result = record("isin", *promoted("isin", [x1, x2]))
+    return FUNCTIONS["logical_not"](result) if invert else result

@@ -88,8 +88,8 @@ def ihfft(x: Array, /, *, n: Any = None, axis: int = -1, norm: str = "backward")
 
 def fftfreq(n: Any, /, *, d: float = 1.0, dtype: object = None, device: object = None) -> Tracer:
     """The frequencies of `fft` of `n` points at distance `d`: those from 0 up, then the negative ones."""
-    places = arange(n, device=device)
-    folded = where(elementwise("less", places, (n + 1) // 2), places, elementwise("subtract", places, n))
+    indices = arange(n, device=device)
+    folded = where(elementwise("less", indices, (n + 1) // 2), indices, elementwise("subtract", indices, n))
     return _frequencies(folded, n, d, dtype)
 
 
@@ -120,51 +120,51 @@ def _as_complex(name: str, x: Array) -> Tracer:
     return astype(value, _COMPLEX[value.dtype]) if value.dtype in _COMPLEX else value
 
 
-def _places(x: Tracer, sizes: Sequence[Any] | None, axes: Sequence[int] | None) -> tuple[int, ...]:
+def _axes_of(x: Tracer, sizes: Sequence[Any] | None, axes: Sequence[int] | None) -> tuple[int, ...]:
     if axes is None:
         first = 0 if sizes is None else x.ndim - len(sizes)
         return tuple(range(first, x.ndim))
     return tuple(normal_axis(axis, x.ndim) for axis in axes)
 
 
-def _dims(x: Tracer, sizes: Sequence[Any] | None, places: Sequence[int]) -> tuple[Dim, ...]:
+def _dims(x: Tracer, sizes: Sequence[Any] | None, axes: Sequence[int]) -> tuple[Dim, ...]:
     """The sizes that are asked for, else those of the array."""
-    given = [None] * len(places) if sizes is None else list(sizes)
-    if len(given) != len(places):
-        raise ShapeError(f"{user_line()}: a transform has a size for each axis, found {len(given)} for {len(places)}.")
-    return tuple(x.dims[place] if size is None else as_dim(size) for size, place in zip(given, places, strict=True))
+    given = [None] * len(axes) if sizes is None else list(sizes)
+    if len(given) != len(axes):
+        raise ShapeError(f"{user_line()}: a transform has a size for each axis, found {len(given)} for {len(axes)}.")
+    return tuple(x.dims[axis] if size is None else as_dim(size) for size, axis in zip(given, axes, strict=True))
 
 
 def _whole(op: str, x: Array, sizes: Any, axes: Any, norm: str) -> Tracer:
     value = _as_complex(op, x)
-    places = _places(value, sizes, axes)
-    return unary(op, value, axes=places, sizes=_dims(value, sizes, places), norm=norm) if places else value
+    along = _axes_of(value, sizes, axes)
+    return unary(op, value, axes=along, sizes=_dims(value, sizes, along), norm=norm) if along else value
 
 
 def _half(op: str, x: Array, sizes: Any, axes: Any, norm: str) -> Tracer:
     value = as_tracer(f"fft.{op}", x)
-    places = _places(value, sizes, axes)
-    return unary(op, value, axes=places, sizes=_dims(value, sizes, places), norm=norm)
+    along = _axes_of(value, sizes, axes)
+    return unary(op, value, axes=along, sizes=_dims(value, sizes, along), norm=norm)
 
 
 def _back(x: Array, sizes: Any, axes: Any, norm: str) -> Tracer:
     value = _as_complex("irfft", x)
-    places = _places(value, sizes, axes)
-    dims = _dims(value, sizes, places)
-    if sizes is None and places:
+    along = _axes_of(value, sizes, axes)
+    dims = _dims(value, sizes, along)
+    if sizes is None and along:
         dims = (*dims[:-1], 2 * (dims[-1] - 1))
-    return unary("irfft", value, axes=places, sizes=dims, norm=norm)
+    return unary("irfft", value, axes=along, sizes=dims, norm=norm)
 
 
-def _frequencies(places: Tracer, n: Any, d: float, dtype: object) -> Tracer:
+def _frequencies(indices: Tracer, n: Any, d: float, dtype: object) -> Tracer:
     wanted = DType.FLOAT64 if dtype is None else as_dtype(dtype)
     length = elementwise("multiply", astype(as_tracer("fft", n), wanted), d)
-    found: Tracer = elementwise("divide", astype(places, wanted), length)
-    return found
+    frequencies: Tracer = elementwise("divide", astype(indices, wanted), length)
+    return frequencies
 
 
 def _shifted(x: Array, axes: Any, sign: int) -> Tracer:
     value = as_tracer("fft.fftshift", x)
     listed = range(value.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
-    places = tuple(normal_axis(axis, value.ndim) for axis in listed)
-    return unary("roll", value, shift=tuple(sign * floor_divide(value.dims[place], 2) for place in places), axis=places)
+    along = tuple(normal_axis(axis, value.ndim) for axis in listed)
+    return unary("roll", value, shift=tuple(sign * floor_divide(value.dims[axis], 2) for axis in along), axis=along)

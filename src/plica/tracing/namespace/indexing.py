@@ -11,15 +11,15 @@ from plica.ops.rules import normal_axis
 from plica.tracing.namespace.elementwise import where
 from plica.tracing.namespace.keys import (
     Entry,
+    Indices,
     Mask,
     NewAxis,
-    Places,
     Range,
     Scalar,
     as_operand,
     axes_of,
     block_start,
-    nonzero_places,
+    nonzero_indices,
     parse,
 )
 from plica.tracing.namespace.operands import Array, as_tracer, cast, elementwise, unary
@@ -38,37 +38,37 @@ def index(x: Array, key: Any) -> Tracer:
     """
     x = as_tracer("index", x)
     entries = parse(x, key)
-    x, axis, axes, places = _read_axes(x, entries), 0, [], []
+    x, axis, axes, indices = _read_axes(x, entries), 0, [], []
     for entry in entries:
         if isinstance(entry, NewAxis):
             x, axis = expand_dims(x, axis=axis), axis + 1
         elif isinstance(entry, Range):
             x, axis = _turned(x, axis, entry), axis + 1
-        elif isinstance(entry, Places):
+        elif isinstance(entry, Indices):
             axes.append(axis)
-            places.append(entry.indices)
+            indices.append(entry.indices)
             axis += 1
         elif isinstance(entry, Mask):
             if not entry.truths.ndim:
                 x = expand_dims(x, axis=axis)
-            found = nonzero_places(entry.truths)
-            axes += range(axis, axis + len(found))
-            places += found
-            axis += len(found)
-    return _gathered(x, axes, places, entries) if places else x
+            of_mask = nonzero_indices(entry.truths)
+            axes += range(axis, axis + len(of_mask))
+            indices += of_mask
+            axis += len(of_mask)
+    return _gathered(x, axes, indices, entries) if indices else x
 
 
 def _read_axes(x: Tracer, entries: list[Entry]) -> Tracer:
-    """Slices upwards and scalars, with the numbers that the axes have in `x`: the last scalar comes first."""
+    """Apply the upward slices and the scalars; the last scalar comes first, so that axes keep their numbers in `x`."""
     scalars, axis = [], 0
     for entry in entries:
         if isinstance(entry, Range):
             x = _slice(x, axis, entry.start, entry.stop, 1 if entry.backwards else entry.step)
         elif isinstance(entry, Scalar):
-            scalars.append((axis, entry.place))
+            scalars.append((axis, entry.index))
         axis += axes_of(entry)
-    for axis, place in reversed(scalars):
-        x = _pick(x, axis, place)
+    for axis, scalar in reversed(scalars):
+        x = _pick(x, axis, scalar)
     return x
 
 
@@ -82,20 +82,20 @@ def _slice(x: Tracer, axis: int, start: Dim, stop: Dim, step: Dim) -> Tracer:
     return unary("slice", x, axis=axis, start=start, stop=stop, step=step)
 
 
-def _pick(x: Tracer, axis: int, place: int | Tracer) -> Tracer:
+def _pick(x: Tracer, axis: int, scalar: int | Tracer) -> Tracer:
     size = x.dims[axis]
-    if isinstance(place, int) and isinstance(size, int):
-        start = place % size
+    if isinstance(scalar, int) and isinstance(size, int):
+        start = scalar % size
         return squeeze(unary("slice", x, axis=axis, start=start, stop=start + 1, step=1), axis)
-    return record("index", x, as_operand(place), axis=axis)
+    return record("index", x, as_operand(scalar), axis=axis)
 
 
-def _gathered(x: Tracer, axes: list[int], places: list[Tracer], entries: list[Entry]) -> Tracer:
+def _gathered(x: Tracer, axes: list[int], indices: list[Tracer], entries: list[Entry]) -> Tracer:
     """The arrays of indices read at once, and their common axes where numpy puts them."""
-    found = record("gather", x, *places, axes=tuple(axes))
-    block, before = max(one.ndim for one in places), block_start(entries)
-    order = (*range(block, block + before), *range(block), *range(block + before, found.ndim))
-    return found if order == tuple(range(found.ndim)) else permute_dims(found, order)
+    gathered = record("gather", x, *indices, axes=tuple(axes))
+    block, before = max(array.ndim for array in indices), block_start(entries)
+    order = (*range(block, block + before), *range(block), *range(block + before, gathered.ndim))
+    return gathered if order == tuple(range(gathered.ndim)) else permute_dims(gathered, order)
 
 
 def take(x: Array, indices: Array, /, *, axis: int | None = None, nonnegative: bool = False) -> Tracer:
@@ -110,12 +110,12 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None, nonnegative: b
     x, indices = as_tracer("take", x), as_tracer("take", indices)
     if axis is None and x.ndim != 1:
         raise ShapeError(f"take from {x.aval} needs an axis; an array of one dimension alone has only one.")
-    place = normal_axis(0 if axis is None else axis, x.ndim)
-    if nonnegative or indices.ndim != 1:  # the row of take says what is wrong
-        return record("take", x, indices, axis=place)
-    found = record("gather", x, indices, axes=(place,))
-    order = (*range(1, place + 1), 0, *range(place + 1, x.ndim))
-    return found if place == 0 else permute_dims(found, order)
+    along = normal_axis(0 if axis is None else axis, x.ndim)
+    if nonnegative or indices.ndim != 1:  # the operation refuses other ranks
+        return record("take", x, indices, axis=along)
+    gathered = record("gather", x, indices, axes=(along,))
+    order = (*range(1, along + 1), 0, *range(along + 1, x.ndim))
+    return gathered if along == 0 else permute_dims(gathered, order)
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1, nonnegative: bool = False) -> Tracer:
@@ -128,17 +128,17 @@ def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1, nonnegative:
         nonnegative: The caller knows that no index is below 0, which makes the program shorter.
     """
     x, indices = as_tracer("take_along_axis", x), as_tracer("take_along_axis", indices)
-    place = normal_axis(axis, x.ndim)
+    along = normal_axis(axis, x.ndim)
     if x.ndim == indices.ndim:
-        x, indices = _broadcast_beside(x, indices, place), _broadcast_beside(indices, x, place)
-    counted = indices if nonnegative else _from_front(indices, x, place)
-    return record("take_along_axis", x, counted, axis=place)
+        x, indices = _broadcast_beside(x, indices, along), _broadcast_beside(indices, x, along)
+    counted = indices if nonnegative else _from_front(indices, x, along)
+    return record("take_along_axis", x, counted, axis=along)
 
 
-def _broadcast_beside(x: Tracer, other: Tracer, axis: int) -> Tracer:
+def _broadcast_beside(x: Tracer, beside: Tracer, axis: int) -> Tracer:
     dims = [
-        theirs if own == 1 and place != axis else own
-        for place, (own, theirs) in enumerate(zip(x.dims, other.dims, strict=True))
+        theirs if own == 1 and position != axis else own
+        for position, (own, theirs) in enumerate(zip(x.dims, beside.dims, strict=True))
     ]
     return broadcast_to(x, dims)
 

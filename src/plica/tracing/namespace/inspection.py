@@ -34,7 +34,7 @@ def is_kind(dtype: DType, kind: Any) -> bool:
         DTypeError: There is no such kind.
     """
     if isinstance(kind, tuple):
-        return any(is_kind(dtype, one) for one in kind)
+        return any(is_kind(dtype, member) for member in kind)
     if isinstance(kind, DType) or not isinstance(kind, str):
         return dtype == as_dtype(kind)
     if kind not in _KINDS:

@@ -55,13 +55,13 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """One place: a Python integer, or a tracer that counts from the end where it is negative."""
+    """One index: a Python integer, or a tracer that counts from the end where it is negative."""
 
-    place: int | Tracer
+    index: int | Tracer
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class Indices:
     """An array of indices."""
 
     indices: Tracer
@@ -74,7 +74,7 @@ class Mask:
     truths: Tracer
 
 
-Entry = NewAxis | Gap | Range | Scalar | Places | Mask
+Entry = NewAxis | Gap | Range | Scalar | Indices | Mask
 
 
 def parse(x: Tracer, key: Any) -> list[Entry]:
@@ -88,16 +88,16 @@ def parse(x: Tracer, key: Any) -> list[Entry]:
             other sizes than its axes.
     """
     keys = list(key) if isinstance(key, tuple) else [key]
-    ellipses = [place for place, one in enumerate(keys) if one is Ellipsis]
+    ellipses = [position for position, part in enumerate(keys) if part is Ellipsis]
     if len(ellipses) > 1:
         raise ShapeError(f"{user_line()}: {_shown(key)} has more than one ellipsis, so it is open which axes they are.")
-    readers = [_read(one) for one in keys]
-    missing = x.ndim - sum(_axes_of(one) for one in readers)
+    readers = [_read(part) for part in keys]
+    missing = x.ndim - sum(_axes_of(reader) for reader in readers)
     if missing < 0:
         raise BoundsError(f"{user_line()}: {_shown(key)} indexes {x.ndim - missing} axes, but {x.aval} has {x.ndim}.")
-    place = ellipses[0] if ellipses else len(keys)
+    position = ellipses[0] if ellipses else len(keys)
     rest: list[Any] = [slice(None)] * missing or [Gap()] * len(ellipses)
-    readers[place : place + 1] = rest
+    readers[position : position + 1] = rest
     return list(_entries(x, readers))
 
 
@@ -159,7 +159,7 @@ def _entries(x: Tracer, keys: Sequence[Any]) -> Iterator[Entry]:
         elif key.dtype.kind == "bool":
             yield _mask(x, axis, key)
         else:
-            yield Places(key) if key.ndim else Scalar(cast(key, DType.INT64))
+            yield Indices(key) if key.ndim else Scalar(cast(key, DType.INT64))
         axis += 0 if isinstance(key, Gap) else _axes_of(key)
 
 
@@ -174,7 +174,7 @@ def _mask(x: Tracer, axis: int, key: Tracer) -> Mask:
     """A mask of the sizes of the axes that it takes; by the standard an axis of size 0 fits each, and takes nothing."""
     message = f"{user_line()}: the mask {key.aval} does not fit axes {axis} to {axis + key.ndim - 1} of {x.aval}."
     wanted = x.dims[axis : axis + key.ndim]
-    if any(other != 0 and same(one, other) is False for one, other in zip(wanted, key.dims, strict=True)):
+    if any(given != 0 and same(size, given) is False for size, given in zip(wanted, key.dims, strict=True)):
         raise BoundsError(message)
     if key.dims == wanted:
         return Mask(key)
@@ -189,7 +189,7 @@ def _mask(x: Tracer, axis: int, key: Tracer) -> Mask:
 
 def _range(x: Tracer, axis: int, key: slice) -> Range:
     size = x.dims[axis]
-    start, stop, step = (None if one is None else _bound(one) for one in (key.start, key.stop, key.step))
+    start, stop, step = (None if bound is None else _bound(bound) for bound in (key.start, key.stop, key.step))
     step = 1 if step is None else step
     if step == 0:
         raise ShapeError(f"{user_line()}: the step of a slice is not 0.")
@@ -204,7 +204,7 @@ def _bound(value: Any) -> Dim:
 
 def _exact(size: Dim, start: Dim | None, stop: Dim | None, step: Dim) -> Range:
     """Bounds that are known only at run time; Python integers below 0 count from the end."""
-    start, stop = (size + one if isinstance(one, int) and one < 0 else one for one in (start, stop))
+    start, stop = (size + bound if isinstance(bound, int) and bound < 0 else bound for bound in (start, stop))
     if isinstance(step, int) and step < 0:
         return Range(0 if stop is None else stop + 1, size if start is None else start + 1, -step, backwards=True)
     return Range(0 if start is None else start, size if stop is None else stop, step)
@@ -212,7 +212,7 @@ def _exact(size: Dim, start: Dim | None, stop: Dim | None, step: Dim) -> Range:
 
 @dataclass(frozen=True, slots=True)
 class _Bound:
-    """So many elements after the front, or before the end, and never beyond."""
+    """A bound `offset` elements after the front, or before the end, which is clipped to the axis."""
 
     offset: int
     from_end: bool = False
@@ -265,9 +265,9 @@ def _interval(size: Dim, start: _Bound, stop: _Bound) -> tuple[Dim, Dim]:
     return first, first + length
 
 
-def _count(found: Range) -> Dim:
-    length = found.stop - found.start
-    return length if found.step == 1 else floor_divide(length + found.step - 1, found.step)
+def _count(part: Range) -> Dim:
+    length = part.stop - part.start
+    return length if part.step == 1 else floor_divide(length + part.step - 1, part.step)
 
 
 def axes_of(entry: Entry) -> int:
@@ -280,30 +280,30 @@ def axes_of(entry: Entry) -> int:
 def block_start(entries: Sequence[Entry]) -> int:
     """How many axes of the result come before the common axes of the arrays of indices.
 
-    Those stand where the first index stood that is no slice, if all that are none stand side by side; else in front.
+    They replace the first index that is no slice if all such indices stand side by side; else they come first.
     """
-    kept = [isinstance(entry, NewAxis | Gap | Range) for entry in entries]
-    first = kept.index(False)
-    last = len(kept) - 1 - kept[::-1].index(False)
-    return sum(not isinstance(entry, Gap) for entry in entries[:first]) if not any(kept[first:last]) else 0
+    is_slice = [isinstance(entry, NewAxis | Gap | Range) for entry in entries]
+    first = is_slice.index(False)
+    last = len(is_slice) - 1 - is_slice[::-1].index(False)
+    return sum(not isinstance(entry, Gap) for entry in entries[:first]) if not any(is_slice[first:last]) else 0
 
 
-def nonzero_places(mask: Tracer) -> tuple[Tracer, ...]:
-    """Where a mask holds, one array of indices for each axis, and one for a mask without any."""
+def nonzero_indices(mask: Tracer) -> tuple[Tracer, ...]:
+    """The indices where a mask holds: one array for each axis, and one for a mask without axes."""
     return record_all("nonzero", mask if mask.ndim else record("reshape", mask, shape=(1,)))[1:]
 
 
-def as_operand(place: int | Tracer) -> Tracer | Literal:
-    """A place as the operand of an operation."""
-    return literal(place, DType.INT64) if isinstance(place, int) else place
+def as_operand(index: int | Tracer) -> Tracer | Literal:
+    """An index as the operand of an operation."""
+    return literal(index, DType.INT64) if isinstance(index, int) else index
 
 
 def _shown(key: Any) -> str:
-    return f"[{', '.join(_key_text(one) for one in (key if isinstance(key, tuple) else (key,)))}]"
+    return f"[{', '.join(_key_text(part) for part in (key if isinstance(key, tuple) else (key,)))}]"
 
 
 def _key_text(key: Any) -> str:
     if isinstance(key, slice):
-        bounds = [("" if one is None else str(one)) for one in (key.start, key.stop)]
+        bounds = [("" if bound is None else str(bound)) for bound in (key.start, key.stop)]
         return ":".join(bounds if key.step is None else [*bounds, str(key.step)])
     return "..." if key is Ellipsis else str(key.aval if isinstance(key, Tracer) else key)

@@ -152,7 +152,7 @@ def solve(x1: Array, x2: Array, /) -> Tracer:
 
     Shapes: x1 (..., M, M), x2 (M,) or (..., M, K), result (..., M) or (..., M, K).
     """
-    left, right = (as_tracer("solve", one) for one in (x1, x2))
+    left, right = (as_tracer("solve", array) for array in (x1, x2))
     if right.ndim != 1:
         return record("solve", *promoted("solve", [left, right]))
     return squeeze(record("solve", *promoted("solve", [left, expand_dims(right, axis=1)])), -1)
@@ -248,9 +248,9 @@ def vector_norm(
 
     Orders inf and -inf are the largest and the smallest absolute value, 0 counts what is not 0.
     """
-    found = as_tracer("vector_norm", x)
+    array = as_tracer("vector_norm", x)
     order = float(ord)
-    return unary("vector_norm", found, axis=normal_axes(axis, found.ndim), keepdims=bool(keepdims), ord=order)
+    return unary("vector_norm", array, axis=normal_axes(axis, array.ndim), keepdims=bool(keepdims), ord=order)
 
 
 def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None = "fro") -> Tracer:  # noqa: A002
@@ -258,18 +258,20 @@ def matrix_norm(x: Array, /, *, keepdims: bool = False, ord: float | str | None 
 
     Shapes: x (..., M, N), result (...) or (..., 1, 1).
     """
-    found = as_tracer("matrix_norm", x)
-    if found.ndim < 2 or found.dtype.kind not in ("float", "complex"):
-        wrong = ShapeError if found.ndim < 2 else DTypeError
-        raise wrong(f"{user_line()}: matrix_norm takes matrices (..., M, N) of floats, found {found.aval}.")
+    matrices = as_tracer("matrix_norm", x)
+    if matrices.ndim < 2 or matrices.dtype.kind not in ("float", "complex"):
+        wrong = ShapeError if matrices.ndim < 2 else DTypeError
+        raise wrong(f"{user_line()}: matrix_norm takes matrices (..., M, N) of floats, found {matrices.aval}.")
     if ord in ("fro", None):
-        return unary("vector_norm", found, axis=(found.ndim - 2, found.ndim - 1), keepdims=bool(keepdims), ord=2.0)
+        return unary(
+            "vector_norm", matrices, axis=(matrices.ndim - 2, matrices.ndim - 1), keepdims=bool(keepdims), ord=2.0
+        )
     largest = min if ord in (-1, -2, -math.inf) else max
     if ord in (1, -1, math.inf, -math.inf):
-        sums = sum(elementwise("abs", found), axis=-2 if ord in (1, -1) else -1)
+        sums = sum(elementwise("abs", matrices), axis=-2 if ord in (1, -1) else -1)
         result = largest(sums, axis=-1)
     elif ord in (2, -2, "nuc"):
-        values = svdvals(found)
+        values = svdvals(matrices)
         result = sum(values, axis=-1) if ord == "nuc" else largest(values, axis=-1)
     else:
         raise ShapeError(f"{user_line()}: matrix_norm has the orders fro, nuc, 1, 2, inf, -1, -2, -inf, found {ord!r}.")
@@ -281,7 +283,7 @@ def outer(x1: Array, x2: Array, /) -> Tracer:
 
     Shapes: x1 (M,), x2 (N,), result (M, N).
     """
-    first, second = (as_tracer("outer", one) for one in (x1, x2))
+    first, second = (as_tracer("outer", array) for array in (x1, x2))
     if first.ndim != 1 or second.ndim != 1:
         raise ShapeError(
             f"{user_line()}: outer takes two vectors, found {first.aval} and {second.aval}; use tensordot(axes=0)."
@@ -291,7 +293,7 @@ def outer(x1: Array, x2: Array, /) -> Tracer:
 
 def cross(x1: Array, x2: Array, /, *, axis: int = -1) -> Tracer:
     """The vector product of vectors of three numbers along `axis`; the other axes broadcast."""
-    first, second = (as_tracer("cross", one) for one in (x1, x2))
+    first, second = (as_tracer("cross", array) for array in (x1, x2))
     if axis >= 0 and first.ndim == second.ndim:
         axis = normal_axis(axis, first.ndim) - first.ndim
     return record("cross", *promoted("cross", [first, second]), axis=axis)

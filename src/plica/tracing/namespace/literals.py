@@ -26,33 +26,33 @@ def array_of_numbers(obj: Any, dtype: object = None) -> NDArray[Any]:
         ShapeError: Lists side by side are of several lengths.
     """
     try:
-        found = np.asarray(obj)
+        numbers = np.asarray(obj)
     except ValueError:
         raise ShapeError(
             f"lists side by side have several lengths in {reprlib.repr(obj)}; pad them to one length."
         ) from None
-    if found.dtype.kind == "f" and bool((np.abs(found) >= _BEYOND).any()):
+    if numbers.dtype.kind == "f" and bool((np.abs(numbers) >= _BEYOND).any()):
         exact = np.asarray(obj, dtype=object)  # numpy makes floats of integers on both sides of 2**63
-        found = exact if _are_whole(exact) else found
-    whole = found.dtype.kind == "O" and found.size > 0 and _are_whole(found)
-    if found.dtype.kind not in "biufc" and not whole:
+        numbers = exact if _are_whole(exact) else numbers
+    whole = numbers.dtype.kind == "O" and numbers.size > 0 and _are_whole(numbers)
+    if numbers.dtype.kind not in "biufc" and not whole:
         raise DTypeError(f"asarray needs numbers and arrays, found {reprlib.repr(obj)}.")
-    beyond = whole or found.dtype.kind == "u"  # which numpy makes of Python's integers from 2**63 on
-    wanted = as_dtype(dtype) if dtype is not None else DType.INT64 if beyond else as_dtype(found.dtype)
-    _check(found, wanted)
-    return found.astype(wanted.value)
+    beyond = whole or numbers.dtype.kind == "u"  # which numpy makes of Python's integers from 2**63 on
+    wanted = as_dtype(dtype) if dtype is not None else DType.INT64 if beyond else as_dtype(numbers.dtype)
+    _check(numbers, wanted)
+    return numbers.astype(wanted.value)
 
 
-def _are_whole(found: NDArray[Any]) -> bool:
-    return all(isinstance(one, int) for one in found.flat)
+def _are_whole(numbers: NDArray[Any]) -> bool:
+    return all(isinstance(number, int) for number in numbers.flat)
 
 
-def _check(found: NDArray[Any], dtype: DType) -> None:
-    if found.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
+def _check(numbers: NDArray[Any], dtype: DType) -> None:
+    if numbers.dtype.kind == "c" and dtype.kind not in ("complex", "bool"):
         raise DTypeError(f"complex numbers do not fit {dtype.value}; take a complex dtype, or their real part.")
-    if dtype.kind == "int" and found.dtype.kind in "iufO":
+    if dtype.kind == "int" and numbers.dtype.kind in "iufO":
         least, most = dtype.limits
-        outside = found[~((found >= least) & (found <= most))]
+        outside = numbers[~((numbers >= least) & (numbers <= most))]
         if outside.size:
             number = outside.reshape(-1).tolist()[0]
             check_range(number, dtype)

@@ -64,16 +64,16 @@ def _array_hint(value: object) -> str:
 
 def promoted(name: str, values: Sequence[Any]) -> list[Tracer | Literal]:
     """Operands of one dtype: arrays are cast, numbers take the dtype of the arrays that they meet."""
-    found = [value if is_number(value) else as_tracer(name, value) for value in values]
-    dtype = result_dtype(found)
-    return [cast(value, dtype) if isinstance(value, Tracer) else literal(value, dtype) for value in found]
+    operands = [value if is_number(value) else as_tracer(name, value) for value in values]
+    dtype = result_dtype(operands)
+    return [cast(value, dtype) if isinstance(value, Tracer) else literal(value, dtype) for value in operands]
 
 
 def result_dtype(values: Sequence[Value]) -> DType:
     """The dtype in which `values` meet."""
     strong = [value.dtype for value in values if isinstance(value, Tracer) and not value.weak]
     weak = [value for value in values if not isinstance(value, Tracer) or value.weak]
-    return meeting_dtype(strong, [stand_in(value) for value in weak])
+    return meeting_dtype(strong, [placeholder(value) for value in weak])
 
 
 def meeting_dtype(dtypes: Sequence[DType], numbers: Sequence[Number]) -> DType:
@@ -84,12 +84,12 @@ def meeting_dtype(dtypes: Sequence[DType], numbers: Sequence[Number]) -> DType:
     return dtype
 
 
-_STAND_INS: dict[str, Number] = {"bool": False, "int": 0, "float": 0.0, "complex": 0j}
+_PLACEHOLDERS: dict[str, Number] = {"bool": False, "int": 0, "float": 0.0, "complex": 0j}
 
 
-def stand_in(value: Value) -> Number:
+def placeholder(value: Value) -> Number:
     """A number of the kind of `value`; a number itself, whose range is checked."""
-    return _STAND_INS[value.dtype.kind] if isinstance(value, Tracer) else value
+    return _PLACEHOLDERS[value.dtype.kind] if isinstance(value, Tracer) else value
 
 
 def is_weak(values: Sequence[Any]) -> bool:
@@ -130,10 +130,10 @@ def as_floating(name: str, value: Any) -> Any:
 
 def as_floats(name: str, values: Sequence[Any]) -> list[Any]:
     """Operands of a function of floats: where all are integers or truth values, they become float64."""
-    found = [value if is_number(value) else as_tracer(name, value) for value in values]
-    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in found]
+    operands = [value if is_number(value) else as_tracer(name, value) for value in values]
+    dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in operands]
     integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
-    return [as_floating(name, value) for value in found] if integers else found
+    return [as_floating(name, value) for value in operands] if integers else operands
 
 
 def elementwise(name: str, *values: Array) -> Any:

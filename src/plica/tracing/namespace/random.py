@@ -59,10 +59,10 @@ def _number(what: str, value: Any) -> Any:
         if not -(1 << 63) <= value < 1 << 64:
             raise InputError(f"{user_line()}: {what} has 64 bits, and {value} does not fit; take it modulo 2**64.")
         return literal(value - (1 << 64) if value >= 1 << 63 else value, DType.INT64)
-    found = as_tracer(what, value)
-    if found.ndim or found.dtype.kind != "int":
-        raise DTypeError(f"{user_line()}: {what} is a scalar integer, found {found.aval}.")
-    return cast(found, DType.INT64)
+    scalar = as_tracer(what, value)
+    if scalar.ndim or scalar.dtype.kind != "int":
+        raise DTypeError(f"{user_line()}: {what} is a scalar integer, found {scalar.aval}.")
+    return cast(scalar, DType.INT64)
 
 
 def key(seed: Any) -> Tracer:
@@ -101,11 +101,11 @@ def bits(key: Any, shape: Any = (), *, width: int = 32) -> Tracer:
 
 
 def _floats(key: Any, shape: Any, dtype: object, interval: str) -> Tracer:
-    found = as_dtype(dtype)
-    if found not in DIGITS:
-        known = ", ".join(one.value for one in DIGITS)
-        raise DTypeError(f"{user_line()}: random floats have one of the dtypes {known}, found {found.value}.")
-    params = {"shape": as_dims(shape), "digits": DIGITS[found], "interval": interval, "dtype": found}
+    wanted = as_dtype(dtype)
+    if wanted not in DIGITS:
+        known = ", ".join(float_dtype.value for float_dtype in DIGITS)
+        raise DTypeError(f"{user_line()}: random floats have one of the dtypes {known}, found {wanted.value}.")
+    params = {"shape": as_dims(shape), "digits": DIGITS[wanted], "interval": interval, "dtype": wanted}
     return record("random_uniform", as_tracer("random", key), **params)
 
 
@@ -124,7 +124,7 @@ def uniform(key: Any, shape: Any = (), *, dtype: object = "float32", minval: Arr
     unit = _floats(key, shape, dtype, "[0,1)")
     if is_number(minval) and is_number(maxval) and (minval, maxval) == (0, 1):
         return unit
-    low, high = (_as_bound(one, unit) for one in (minval, maxval))
+    low, high = (_as_bound(bound, unit) for bound in (minval, maxval))
     span = high - low if is_number(low) and is_number(high) else elementwise("subtract", high, low)
     scaled = elementwise("multiply", unit, span)
     if is_number(low) and low == 0:
@@ -167,26 +167,26 @@ def randint(key: Any, shape: Any, minval: Array, maxval: Array, *, dtype: object
     above `minval` when the program runs, the result is `minval`.
     """
     _require_order(minval, maxval)
-    found = as_dtype(dtype)
-    if found.kind != "int":
-        raise DTypeError(f"{user_line()}: random integers have a dtype of integers, found {found.value}.")
-    if all(isinstance(one, int) for one in (minval, maxval)) and maxval - minval >= 1 << 63:
+    wanted = as_dtype(dtype)
+    if wanted.kind != "int":
+        raise DTypeError(f"{user_line()}: random integers have a dtype of integers, found {wanted.value}.")
+    if all(isinstance(bound, int) for bound in (minval, maxval)) and maxval - minval >= 1 << 63:
         raise InputError(f"{user_line()}: {maxval} - {minval} is 2**63 or more; draw bits(key, shape, width=64).")
     words = bits(key, shape, width=63)
-    low, high = (_as_integers(one, words) for one in (minval, maxval))
+    low, high = (_as_integers(bound, words) for bound in (minval, maxval))
     span = high - low if is_number(low) and is_number(high) else elementwise("subtract", high, low)
     span = span if is_number(span) else elementwise("maximum", span, 1)
     drawn = elementwise("remainder", words, span)
-    return astype(drawn if is_number(low) and low == 0 else elementwise("add", drawn, low), found)
+    return astype(drawn if is_number(low) and low == 0 else elementwise("add", drawn, low), wanted)
 
 
 def _as_integers(value: Any, like: Tracer) -> Any:
     if isinstance(value, int):
         return value
-    found = as_tracer("randint", value)
-    if found.dtype.kind != "int":
-        raise DTypeError(f"{user_line()}: the bounds of randint are integers, found {found.aval}; convert with astype.")
-    return cast(found, DType.INT64) if found.ndim == 0 else broadcast_to(cast(found, DType.INT64), like.dims)
+    bound = as_tracer("randint", value)
+    if bound.dtype.kind != "int":
+        raise DTypeError(f"{user_line()}: the bounds of randint are integers, found {bound.aval}; convert with astype.")
+    return cast(bound, DType.INT64) if bound.ndim == 0 else broadcast_to(cast(bound, DType.INT64), like.dims)
 
 
 def bernoulli(key: Any, p: Array = 0.5, shape: Any = None) -> Tracer:
@@ -213,13 +213,13 @@ def categorical(key: Any, logits: Array, *, axis: int = -1, shape: Any = None) -
     `shape` is that of the result, by default that of `logits` without `axis`, which broadcasts to it. Indices of -inf
     are never drawn where another is finite.
     """
-    found = as_tracer("categorical", logits)
-    if found.dtype not in DIGITS or found.ndim == 0:
-        wrong = ShapeError if found.ndim == 0 else DTypeError
-        raise wrong(f"{user_line()}: logits are an array of floats with at least one axis, found {found.aval}.")
-    last = moveaxis(found, normal_axis(axis, found.ndim), -1)
+    scores = as_tracer("categorical", logits)
+    if scores.dtype not in DIGITS or scores.ndim == 0:
+        wrong = ShapeError if scores.ndim == 0 else DTypeError
+        raise wrong(f"{user_line()}: logits are an array of floats with at least one axis, found {scores.aval}.")
+    last = moveaxis(scores, normal_axis(axis, scores.ndim), -1)
     dims = last.dims[:-1] if shape is None else as_dims(shape)
-    noise = gumbel(key, (*dims, last.dims[-1]), dtype=found.dtype)
+    noise = gumbel(key, (*dims, last.dims[-1]), dtype=scores.dtype)
     broadcast_to(last, noise.dims)  # says so if it does not
     return argmax(elementwise("add", noise, last), axis=-1)
 
@@ -228,10 +228,10 @@ def permutation(key: Any, x: Array, *, axis: int = 0) -> Tracer:
     """The numbers from 0 up to a scalar `x`, or the array `x` along `axis`, in random order."""
     if is_number(x) or isinstance(x, Size) or as_tracer("permutation", x).ndim == 0:
         return record("random_permutation", as_tracer("permutation", key), size=as_dim(x))
-    found = as_tracer("permutation", x)
-    place = normal_axis(axis, found.ndim)
-    order = record("random_permutation", as_tracer("permutation", key), size=found.dims[place])
-    return take(found, order, axis=place, nonnegative=True)
+    array = as_tracer("permutation", x)
+    along = normal_axis(axis, array.ndim)
+    order = record("random_permutation", as_tracer("permutation", key), size=array.dims[along])
+    return take(array, order, axis=along, nonnegative=True)
 
 
 def choice(key: Any, x: Array, shape: Any = (), *, replace: bool = True, p: Array = None) -> Tracer:
@@ -250,15 +250,15 @@ def choice(key: Any, x: Array, shape: Any = (), *, replace: bool = True, p: Arra
     scalar = elements is None or elements.ndim == 0
     count = as_dim(x) if scalar else elements.dims[0]  # type: ignore[union-attr]
     dims = as_dims(shape)
-    places = _places(key, count, dims, replace, p)
-    return places if scalar else reshape(take(elements, reshape(places, (-1,)), axis=0, nonnegative=True), dims)
+    indices = _chosen(key, count, dims, replace, p)
+    return indices if scalar else reshape(take(elements, reshape(indices, (-1,)), axis=0, nonnegative=True), dims)
 
 
 def _scalar(size: Dim) -> Any:
     return Tracer(size, scope_of(), weak=True) if isinstance(size, Size) else size
 
 
-def _places(key: Any, count: Dim, dims: tuple[Dim, ...], replace: bool, p: Any) -> Tracer:
+def _chosen(key: Any, count: Dim, dims: tuple[Dim, ...], replace: bool, p: Any) -> Tracer:
     if p is not None:
         if not replace:
             raise InputError(

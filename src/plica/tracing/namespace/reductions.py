@@ -91,7 +91,7 @@ def var(x: Array, /, *, axis: Axis = None, correction: Array = 0.0, keepdims: bo
     squares = real(centred * conj(centred))
     if isinstance(correction, int | float) and correction == 0:
         return mean(squares, axis=axes, keepdims=keepdims)
-    count = product(value.dims[one] for one in axes)
+    count = product(value.dims[along] for along in axes)
     if isinstance(count, int) and isinstance(correction, int | float):
         return sum(squares, axis=axes, keepdims=keepdims) / builtins.max(count - correction, 0)
     less: Tracer = elementwise("maximum", as_tracer("var", count) - correction, 0)
@@ -176,12 +176,12 @@ def _cumulative(op: str, start: int, x: Any, axis: int | None, dtype: object, in
     value = as_tracer(op, x)
     if axis is None and value.ndim != 1:
         raise ShapeError(f"{user_line()}: {op} of {value.aval} needs an axis.")
-    place = normal_axis(axis or 0, value.ndim)
-    result = _accumulate(op, value, dtype, axis=place)
+    along = normal_axis(axis or 0, value.ndim)
+    result = _accumulate(op, value, dtype, axis=along)
     if not include_initial:
         return result
-    first = record("full", literal(start, result.dtype), shape=_with_size(result, place, 1))
-    return concat([first, result], axis=place)
+    first = record("full", literal(start, result.dtype), shape=_with_size(result, along, 1))
+    return concat([first, result], axis=along)
 
 
 def _with_size(x: Tracer, axis: int, size: Any) -> tuple[Any, ...]:
@@ -198,13 +198,13 @@ def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array = None, appe
             f"{user_line()}: diff takes differences n = {n} times; n is 0 or more, and at most {_MOST_DIFFERENCES}."
         )
     value = as_tracer("diff", x)
-    place = normal_axis(axis, value.ndim)
+    along = normal_axis(axis, value.ndim)
     if n == 0:
         return value
-    parts = [_beside(value, place, prepend), value, _beside(value, place, append)]
-    result = concat([part for part in parts if part is not None], axis=place)
+    parts = [_beside(value, along, prepend), value, _beside(value, along, append)]
+    result = concat([part for part in parts if part is not None], axis=along)
     op = "not_equal" if result.dtype.kind == "bool" else "subtract"
-    before = (slice(None),) * place
+    before = (slice(None),) * along
     for _ in range(n):
         result = elementwise(op, result[(*before, slice(1, None))], result[(*before, slice(None, -1))])
     return result
@@ -213,7 +213,5 @@ def diff(x: Array, /, *, axis: int = -1, n: int = 1, prepend: Array = None, appe
 def _beside(x: Tracer, axis: int, value: Any) -> Tracer | None:
     if value is None:
         return None
-    other = as_tracer("diff", value)
-    return (
-        broadcast_to(cast(other, x.dtype) if other.weak else other, _with_size(x, axis, 1)) if not other.ndim else other
-    )
+    part = as_tracer("diff", value)
+    return broadcast_to(cast(part, x.dtype) if part.weak else part, _with_size(x, axis, 1)) if not part.ndim else part

@@ -27,25 +27,25 @@ def repeat(x: Array, repeats: Any, /, *, axis: int | None = None) -> Tracer:
     value = as_tracer("repeat", x)
     if axis is None:
         value, axis = reshape(value, (-1,)), 0
-    place = normal_axis(axis, value.ndim)
+    along = normal_axis(axis, value.ndim)
     if isinstance(repeats, int) or size_of(repeats) is not None:
         times = as_dim(repeats)
         wide = broadcast_to(
-            expand_dims(value, axis=place + 1), (*value.dims[: place + 1], times, *value.dims[place + 1 :])
+            expand_dims(value, axis=along + 1), (*value.dims[: along + 1], times, *value.dims[along + 1 :])
         )
-        return reshape(wide, (*value.dims[:place], value.dims[place] * times, *value.dims[place + 1 :]))
+        return reshape(wide, (*value.dims[:along], value.dims[along] * times, *value.dims[along + 1 :]))
     counts = as_tracer("repeat", repeats)
     if counts.dtype.kind != "int" or counts.ndim > 1:
         raise DTypeError(
             f"{user_line()}: repeats is an integer or an array of one dimension of integers, found {counts.aval}."
         )
-    return _each_its_times(value, broadcast_to(cast(counts, DType.INT64), (value.dims[place],)), place)
+    return _each_its_times(value, broadcast_to(cast(counts, DType.INT64), (value.dims[along],)), along)
 
 
 def _each_its_times(x: Tracer, counts: Tracer, axis: int) -> Tracer:
-    """Element i, `counts[i]` times: place p of the result shows the first element whose running total exceeds p."""
-    places = arange(total(counts))
-    return take(x, searchsorted(cumulative_sum(counts), places, side="right"), axis=axis)
+    """Element i, `counts[i]` times: position p of the result shows the first element whose running total exceeds p."""
+    positions = arange(total(counts))
+    return take(x, searchsorted(cumulative_sum(counts), positions, side="right"), axis=axis)
 
 
 def tile(x: Array, repetitions: Sequence[Any], /) -> Tracer:

@@ -1,4 +1,4 @@
-"""What functions of the namespace give back where it is no array."""
+"""The results of the namespace's functions that are no arrays."""
 
 from __future__ import annotations
 

@@ -47,19 +47,21 @@ def matrix_transpose(x: Array, /) -> Tracer:
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tracer:
     """Axes moved to other places; the others keep their order."""
     value = as_tracer("moveaxis", x)
-    sources, places = (_axes_in_order(axes, value.ndim) for axes in (source, destination))
-    if len(sources) != len(places):
-        raise ShapeError(f"{user_line()}: moveaxis was given {len(sources)} axes and {len(places)} places for them.")
+    sources, destinations = (_axes_in_order(axes, value.ndim) for axes in (source, destination))
+    if len(sources) != len(destinations):
+        raise ShapeError(
+            f"{user_line()}: moveaxis was given {len(sources)} axes and {len(destinations)} places for them."
+        )
     axes = [axis for axis in range(value.ndim) if axis not in sources]
-    for place, axis in sorted(zip(places, sources, strict=True)):
-        axes.insert(place, axis)
+    for position, axis in sorted(zip(destinations, sources, strict=True)):
+        axes.insert(position, axis)
     return permute_dims(value, axes)
 
 
 def _axes_in_order(axes: int | tuple[int, ...], rank: int) -> list[int]:
     """Axes counted from the front, in the order in which they were given."""
     normal_axes(axes, rank)
-    return [normal_axis(one, rank) for one in (axes if isinstance(axes, Sequence) else (axes,))]
+    return [normal_axis(number, rank) for number in (axes if isinstance(axes, Sequence) else (axes,))]
 
 
 def broadcast_to(x: Array, /, shape: Any) -> Tracer:
@@ -114,8 +116,8 @@ def concat(arrays: Sequence[Array], /, *, axis: int | None = 0) -> Tracer:
     values = _values("concat", arrays)
     if axis is None:
         return concat([reshape(value, (-1,)) for value in values])
-    place = normal_axis(axis, values[0].ndim)
-    return values[0] if len(values) == 1 else record("concat", *promoted("concat", values), axis=place)
+    along = normal_axis(axis, values[0].ndim)
+    return values[0] if len(values) == 1 else record("concat", *promoted("concat", values), axis=along)
 
 
 def stack(arrays: Sequence[Array], /, *, axis: int = 0) -> Tracer:
@@ -133,13 +135,13 @@ def _values(op: str, arrays: Sequence[Any]) -> list[Tracer]:
 def unstack(x: Array, /, *, axis: int = 0) -> tuple[Tracer, ...]:
     """The arrays that `x` is a stack of; their number must be known now."""
     value = as_tracer("unstack", x)
-    place = normal_axis(axis, value.ndim)
-    if isinstance(value.dims[place], Size):
+    along = normal_axis(axis, value.ndim)
+    if isinstance(value.dims[along], Size):
         raise ShapeError(
-            f"{user_line()}: unstack makes as many arrays as axis {place} of {value.aval} is long, which is not known "
+            f"{user_line()}: unstack makes as many arrays as axis {along} of {value.aval} is long, which is not known "
             "before the program runs; use plica.for_loop or plica.scan."
         )
-    return record_all("unstack", value, axis=place) if value.dims[place] else ()
+    return record_all("unstack", value, axis=along) if value.dims[along] else ()
 
 
 def flip(x: Array, /, *, axis: Axis = None) -> Tracer:
@@ -153,7 +155,7 @@ def roll(x: Array, /, shift: Any, *, axis: Axis = None) -> Tracer:
     value = as_tracer("roll", x)
     if axis is None:
         return reshape(roll(reshape(value, (-1,)), shift, axis=0), value.dims)
-    axes = tuple(normal_axis(one, value.ndim) for one in (axis if isinstance(axis, Sequence) else (axis,)))
+    axes = tuple(normal_axis(number, value.ndim) for number in (axis if isinstance(axis, Sequence) else (axis,)))
     shifts = as_dims(shift) if isinstance(shift, Sequence) else (as_dim(shift),) * len(axes)
     return unary("roll", value, shift=shifts * len(axes) if len(shifts) == 1 else shifts, axis=axes)
 

@@ -16,14 +16,14 @@ from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.keys import (
     Entry,
     Gap,
+    Indices,
     Mask,
     NewAxis,
-    Places,
     Range,
     Scalar,
     as_operand,
     block_start,
-    nonzero_places,
+    nonzero_indices,
     parse,
 )
 from plica.tracing.namespace.operands import Array, as_tracer, is_number, result_dtype
@@ -63,33 +63,33 @@ def update(x: Array, key: Any, values: Array, mode: str = "set") -> Tracer:
 
 
 def _of_dtype(x: Tracer, values: Any) -> Tracer:
-    found = as_tracer("update", values)
-    if found.weak:
-        fits = result_dtype([x, values if is_number(values) else found]) == x.dtype
+    array = as_tracer("update", values)
+    if array.weak:
+        fits = result_dtype([x, values if is_number(values) else array]) == x.dtype
     else:
         # numpy asks no kind of bfloat16, which float16 stands for here
-        first, second = (DType.FLOAT16 if one == DType.BFLOAT16 else one for one in (found.dtype, x.dtype))
+        first, second = (DType.FLOAT16 if dtype == DType.BFLOAT16 else dtype for dtype in (array.dtype, x.dtype))
         fits = np.can_cast(first.value, second.value, "same_kind")
     if not fits:
         raise DTypeError(
-            f"{user_line()}: values of dtype {found.dtype.value} do not fit an array of {x.dtype.value}; convert the "
-            f"array with astype(x, {found.dtype.value!r}), or the values with astype(values, {x.dtype.value!r})."
+            f"{user_line()}: values of dtype {array.dtype.value} do not fit an array of {x.dtype.value}; convert the "
+            f"array with astype(x, {array.dtype.value!r}), or the values with astype(values, {x.dtype.value!r})."
         )
-    return astype(found, x.dtype)
+    return astype(array, x.dtype)
 
 
 def _only_mask(x: Tracer, entries: list[Entry]) -> tuple[int, Tracer] | None:
     """The first axis of a mask and the mask, where all other axes are whole."""
-    axis, found = 0, None
+    axis, masked = 0, None
     for entry in entries:
-        if isinstance(entry, Mask) and found is None:
-            found = (axis, entry.truths)
+        if isinstance(entry, Mask) and masked is None:
+            masked = (axis, entry.truths)
             axis += entry.truths.ndim
         elif isinstance(entry, Range) and entry == Range(0, x.dims[axis]):
             axis += 1
         elif not isinstance(entry, Gap):
             return None
-    return found
+    return masked
 
 
 def _choose(x: Tracer, axis: int, mask: Tracer, values: Tracer, mode: str) -> Tracer:
@@ -115,12 +115,14 @@ def _write(x: Tracer, entries: list[Entry], values: Tracer, mode: str) -> Tracer
             whole = (entry.start, entry.stop, entry.step) == (0, x.dims[len(index)], 1)
             index.append(None if whole else entry.ascending)
             continue
-        places = _places(entry)
-        index += [AT] * len(places)
-        operands += places
-    block = max((one.ndim for one in operands if isinstance(one, Tracer)), default=0)
+        indices = _index_operands(entry)
+        index += [AT] * len(indices)
+        operands += indices
+    block = max((operand.ndim for operand in operands if isinstance(operand, Tracer)), default=0)
     given = _arranged(values, entries, block) if values.ndim else values
-    given = _fitted(x, given, [one.aval if isinstance(one, Tracer) else one.type for one in operands], index)
+    given = _fitted(
+        x, given, [operand.aval if isinstance(operand, Tracer) else operand.type for operand in operands], index
+    )
     return record("update", x, given, *operands, mode=mode, index=tuple(index))
 
 
@@ -131,24 +133,24 @@ def _fitted(x: Tracer, values: Tracer, indices: list[ArrayType], index: list[Pla
     except UndecidedSizeError:  # of the indices among each other, which the operation sees to
         return values
     pairs = list(zip(values.dims, dims[max(0, len(dims) - values.ndim) :], strict=False))
-    wanted = [other if one != 1 and same(one, other) is None else one for one, other in pairs]
+    wanted = [updated if size != 1 and same(size, updated) is None else size for size, updated in pairs]
     if len(wanted) != values.ndim or tuple(wanted) == values.dims:
         return values
     scope_of(values).builder.equalities.extend(pair for pair in pairs if pair[0] != 1 and same(*pair) is None)
     return record("assert_shape", values, shape=tuple(wanted))
 
 
-def _places(entry: Entry) -> tuple[Tracer | Literal, ...]:
-    """The operands that say where."""
+def _index_operands(entry: Entry) -> tuple[Tracer | Literal, ...]:
+    """The operands of `update` for one entry of the key."""
     if isinstance(entry, Scalar):
-        return (as_operand(entry.place),)
-    if isinstance(entry, Places):
+        return (as_operand(entry.index),)
+    if isinstance(entry, Indices):
         return (entry.indices,)
     if not isinstance(entry, Mask):
         return ()
     if not entry.truths.ndim:
         raise TraceError(f"{user_line()}: a mask of no dimension takes no place in an update; use plica.numpy.where.")
-    return nonzero_places(entry.truths)
+    return nonzero_indices(entry.truths)
 
 
 def _arranged(values: Tracer, entries: list[Entry], block: int) -> Tracer:
@@ -156,19 +158,19 @@ def _arranged(values: Tracer, entries: list[Entry], block: int) -> Tracer:
 
     That is the `block` axes of the arrays of indices first, no new axes, and every slice upwards.
     """
-    kept: list[NewAxis | Range] = [entry for entry in entries if isinstance(entry, NewAxis | Range)]
+    parts: list[NewAxis | Range] = [entry for entry in entries if isinstance(entry, NewAxis | Range)]
     start = block_start(entries) if block else 0
-    if not start and not any(isinstance(entry, NewAxis) or entry.backwards for entry in kept):
+    if not start and not any(isinstance(entry, NewAxis) or entry.backwards for entry in parts):
         return values
-    if values.ndim > block + len(kept):
+    if values.ndim > block + len(parts):
         raise ShapeError(
-            f"{user_line()}: values {values.aval} have more dimensions than the {block + len(kept)} that are updated."
+            f"{user_line()}: values {values.aval} have more dimensions than the {block + len(parts)} that are updated."
         )
-    for _ in range(block + len(kept) - values.ndim):
+    for _ in range(block + len(parts) - values.ndim):
         values = expand_dims(values, axis=0)
     values = permute_dims(values, (*range(start, start + block), *range(start), *range(start + block, values.ndim)))
-    backwards = [block + at for at, entry in enumerate(kept) if isinstance(entry, Range) and entry.backwards]
-    new = [block + at for at, entry in enumerate(kept) if isinstance(entry, NewAxis)]
+    backwards = [block + at for at, entry in enumerate(parts) if isinstance(entry, Range) and entry.backwards]
+    new = [block + at for at, entry in enumerate(parts) if isinstance(entry, NewAxis)]
     if backwards:
         values = flip(values, axis=tuple(backwards))
     return squeeze(values, tuple(new)) if new else values
