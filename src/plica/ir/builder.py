@@ -1,4 +1,4 @@
-"""`Builder`: Programs grow equation by equation, each typed by its operation's row as it is added.
+"""`Builder`: Programs grow equation by equation, each typed by its operation's type rule as it is added.
 
 >>> from plica.ops import OPS
 >>> builder = Builder(OPS)
@@ -108,7 +108,7 @@ class Builder:
         return var
 
     def reserve(self, name: str) -> str:
-        """A name like this one that no variable has or gets, but for a `const` that is given it."""
+        """A name like `name` that no variable has or gets, but a `const` that asks for exactly this one."""
         self._reserved.add(reserved := self._names.fresh(name))
         return reserved
 
@@ -125,7 +125,7 @@ class Builder:
 
     @property
     def equations(self) -> Sequence[Equation]:
-        """What has been added so far."""
+        """The equations that were added so far."""
         return self._equations
 
     def line_of(self, var: Var) -> str:
@@ -155,12 +155,12 @@ class Builder:
         if is_light(size):
             return size
         operand = self.size_operand(size)
-        found = self.size_of(operand)
-        assert isinstance(found, Size), "a scalar of 64 bits that an equation computes is a size"
+        light = self.size_of(operand)
+        assert isinstance(light, Size), "a scalar of 64 bits that an equation computes is a size"
         if all(map(self._is_length, atoms(size))):
-            self._lengths.update(atoms(found))
-        self._computed.setdefault(found, operand)  # type: ignore[arg-type]  # no literal: an equation computes it
-        return found
+            self._lengths.update(atoms(light))
+        self._computed.setdefault(light, operand)  # type: ignore[arg-type]  # no literal: an equation computes it
+        return light
 
     def _opaque(self, application: Opaque) -> Operand:
         first, second = application.arguments
@@ -172,7 +172,7 @@ class Builder:
         return self.add(operation[application.function], self.size_operand(first), self.size_operand(second))[0]
 
     def _is_length(self, atom: Atom) -> bool:
-        """Whether it is the size of an axis, or stands for one in few terms: no number that is given."""
+        """Whether `atom` is the size of an axis, or stands for one in few terms; other atoms are any numbers."""
         return bool(getattr(atom, "is_size", False)) or atom in self._lengths
 
     def _polynomial(self, size: Size) -> Operand:
@@ -192,7 +192,7 @@ class Builder:
     def add(self, op: str, *inputs: Operand, **params: Any) -> tuple[Var, ...]:
         """Append `op` applied to `inputs`; its results.
 
-        Where it depends on the run whether two sizes are equal that must be, an equation that checks it comes first.
+        Where two sizes must be equal and only the run tells whether they are, an equation that checks it comes first.
 
         Raises:
             PlicaError: The types of the inputs or the parameters do not fit the operation.
@@ -201,11 +201,11 @@ class Builder:
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
         sizes = _referred(types) if len(types) > 1 else frozenset[int]()  # of several results, one may size another
-        for place, type_ in enumerate(types):
+        for position, type_ in enumerate(types):
             if sizes:
-                type_ = resolve(type_, lambda place: Size.of(outputs[place]))
-            name = hints[place] if place < len(hints) else None
-            outputs.append(self._define(name, type_, is_size=place in sizes))
+                type_ = resolve(type_, lambda position: Size.of(outputs[position]))
+            name = hints[position] if position < len(hints) else None
+            outputs.append(self._define(name, type_, is_size=position in sizes))
             self._lines[outputs[-1]] = self.source
         reference = self._references.setdefault(op, OpRef(op))
         equation = Equation(reference, inputs, tuple(outputs), params, self.source)
@@ -220,19 +220,19 @@ class Builder:
     def _with_light_sizes(self, var: Var) -> Var:
         if all(map(is_light, var.type.shape)):
             return var
-        found = self.assert_dims(var, [self.light(dim) for dim in var.type.shape])
-        assert isinstance(found, Var), "what has an axis is a variable"
-        return found
+        lighter = self.assert_dims(var, [self.light(dim) for dim in var.type.shape])
+        assert isinstance(lighter, Var), "what has an axis is a variable"
+        return lighter
 
     def _typed(
         self, op: str, inputs: tuple[Operand, ...], params: dict[str, Any]
     ) -> tuple[tuple[Operand, ...], tuple[ArrayType, ...]]:
         """The operands, each with the sizes that the operation asks for, and the types of the results."""
-        row = self.table[op]
+        operation = self.table[op]
         for _ in range(_MOST_CHECKS):
             try:
-                sizes = [self.size_of(one) for one in inputs] if row.regions else ()
-                return inputs, row.types([one.type for one in inputs], params, sizes)
+                sizes = [self.size_of(operand) for operand in inputs] if operation.regions else ()
+                return inputs, operation.types([operand.type for operand in inputs], params, sizes)
             except UndecidedSizeError as error:
                 checked = self._checked(op, inputs, error)
                 if checked is None:
@@ -246,22 +246,24 @@ class Builder:
         """The operands with an equality of sizes checked; None where no operand has an axis of either size."""
         if "assert_shape" not in self.table or op == "assert_shape":
             return None
-        kept, replaced = error.first, error.second
+        preferred, replaced = error.first, error.second
         if isinstance(replaced, int):
-            kept, replaced = replaced, kept
+            preferred, replaced = replaced, preferred
         if error.axis is not None:
             dims = list(inputs[error.operand].type.shape)
             dims[error.axis] = error.first
             self.equalities.append((error.first, error.second))
             checked = self.assert_dims(inputs[error.operand], dims)
             return (*inputs[: error.operand], checked, *inputs[error.operand + 1 :])
-        for new, old in ((kept, replaced), (replaced, kept)):
-            found = [isinstance(one, Var) and old in one.type.shape for one in inputs]
-            if any(found):
+        for new, old in ((preferred, replaced), (replaced, preferred)):
+            has_old = [isinstance(operand, Var) and old in operand.type.shape for operand in inputs]
+            if any(has_old):
                 self.equalities.append((new, old))
                 return tuple(
-                    self.assert_dims(one, [new if dim == old else dim for dim in one.type.shape]) if hit else one
-                    for one, hit in zip(inputs, found, strict=True)
+                    self.assert_dims(operand, [new if dim == old else dim for dim in operand.type.shape])
+                    if hit
+                    else operand
+                    for operand, hit in zip(inputs, has_old, strict=True)
                 )
         return None
 
@@ -276,16 +278,16 @@ class Builder:
         return self._asserted[operand, type_]
 
     def _error(self, op: str, inputs: tuple[Operand, ...], error: PlicaError) -> PlicaError:
-        operands = ", ".join(str(one.type) for one in inputs)
+        operands = ", ".join(str(operand.type) for operand in inputs)
         where = f" ({self.source})" if self.source else ""
-        lines = {one: self.line_of(one) for one in inputs if isinstance(one, Var) and self.line_of(one)}
-        made = "".join(f"\n  {one!r} was made at {line}" for one, line in lines.items())
+        lines = {var: self.line_of(var) for var in inputs if isinstance(var, Var) and self.line_of(var)}
+        origins = "".join(f"\n  {var!r} was made at {line}" for var, line in lines.items())
         kind = _SHOWN_AS.get(type(error), type(error))
-        return kind(f"{op}({operands}){where}: {error}{made}")
+        return kind(f"{op}({operands}){where}: {error}{origins}")
 
     @contextmanager
     def at(self, source: str) -> Iterator[None]:
-        """Equations added meanwhile say that they come from `source`."""
+        """Equations added in the block say that they come from `source`."""
         before, self.source = self.source, source
         try:
             yield
@@ -294,7 +296,7 @@ class Builder:
 
     @contextmanager
     def naming(self, names: Sequence[str]) -> Iterator[None]:
-        """The results of the equation that is added meanwhile are called by these names, where they are free."""
+        """The results of the equation added in the block are called by these names, where they are free."""
         self._hints = names
         try:
             yield
@@ -314,8 +316,8 @@ class Builder:
             known = {*self._consts, *sizes, *self._arguments}
             unknown = dict.fromkeys(
                 dim
-                for one in outputs
-                for dim in one.type.shape
+                for result in outputs
+                for dim in result.type.shape
                 if isinstance(dim, Size) and single_atom(dim) not in known
             )
             implicit = [self.size_operand(dim) for dim in unknown]
@@ -324,7 +326,7 @@ class Builder:
         return Program(tuple(self._consts), inputs, tuple(self._equations), (*first, *outputs), len(sizes), len(first))
 
 
-# Whoever adds equations has checked them: that one breaks a rule of Programs is no mistake of users.
+# Callers check equations before they add them: one that breaks a rule of Programs is no mistake of a user.
 _SHOWN_AS: Mapping[type[PlicaError], type[PlicaError]] = {
     UndecidedSizeError: ShapeError,
     VerifyError: InternalError,
@@ -332,7 +334,7 @@ _SHOWN_AS: Mapping[type[PlicaError], type[PlicaError]] = {
 
 
 def _referred(types: Iterable[ArrayType]) -> frozenset[int]:
-    """The places of results that are sizes of others."""
+    """The positions of results that are sizes of others."""
     return frozenset(
         atom.val for type_ in types for dim in type_.shape for atom in atoms(dim) if isinstance(atom, OutDBIdx)
     )

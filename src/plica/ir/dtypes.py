@@ -20,7 +20,7 @@ from plica.errors import DTypeError
 
 _KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 _OF_ML_DTYPES = {"bfloat16": ("f", 16, "bf16"), "int4": ("i", 4, "i4"), "uint4": ("u", 4, "u4")}
-"""What numpy does not say of dtypes that it has from ml_dtypes: the letter of the kind, the bits, the short name."""
+"""Dtypes that numpy has from ml_dtypes and does not describe itself: letter of the kind, bits, short name."""
 
 
 class DType(Enum):
@@ -68,7 +68,7 @@ class DType(Enum):
 
     @property
     def carrier(self) -> "DType":
-        """The dtype of whole bytes in which numbers are moved that are stored in less: else itself."""
+        """The dtype of whole bytes that carries numbers stored in fewer bits; else the dtype itself."""
         return _CARRIERS.get(self, self)
 
     @property
@@ -198,7 +198,7 @@ def require_computed(*dtypes: DType) -> None:
 
 
 def headroom_of(largest: float) -> float:
-    """How many smallest normal numbers x has at least whose logarithm has a derivative, 1 / x.
+    """The least x for which the derivative 1 / x of `log(x)` is safe, in multiples of the smallest normal number.
 
     Some of these derivatives may be added without overflow: 2^12 in float32, 10 in float16.
 

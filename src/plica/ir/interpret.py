@@ -64,25 +64,25 @@ def _run(
     values = dict(zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
     for equation in program.equations:
         _step(equation, table, values, precise)
-    return tuple(_read(one, values, precise) for one in program.outputs)
+    return tuple(_read(operand, values, precise) for operand in program.outputs)
 
 
 def _step(equation: Equation, table: OpTable, values: dict[Var, Array], precise: bool) -> None:
-    inputs = [_read(one, values, precise) for one in equation.inputs]
+    inputs = [_read(operand, values, precise) for operand in equation.inputs]
     params = {name: _resolve(value, values, precise) for name, value in equation.params.items()}
-    row = table[equation.op.name]
+    operation = table[equation.op.name]
     for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
         if isinstance(dim, int) and not 0 <= dim < 2**63:
             where = f"{equation.source}: " if equation.source else ""
             wrong = "negative; take 0 or more" if dim < 0 else "too large; sizes are below 2**63"
             raise InputError(f"{where}the size {dim} of {equation.op.name} is {wrong}.")
     try:
-        if row.regions:
-            results = row.reference(
+        if operation.regions:
+            results = operation.reference(
                 lambda program, *given: _run(program, table, given[0], given[1], precise), *inputs, **params
             )
         else:
-            results = row.reference(*(inputs if row.of_dtype else map(_computed, inputs)), **params)
+            results = operation.reference(*(inputs if operation.of_dtype else map(_computed, inputs)), **params)
     except InputError as error:
         if not equation.source or equation.source in str(error):
             raise

@@ -1,7 +1,7 @@
-"""`Op`: everything that Plica knows of one array operation, as one row of a table.
+"""`Op`: everything that Plica knows of one array operation, as one registry entry.
 
-A row is a type rule, a numpy reference, sample inputs, a decomposition, and facts that passes read. Backends add rows
-of their own for what they do faster; the verifier, the printer, the interpreter and the tests read only this.
+An entry is a type rule, a numpy reference, sample inputs, a decomposition, and facts that passes read. Backends have
+tables of their own for faster forms; the verifier, the printer, the interpreter and the tests read only this one.
 """
 
 import inspect
@@ -34,7 +34,7 @@ class Sample:
 
 @dataclass(frozen=True, slots=True)
 class Unsupported:
-    """A column that a row does not have, and why."""
+    """A column that a registry entry does not have, and why."""
 
     why: str
 
@@ -47,7 +47,7 @@ class Unsupported:
 
 
 def unsupported(why: str) -> Unsupported:
-    """A column that a row does not have, and why."""
+    """A column that a registry entry does not have, and why."""
     return Unsupported(why)
 
 
@@ -67,7 +67,7 @@ class Memory(Enum):
 
 
 class Derivative(Enum):
-    """What the derivative of an operation is, that backends give it."""
+    """Which derivative backends give an operation."""
 
     OF_VALUES = "that of its values, at its samples too"
     BESIDE_KINKS = "that of its values, but for kinks and poles, where its samples may lie"
@@ -116,25 +116,25 @@ class Op:
         samples: Inputs for the tests that run over the tables.
         decompose: `decompose(xp, *arrays, **params)` in terms of other operations, or `unsupported("why")`.
         pure: Whether equal inputs give equal results and nothing else happens.
-        regions: Whether parameters hold Programs that it runs. Then the type rule is given, before the types, the size
-            that each operand stands for (None where it is none), and the reference a function
-            `run(program, consts, inputs)` that gives all outputs of a nested Program.
+        regions: Whether parameters hold Programs that it runs. Then the type rule takes, before the types, the size
+            that each operand stands for, or None. The reference takes, before the arrays, a function
+            `run(program, consts, inputs)` that returns all outputs of a nested Program.
         memory: Where its results lie, for the memory plan; numpy's reference may copy where others need not.
-        range: In which range the numbers of a result of floats lie, NaN apart: `(low, high)`, where a `low` of 0.0 also
-            says that none is -0.0; or a function from the ranges of the operands, and the parameters, to it
-            (`plica.ir.ranges`). It says nothing of results of integers, which wrap around, or of complex numbers.
+        range: The range of the numbers of a result of floats, NaN apart: `(low, high)`, or a function from the ranges
+            of the operands, and the parameters, to it (`plica.ir.ranges`). A `low` of 0.0 also says that no number is
+            -0.0. It says nothing of results of integers, which wrap around, or of complex numbers.
         never_raises: The kinds of dtype of a result for which it raises no error whatever the operands hold, so that it
             may run where it would not have run.
         repeats: Whether it runs its regions any number of times.
-        tolerance: By how many times two implementations may differ more than by a few units in the last place.
+        tolerance: The factor by which two implementations may differ more than a few units in the last place.
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
         derivative: What its derivative is.
         of_dtype: Whether results depend on the dtype of the operands beside rounding, so that the reference is given no
             wider ones.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
         converts: Whether it takes numbers of dtypes in which they are only stored, though it is no view.
-        nonnegative: Which sizes must be at least 0 for results to have the sizes of their types, from the types of the
-            operands and the parameters. What is not known of them is checked when it runs, whoever reads the results.
+        nonnegative: From the types of the operands and the parameters, the sizes that must be at least 0 for results
+            to have the sizes of their types. Sizes of unknown sign are checked when it runs, whoever reads the results.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """
@@ -167,9 +167,9 @@ class Op:
             DTypeError: It computes with numbers of a dtype in which they are only stored.
         """
         operands = tuple(inputs)
-        if any(one.dtype.is_storage for one in operands) and not self.converts and not self.regions:
+        if any(operand.dtype.is_storage for operand in operands) and not self.converts and not self.regions:
             moved = range(*self.view.operands.indices(len(operands)))
-            require_computed(*(one.dtype for place, one in enumerate(operands) if place not in moved))
+            require_computed(*(operand.dtype for position, operand in enumerate(operands) if position not in moved))
         given = (tuple(sizes), *operands) if self.regions else operands
         try:
             result = self.type_rule(*given, **params)
@@ -181,10 +181,10 @@ class Op:
         """In which range a result of floats lies, for operands in `inputs`: None for those that may be complex."""
         if isinstance(self.range, tuple):
             return self.range
-        return self.range(*(ANYTHING if one is None else one for one in inputs), **params)
+        return self.range(*(ANYTHING if bounds is None else bounds for bounds in inputs), **params)
 
     def checks_sizes(self, inputs: Iterable[ArrayType], params: Mapping[str, Any]) -> bool:
-        """Whether it may be found when it runs that its results cannot have the sizes of their types."""
+        """Whether running it may show that its results cannot have the sizes of their types."""
         return not all(map(is_nonnegative_by_cases, self.nonnegative(*inputs, **params)))
 
     def _misfit(
@@ -204,10 +204,10 @@ OpTable = Mapping[str, Op]
 
 
 def op_table(*groups: Iterable[Op]) -> dict[str, Op]:
-    """One table of all rows.
+    """One table of all operations.
 
     Raises:
-        ValueError: Two rows have one name.
+        ValueError: Two operations have one name.
     """
     table: dict[str, Op] = {}
     for group in groups:

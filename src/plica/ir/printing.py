@@ -17,7 +17,7 @@ _PLAIN = (bool, int, float, complex, str, NoneType)
 
 
 def print_program(program: Program, indent: str = "", note: Note | None = None) -> str:
-    """The text of `program`; `note` says what stands as a comment behind the lines that define variables."""
+    """The text of `program`; `note` gives the comment behind each line that defines variables."""
     consts = " ".join(map(_binder, program.consts))
     inputs = _group((f"{var.name}:{var.type}" for var in program.inputs), program.num_implicit_inputs, " ")
     lines = [f"{{ lambda {consts + ' ' if consts else ''}; {inputs + ' ' if inputs else ''}. let"]
@@ -33,7 +33,7 @@ def print_program(program: Program, indent: str = "", note: Note | None = None) 
 def print_equation(equation: Equation, indent: str = "", note: Note | None = None) -> str:
     """The text of one equation."""
     outputs = " ".join(map(_binder, equation.outputs))
-    inputs = "".join(f" {_operand(one)}" for one in equation.inputs)
+    inputs = "".join(f" {_operand(operand)}" for operand in equation.inputs)
     return f"{outputs} = {equation.op.name}{_params(equation.params, indent, note)}{inputs}"
 
 

@@ -58,7 +58,7 @@ def is_name(text: str, *, reserved: bool = True) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class OpRef:
-    """An operation, by name: the row is found in the table that a reader is given."""
+    """An operation, by name; a reader finds it in a table of operations."""
 
     name: str
 
@@ -109,8 +109,8 @@ class Program:
         """Pairs of (type, explicit) of the consts and the inputs; sizes are `DBIdx` into the same tuple."""
         variables = (*self.consts, *self.inputs)
         first = len(variables) - len(self.arguments)
-        places = {var: DBIdx(index) for index, var in enumerate(variables)}
-        return tuple((_refer(var.type, {}, places), index >= first) for index, var in enumerate(variables))
+        references = {var: DBIdx(index) for index, var in enumerate(variables)}
+        return tuple((_refer(var.type, {}, references), index >= first) for index, var in enumerate(variables))
 
     @property
     def output_type(self) -> tuple[tuple[ArrayType, bool], ...]:
@@ -118,21 +118,22 @@ class Program:
 
         `InDBIdx` counts the consts and the inputs, `OutDBIdx` the outputs.
         """
-        places = {var: InDBIdx(index) for index, var in enumerate((*self.consts, *self.inputs))}
+        references = {var: InDBIdx(index) for index, var in enumerate((*self.consts, *self.inputs))}
         entries: dict[Dim, OutDBIdx] = {}
         for index, operand in enumerate(self.outputs[: self.num_implicit_outputs]):
             entries.setdefault(self.size_of(operand), OutDBIdx(index))
         explicit = [index >= self.num_implicit_outputs for index in range(len(self.outputs))]
         return tuple(
-            (_refer(one.type, entries, places), shown) for one, shown in zip(self.outputs, explicit, strict=True)
+            (_refer(operand.type, entries, references), shown)
+            for operand, shown in zip(self.outputs, explicit, strict=True)
         )
 
     @cached_property
     def size_values(self) -> Mapping[Operand, Dim]:
-        """What scalars stand for that equations compute from sizes."""
+        """For each scalar that equations compute from sizes, the size that it stands for."""
         values: dict[Operand, Dim] = {}
         for equation in self.equations:
-            value = size_value(equation, lambda one: values[one] if one in values else as_size(one))
+            value = size_value(equation, lambda operand: values[operand] if operand in values else as_size(operand))
             if value is not None:
                 values[equation.outputs[0]] = value
         return values
@@ -146,7 +147,7 @@ class Program:
 
     @cached_property
     def key(self) -> Hashable:
-        """What two equal Programs share: the structure with variables numbered in order of definition."""
+        """The structure that equal Programs share: variables are numbered in order of definition."""
         return _key(self)
 
     def __eq__(self, other: object) -> bool:
@@ -154,13 +155,15 @@ class Program:
 
     @cached_property
     def _hash(self) -> int:
-        return hash(self.key)  # which a tuple counts anew at each call
+        return hash(self.key)  # a tuple computes its hash anew at each call
 
     def __hash__(self) -> int:
         return self._hash
 
     def __getstate__(self) -> dict[str, Any]:
-        return {one.name: getattr(self, one.name) for one in fields(self)}  # other processes have other hashes
+        return {
+            attribute.name: getattr(self, attribute.name) for attribute in fields(self)
+        }  # other processes have other hashes
 
     def __str__(self) -> str:
         return print_program(self)
@@ -170,7 +173,7 @@ class Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Bound:
-    """A Program with the leaf of each of its consts: whatever a backend keeps there, in the order of the consts.
+    """A Program with the leaf of each of its consts, in the form that a backend keeps, in the order of the consts.
 
     Args:
         program: The Program.
@@ -183,12 +186,12 @@ class Bound:
     run_time: tuple[str, ...] = ()
 
 
-def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], places: Mapping[Any, Any]) -> ArrayType:
-    """A type whose sizes are references: whole sizes to `entries`, variables to `places`."""
+def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], references: Mapping[Any, Any]) -> ArrayType:
+    """A type whose sizes are references: whole sizes to `entries`, variables to `references`."""
     if isinstance(type_, ShapedArray):
         return type_
     dims = (
-        Size.of(entries[dim]) if dim in entries else substitute(dim, lambda atom: Size.of(places.get(atom, atom)))
+        Size.of(entries[dim]) if dim in entries else substitute(dim, lambda atom: Size.of(references.get(atom, atom)))
         for dim in type_.shape
     )
     return array_type(dims, type_.dtype)
@@ -202,11 +205,11 @@ def size_value(equation: Equation, size_of: Callable[[Operand], Dim | None]) -> 
     function = SIZE_ARITHMETIC.get(equation.op.name)
     if function is None or len(equation.outputs) != 1 or equation.outputs[0].type != SCALAR_SIZE:
         return None
-    operands = [size_of(one) for one in equation.inputs]
-    if any(one is None for one in operands) or (equation.op.name in _DIVISIONS and operands[1] == 0):
+    operands = [size_of(operand) for operand in equation.inputs]
+    if any(operand is None for operand in operands) or (equation.op.name in _DIVISIONS and operands[1] == 0):
         return None
-    found = function(*operands)
-    return found if is_light(found) else None
+    size = function(*operands)
+    return size if is_light(size) else None
 
 
 _DIVISIONS = ("floor_divide", "remainder")
@@ -260,7 +263,10 @@ def _key(program: Program) -> Hashable:
         return value.key if isinstance(value, Program) else (type(value).__name__, value)
 
     def use(operands: tuple[Operand, ...]) -> Hashable:
-        return tuple(numbers[one] if isinstance(one, Var) else (repr(one.value), one.type.dtype) for one in operands)
+        return tuple(
+            numbers[operand] if isinstance(operand, Var) else (repr(operand.value), operand.type.dtype)
+            for operand in operands
+        )
 
     consts, inputs = define(program.consts), define(program.inputs)
     body = []
@@ -281,19 +287,19 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
     """The same Program with other names, and with other variables in the place of some.
 
     Args:
-        program: What to rewrite.
+        program: The Program.
         name: The new name of each variable.
-        sizes: What stands in the place of variables in types and parameters.
+        sizes: The sizes that replace variables in types and parameters.
 
     Assumes:
-        What is replaced has the value of what replaces it whenever the Program runs.
+        A replaced variable has the value of its replacement whenever the Program runs.
     """
     new: dict[Hashable, Var] = {}
     known: dict[Size, Dim] = {}
 
     def size(atom: Any) -> Dim:
         if atom in sizes:
-            return substitute(sizes[atom], lambda one: Size.of(new.get(one, one)))
+            return substitute(sizes[atom], lambda inner: Size.of(new.get(inner, inner)))
         return Size.of(new.get(atom, atom))
 
     def move(value: Any) -> Any:
@@ -312,7 +318,7 @@ def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Di
         return new[var]
 
     def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(new[one] if isinstance(one, Var) else one for one in operands)
+        return tuple(new[operand] if isinstance(operand, Var) else operand for operand in operands)
 
     consts = tuple(map(define, program.consts))
     inputs = tuple(map(define, program.inputs))

@@ -7,8 +7,8 @@ precision.
 
 Where numbers may be complex there is no range, but None. Integers have `ANYTHING`: their arithmetic wraps around.
 
-The functions here are what rows of operations have in their column `range`: from the ranges of operands to that of the
-result. They take the parameters of an operation, and few read them.
+The functions here are range rules, the column `range` of operations: from the ranges of operands to that of the result.
+They also take the parameters of an operation, which few of them read.
 
 >>> plus((0.0, 1.0), (2.0, 2.0)), either((0.0, 1.0), (-0.0, -0.0))
 ((2.0, 3.0), (-0.0, 1.0))
@@ -41,14 +41,14 @@ def range_of_values(values: NDArray[Any]) -> Range | None:
     return _checked(low, -0.0 if high == 0 and signs.all() else high)
 
 
-def excludes_negative(found: Range | None) -> bool:
+def excludes_negative(interval: Range | None) -> bool:
     """Whether every number is zero, of either sign, or more."""
-    return found is not None and found[0] >= 0
+    return interval is not None and interval[0] >= 0
 
 
-def excludes_negative_zero(found: Range | None) -> bool:
+def excludes_negative_zero(interval: Range | None) -> bool:
     """Whether -0.0 is not among the numbers."""
-    return found is not None and (_order(found[0]) >= _order(0.0) or found[1] <= -_LEAST)
+    return interval is not None and (_order(interval[0]) >= _order(0.0) or interval[1] <= -_LEAST)
 
 
 _LEAST = 2.0**-24
@@ -56,7 +56,7 @@ _LEAST = 2.0**-24
 
 
 def _order(number: float) -> tuple[float, float]:
-    """What floats are compared by, so that -0.0 is less than 0.0."""
+    """The sort key of floats by which -0.0 is less than 0.0."""
     return (number, copysign(1.0, number))
 
 
@@ -76,7 +76,7 @@ def either(*ranges: Range, **_: Any) -> Range:
 
 
 def choice(_: Range, *ranges: Range) -> Range:
-    """Entries of any of the operands but the first, which says of which."""
+    """Entries of the operands after the first, which chooses among them."""
     return either(*ranges)
 
 
@@ -96,7 +96,7 @@ def plus(x: Range, y: Range) -> Range:
 
 
 def _slack(x: float, y: float) -> float:
-    """How far from x + y the sum may lie where digits are few, if x and y cancel: its sign may be another then."""
+    """How far a sum of few digits may lie from x + y if x and y cancel: even its sign may differ."""
     if x * y >= 0 or (_is_short(x) and _is_short(y)):
         return 0.0
     return max(abs(x), abs(y)) * 2.0**-_DIGITS
@@ -117,14 +117,14 @@ def minus(x: Range, y: Range) -> Range:
 
 
 def combined(*ranges: Range, **_: Any) -> Range:
-    """Sums of products of what is not negative are not negative."""
+    """A sum of products: not negative if no operand is."""
     if not all(map(excludes_negative, ranges)):
         return ANYTHING
     return NOT_NEGATIVE if all(map(excludes_negative_zero, ranges)) else (-0.0, inf)
 
 
 def quotient(x: Range, y: Range) -> Range:
-    """The quotient: what is not negative by what is not negative, nor -0.0."""
+    """The quotient: not negative if no operand is, and the divisor is never -0.0."""
     return combined(x, y) if excludes_negative_zero(y) else ANYTHING
 
 

@@ -35,13 +35,13 @@ def check_leaf(var: Var, shape: tuple[int, ...], dtype: str, sizes: Mapping[Hash
 
 
 def bind_sizes(
-    program: Program, found: Sequence[tuple[tuple[int, ...], str]], captured: Mapping[Var, int] | None = None
+    program: Program, arguments: Sequence[tuple[tuple[int, ...], str]], captured: Mapping[Var, int] | None = None
 ) -> dict[Var, int]:
     """The values of the implicit sizes for arguments of these shapes and dtypes.
 
     Args:
         program: The Program.
-        found: The shape and the dtype of each argument.
+        arguments: The shape and the dtype of each argument.
         captured: The values of captured sizes, which types of arguments may have.
 
     Raises:
@@ -49,10 +49,10 @@ def bind_sizes(
         DTypeError: A dtype does not fit.
     """
     expected = program.arguments
-    if len(found) != len(expected):
+    if len(arguments) != len(expected):
         names = ", ".join(repr(var) for var in expected)
-        raise InputError(f"the program takes {len(expected)} argument(s) ({names}), but {len(found)} were given.")
-    for var, (shape, dtype) in zip(expected, found, strict=True):
+        raise InputError(f"the program takes {len(expected)} argument(s) ({names}), but {len(arguments)} were given.")
+    for var, (shape, dtype) in zip(expected, arguments, strict=True):
         if dtype != var.type.dtype:
             raise DTypeError(
                 f"argument {var.name} has dtype {dtype}, but the program was made for {var.type.dtype.value}; "
@@ -60,9 +60,9 @@ def bind_sizes(
             )
         if len(shape) != len(var.type.shape):
             raise InputError(f"argument {var.name} has shape {shape}, but the program expects {var.type}.")
-    sizes = {var: found[index][0][axis] for var, (index, axis) in size_sources(program).items()}
+    sizes = {var: arguments[index][0][axis] for var, (index, axis) in size_sources(program).items()}
     lookup: Callable[[Hashable], int] = {**(captured or {}), **sizes}.__getitem__  # type: ignore[assignment]
-    for var, (shape, _) in zip(expected, found, strict=True):
+    for var, (shape, _) in zip(expected, arguments, strict=True):
         for axis, (dim, given) in enumerate(zip(var.type.shape, shape, strict=True)):
             wanted = evaluate(dim, lookup)
             if wanted != given:

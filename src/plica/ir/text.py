@@ -76,12 +76,12 @@ class _Parser:
         return self._next()
 
     def _fail(self, expected: str) -> NoReturn:
-        _, found, start = self._tokens[self._at]
+        _, token, start = self._tokens[self._at]
         line = self._text.count("\n", 0, start)
         column = start - (self._text.rfind("\n", 0, start) + 1)
         shown = self._text.split("\n")[line]
         raise ParseError(
-            f"line {line + 1}, column {column + 1}: {expected}, found {found!r}\n  {shown}\n  {' ' * column}^"
+            f"line {line + 1}, column {column + 1}: {expected}, found {token!r}\n  {shown}\n  {' ' * column}^"
         )
 
     # Grammar

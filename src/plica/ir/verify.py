@@ -1,4 +1,4 @@
-"""The verifier: every rule that a Program keeps, checked, and the equation shown that breaks one."""
+"""The verifier: checks every rule that a Program keeps, and shows the equation that breaks one."""
 
 from plica.errors import VerifyError
 from plica.ir.op import OpTable
@@ -55,8 +55,8 @@ class _Checker:
                 self._fail(-1, f"no argument has an axis of size {var.name} alone, from which it could be read")
 
     def equation(self, index: int, equation: Equation) -> None:
-        row = self._table.get(equation.op.name)
-        if row is None:
+        operation = self._table.get(equation.op.name)
+        if operation is None:
             self._fail(index, f"the table has no operation {equation.op.name!r}")
             return
         self.use(equation.inputs, index, "an operand")
@@ -65,15 +65,15 @@ class _Checker:
         for program in nested(equation.params):
             _verify(program, self._table, is_nested=True)
         try:
-            sizes = [self._size(one) for one in equation.inputs] if row.regions else ()
-            types = row.types([one.type for one in equation.inputs], equation.params, sizes)
-            expected = tuple(resolve(type_, lambda place: Size.of(equation.outputs[place])) for type_ in types)
+            sizes = [self._size(operand) for operand in equation.inputs] if operation.regions else ()
+            types = operation.types([operand.type for operand in equation.inputs], equation.params, sizes)
+            expected = tuple(resolve(type_, lambda position: Size.of(equation.outputs[position])) for type_ in types)
         except Exception as error:  # a type rule may stumble over parameters of a kind that it does not expect
             self._fail(index, f"{equation.op.name} refuses its operands: {error}")
             return
-        found = tuple(var.type for var in equation.outputs)
-        if found != expected:
-            wanted, shown = (", ".join(map(str, types)) for types in (expected, found))
+        declared = tuple(var.type for var in equation.outputs)
+        if declared != expected:
+            wanted, shown = (", ".join(map(str, types)) for types in (expected, declared))
             self._fail(index, f"the result of {equation.op.name} has type {wanted}, but is declared as {shown}")
         self.define(equation.outputs, index)
 

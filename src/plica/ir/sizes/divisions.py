@@ -51,8 +51,8 @@ def floor_divide(first: Dim, second: Dim) -> Dim:
     if len(nested) == 1:
         ((inner, divisor),) = [atom.arguments for atom in nested]
         assert isinstance(divisor, int), "only those were taken"
-        others = rest - Size.of(nested[0])
-        return quotient + floor_divide(inner + divisor * others, divisor * second)
+        remaining = rest - Size.of(nested[0])
+        return quotient + floor_divide(inner + divisor * remaining, divisor * second)
     return quotient + Size.of(Opaque("floordiv", (rest, second)))
 
 
@@ -80,8 +80,8 @@ def remainder(first: Dim, second: Dim) -> Dim:
             return sign * remainder(rest + factor * (inner - Size.of(atom)), second)
     common = _common(rest, second)
     if common != 1:
-        kept = terms_of(rest).get(ONE, 0) % common
-        return sign * (common * remainder(_over(rest, common), second // common) + kept)
+        constant = terms_of(rest).get(ONE, 0) % common
+        return sign * (common * remainder(_over(rest, common), second // common) + constant)
     return sign * Size.of(Opaque("mod", (rest, second)))
 
 
@@ -107,8 +107,12 @@ def _divided(first: Dim, second: Dim) -> tuple[Dim, Dim]:
     leading, coefficient = _leading(second)
     quotient: Dim = 0
     done: set[Monomial] = set()
-    while found := [one for one in terms_of(first) if one not in done and _quotient(one, leading) is not None]:
-        monomial = max(found, key=_rank)
+    while divisible := [
+        candidate
+        for candidate in terms_of(first)
+        if candidate not in done and _quotient(candidate, leading) is not None
+    ]:
+        monomial = max(divisible, key=_rank)
         done.add(monomial)
         power = _quotient(monomial, leading)
         assert power is not None, "only those were taken"
@@ -155,12 +159,12 @@ def _common(size: Dim, divisor: int) -> int:
 
 def _linear(size: Dim, function: str) -> list[tuple[Opaque, int]]:
     """The applications of a function that are terms of their own, with their coefficients."""
-    found = []
+    applications = []
     for monomial, factor in terms_of(size).items():
         for atom, power in monomial:
             if len(monomial) == power == 1 and isinstance(atom, Opaque) and atom.function == function:
-                found.append((atom, factor))
-    return found
+                applications.append((atom, factor))
+    return applications
 
 
 def _is_below(rest: Dim, divisor: Dim) -> bool:

@@ -59,11 +59,13 @@ def is_nonnegative_by_cases(size: Dim) -> bool:
     """The same of more sizes: `r - max(p, 0)` is the smaller of `r - p` and `r`, and `r + max(p, 0)` the greater."""
     if isinstance(size, int) or is_nonnegative(size):
         return is_nonnegative(size)
-    for term, factor in sorted(size.ordered, key=lambda one: one[1] > 0):  # the smaller ones first: they lose nothing
+    for term, factor in sorted(
+        size.ordered, key=lambda entry: entry[1] > 0
+    ):  # the smaller ones first: they lose nothing
         atom, power = term[0] if len(term) == 1 else (None, 0)
         if isinstance(atom, Opaque) and atom.function == "max" and power == 1:
             rest = size - factor * Size.of(atom)
-            ways = (is_nonnegative_by_cases(rest + factor * one) for one in atom.arguments)
+            ways = (is_nonnegative_by_cases(rest + factor * argument) for argument in atom.arguments)
             return all(ways) if factor < 0 else any(ways)
     return False
 
@@ -76,4 +78,4 @@ def _atom_is_nonnegative(atom: Atom) -> bool:
             return all(map(is_nonnegative, atom.arguments))
         case "mod":
             return is_nonnegative(atom.arguments[1])
-    return any(isinstance(one, int) and one >= 0 for one in atom.arguments)
+    return any(isinstance(argument, int) and argument >= 0 for argument in atom.arguments)

@@ -97,7 +97,9 @@ class Size:
     def __str__(self) -> str:
         if not self._text:
             terms = [_term_text(powers, factor) for powers, factor in self.ordered]
-            signed = [f"+{term}" if place and not term.startswith("-") else term for place, term in enumerate(terms)]
+            signed = [
+                f"+{term}" if position and not term.startswith("-") else term for position, term in enumerate(terms)
+            ]
             object.__setattr__(self, "_text", "".join(signed))
         return self._text
 
@@ -105,13 +107,13 @@ class Size:
 
 
 Dim = int | Size
-_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # those in use: none is kept for being in here
+_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # those in use: the dictionary alone keeps none alive
 
 
 def _consed(terms: Terms) -> Size:
     """The size of these terms."""
-    found = _SIZES.get(terms)
-    return _SIZES.setdefault(terms, Size(terms)) if found is None else found
+    known = _SIZES.get(terms)
+    return _SIZES.setdefault(terms, Size(terms)) if known is None else known
 
 
 # Sizes stay small: what weighs more becomes a variable of its own (`Builder.light`). Otherwise the text of
@@ -132,7 +134,7 @@ def _term_weight(monomial: Monomial) -> int:
 def _atom_weight(atom: Atom) -> int:
     if not isinstance(atom, Opaque):
         return 1
-    return _OPAQUE_WEIGHT + sum(1 if isinstance(one, int) else one.weight for one in atom.arguments)
+    return _OPAQUE_WEIGHT + sum(1 if isinstance(argument, int) else argument.weight for argument in atom.arguments)
 
 
 def terms_of(size: Dim) -> dict[Monomial, int]:
@@ -145,14 +147,14 @@ def terms_of(size: Dim) -> dict[Monomial, int]:
 
 def polynomial(terms: Mapping[Monomial, int]) -> Dim:
     """The size with these coefficients, which may be 0."""
-    kept = frozenset((monomial, factor) for monomial, factor in terms.items() if factor)
-    if not kept:
+    nonzero = frozenset((monomial, factor) for monomial, factor in terms.items() if factor)
+    if not nonzero:
         return 0
-    if len(kept) == 1:
-        ((monomial, factor),) = kept
+    if len(nonzero) == 1:
+        ((monomial, factor),) = nonzero
         if monomial == ONE:
             return factor
-    return _consed(kept)
+    return _consed(nonzero)
 
 
 def _add(first: Dim, second: Dim) -> Dim:
@@ -238,7 +240,9 @@ def _powers_text(powers: Iterable[tuple[Atom, int]]) -> str:
 
 
 def _sorted_terms(terms: Terms) -> list[tuple[tuple[tuple[Atom, int], ...], int]]:
-    ordered = [(tuple(sorted(monomial, key=lambda one: name_of(one[0]))), factor) for monomial, factor in terms]
+    ordered = [
+        (tuple(sorted(monomial, key=lambda atom_power: name_of(atom_power[0]))), factor) for monomial, factor in terms
+    ]
     return sorted(ordered, key=lambda term: (-sum(power for _, power in term[0]), _powers_text(term[0])))
 
 

@@ -10,7 +10,7 @@ from plica.ir.sizes.polynomials import Dim, Size
 
 
 def as_size(value: Any) -> Dim | None:
-    """What a scalar of a Program stands for: an integer literal, a 64-bit integer variable, or a size; else None."""
+    """The size that `value` stands for: an integer literal, a 64-bit integer variable, or a size itself; else None."""
     if isinstance(value, Size):
         return value
     dtype = value.type.dtype

@@ -1,4 +1,4 @@
-"""What is within sizes, and sizes with other things in the place of their variables."""
+"""The variables of sizes, and their substitution."""
 
 from collections.abc import Callable, Iterator
 
@@ -24,11 +24,11 @@ def atoms(size: Dim) -> Iterator[Atom]:
 
 
 def substitute(size: Dim, values: Callable[[Atom], Dim], known: dict[Size, Dim] | None = None) -> Dim:
-    """`size` with every variable replaced by `values(variable)`, which is asked in the order of the text.
+    """`size` with every variable replaced by `values(variable)`, called in the order of the text.
 
     Args:
         size: The size.
-        values: What stands in the place of each variable.
+        values: The replacement of each variable.
         known: Results for these `values`; new ones are added, those of sizes within `size` too.
     """
     if isinstance(size, int):
