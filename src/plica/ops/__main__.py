@@ -47,21 +47,21 @@ GROUPS = {
 def operations_table() -> str:
     """One line of Markdown for each operation: name, parameters, number of operands in its first sample."""
     lines = ["| operation | kind | operands | parameters | range | decomposition |", "|---|---|---|---|---|---|"]
-    for kind, rows in GROUPS.items():
-        lines += [_line(kind, op) for op in sorted(rows, key=lambda op: op.name)]
+    for kind, operations in GROUPS.items():
+        lines += [_line(kind, op) for op in sorted(operations, key=lambda op: op.name)]
     return "\n".join(lines)
 
 
 def _line(kind: str, op: Op) -> str:
     signature = inspect.signature(op.type_rule)
-    params = [name for name, one in signature.parameters.items() if one.kind is one.KEYWORD_ONLY]
+    params = [name for name, parameter in signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
     counts = sorted({len(sample.inputs) for sample in op.samples()})
-    found = "of operands"
+    bounds = "of operands"
     if isinstance(op.range, tuple):
-        found = "" if op.range == ANYTHING else f"{op.range[0]:g} to {op.range[1]:g}"
+        bounds = "" if op.range == ANYTHING else f"{op.range[0]:g} to {op.range[1]:g}"
     decomposition = op.decompose.why.split(":")[0] if isinstance(op.decompose, Unsupported) else "yes"
     return (
-        f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {found} | {decomposition} |"
+        f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {bounds} | {decomposition} |"
     )
 
 

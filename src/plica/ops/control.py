@@ -22,7 +22,7 @@ from plica.ir.text import parse_program
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray, array_type
 from plica.ops.elementwise import ELEMENTWISE
 from plica.ops.regions import Region, Typed, agreed, carried, require_sizes, split, typed, varying
-from plica.ops.rules import require_equal_sizes
+from plica.ops.rules import require_equal_sizes, shape_text
 from plica.ops.shape import SHAPE
 
 Run = Callable[[Program, Sequence[Array], Sequence[Array]], tuple[Array, ...]]
@@ -31,9 +31,9 @@ _BOOL = ShapedArray((), DType.BOOL)
 
 
 def _require_scalars(operands: Sequence[Typed], type_: ArrayType, what: str) -> None:
-    for found, _ in operands:
-        if found != type_:
-            raise DTypeError(f"{what}: found {found}, expected {type_}.")
+    for operand_type, _ in operands:
+        if operand_type != type_:
+            raise DTypeError(f"{what}: found {operand_type}, expected {type_}.")
 
 
 # for_loop
@@ -67,8 +67,8 @@ def _for(
     consts, state, bounds, carries = split(arrays, body_nconsts, num_implicit_inputs, 3)
     state += carries
     for index in steps(*(int(bound) for bound in bounds)):
-        place = [np.asarray(index, dtype=np.int64)]
-        state = list(run(body, consts, [*state[:num_implicit_inputs], *place, *state[num_implicit_inputs:]]))
+        counter = [np.asarray(index, dtype=np.int64)]
+        state = list(run(body, consts, [*state[:num_implicit_inputs], *counter, *state[num_implicit_inputs:]]))
     return tuple(state)
 
 
@@ -97,12 +97,12 @@ def _while_type(
     num_implicit_outputs: int,
     preserve_dimensions: bool,  # noqa: ARG001 - says how the sizes of the inputs were found
 ) -> tuple[ArrayType, ...]:
-    asked, consts, implicit, carries = split(typed(types, sizes), cond_nconsts, body_nconsts, num_implicit_inputs)
-    Region(cond, asked, [*implicit, *varying(carries)], "the condition of while_loop")
+    cond_consts, consts, implicit, carries = split(typed(types, sizes), cond_nconsts, body_nconsts, num_implicit_inputs)
+    Region(cond, cond_consts, [*implicit, *varying(carries)], "the condition of while_loop")
     require_sizes(cond, num_implicit_inputs, 0, "the condition of while_loop")
     if len(cond.outputs) != 1 or cond.outputs[0].type != _BOOL:
-        found = ", ".join(str(one.type) for one in cond.outputs)
-        raise DTypeError(f"the condition of while_loop returns one bool[], found {found}.")
+        returned = ", ".join(str(output.type) for output in cond.outputs)
+        raise DTypeError(f"the condition of while_loop returns one bool[], found {returned}.")
     region = Region(body, consts, [*implicit, *varying(carries)], "while_loop")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "while_loop")
     results, _ = carried(region, num_implicit_inputs, len(carries), "while_loop", runs=False)
@@ -112,8 +112,8 @@ def _while_type(
 def _while(
     run: Run, *arrays: Array, cond: Program, cond_nconsts: int, body: Program, body_nconsts: int, **_: object
 ) -> tuple[Array, ...]:
-    asked, consts, state = split(arrays, cond_nconsts, body_nconsts)
-    while bool(run(cond, asked, state)[0]):
+    cond_consts, consts, state = split(arrays, cond_nconsts, body_nconsts)
+    while bool(run(cond, cond_consts, state)[0]):
         state = list(run(body, consts, state))
     return tuple(state)
 
@@ -134,7 +134,7 @@ def _cond_type(
     _require_scalars(predicates, _BOOL, "the predicates of cond")
     if captured.pop():
         raise VerifyError("cond: there are operands that no branch takes.")
-    regions = [Region(one, consts, (), "cond") for one, consts in zip(branches, captured, strict=True)]
+    regions = [Region(branch, consts, (), "cond") for branch, consts in zip(branches, captured, strict=True)]
     for branch in branches:
         require_sizes(branch, num_implicit_inputs, num_implicit_outputs, "cond")
     results = agreed(regions, num_implicit_outputs, "cond", shared=preserve_dimensions)
@@ -145,7 +145,7 @@ def _cond(
     run: Run, *arrays: Array, branches: tuple[Program, ...], branch_nconsts: tuple[int, ...], **_: object
 ) -> tuple[Array, ...]:
     predicates, *captured = split(arrays, len(branches) - 1, *branch_nconsts)
-    chosen = next((place for place, one in enumerate(predicates) if bool(one)), len(predicates))
+    chosen = next((position for position, predicate in enumerate(predicates) if bool(predicate)), len(predicates))
     return run(branches[chosen], captured[chosen], [])
 
 
@@ -167,17 +167,17 @@ def _scan_type(
     parts = split(typed(types, sizes), body_nconsts, num_implicit_inputs, num_carries)
     consts, implicit, carries, stacked = parts
     first = len(types) - len(stacked)
-    rows = [(_row(type_, length, first + place), None) for place, (type_, _) in enumerate(stacked)]
+    rows = [(_row(type_, length, first + position), None) for position, (type_, _) in enumerate(stacked)]
     region = Region(body, consts, [*implicit, *varying(carries), *rows], "scan")
     require_sizes(body, num_implicit_inputs, num_implicit_outputs, "scan")
     runs = preserve_dimensions and isinstance(length, int) and length > 0
     results, changing = carried(region, num_implicit_inputs, num_carries, "scan", runs=runs, stacks=True)
-    for one in body.results[num_carries:]:
-        dims = [region.outside(dim, changing) for dim in one.type.shape]
+    for result in body.results[num_carries:]:
+        dims = [region.outside(dim, changing) for dim in result.type.shape]
         known = [dim for dim in dims if dim is not None]
         if len(known) != len(dims):
-            raise ShapeError(f"scan stacks {one.type}, whose size may differ from step to step; carry it instead.")
-        results.append(array_type((length, *known), one.type.dtype))
+            raise ShapeError(f"scan stacks {result.type}, whose size may differ from step to step; carry it instead.")
+        results.append(array_type((length, *known), result.type.dtype))
     return (*[SCALAR_SIZE] * num_implicit_outputs, *results)
 
 
@@ -199,23 +199,23 @@ def _scan(
     num_implicit_inputs: int,
     **_: object,
 ) -> tuple[Array, ...]:
-    kept = num_implicit_inputs + num_carries
-    consts, state, stacked = split(arrays, body_nconsts, kept)
+    num_states = num_implicit_inputs + num_carries
+    consts, state, stacked = split(arrays, body_nconsts, num_states)
     rows: list[Sequence[Array]] = []
     for step in reversed(range(length)) if reverse else range(length):
-        state, made = split(run(body, consts, [*state, *(array[step] for array in stacked)]), kept)
-        rows.append(made)
+        state, outputs = split(run(body, consts, [*state, *(array[step] for array in stacked)]), num_states)
+        rows.append(outputs)
     rows = rows[::-1] if reverse else rows
-    outside = dict(zip((*body.consts, *body.inputs), (*consts, *arrays[body_nconsts:][:kept]), strict=False))
+    outside = dict(zip((*body.consts, *body.inputs), (*consts, *arrays[body_nconsts:][:num_states]), strict=False))
     stacks = [
-        np.stack([row[place] for row in rows]) if rows else _no_rows(one, outside)
-        for place, one in enumerate(body.results[num_carries:])
+        np.stack([row[position] for row in rows]) if rows else _no_rows(result, outside)
+        for position, result in enumerate(body.results[num_carries:])
     ]
     return (*state, *stacks)
 
 
 def _no_rows(result: Operand, values: Mapping[Any, Array]) -> Array:
-    """The stack of what no step has made."""
+    """The stack of the rows of a scan without steps."""
     dims = [substitute(dim, lambda atom: int(values[atom])) for dim in result.type.shape]
     wrong = next((dim for dim in dims if isinstance(dim, int) and dim < 0), None)
     if wrong is not None:
@@ -251,12 +251,14 @@ def _call(run: Run, *arrays: Array, program: Program, body_nconsts: int, **_: ob
 
 def _assert_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     if len(shape) != len(x.shape) or any(same(a, b) is False for a, b in zip(shape, x.shape, strict=True)):
-        raise ShapeError(f"{x} cannot have the shape ({', '.join(map(str, shape))}).")
+        raise ShapeError(f"{x} cannot have the shape {shape_text(shape)}.")
     return array_type(shape, x.dtype)
 
 
 def _differences(x: ArrayType, *, shape: tuple[Dim, ...]) -> list[Dim]:
-    return [one for wanted, dim in zip(shape, x.shape, strict=True) for one in (wanted - dim, dim - wanted)]
+    return [
+        difference for wanted, dim in zip(shape, x.shape, strict=True) for difference in (wanted - dim, dim - wanted)
+    ]
 
 
 def _assert(x: Array, *, shape: tuple[int, ...]) -> Array:

@@ -1,4 +1,4 @@
-"""What stands where in the operands and results of control flow."""
+"""The positions of operands and results of control flow: captured ones, sizes, bounds of loops, carries and rows."""
 
 from collections.abc import Iterator, Mapping
 
@@ -24,7 +24,7 @@ def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
 
 
 def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
-    """What a loop carries: the body's input, the first operand, the body's result and the equation's output."""
+    """For each value that a loop carries: the body's input, the first operand, the body's result, the output."""
     body: Program = equation.params["body"]
     outputs = explicit_outputs(equation)
     leading = 1 if equation.op.name == "for_loop" else 0
@@ -37,26 +37,26 @@ def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
 
 
 def scanned(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The rows that the body of a scan is given, and the arrays whose rows they are."""
+    """The inputs of the body of a scan that are rows, and the arrays whose rows they are."""
     body, count = equation.params["body"], equation.params["num_carries"]
     return list(zip(body.inputs[body.num_implicit_inputs + count :], _explicit_operands(equation)[count:], strict=True))
 
 
 def call_inputs(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The explicit inputs of a called Program, and what they are given."""
+    """The explicit inputs of a called Program, and their operands."""
     program = equation.params["program"]
     return list(zip(program.arguments, _explicit_operands(equation), strict=True))
 
 
 def implicit_operands(equation: Equation) -> range:
-    """The places of operands that are sizes, which generated code reads off the arrays."""
+    """The positions of operands that are sizes, which generated code reads off the arrays."""
     params = equation.params
     start = params.get("cond_nconsts", 0) + params.get("body_nconsts", 0)
     return range(start, start + params.get("num_implicit_inputs", 0))
 
 
 def first_place(equation: Equation) -> int:
-    """The place of the first operand that is neither captured, nor a size, nor a bound of a loop."""
+    """The position of the first operand that is neither captured, nor a size, nor a bound of a loop."""
     return implicit_operands(equation).stop + (3 if equation.op.name == "for_loop" else 0)
 
 
@@ -64,16 +64,18 @@ def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
     return equation.inputs[first_place(equation) :]
 
 
-def implicit_operand(equation: Equation, place: int) -> Operand:
-    """What a loop is given for one of its sizes."""
-    return equation.inputs[implicit_operands(equation)[place]]
+def implicit_operand(equation: Equation, position: int) -> Operand:
+    """The operand that gives a loop one of its sizes."""
+    return equation.inputs[implicit_operands(equation)[position]]
 
 
 def kept_sizes(equation: Equation) -> list[tuple[Var, Operand]]:
     """The sizes that a loop takes and gives back unchanged: the body's inputs and the operands."""
     body: Program = equation.params["body"]
     sizes = zip(body.inputs[: body.num_implicit_inputs], body.outputs, strict=False)
-    return [(var, implicit_operand(equation, place)) for place, (var, result) in enumerate(sizes) if var is result]
+    return [
+        (var, implicit_operand(equation, position)) for position, (var, result) in enumerate(sizes) if var is result
+    ]
 
 
 def bounds_of(equation: Equation) -> tuple[Operand, ...]:
@@ -83,7 +85,7 @@ def bounds_of(equation: Equation) -> tuple[Operand, ...]:
 
 
 def known_in_turns(equation: Equation) -> list[Dim]:
-    """What is not negative in each iteration of a `for_loop` that counts upwards, in terms of the body's variables."""
+    """The sizes that are 0 or more in each iteration of a `for_loop` that counts upwards, in the body's variables."""
     if equation.op.name != "for_loop":
         return []
     lower, upper, step = bounds_of(equation)
@@ -94,7 +96,8 @@ def known_in_turns(equation: Equation) -> list[Dim]:
     captured = zip(body.consts, equation.inputs, strict=False)
     inside = {outer: inner for inner, outer in (*captured, *kept_sizes(equation))}
     first, last = (
-        as_size(inside.get(one, one)) if one in inside or isinstance(one, Literal) else None for one in (lower, upper)
+        as_size(inside.get(bound, bound)) if bound in inside or isinstance(bound, Literal) else None
+        for bound in (lower, upper)
     )
     index = Size.of(body.arguments[0])
     return [*([] if first is None else [index - first]), *([] if last is None else [last - 1 - index])]

@@ -1,4 +1,4 @@
-"""Densities: what a layer of a circuit reads off its data, as one operation with a derivative that stays finite."""
+"""Densities of a circuit's input layers, each as one operation whose derivative stays finite."""
 
 import math
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from plica.ops.rules import broadcast, require_kind, require_operands, require_s
 def _log_normal_type(*types: ArrayType) -> ArrayType:
     require_operands(types, 3, 3)
     require_kind(types, ("float",))
-    return array_type(broadcast(*[one.shape for one in types]), require_same_dtype(*types))
+    return array_type(broadcast(*[type_.shape for type_ in types]), require_same_dtype(*types))
 
 
 def _log_normal(x: Array, mean: Array, log_stddev: Array) -> Any:
@@ -33,7 +33,7 @@ def _log_normal_samples() -> list[Sample]:
     return [
         sample(x, mean, log),
         sample(x[:0], mean, log),
-        sample(*(one.astype("float32") for one in (x, mean, log))),
+        sample(*(array.astype("float32") for array in (x, mean, log))),
         sample(np.asarray([[np.inf], [-80.0], [np.nan]], "float32"), *narrow),
     ]
 
@@ -64,7 +64,7 @@ def _log_multivariate_normal(scores: Array, factor: Array, missing: Array | None
         np.where(rows, np.zeros_like(factor)[:, None], np.eye(size)),
     ]
     root = np.linalg.qr(np.swapaxes(np.concatenate(beside, axis=-1).astype("float64"), -1, -2), mode="r")
-    # turned round it is upper triangular once more, of which elimination exchanges no rows
+    # reversed, its transpose is upper triangular again; elimination exchanges no rows of such a matrix
     turned = np.swapaxes(root, -1, -2)[..., ::-1, ::-1]
     white = np.linalg.solve(turned, np.where(known[:, :, None], scores, 0.0)[..., ::-1, None])[..., 0]
     volume = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
@@ -82,7 +82,7 @@ def _vectors_samples() -> list[Sample]:
         sample(scores, factor),
         sample(scores, factor, missing),
         sample(several[0], factor, several[1]),
-        sample(*(one.astype("float32") for one in (scores, factor)), missing),
+        sample(*(array.astype("float32") for array in (scores, factor)), missing),
         sample(scores[:, :0], factor, missing[:, :0]),
     ]
 
@@ -110,26 +110,26 @@ def _of_covariances(factor: Array, missing: Array) -> Iterator[tuple[Any, Array,
 
 def _regression_matrix(factor: Array, missing: Array) -> Any:
     size = factor.shape[-1]
-    found = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
-    for place, covariance, known, hidden in _of_covariances(factor, missing):
+    matrices = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
+    for index, covariance, known, hidden in _of_covariances(factor, missing):
         matrix = np.zeros((size, size))
         matrix[known, known] = 1.0
         slopes = np.linalg.solve(covariance[np.ix_(known, known)], covariance[np.ix_(known, hidden)])
         matrix[np.ix_(hidden, known)] = slopes.T
-        found[place] = matrix
-    return found
+        matrices[index] = matrix
+    return matrices
 
 
 def _conditional_factor(factor: Array, missing: Array) -> Any:
     size = factor.shape[-1]
-    found = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
-    for place, covariance, known, hidden in _of_covariances(factor, missing):
+    factors = np.zeros((*missing.shape[:2], factor.shape[1], size, size), factor.dtype)
+    for index, covariance, known, hidden in _of_covariances(factor, missing):
         across = covariance[np.ix_(known, hidden)]
         explained = across.T @ np.linalg.solve(covariance[np.ix_(known, known)], across)
         matrix = np.zeros((size, size))
         matrix[np.ix_(hidden, hidden)] = np.linalg.cholesky(covariance[np.ix_(hidden, hidden)] - explained)
-        found[place] = matrix
-    return found
+        factors[index] = matrix
+    return factors
 
 
 def _completion_samples() -> list[Sample]:

@@ -11,6 +11,7 @@ import numpy as np
 from plica.errors import ShapeError
 from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
+from plica.ops.reduce import log_softmax, softmax
 from plica.ops.rules import real_dtype, require_equal_sizes, require_kind, require_operands, require_same_dtype
 
 
@@ -24,11 +25,11 @@ def _directed_matmul_type(*types: ArrayType, logs: str | None = None) -> tuple[A
         "directed_matmul takes directions and sizes (F, B, I) and a weight (F, O, I), "
         f"found {', '.join(map(str, types))}."
     )
-    if logs not in (None, "log", "log_softmax") or any(len(one.shape) != 3 for one in types):
+    if logs not in (None, "log", "log_softmax") or any(len(type_.shape) != 3 for type_ in types):
         raise ShapeError(message)
-    pairs = [(direction, size), *((weight, one) for one in given)]
-    for one, other in [pair for a, b in pairs for pair in zip(a.shape, b.shape, strict=True)]:
-        require_equal_sizes(one, other, message)
+    pairs = [(direction, size), *((weight, logarithms) for logarithms in given)]
+    for first, second in [pair for a, b in pairs for pair in zip(a.shape, b.shape, strict=True)]:
+        require_equal_sizes(first, second, message)
     require_equal_sizes(direction.shape[0], weight.shape[0], message)
     require_equal_sizes(direction.shape[2], weight.shape[2], message)
     shape = (*direction.shape[:2], weight.shape[1])
@@ -49,22 +50,19 @@ def _directed_matmul(
         shift = np.where(largest > -np.inf, largest, _of_row(direction, size)[:, :, None])
         total = np.sum(np.where(counted > -np.inf, phases * np.exp(counted - shift), 0), axis=-1)
         length = np.abs(total)
-        found = np.where(length > 0, np.log(length), 0)
+        log_length = np.where(length > 0, np.log(length), 0)
         shift = np.where(length > 0, shift[..., 0], _of_row(direction, size))
-        return np.where(length > 0, total * np.exp(-found), 0), found + shift
+        return np.where(length > 0, total * np.exp(-log_length), 0), log_length + shift
 
 
 def _of_row(direction: Array, size: Array) -> Any:
-    """The largest size of a row's numbers that are not 0, or of all if they are; that of its zeros: `(F, B, 1)`."""
+    """The largest size of a row's numbers that are not 0, or of all if all are 0: `(F, B, 1)`."""
     counted = np.max(np.where(direction != 0, size, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
     return np.where(counted > -np.inf, counted, np.max(size, axis=-1, keepdims=True, initial=0.0))
 
 
 def _logarithms(given: Array, form: str | None) -> Any:
-    if form == "log":
-        return given
-    largest = np.max(given, axis=-1, keepdims=True)
-    return given - largest - np.log(np.sum(np.exp(given - largest), axis=-1, keepdims=True))
+    return given if form == "log" else log_softmax(given, axis=-1)
 
 
 def _samples() -> list[Sample]:
@@ -72,14 +70,13 @@ def _samples() -> list[Sample]:
     size = np.asarray([[[-1.0, 0.5, -1e3], [-5e3, 0.0, -5e3 + 1], [1.0, -2.0, 0.0], [900.0, 0.0, 0.5]]])
     weight = np.asarray([[[0.2, -0.3, 0.5], [0.0, 1.0, 1.0]]])
     logits = np.asarray([[[-900.0, 0.0, -800.0], [0.0, 1.0, 2.0]]])
-    softmax = np.exp(logits - logits.max(-1, keepdims=True))
-    softmax = softmax / softmax.sum(-1, keepdims=True)
+    softmaxes = softmax(logits, axis=-1)
     turned = direction * np.exp(1j * np.arange(3))
     return [
         sample(direction, size, weight),
-        sample(*(one.astype("float32") for one in (direction, size / 10, weight))),
+        sample(*(array.astype("float32") for array in (direction, size / 10, weight))),
         sample(turned, size, weight * np.exp(0.5j)),
-        sample(direction, size, softmax, logits, logs="log_softmax"),
+        sample(direction, size, softmaxes, logits, logs="log_softmax"),
         sample(turned, size, np.exp(logits) + 0j, logits, logs="log"),
     ]
 

@@ -1,6 +1,6 @@
-"""Elementwise operations: one row each, grouped by the kinds of dtype that they take.
+"""Elementwise operations: one registry entry each, grouped by the kinds of dtype that they take.
 
-Binary rows take operands of one dtype (the namespaces promote first) and broadcast them.
+Binary operations take operands of one dtype (the namespaces promote first) and broadcast them.
 """
 
 import math
@@ -69,14 +69,14 @@ def _array(domain: str, dtype: str, shape: tuple[int, ...] = (2, 3)) -> Array:
 
 def _samples(arity: int, kinds: Sequence[str], domain: str) -> Callable[[], list[Sample]]:
     def make() -> list[Sample]:
-        found = []
+        samples = []
         for dtype in (dtype for kind in kinds for dtype in _DTYPES[kind]):
             first = _array(domain, dtype)
-            others = [np.roll(first, step).reshape(2, 3) for step in range(1, arity)]
-            found.append(sample(first, *others))
-            found.append(sample(*[_array(domain, dtype, (0, 3))] * arity))
-            found.append(sample(*[_array(domain, dtype, (2, 1)), *[_array(domain, dtype, (3,))] * (arity - 1)]))
-        return found
+            more = [np.roll(first, step).reshape(2, 3) for step in range(1, arity)]
+            samples.append(sample(first, *more))
+            samples.append(sample(*[_array(domain, dtype, (0, 3))] * arity))
+            samples.append(sample(*[_array(domain, dtype, (2, 1)), *[_array(domain, dtype, (3,))] * (arity - 1)]))
+        return samples
 
     return make
 
@@ -92,7 +92,7 @@ def _rule(arity: int, kinds: Sequence[str], result: DType | None = None) -> Call
 
 
 class _Row(NamedTuple):
-    """A row of an operation that works on each element of operands of one dtype, without its arity."""
+    """An operation on each element of operands of one dtype: its registry entry without the arity."""
 
     name: str
     reference: Callable[..., Any]
@@ -240,8 +240,8 @@ def _part_type(x: ArrayType) -> ArrayType:
 
 def _parts_samples() -> list[Sample]:
     """Complex numbers with two parts."""
-    found = [sample(_array("any", dtype) * (1 - 2j)) for dtype in _DTYPES["complex"]]
-    return [*found, sample(np.zeros((0, 3), "complex64"))]
+    samples = [sample(_array("any", dtype) * (1 - 2j)) for dtype in _DTYPES["complex"]]
+    return [*samples, sample(np.zeros((0, 3), "complex64"))]
 
 
 def _clip_type(x: ArrayType, least: ArrayType, most: ArrayType) -> ArrayType:
@@ -250,13 +250,13 @@ def _clip_type(x: ArrayType, least: ArrayType, most: ArrayType) -> ArrayType:
 
 
 def _clip_samples() -> list[Sample]:
-    found = []
+    samples = []
     for dtype in ("int64", "uint8", "float32", "float64"):
         x = _array("any", dtype)
-        found.append(sample(x, np.asarray(1, dtype), np.asarray(2, dtype)))
-        found.append(sample(x, x[:1] * 0, np.asarray([[1], [2]], dtype)))
-        found.append(sample(x[:0], x[0], np.asarray(2, dtype)))
-    return found
+        samples.append(sample(x, np.asarray(1, dtype), np.asarray(2, dtype)))
+        samples.append(sample(x, x[:1] * 0, np.asarray([[1], [2]], dtype)))
+        samples.append(sample(x[:0], x[0], np.asarray(2, dtype)))
+    return samples
 
 
 def _isin_type(x: ArrayType, elements: ArrayType) -> ArrayType:
@@ -299,11 +299,11 @@ def _logaddexp(*arrays: Array) -> Any:
 
 def _logaddexp_samples() -> list[Sample]:
     zero = np.asarray([-np.inf, -np.inf, 0.5])
-    other = np.asarray([-np.inf, 1.0, 1000.0])
+    large = np.asarray([-np.inf, 1.0, 1000.0])
     return [
         sample(_array("any", "float32"), _array("special", "float32")[:, ::-1]),
-        sample(zero, other),
-        sample(zero, other, other),
+        sample(zero, large),
+        sample(zero, large, large),
         sample(_array("any", "float64"), _array("any", "float64")[:1], _array("positive", "float64")),
     ]
 
@@ -394,11 +394,11 @@ KINDS: Mapping[str, tuple[str, ...]] = {
     "abs": NUMERIC,
     "logaddexp": ("float",),
 }
-"""The kinds of dtype that the rows which take operands of one dtype, and nothing else, accept."""
+"""The kinds of dtype that operations accept whose operands all have one dtype."""
 
 ARITIES: Mapping[str, int] = {
     **dict.fromkeys(KINDS, 2),
     **{row.name: 1 for row in (*_UNARY, *_PREDICATES)},
     "abs": 1,
 }
-"""How many operands these rows take; `logaddexp` takes further ones."""
+"""How many operands these operations take; `logaddexp` takes further ones."""

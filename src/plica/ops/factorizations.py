@@ -75,9 +75,9 @@ def _eigh_type(x: ArrayType) -> tuple[ArrayType, ArrayType]:
 def _solve_type(a: ArrayType, b: ArrayType) -> ArrayType:
     dtype = require_same_dtype(a, b)
     batch, rows, _ = _matrix(a, square=True)
-    others, found, columns = _matrix(b)
-    require_equal_sizes(rows, found, f"solve takes (..., M, M) and (..., M, K), found {a} and {b}.")
-    return array_type((*broadcast(batch, others), found, columns), dtype)
+    other_batch, size, columns = _matrix(b)
+    require_equal_sizes(rows, size, f"solve takes (..., M, M) and (..., M, K), found {a} and {b}.")
+    return array_type((*broadcast(batch, other_batch), size, columns), dtype)
 
 
 def _qr_type(x: ArrayType, *, mode: str) -> tuple[ArrayType, ArrayType]:
@@ -103,10 +103,12 @@ def _svd_type(x: ArrayType, *, full_matrices: bool) -> tuple[ArrayType, ArrayTyp
 def _tolerated(x: ArrayType, rtol: Sequence[ArrayType]) -> tuple[Dim, ...]:
     """The batch axes of `x` and of the relative tolerance, if there is one."""
     batch, _, _ = _matrix(x)
-    for one in rtol:
-        if one.dtype != real_dtype(x.dtype):
-            raise DTypeError(f"the tolerance is {one.dtype.value}, expected {real_dtype(x.dtype).value}, as for {x}.")
-    return broadcast(batch, *[one.shape for one in rtol])
+    for tolerance in rtol:
+        if tolerance.dtype != real_dtype(x.dtype):
+            raise DTypeError(
+                f"the tolerance is {tolerance.dtype.value}, expected {real_dtype(x.dtype).value}, as for {x}."
+            )
+    return broadcast(batch, *[tolerance.shape for tolerance in rtol])
 
 
 def _pinv_type(x: ArrayType, *rtol: ArrayType) -> ArrayType:
@@ -121,15 +123,15 @@ def _rank_type(x: ArrayType, *rtol: ArrayType) -> ArrayType:
 
 
 def _or_nan(function: Callable[..., Array], *matrices: Array) -> Array:
-    """`function` of matrices; NaN in place of a result, of the last one's shape, that it refuses to give."""
+    """`function` of matrices; where it raises, NaN in the shape of the last matrix."""
     with suppress(np.linalg.LinAlgError):
         return function(*matrices)
-    batch = np.broadcast_shapes(*[one.shape[:-2] for one in matrices])
-    spread = [np.broadcast_to(one, (*batch, *one.shape[-2:])) for one in matrices]
+    batch = np.broadcast_shapes(*[matrix.shape[:-2] for matrix in matrices])
+    spread = [np.broadcast_to(matrix, (*batch, *matrix.shape[-2:])) for matrix in matrices]
     result = np.full(spread[-1].shape, np.nan, spread[-1].dtype)
     for index in np.ndindex(batch):
         with suppress(np.linalg.LinAlgError):
-            result[index] = function(*[one[index] for one in spread])
+            result[index] = function(*[matrices[index] for matrices in spread])
     return result
 
 
@@ -142,8 +144,10 @@ def _of_finite(function: Callable[[Array], Any], x: Array) -> tuple[Array, ...]:
     finite = np.all(np.isfinite(x), axis=(-2, -1))
     results = function(np.where(finite[..., None, None], x, 0))
     return tuple(
-        np.where(np.expand_dims(finite, tuple(range(finite.ndim, one.ndim))), one, np.asarray(np.nan, one.dtype))
-        for one in (results if isinstance(results, tuple) else (results,))
+        np.where(
+            np.expand_dims(finite, tuple(range(finite.ndim, result.ndim))), result, np.asarray(np.nan, result.dtype)
+        )
+        for result in (results if isinstance(results, tuple) else (results,))
     )
 
 
@@ -163,8 +167,8 @@ def _cutoff(x: Array, values: Array, rtol: Array | None) -> Any:
 
 def _pinv(x: Array, rtol: Array | None = None) -> Any:
     left, values, right = _svd(x, full_matrices=False)
-    kept = ~(values <= _cutoff(x, values, rtol))
-    inverse = np.where(kept, 1 / np.where(kept, values, 1), 0)[..., None, :].astype(values.dtype)
+    nonzero = ~(values <= _cutoff(x, values, rtol))
+    inverse = np.where(nonzero, 1 / np.where(nonzero, values, 1), 0)[..., None, :].astype(values.dtype)
     return (np.conj(np.swapaxes(right, -2, -1)) * inverse) @ np.conj(np.swapaxes(left, -2, -1))
 
 
@@ -212,7 +216,7 @@ def _qr_samples() -> list[Sample]:
     # the complete one of a matrix that is not square has no derivative in torch: it is complex here, and left out there
     wide = [array for array in _rectangles() if array.inputs[0].shape[-2] <= array.inputs[0].shape[-1]]
     tall = [sample(_B.T, mode="reduced"), sample(_A, mode="complete"), sample(_B.T + 1j * _B[::-1].T, mode="complete")]
-    return [*tall, *(sample(one.inputs[0].astype("complex64"), mode="reduced") for one in wide)]
+    return [*tall, *(sample(rectangle.inputs[0].astype("complex64"), mode="reduced") for rectangle in wide)]
 
 
 def _svd_samples() -> list[Sample]:

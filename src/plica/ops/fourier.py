@@ -13,7 +13,7 @@ from plica.ir.types import ArrayType, array_type
 from plica.ops.rules import normal_axis, real_dtype, require_kind
 
 NORMS = ("backward", "ortho", "forward")
-_COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
+COMPLEX_OF = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 
 def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], DType]) -> TypeRule:
@@ -21,8 +21,8 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
 
     def rule(x: ArrayType, *, axes: tuple[int, ...], sizes: tuple[Dim, ...], norm: str) -> ArrayType:
         require_kind([x], (kind,))
-        places = [normal_axis(axis, len(x.shape)) for axis in axes]
-        if len(set(places)) != len(places) or len(sizes) != len(places) or not places:
+        positions = [normal_axis(axis, len(x.shape)) for axis in axes]
+        if len(set(positions)) != len(positions) or len(sizes) != len(positions) or not positions:
             raise ShapeError(f"a transform of {x} has a size for each axis, found sizes {sizes} for axes {axes}.")
         if any(isinstance(size, int) and size < 1 for size in sizes):
             raise ShapeError(f"a transform of {x} has at least one point along each axis, found sizes {sizes}.")
@@ -31,9 +31,9 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
         if x.dtype in (DType.FLOAT16, DType.BFLOAT16):
             raise ShapeError(f"there is no transform of {x}; convert it to float32 with astype.")
         shape = list(x.shape)
-        for place, size in zip(places, sizes, strict=True):
-            shape[place] = size
-        shape[places[-1]] = last(sizes[-1])
+        for position, size in zip(positions, sizes, strict=True):
+            shape[position] = size
+        shape[positions[-1]] = last(sizes[-1])
         return array_type(shape, dtype(x.dtype))
 
     return rule
@@ -62,8 +62,8 @@ _SETTINGS: tuple[dict[str, Any], ...] = (
 def _samples(make: Callable[[Array, dict[str, Any]], Array]) -> Callable[[], list[Sample]]:
     def samples() -> list[Sample]:
         arrays = [make(_X, settings) for settings in _SETTINGS]
-        found = [sample(array, **settings) for array, settings in zip(arrays, _SETTINGS, strict=True)]
-        return [*found, sample(arrays[0].astype(_narrow(arrays[0])), **_SETTINGS[0])]
+        samples = [sample(array, **settings) for array, settings in zip(arrays, _SETTINGS, strict=True)]
+        return [*samples, sample(arrays[0].astype(_narrow(arrays[0])), **_SETTINGS[0])]
 
     return samples
 
@@ -73,14 +73,14 @@ def _narrow(array: Array) -> str:
 
 
 def _complex(x: Array, _: dict[str, Any]) -> Array:
-    found: Array = x + 1j * np.cos(3 * x)
-    return found
+    numbers: Array = x + 1j * np.cos(3 * x)
+    return numbers
 
 
 def _half(x: Array, settings: dict[str, Any]) -> Array:
-    """What a real array is transformed to: its parts without counterpart are real."""
-    found: Array = np.fft.rfftn(x, settings["sizes"], settings["axes"])
-    return found
+    """The transform of a real array, whose parts without counterpart are real."""
+    transform: Array = np.fft.rfftn(x, settings["sizes"], settings["axes"])
+    return transform
 
 
 _WHOLE = _type_rule("complex", lambda size: size, lambda dtype: dtype)
@@ -90,7 +90,7 @@ FOURIER = (
     Op("ifft", _WHOLE, _reference("ifft"), _samples(_complex)),
     Op(
         "rfft",
-        _type_rule("float", lambda size: floor_divide(size, 2) + 1, lambda dtype: _COMPLEX[dtype]),
+        _type_rule("float", lambda size: floor_divide(size, 2) + 1, lambda dtype: COMPLEX_OF[dtype]),
         _reference("rfft"),
         _samples(lambda x, _: x),
     ),

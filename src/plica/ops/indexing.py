@@ -1,6 +1,6 @@
 """Reading arrays at indices. Every index must lie within its axis: none is clipped.
 
-In `index` and `gather` negative indices count from the end; in the other rows none wraps. The namespaces and the
+In `index` and `gather` negative indices count from the end; in the other operations none wraps. The namespaces and the
 lowering guard what comes from data; a backend may check, and the interpreter does.
 """
 
@@ -13,6 +13,7 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Array, Derivative, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
+from plica.ops.reduce import softmax
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
@@ -37,19 +38,19 @@ def checked_indices(indices: Array, axis: int, size: int) -> Array:
 
 
 def outside_message(index: object, axis: int, size: object) -> str:
-    """What is said of an index beyond the end of its axis."""
+    """The error text for an index beyond the end of its axis."""
     return f"index {index} does not lie within axis {axis} of size {size}; indices are -{size} <= i < {size}."
 
 
-def _index_type(x: ArrayType, place: ArrayType, *, axis: int) -> ArrayType:
-    if place.shape or place.dtype != DType.INT64:
-        raise DTypeError(f"index reads at a scalar i64[], found {place}.")
+def _index_type(x: ArrayType, position: ArrayType, *, axis: int) -> ArrayType:
+    if position.shape or position.dtype != DType.INT64:
+        raise DTypeError(f"index reads at a scalar i64[], found {position}.")
     without = normal_axis(axis, len(x.shape))
     return array_type([size for at, size in enumerate(x.shape) if at != without], x.dtype)
 
 
-def _index(x: Array, place: Array, *, axis: int) -> Any:
-    return np.take(x, checked_indices(place, axis, x.shape[axis]), axis=axis)
+def _index(x: Array, position: Array, *, axis: int) -> Any:
+    return np.take(x, checked_indices(position, axis, x.shape[axis]), axis=axis)
 
 
 def _gather_type(x: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> ArrayType:
@@ -59,23 +60,23 @@ def _gather_type(x: ArrayType, *indices: ArrayType, axes: tuple[int, ...]) -> Ar
     read = [normal_axis(axis, len(x.shape)) for axis in axes]
     if len(set(read)) != len(read):
         raise ShapeError(f"gather reads an axis twice: {axes}.")
-    found = broadcast(*(one.shape for one in indices))
-    return array_type((*found, *(size for axis, size in enumerate(x.shape) if axis not in read)), x.dtype)
+    common = broadcast(*(type_.shape for type_ in indices))
+    return array_type((*common, *(size for axis, size in enumerate(x.shape) if axis not in read)), x.dtype)
 
 
 def _gather(x: Array, *indices: Array, axes: tuple[int, ...]) -> Any:
     moved = np.moveaxis(x, axes, range(len(axes)))
     return moved[
-        tuple(checked_indices(one, axis, size) for one, axis, size in zip(indices, axes, moved.shape, strict=False))
+        tuple(checked_indices(array, axis, size) for array, axis, size in zip(indices, axes, moved.shape, strict=False))
     ]
 
 
 def _take_type(x: ArrayType, indices: ArrayType, *, axis: int) -> ArrayType:
     require_kind([indices], ("int",))
-    place = normal_axis(axis, len(x.shape))
+    along = normal_axis(axis, len(x.shape))
     if len(indices.shape) != 1:
         raise ShapeError(f"take reads along one axis with indices of one dimension, found {indices}.")
-    return array_type((*x.shape[:place], indices.shape[0], *x.shape[place + 1 :]), x.dtype)
+    return array_type((*x.shape[:along], indices.shape[0], *x.shape[along + 1 :]), x.dtype)
 
 
 def _take(x: Array, indices: Array, *, axis: int) -> Any:
@@ -85,12 +86,12 @@ def _take(x: Array, indices: Array, *, axis: int) -> Any:
 
 def _along_type(x: ArrayType, indices: ArrayType, *, axis: int) -> ArrayType:
     require_kind([indices], ("int",))
-    place = normal_axis(axis, len(x.shape))
-    message = f"indices {indices} do not match {x} outside axis {place}."
+    along = normal_axis(axis, len(x.shape))
+    message = f"indices {indices} do not match {x} outside axis {along}."
     if len(indices.shape) != len(x.shape):
         raise ShapeError(message)
-    for one in (axis for axis in range(len(x.shape)) if axis != place):
-        require_equal_sizes(x.shape[one], indices.shape[one], message)
+    for other_axis in (axis for axis in range(len(x.shape)) if axis != along):
+        require_equal_sizes(x.shape[other_axis], indices.shape[other_axis], message)
     return array_type(indices.shape, x.dtype)
 
 
@@ -116,8 +117,7 @@ def _lookup(table: Array, index: Array) -> Any:
 
 
 def _lookup_softmax(table: Array, index: Array) -> Any:
-    powers = np.exp(table - np.max(table, axis=2, keepdims=True))
-    return _lookup(powers / np.sum(powers, axis=2, keepdims=True), index)
+    return _lookup(softmax(table, axis=2), index)
 
 
 def _lookup_softmax_type(table: ArrayType, index: ArrayType) -> ArrayType:
@@ -146,9 +146,9 @@ def _search(table: Array, rows: Array, uniforms: Array) -> Any:
     _check(rows, table.shape[1])
     chosen = table[np.arange(table.shape[0])[:, None], rows]
     total = chosen[:, :, -1:]
-    # where the product rounds up to the total, as it does for subnormals, the place that reaches the total is found
-    found = np.sum((chosen <= uniforms[:, :, None] * total) & (chosen < total), axis=-1)
-    return np.minimum(found, table.shape[2] - 1)
+    # a product may round up to the total, as of subnormals: then the entry that reaches the total is the first one
+    count = np.sum((chosen <= uniforms[:, :, None] * total) & (chosen < total), axis=-1)
+    return np.minimum(count, table.shape[2] - 1)
 
 
 def _search_samples() -> list[Sample]:

@@ -1,6 +1,6 @@
 """Contractions: products of matrices and vectors, Einstein sums, norms, diagonals, and a circuit's sum in log space.
 
-What factorizes a matrix or solves equations with it is in `factorizations.py`.
+Factorizations of matrices, and the solvers that use them, are in `factorizations.py`.
 """
 
 import math
@@ -14,6 +14,8 @@ from plica.ir.op import ALWAYS, Array, Memory, Op, Sample, View, sample
 from plica.ir.ranges import NOT_NEGATIVE, as_first, combined
 from plica.ir.sizes import Dim, opaque
 from plica.ir.types import ArrayType, array_type
+from plica.ops.elementwise import NUMERIC
+from plica.ops.reduce import log_softmax, softmax
 from plica.ops.rules import (
     broadcast,
     normal_axes,
@@ -24,15 +26,13 @@ from plica.ops.rules import (
     require_same_dtype,
 )
 
-NUMERIC = ("int", "float", "complex")
-
 _A = np.asarray([[1.0, -2.0, 0.5], [0.0, 3.0, 1.5]])
 _CUBE = np.stack([np.outer([1.0, 2.0, -1.0], _A[0]), np.outer([0.5, 3.0, 1.0], _A[1])])  # (2, 3, 3)
 
 
 def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
     dtype = require_same_dtype(a, b)
-    require_kind([a, b], ("int", "float", "complex"))
+    require_kind([a, b], NUMERIC)
     if not a.shape or not b.shape:
         raise ShapeError(f"matmul takes no scalars, found {a} and {b}.")
     inner = b.shape[-2] if len(b.shape) > 1 else b.shape[0]
@@ -70,7 +70,7 @@ def einsum_dims(equation: str, shapes: list[tuple[Dim, ...]]) -> tuple[Dim, ...]
 
 def _einsum_type(*types: ArrayType, equation: str) -> ArrayType:
     require_operands(types, 1)
-    require_kind(types, ("int", "float", "complex"))
+    require_kind(types, NUMERIC)
     dtype = require_same_dtype(*types)
     return array_type(einsum_dims(equation, [type_.shape for type_ in types]), dtype)
 
@@ -79,20 +79,19 @@ _LOGS = (None, "log", "log_softmax")
 
 
 def _with_logs(operands: tuple[Any, ...], logs: str | None) -> tuple[tuple[Any, ...], Any]:
-    """The values and the linear weight, and what the weight's logarithms are computed from, if that is given."""
+    """The values and the linear weight, and the source of the weight's logarithms, if it is given."""
     if logs not in _LOGS:
         raise ShapeError(f"logs is one of {_LOGS}, found {logs!r}.")
     return (operands, None) if logs is None else (operands[:-1], operands[-1])
 
 
 def _log_weight(weight: Array, given: Array, logs: str | None) -> Array:
-    """The logarithms of a weight `(..., O, I, ...)`, from `given (..., O, N)` where it is there."""
+    """The logarithms of a weight `(..., O, I, ...)`, from `given (..., O, N)` if there is one."""
     if logs is None:
         with np.errstate(divide="ignore"):
             return np.log(weight)
     if logs == "log_softmax":
-        largest = np.max(given, axis=-1, keepdims=True)
-        given = given - largest - np.log(np.sum(np.exp(given - largest), axis=-1, keepdims=True))
+        given = log_softmax(given, axis=-1)
     return np.reshape(given, weight.shape)
 
 
@@ -104,8 +103,8 @@ def _require_logs(weight: ArrayType, given: ArrayType | None, axes: int) -> None
     message = f"logarithms of a weight {weight} have the shape {(*weight.shape[:axes], units)}, found {given}."
     if len(given.shape) != axes + 1:
         raise ShapeError(message)
-    for one, other in zip(given.shape, (*weight.shape[:axes], units), strict=True):
-        require_equal_sizes(one, other, message)
+    for size, wanted in zip(given.shape, (*weight.shape[:axes], units), strict=True):
+        require_equal_sizes(size, wanted, message)
 
 
 def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None, lost: float = 1.0) -> ArrayType:  # noqa: ARG001
@@ -124,8 +123,8 @@ def _log_matmul_exp_type(*types: ArrayType, logs: str | None = None, lost: float
     for type_ in inputs:
         if len(type_.shape) != len(first):
             raise ShapeError(differ)
-        for one, other in zip(type_.shape, first, strict=True):
-            require_equal_sizes(one, other, differ)
+        for size, wanted in zip(type_.shape, first, strict=True):
+            require_equal_sizes(size, wanted, differ)
     units = first[-1] * len(inputs)
     require_equal_sizes(
         weight.shape[-1],
@@ -162,10 +161,9 @@ def _with_log_weights(x: Array, equation: str | None) -> list[Sample]:
     """Samples whose weight underflows in part where its logarithms do not."""
     settings = {} if equation is None else {"equation": equation}
     logits = np.asarray([[[-900.0, 0.0, -800.0], [0.0, 1.0, 2.0]]])
-    softmax = np.exp(logits - logits.max(-1, keepdims=True))
-    softmax = softmax / softmax.sum(-1, keepdims=True)
+    softmaxes = softmax(logits, axis=-1)
     return [
-        sample(x, softmax, logits, logs="log_softmax", **settings),
+        sample(x, softmaxes, logits, logs="log_softmax", **settings),
         sample(x, np.exp(logits), logits, logs="log", lost=4.0, **settings),
     ]
 
@@ -201,7 +199,7 @@ def _log_einsum_exp(*arrays: Array, equation: str, logs: str | None = None, lost
 def _spread(x: Array, term: str, letters: str) -> Array:
     """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
     ordered = np.einsum(f"{term}->{''.join(letter for letter in letters if letter in term)}", x)
-    return np.expand_dims(ordered, tuple(place for place, letter in enumerate(letters) if letter not in term))
+    return np.expand_dims(ordered, tuple(position for position, letter in enumerate(letters) if letter not in term))
 
 
 def _log_einsum_exp_samples() -> list[Sample]:
@@ -233,8 +231,8 @@ def _cross_type(a: ArrayType, b: ArrayType, *, axis: int) -> ArrayType:
     for type_ in (a, b):
         size = type_.shape[axis]
         require_equal_sizes(size, 3, f"cross takes vectors of 3 numbers, found {size} along axis {axis} of {type_}.")
-        place = len(type_.shape) + axis
-        shapes.append((*type_.shape[:place], 3, *type_.shape[place + 1 :]))
+        position = len(type_.shape) + axis
+        shapes.append((*type_.shape[:position], 3, *type_.shape[position + 1 :]))
     return array_type(broadcast(*shapes), dtype)
 
 
@@ -254,7 +252,7 @@ def _diagonal_type(x: ArrayType, *, offset: int) -> ArrayType:
 def _vector_norm_type(x: ArrayType, *, axis: tuple[int, ...], keepdims: bool, ord: float) -> ArrayType:  # noqa: A002
     require_kind([x], ("float", "complex"))
     axes = normal_axes(axis, len(x.shape))
-    if ord < 0 and any(x.shape[one] == 0 for one in axes):
+    if ord < 0 and any(x.shape[reduced] == 0 for reduced in axes):
         raise ShapeError(f"the norm of order {ord} of no numbers is not defined: an axis of {x} has size 0.")
     shape = [1 if index in axes else size for index, size in enumerate(x.shape) if keepdims or index not in axes]
     return array_type(shape, real_dtype(x.dtype))
@@ -308,7 +306,10 @@ LINALG = (
             sample(_A, _A, equation="ab,cb->ac"),
             sample(_A, equation="ab->b"),
             sample(np.stack([_A, 2 * _A])[None], np.stack([_A] * 3)[None], equation="fbij,foij->fbo"),
-            *(sample(_CUBE, _CUBE + 1, equation=one) for one in ("fbi,foi->fbo", "fbb,fob->fbo", "fbo,foo->fbo")),
+            *(
+                sample(_CUBE, _CUBE + 1, equation=equation)
+                for equation in ("fbi,foi->fbo", "fbb,fob->fbo", "fbo,foo->fbo")
+            ),
         ],
         memory=Memory.EITHER,
         range=combined,

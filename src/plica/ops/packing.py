@@ -1,9 +1,9 @@
-"""Packing: axes cut into tiles, which become the last axes, so that a kernel reads each tile from one place.
+"""Packing: axes cut into tiles, which become the last axes, so that a kernel reads each tile from one block of memory.
 
     pack(x)[o, i] = x[o * inner_tiles + i]      on the axes inner_dims_pos, the outer axes in the order outer_dims_perm
 
-Axis k of the outer part is axis `outer_dims_perm[k]` of `x`; axis k of the inner part are the places within a tile of
-axis `inner_dims_pos[k]`, `inner_tiles[k]` of them. Tiles fill their axes: the function of the namespace pads first.
+Axis k of the outer part is axis `outer_dims_perm[k]` of `x`. Axis k of the inner part counts the entries within a tile
+of axis `inner_dims_pos[k]`, `inner_tiles[k]` of them. Tiles fill their axes: the function of the namespace pads first.
 
 >>> import numpy as np
 >>> pack(np.arange(6), outer_dims_perm=(0,), inner_dims_pos=(0,), inner_tiles=(2,)).tolist()
@@ -46,7 +46,7 @@ def _pack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inn
 
 
 def misfit(axis: int, size: Dim | str, tile: int) -> str:
-    """What is said of an axis that tiles do not fill."""
+    """The error text for an axis that tiles do not fill."""
     return f"axis {axis} of size {size} is not filled by tiles of {tile}; give a padding_value."
 
 
@@ -81,9 +81,9 @@ def joined(sizes: Sequence[Any], outer: Axes, inner: Axes) -> tuple[Axes, tuple[
     axes: list[int] = []
     shape: list[Any] = []
     for axis in range(rank):
-        place = outer.index(axis)
-        axes.append(place)
-        shape.append(sizes[place])
+        position = outer.index(axis)
+        axes.append(position)
+        shape.append(sizes[position])
         if axis in inner:
             axes.append(rank + inner.index(axis))
             shape[-1] = shape[-1] * sizes[axes[-1]]
@@ -104,7 +104,7 @@ def pack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Ax
 
 
 def unpack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:  # noqa: ARG001
-    """The array that the tiles are of."""
+    """The array that was cut into these tiles."""
     axes, shape = joined(x.shape, outer_dims_perm, inner_dims_pos)
     return _permuted(x, axes).reshape(shape)
 
@@ -126,7 +126,7 @@ def _pack_samples() -> list[Sample]:
 
 
 def _unpack_samples() -> list[Sample]:
-    return [sample(pack(*one.inputs, **one.params), **one.params) for one in _pack_samples()]
+    return [sample(pack(*packed.inputs, **packed.params), **packed.params) for packed in _pack_samples()]
 
 
 PACKING = (

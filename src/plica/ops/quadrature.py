@@ -1,6 +1,6 @@
-"""Numerical integration: the places and weights of Gauss and Legendre.
+"""Numerical integration: the nodes and weights of Gauss and Legendre.
 
-numpy's `leggauss` is right to 1e-14 or so, which is the largest error of what is integrated with it.
+numpy's `leggauss` is right to about 1e-14, which is the largest error of integrals.
 """
 
 LEGENDRE_40 = (
@@ -45,4 +45,4 @@ LEGENDRE_40 = (
     (0.9953631193497285, 0.005249142265576406),
     (0.9991188548552796, 0.0022606385492665955),
 )
-"""Places and weights for the interval from 0 to 1: exact for polynomials of degree 79, and rounded to float64."""
+"""Nodes and weights for the interval from 0 to 1: exact for polynomials of degree 79, and rounded to float64."""

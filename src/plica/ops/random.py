@@ -47,7 +47,7 @@ INTERVALS = ("[0,1)", "(-1,1)", "(0,1)")
 
 
 _FEW = 8
-"""So many blocks take 50 microseconds one by one, as the fewest do in numpy."""
+"""Up to so many blocks are computed one by one, in 50 microseconds at most: the least that numpy takes."""
 
 
 def block(key: Sequence[int], counter: int) -> tuple[int, int]:

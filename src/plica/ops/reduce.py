@@ -11,6 +11,7 @@ from plica.ir.dtypes import DType
 from plica.ir.op import ALWAYS, Array, Derivative, Op, Sample, sample
 from plica.ir.ranges import as_first, combined
 from plica.ir.types import ArrayType, array_type
+from plica.ops.elementwise import NUMERIC, REAL
 from plica.ops.rules import normal_axes, normal_axis, require_kind
 
 NO_ENTRIES = "an axis of size 0 has no largest or smallest element; give it entries."
@@ -54,12 +55,12 @@ def _bool(_: DType) -> DType:
 def _samples(kind: str) -> Callable[[], list[Sample]]:
     def make() -> list[Sample]:
         dtypes = {"bool": ["bool"], "number": ["float32", "float64", "int32"], "float": ["float32", "float64"]}[kind]
-        found = []
+        samples = []
         for dtype in dtypes:
             x = (_X > 0) if dtype == "bool" else _X.astype(dtype)
-            found += [sample(x, axis=(0,), keepdims=False), sample(x, axis=(1,), keepdims=True)]
-            found.append(sample(x, axis=(0, 1), keepdims=False))
-        return found
+            samples += [sample(x, axis=(0,), keepdims=False), sample(x, axis=(1,), keepdims=True)]
+            samples.append(sample(x, axis=(0, 1), keepdims=False))
+        return samples
 
     return make
 
@@ -82,12 +83,14 @@ def _logsumexp(x: Array, *, axis: tuple[int, ...], keepdims: bool) -> Any:
     return result if keepdims else np.squeeze(result, axis=axis)
 
 
-def _softmax(x: Array, *, axis: int) -> Any:
+def softmax(x: Array, *, axis: int) -> Any:
+    """Exponentials along `axis`, scaled to sum to 1."""
     exps = np.exp(x - np.max(x, axis=axis, keepdims=True, initial=-np.inf))
     return exps / np.sum(exps, axis=axis, keepdims=True)
 
 
-def _log_softmax(x: Array, *, axis: int) -> Any:
+def log_softmax(x: Array, *, axis: int) -> Any:
+    """The logarithms of `softmax`."""
     shifted = x - np.max(x, axis=axis, keepdims=True, initial=-np.inf)
     return shifted - np.log(np.sum(np.exp(shifted), axis=axis, keepdims=True))
 
@@ -153,13 +156,10 @@ def _rescale_samples() -> list[Sample]:
     return [sample(rows), sample(rows.astype("float32"))]
 
 
-_NUMBERS = ("int", "float", "complex")
-_REAL = ("int", "float")
-
 REDUCE = (
     Op(
         "sum",
-        _rule(("bool", *_NUMBERS), _accumulator, True),
+        _rule(("bool", *NUMERIC), _accumulator, True),
         np.sum,
         _samples("number"),
         range=combined,
@@ -167,14 +167,14 @@ REDUCE = (
     ),
     Op(
         "prod",
-        _rule(("bool", *_NUMBERS), _accumulator, True),
+        _rule(("bool", *NUMERIC), _accumulator, True),
         np.prod,
         _samples("number"),
         range=combined,
         never_raises=ALWAYS,
     ),
-    Op("max", _rule(_REAL, _own, False), _of_entries(np.max), _samples("number"), range=as_first),
-    Op("min", _rule(_REAL, _own, False), _of_entries(np.min), _samples("number"), range=as_first),
+    Op("max", _rule(REAL, _own, False), _of_entries(np.max), _samples("number"), range=as_first),
+    Op("min", _rule(REAL, _own, False), _of_entries(np.min), _samples("number"), range=as_first),
     Op("any", _rule(("bool",), _bool, True), np.any, _samples("bool")),
     Op("all", _rule(("bool",), _bool, True), np.all, _samples("bool")),
     Op(
@@ -184,18 +184,18 @@ REDUCE = (
     Op("rescale", _rescale_type, _rescale, _rescale_samples, derivative=Derivative.ITS_OWN),
     Op("argmax", _arg_type, _of_entries(np.argmax), _arg_samples, derivative=Derivative.NONE),
     Op("argmin", _arg_type, _of_entries(np.argmin), _arg_samples, derivative=Derivative.NONE),
-    Op("softmax", _one_axis(("float",)), _softmax, _axis_samples, range=(0.0, 1.0), never_raises=ALWAYS),
-    Op("log_softmax", _one_axis(("float",)), _log_softmax, _axis_samples, range=(-math.inf, 0.0), never_raises=ALWAYS),
+    Op("softmax", _one_axis(("float",)), softmax, _axis_samples, range=(0.0, 1.0), never_raises=ALWAYS),
+    Op("log_softmax", _one_axis(("float",)), log_softmax, _axis_samples, range=(-math.inf, 0.0), never_raises=ALWAYS),
     Op(
         "cumulative_sum",
-        _one_axis(("bool", *_NUMBERS), _accumulator),
+        _one_axis(("bool", *NUMERIC), _accumulator),
         _cumulative(np.cumsum),
         _cumulative_samples,
         range=combined,
     ),
     Op(
         "cumulative_prod",
-        _one_axis(("bool", *_NUMBERS), _accumulator),
+        _one_axis(("bool", *NUMERIC), _accumulator),
         _cumulative(np.cumprod),
         _cumulative_samples,
         range=combined,

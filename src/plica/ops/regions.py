@@ -1,4 +1,4 @@
-"""Nested Programs in equations: what their types are at given operands, and where their operands stand.
+"""Nested Programs in equations: their types at given operands, and the positions of their operands.
 
 A size that an operation may change is an implicit output: the type of a result then refers to it by `OutDBIdx`. A size
 that it does not change is the operand's own.
@@ -6,7 +6,7 @@ that it does not change is the operand's own.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import chain, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from types import MappingProxyType
 from typing import Any
 
@@ -20,12 +20,12 @@ Typed = tuple[ArrayType, Dim | None]
 
 
 class Region:
-    """A nested Program at the operands that it is given: what its sizes are outside.
+    """A nested Program at the operands that it is called with: its sizes in terms of the outer Program.
 
     Args:
         program: The Program.
         consts: The type of each const outside, and the size that it stands for.
-        inputs: The same of each input; None for one that has another value each time, such as the index of a loop.
+        inputs: The same for each input; None for one that has another value each time, such as the index of a loop.
         what: How messages call the operation.
     """
 
@@ -43,11 +43,11 @@ class Region:
             type_, size = operand
             if var.type.dtype != type_.dtype or len(var.type.shape) != len(type_.shape):
                 raise VerifyError(f"{what}: the region expects {var!r}, found {type_}.")
-            for inner, found in zip(var.type.shape, type_.shape, strict=True):
+            for inner, outer in zip(var.type.shape, type_.shape, strict=True):
                 wanted = self.outside(inner)
                 if wanted is None:
                     raise VerifyError(f"{what}: the sizes of {var!r} are none that the region is given.")
-                require_equal_sizes(wanted, found, f"{what}: the region expects {var!r}, found {type_}.")
+                require_equal_sizes(wanted, outer, f"{what}: the region expects {var!r}, found {type_}.")
             if as_size(var) is not None and size is not None:
                 self._outside[var] = size
 
@@ -56,15 +56,15 @@ class Region:
 
         Args:
             dim: The size.
-            changed: What is to stand for variables that have another value each time; None where nothing may.
+            changed: The replacements of variables that have another value each time; None where there is none.
         """
         unknown = False
 
         def value(atom: Any) -> Dim:
             nonlocal unknown
-            found = changed[atom] if atom in changed else self._outside.get(atom)
-            unknown = unknown or found is None
-            return 0 if found is None else found
+            outer = changed[atom] if atom in changed else self._outside.get(atom)
+            unknown = unknown or outer is None
+            return 0 if outer is None else outer
 
         result = substitute(dim, value)
         return None if unknown else result
@@ -76,10 +76,10 @@ def require_sizes(program: Program, num_inputs: int, num_outputs: int, what: str
     Raises:
         VerifyError: It does not.
     """
-    found = (program.num_implicit_inputs, program.num_implicit_outputs)
-    if found != (num_inputs, num_outputs):
+    counts = (program.num_implicit_inputs, program.num_implicit_outputs)
+    if counts != (num_inputs, num_outputs):
         raise VerifyError(
-            f"{what}: the region takes {found[0]} size(s) and returns {found[1]}, "
+            f"{what}: the region takes {counts[0]} size(s) and returns {counts[1]}, "
             f"but the equation says {num_inputs} and {num_outputs}."
         )
 
@@ -96,30 +96,32 @@ def carried(
 
     Args:
         region: The body.
-        first: The place of the first input that is carried.
+        first: The position of the first input that is carried.
         count: How many are.
         what: How messages call the operation.
         runs: Whether results have the sizes that the body returns, since there is a step for sure.
         stacks: Whether the body may return more than it carries.
     """
     program = region.program
-    kept, given, made = program.num_implicit_inputs, program.inputs, program.outputs
-    if program.num_implicit_outputs != kept:
-        raise VerifyError(f"{what}: the body takes {kept} size(s) and returns {program.num_implicit_outputs}.")
+    num_sizes, given, outputs = program.num_implicit_inputs, program.inputs, program.outputs
+    if program.num_implicit_outputs != num_sizes:
+        raise VerifyError(f"{what}: the body takes {num_sizes} size(s) and returns {program.num_implicit_outputs}.")
     if len(program.results) < count or (len(program.results) > count and not stacks):
         raise VerifyError(f"{what}: the body carries {count} value(s) and returns {len(program.results)}.")
-    after = {var: one for var, one in zip(given[:kept], made[:kept], strict=True) if one is not var}
-    results = {var: Size.of(OutDBIdx(place)) for place, var in enumerate(given[:kept]) if var in after}
+    after = {
+        var: output for var, output in zip(given[:num_sizes], outputs[:num_sizes], strict=True) if output is not var
+    }
+    results = {var: Size.of(OutDBIdx(position)) for position, var in enumerate(given[:num_sizes]) if var in after}
     types = []
-    for before, again in zip(given[first : first + count], made[kept : kept + count], strict=True):
+    for before, again in zip(given[first : first + count], outputs[num_sizes : num_sizes + count], strict=True):
         if before.type.dtype != again.type.dtype or len(before.type.shape) != len(again.type.shape):
             raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
         dims: list[Dim] = []
         for old, new in zip(before.type.shape, again.type.shape, strict=True):
             following = substitute(old, lambda var: _next(program, after, var))
-            if not (same(following, new) or same(following, substitute(new, lambda var: _known(program, var)))):
+            if not (same(following, new) or same(following, substitute(new, lambda var: program.size_of(var)))):  # type: ignore[arg-type]
                 raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
-            outside = _made(region, new, results) if runs else None
+            outside = _size_after_step(region, new, results) if runs else None
             outside = region.outside(old, results) if outside is None else outside
             assert outside is not None, "the sizes of an input are sizes of consts and inputs before it"
             dims.append(outside)
@@ -127,23 +129,20 @@ def carried(
     return types, dict.fromkeys(after)
 
 
-def _made(region: Region, dim: Dim, results: Mapping[Any, Dim]) -> Dim | None:
+def _size_after_step(region: Region, dim: Dim, results: Mapping[Any, Dim]) -> Dim | None:
     """A size that a step makes: one that is known outside, or a result of the loop."""
     known = region.outside(dim, dict.fromkeys(results))
     if known is not None:
         return known
-    made = zip(region.program.inputs, region.program.outputs, strict=False)
-    return next((results[var] for var, one in made if var in results and same(region.program.size_of(one), dim)), None)
+    sizes = zip(region.program.inputs, region.program.outputs, strict=False)
+    return next(
+        (results[var] for var, output in sizes if var in results and same(region.program.size_of(output), dim)), None
+    )
 
 
 def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
-    """What a size is in the next step."""
+    """The size that `var` has in the next step."""
     return program.size_of(after[var]) if var in after else Size.of(var)
-
-
-def _known(program: Program, var: Any) -> Dim:
-    """What a size is that the body may have computed."""
-    return program.size_of(var)
 
 
 def varying(operands: Sequence[Typed]) -> list[Typed]:
@@ -152,7 +151,7 @@ def varying(operands: Sequence[Typed]) -> list[Typed]:
 
 
 def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: bool) -> list[ArrayType]:
-    """The types of what several regions return: a size on which all agree, else an implicit output of each.
+    """The types of the results of several regions: a size on which all agree, else an implicit output of each.
 
     Args:
         regions: The regions, one of which runs.
@@ -161,16 +160,21 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: b
         shared: Whether axes of one size share an implicit output; otherwise each has the next one.
     """
     results = [region.program.results for region in regions]
-    if len({len(one) for one in results}) != 1:
-        raise VerifyError(f"{what}: the branches return {', '.join(str(len(one)) for one in results)} results.")
-    made = [[region.program.size_of(one) for one in region.program.outputs[:num_implicit]] for region in regions]
-    types, places = [], iter(range(num_implicit))
+    if len({len(returned) for returned in results}) != 1:
+        raise VerifyError(
+            f"{what}: the branches return {', '.join(str(len(returned)) for returned in results)} results."
+        )
+    implicit = [
+        [region.program.size_of(output) for output in region.program.outputs[:num_implicit]] for region in regions
+    ]
+    types, positions = [], iter(range(num_implicit))
     for alike in zip(*results, strict=True):
-        shapes = [one.type.shape for one in alike]
-        if len({(len(one.type.shape), one.type.dtype) for one in alike}) != 1:
-            raise VerifyError(f"{what}: the branches return {', '.join(str(one.type) for one in alike)}.")
+        shapes = [result.type.shape for result in alike]
+        if len({(len(result.type.shape), result.type.dtype) for result in alike}) != 1:
+            raise VerifyError(f"{what}: the branches return {', '.join(str(result.type) for result in alike)}.")
         dims = [
-            _agreed_dim(regions, axis, made, None if shared else places, what) for axis in zip(*shapes, strict=True)
+            _agreed_dim(regions, axis, implicit, None if shared else positions, what)
+            for axis in zip(*shapes, strict=True)
         ]
         types.append(array_type(dims, alike[0].type.dtype))
     return types
@@ -179,41 +183,34 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: b
 def _agreed_dim(
     regions: Sequence[Region],
     dims: Sequence[Dim],
-    made: Sequence[Sequence[Dim]],
-    places: Iterator[int] | None,
+    implicit: Sequence[Sequence[Dim]],
+    positions: Iterator[int] | None,
     what: str,
 ) -> Dim:
     outside = {region.outside(dim) for region, dim in zip(regions, dims, strict=True)}
     known = outside.pop() if len(outside) == 1 else None
-    if places is not None and known is not None:
+    if positions is not None and known is not None:
         return known
-    for place in range(len(made[0])) if places is None else islice(places, 1):
-        if all(same(sizes[place], dim) for sizes, dim in zip(made, dims, strict=True)):
-            return Size.of(OutDBIdx(place))
+    for position in range(len(implicit[0])) if positions is None else islice(positions, 1):
+        if all(same(sizes[position], dim) for sizes, dim in zip(implicit, dims, strict=True)):
+            return Size.of(OutDBIdx(position))
     if known is None:
         raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
     return known
 
 
-# Where the operands of nested Programs stand
-
-
-def _counts(counts: Sequence[int]) -> list[slice]:
-    """Consecutive slices of these lengths, and one for the rest."""
-    starts = [0]
-    for count in counts:
-        starts.append(starts[-1] + count)
-    return [slice(a, b) for a, b in pairwise(starts)] + [slice(starts[-1], None)]
+# The positions of the operands of nested Programs
 
 
 def split(items: Sequence[Any], *counts: int) -> list[list[Any]]:
     """`items` in parts of these lengths, and the rest."""
-    return [list(items[part]) for part in _counts(counts)]
+    starts = list(accumulate(counts, initial=0))
+    return [*(list(items[start:stop]) for start, stop in pairwise(starts)), list(items[starts[-1] :])]
 
 
 def with_regions(equation: Equation, regions: Sequence[tuple[Program, Sequence[Operand]]]) -> Equation:
     """The same equation with other nested Programs, and other operands for their consts, as `regions_of` gives them."""
-    programs, captured = [one for one, _ in regions], [tuple(operands) for _, operands in regions]
+    programs, captured = [program for program, _ in regions], [tuple(operands) for _, operands in regions]
     before = sum(len(operands) for _, operands in regions_of(equation))
     counts = tuple(map(len, captured))
     changed: dict[str, Any]
@@ -255,7 +252,7 @@ def regions_of(equation: Equation) -> list[tuple[Program, tuple[Operand, ...]]]:
 
 
 def read_by(program: Program) -> dict[Operand, None]:
-    """What the equations and the results of a Program read, sizes in types and parameters among it."""
+    """The operands that equations and results of a Program read, and the sizes in types and parameters."""
     read: dict[Operand, None] = dict.fromkeys(program.outputs)
     for equation in program.equations:
         read.update(dict.fromkeys(equation.inputs))
@@ -270,5 +267,5 @@ def without_unread(program: Program, operands: Sequence[Operand]) -> tuple[Progr
     read = read_by(program)
     for var in (*program.consts, *program.inputs):
         read.update(dict.fromkeys(size_variables(var.type)))
-    kept = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
-    return replace(program, consts=tuple(var for var, _ in kept)), tuple(operand for _, operand in kept)
+    read_consts = [(var, operand) for var, operand in zip(program.consts, operands, strict=True) if var in read]
+    return replace(program, consts=tuple(var for var, _ in read_consts)), tuple(operand for _, operand in read_consts)

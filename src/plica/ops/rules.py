@@ -4,7 +4,7 @@ import operator
 from collections.abc import Sequence
 
 from plica.errors import AxisError, DTypeError, ShapeError, UndecidedSizeError, VerifyError
-from plica.ir.dtypes import DType, promote
+from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, same
 from plica.ir.types import ArrayType
 
@@ -31,13 +31,13 @@ def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
         return first
     if first == 1:
         return second
-    shown = " and ".join(f"({', '.join(map(str, shape))})" for shape in shapes)
+    shown = " and ".join(map(shape_text, shapes))
     require_equal_sizes(first, second, f"the shapes {shown} do not broadcast: {first} meets {second}.")
     return first if isinstance(first, int) else second
 
 
 def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None = None, operand: int = 0) -> None:
-    """Check that two sizes are equal; `axis` is the axis of the one operand, by its place, that has the second.
+    """Check that two sizes are equal; `axis` is the axis of the one operand, by its position, that has the second.
 
     Raises:
         ShapeError: They are not, with `message`.
@@ -48,14 +48,6 @@ def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None 
         raise UndecidedSizeError(first, second, message, axis, operand)
     if not equal:
         raise ShapeError(message)
-
-
-def common_dtype(*types: ArrayType) -> DType:
-    """The promoted dtype of `types`."""
-    result = types[0].dtype
-    for type_ in types[1:]:
-        result = promote(result, type_.dtype)
-    return result
 
 
 def require_operands(types: Sequence[ArrayType], least: int, most: int | None = None) -> None:
@@ -91,6 +83,11 @@ def require_same_dtype(*types: ArrayType) -> DType:
     return types[0].dtype
 
 
+def shape_text(shape: Sequence[Dim]) -> str:
+    """A shape as messages show it, such as `(n, 3)`."""
+    return f"({', '.join(map(str, shape))})"
+
+
 def normal_axis(axis: int, rank: int) -> int:
     """`axis` counted from the front.
 
@@ -99,12 +96,12 @@ def normal_axis(axis: int, rank: int) -> int:
         ShapeError: It is no integer that is known before the program runs.
     """
     try:
-        place = operator.index(axis)
+        number = operator.index(axis)
     except TypeError:
         raise ShapeError(f"an axis is an integer that is known before the program runs, found {axis!r}.") from None
-    if not -rank <= place < rank:
-        raise AxisError(f"axis {place} does not exist in an array of {rank} dimension(s).")
-    return place % rank
+    if not -rank <= number < rank:
+        raise AxisError(f"axis {number} does not exist in an array of {rank} dimension(s).")
+    return number % rank
 
 
 def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -116,7 +113,7 @@ def normal_axes(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """
     if axis is None:
         return tuple(range(rank))
-    axes = sorted(normal_axis(one, rank) for one in (axis if isinstance(axis, Sequence) else (axis,)))
+    axes = sorted(normal_axis(number, rank) for number in (axis if isinstance(axis, Sequence) else (axis,)))
     if len(set(axes)) != len(axes):
         raise ShapeError(f"an axis is named twice: {axis}.")
     return tuple(axes)

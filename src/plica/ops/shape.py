@@ -18,31 +18,30 @@ from plica.ops.rules import (
     require_equal_sizes,
     require_operands,
     require_same_dtype,
+    shape_text,
 )
 from plica.ops.slices import checked_slice, slice_bounds, slice_size
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
 
-def _text(shape: tuple[Dim, ...]) -> str:
-    return f"({', '.join(map(str, shape))})"
-
-
-def reshape_dims(found: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """`shape` with a single -1 replaced by what is left of `found`.
+def reshape_dims(dims: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
+    """`shape` with a single -1 replaced by what is left of `dims`.
 
     Raises:
         ShapeError: There is more than one -1, or nothing says what it stands for.
     """
     if all(size != -1 for size in shape):
         return shape
-    elements, known = product(found), product(size for size in shape if size != -1)
+    elements, known = product(dims), product(size for size in shape if size != -1)
     if sum(size == -1 for size in shape) > 1 or known == 0:
-        raise ShapeError(f"{_text(found)} cannot become {_text(shape)}: -1 stands for one size, found from the others.")
+        raise ShapeError(
+            f"{shape_text(dims)} cannot become {shape_text(shape)}: -1 stands for one size, found from the others."
+        )
     if isinstance(elements, int) and isinstance(known, int) and elements % known:
         raise ShapeError(
-            f"{_text(found)} cannot become {_text(shape)}: {elements} elements are no multiple of {known}; give -1 "
-            f"beside sizes whose product divides {elements}."
+            f"{shape_text(dims)} cannot become {shape_text(shape)}: {elements} elements are no multiple of "
+            f"{known}; give -1 beside sizes whose product divides {elements}."
         )
     return tuple(floor_divide(elements, known) if size == -1 else size for size in shape)
 
@@ -51,7 +50,7 @@ def _reshape_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     if -1 in shape:
         raise ShapeError("a reshape within a program names every size; -1 belongs to the namespace function.")
     elements = product(x.shape)
-    message = f"{_text(x.shape)} has {elements} elements and cannot become {_text(shape)}."
+    message = f"{shape_text(x.shape)} has {elements} elements and cannot become {shape_text(shape)}."
     require_equal_sizes(product(shape), elements, message)
     return array_type(shape, x.dtype)
 
@@ -63,31 +62,31 @@ def _permute_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
 
 
 def _broadcast_to_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
-    message = f"{x} does not broadcast to {_text(shape)}."
+    message = f"{x} does not broadcast to {shape_text(shape)}."
     missing = len(shape) - len(x.shape)
     if missing < 0:
         raise ShapeError(message)
-    for axis, (found, wanted) in enumerate(zip(x.shape, shape[missing:], strict=True)):
-        if found != 1:
-            require_equal_sizes(wanted, found, message, axis)
+    for axis, (size, wanted) in enumerate(zip(x.shape, shape[missing:], strict=True)):
+        if size != 1:
+            require_equal_sizes(wanted, size, message, axis)
     return array_type(shape, x.dtype)
 
 
 def _expand_type(x: ArrayType, *, axis: int) -> ArrayType:
-    place = normal_axis(axis, len(x.shape) + 1)
-    return array_type((*x.shape[:place], 1, *x.shape[place:]), x.dtype)
+    position = normal_axis(axis, len(x.shape) + 1)
+    return array_type((*x.shape[:position], 1, *x.shape[position:]), x.dtype)
 
 
 def _squeeze_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
     axes = normal_axes(axis, len(x.shape))
-    for one in axes:
-        message = f"axis {one} of {x} has size {x.shape[one]}, so it cannot be squeezed."
-        require_equal_sizes(1, x.shape[one], message)
+    for number in axes:
+        message = f"axis {number} of {x} has size {x.shape[number]}, so it cannot be squeezed."
+        require_equal_sizes(1, x.shape[number], message)
     return array_type([size for index, size in enumerate(x.shape) if index not in axes], x.dtype)
 
 
 def _agreed(sizes: Sequence[Dim], message: str) -> Dim:
-    """The one size of all, a number where one of them is."""
+    """The size that all share; a number if one of them is."""
     chosen = next((size for size in sizes if isinstance(size, int)), sizes[0])
     for size in sizes:
         require_equal_sizes(chosen, size, message)
@@ -103,10 +102,10 @@ def _joined(types: Sequence[ArrayType], message: str) -> list[Sequence[Dim]]:
 
 def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
-    place = normal_axis(axis, len(types[0].shape))
-    message = f"{', '.join(map(str, types))} do not fit together outside axis {place}."
+    along = normal_axis(axis, len(types[0].shape))
+    message = f"{', '.join(map(str, types))} do not fit together outside axis {along}."
     sizes = _joined(types, message)
-    dims = [total(size) if index == place else _agreed(size, message) for index, size in enumerate(sizes)]
+    dims = [total(size) if index == along else _agreed(size, message) for index, size in enumerate(sizes)]
     return array_type(dims, require_same_dtype(*types))
 
 
@@ -114,22 +113,22 @@ def _stack_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
     message = f"{', '.join(map(str, types))} have different shapes."
     dims = [_agreed(size, message) for size in _joined(types, message)]
-    place = normal_axis(axis, len(dims) + 1)
-    return array_type((*dims[:place], len(types), *dims[place:]), require_same_dtype(*types))
+    position = normal_axis(axis, len(dims) + 1)
+    return array_type((*dims[:position], len(types), *dims[position:]), require_same_dtype(*types))
 
 
 def _unstack_type(x: ArrayType, *, axis: int) -> tuple[ArrayType, ...]:
-    place = normal_axis(axis, len(x.shape))
-    count = x.shape[place]
+    along = normal_axis(axis, len(x.shape))
+    count = x.shape[along]
     if isinstance(count, Size) or count == 0:
-        raise ShapeError(f"unstack makes as many arrays as axis {place} of {x} is long: a number, and not 0.")
-    return (array_type((*x.shape[:place], *x.shape[place + 1 :]), x.dtype),) * count
+        raise ShapeError(f"unstack makes as many arrays as axis {along} of {x} is long: a number, and not 0.")
+    return (array_type((*x.shape[:along], *x.shape[along + 1 :]), x.dtype),) * count
 
 
 def _split_type(x: ArrayType, *, axis: int, sizes: tuple[Dim, ...]) -> tuple[ArrayType, ...]:
-    place = normal_axis(axis, len(x.shape))
-    require_equal_sizes(total(sizes), x.shape[place], f"parts of {sizes} do not make up axis {place} of {x}.")
-    return tuple(array_type((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype) for size in sizes)
+    along = normal_axis(axis, len(x.shape))
+    require_equal_sizes(total(sizes), x.shape[along], f"parts of {sizes} do not make up axis {along} of {x}.")
+    return tuple(array_type((*x.shape[:along], size, *x.shape[along + 1 :]), x.dtype) for size in sizes)
 
 
 def _split(x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
@@ -139,8 +138,8 @@ def _split(x: Any, *, axis: int, sizes: tuple[int, ...]) -> tuple[Any, ...]:
 def _roll_type(x: ArrayType, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -> ArrayType:
     if len(shift) != len(axis):
         raise ShapeError(f"roll was given {len(shift)} shift(s) for {len(axis)} axes.")
-    for one in axis:
-        normal_axis(one, len(x.shape))
+    for number in axis:
+        normal_axis(number, len(x.shape))
     return x
 
 
@@ -183,9 +182,9 @@ def _flip_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
 
 
 def _slice_type(x: ArrayType, *, axis: int, start: Dim, stop: Dim, step: Dim) -> ArrayType:
-    place = normal_axis(axis, len(x.shape))
-    size = slice_size(x, place, start, stop, step)
-    return array_type((*x.shape[:place], size, *x.shape[place + 1 :]), x.dtype)
+    along = normal_axis(axis, len(x.shape))
+    size = slice_size(x, along, start, stop, step)
+    return array_type((*x.shape[:along], size, *x.shape[along + 1 :]), x.dtype)
 
 
 def _slice(x: Any, *, axis: int, start: int, stop: int, step: int) -> Any:

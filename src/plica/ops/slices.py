@@ -16,13 +16,15 @@ def slice_size(x: ArrayType, axis: int, start: Dim, stop: Dim, step: Dim) -> Dim
     Raises:
         BoundsError: The slice does not lie within the axis.
     """
-    if any(isinstance(one, int) and one < 0 for one in slice_bounds(x, axis=axis, start=start, stop=stop, step=step)):
+    if any(
+        isinstance(bound, int) and bound < 0 for bound in slice_bounds(x, axis=axis, start=start, stop=stop, step=step)
+    ):
         raise BoundsError(f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of {x}.")
     return stop - start if step == 1 else floor_divide(stop - start + step - 1, step)
 
 
 def slice_bounds(x: ArrayType, *, axis: int, start: Dim, stop: Dim, step: Dim) -> tuple[Dim, ...]:
-    """What is at least 0 for a slice that lies within its axis."""
+    """The sizes that are at least 0 if the slice lies within its axis."""
     size = x.shape[normal_axis(axis, len(x.shape))]
     return start, stop - start, size - stop, step - 1
 
@@ -39,7 +41,7 @@ def checked_slice(axis: int, size: int, start: int, stop: int, step: int) -> sli
 
 
 def beyond_message(axis: int, size: object, start: object, stop: object, step: object) -> str:
-    """What is said of a slice that does not lie within its axis; numbers may be texts that stand for them."""
+    """The error text for a slice that does not lie within its axis; numbers may be texts that stand for them."""
     return (
         f"slice {slice_text(start, stop, step)} does not lie within axis {axis} of size {size}; bounds that are known "
         "only at run time are 0 <= start <= stop <= size, and the step is positive: they are never clipped."

@@ -65,9 +65,9 @@ def _search(ordered: Array, values: Array, *, side: Any) -> Any:
 def _search_samples() -> list[Sample]:
     ordered = np.asarray([-1.0, 0.5, 0.5, 2.0])
     strange = np.asarray([-np.inf, 0.0, np.inf, np.nan, np.nan])
-    found = []
+    samples = []
     for side in ("left", "right"):
-        found += [
+        samples += [
             sample(ordered, _X, side=side),
             sample(ordered.astype("float32"), np.float32(0.5), side=side),
             sample(np.asarray([1, 2, 2, 5]), np.asarray([0, 2, 9]), side=side),
@@ -76,7 +76,7 @@ def _search_samples() -> list[Sample]:
             sample(ordered[:0], ordered, side=side),
             sample(ordered, ordered[:0], side=side),
         ]
-    return found
+    return samples
 
 
 SORTING = (

@@ -1,4 +1,4 @@
-"""Special functions: what distributions are made of beside exponentials and powers.
+"""Special functions, which distributions use beside exponentials and powers.
 
 The references are SciPy's, imported when one first runs: by the interpreter, or by the tests. Backends have their own.
 """
@@ -81,21 +81,21 @@ def _op(row: _Row) -> Op:
     def rule(*types: ArrayType) -> ArrayType:
         require_operands(types, len(row.operands), len(row.operands))
         require_kind(types, ("float",))
-        return array_type(broadcast(*[one.shape for one in types]), require_same_dtype(*types))
+        return array_type(broadcast(*[type_.shape for type_ in types]), require_same_dtype(*types))
 
     def reference(*arrays: Array) -> Any:
         with np.errstate(all="ignore"):
-            found = row.reference(_special(), *(np.asarray(one, "float64") for one in arrays))
-            return np.asarray(found).astype(arrays[0].dtype)
+            result = row.reference(_special(), *(np.asarray(array, "float64") for array in arrays))
+            return np.asarray(result).astype(arrays[0].dtype)
 
     def samples() -> list[Sample]:
-        found = []
+        examples = []
         for dtype in ("float32", "float64"):
             arrays = [np.asarray(_VALUES[name], dtype) for name in row.operands]
-            found.append(sample(*(one.reshape(2, 3) for one in arrays)))
-            found.append(sample(*(one[:0].reshape(0, 3) for one in arrays)))
-            found.append(sample(arrays[0][:2, None], *(one[:3] for one in arrays[1:])))
-        return found
+            examples.append(sample(*(array.reshape(2, 3) for array in arrays)))
+            examples.append(sample(*(array[:0].reshape(0, 3) for array in arrays)))
+            examples.append(sample(arrays[0][:2, None], *(array[:3] for array in arrays[1:])))
+        return examples
 
     # at their poles and beyond the ends of their domains, libraries differ
     columns: dict[str, Any] = {"range": row.range, "tolerance": row.tolerance, "agreed": False}

@@ -1,8 +1,8 @@
-"""Writing at indices: an array with other elements at some places; the array itself stays as it is.
+"""Writing at indices: an array with other elements there; the array itself stays as it is.
 
-What is written to is said axis by axis in `index`: None is the whole axis, `(start, stop, step)` a slice with
-0 <= start <= stop <= size, and "at" the places that the next operand of integers gives. The indexed part has the
-common shape of those operands first and then the sizes of the slices, in order of axes, and the values broadcast to it.
+The parameter `index` says axis by axis what is written to. None is the whole axis, `(start, stop, step)` a slice with
+0 <= start <= stop <= size, and "at" the indices that the next operand of integers gives. The part that is written to
+has first the common shape of those operands, then the sizes of the slices, in order of axes; values broadcast to it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ from plica.ir.op import Array, Op, sample
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
 from plica.ops.indexing import checked_indices
-from plica.ops.rules import broadcast, require_equal_sizes, require_kind, require_same_dtype
+from plica.ops.rules import broadcast, require_equal_sizes, require_kind, require_same_dtype, shape_text
 from plica.ops.slices import checked_slice, slice_size
 
 AT = "at"
-Place = str | tuple[Dim, Dim, Dim] | None
+AxisIndex = str | tuple[Dim, Dim, Dim] | None
 
-# mode: what makes a new element of the old one and the value (None: the value alone), the kinds of dtype that it takes
+# mode: the function of the old element and the value that makes the new one (None: the value itself); kinds of dtype
 _MODES: Mapping[str, tuple[np.ufunc | None, tuple[str, ...]]] = {
     "set": (None, ("bool", "int", "float", "complex")),
     "add": (np.add, ("int", "float", "complex")),
@@ -32,30 +32,30 @@ _MODES: Mapping[str, tuple[np.ufunc | None, tuple[str, ...]]] = {
 MODES = tuple(_MODES)
 
 
-def indexed_dims(x: ArrayType, indices: Sequence[ArrayType], index: Sequence[Place]) -> tuple[Dim, ...]:
+def indexed_dims(x: ArrayType, indices: Sequence[ArrayType], index: Sequence[AxisIndex]) -> tuple[Dim, ...]:
     """The shape of what `index` describes.
 
     Raises:
         VerifyError: `index` does not have an entry for each axis, or not an operand for each "at".
         ShapeError: A slice does not lie within its axis, or operands do not broadcast.
     """
-    if len(index) != len(x.shape) or sum(place == AT for place in index) != len(indices):
+    if len(index) != len(x.shape) or sum(entry == AT for entry in index) != len(indices):
         raise VerifyError(f"update of {x} at {index} takes an entry for each axis and an operand for each {AT!r}.")
-    found = list(broadcast(*(one.shape for one in indices)))
-    for axis, place in enumerate(index):
-        if isinstance(place, tuple):
-            found.append(slice_size(x, axis, *place))
-        elif place is None:
-            found.append(x.shape[axis])
-        elif place != AT:
+    dims = list(broadcast(*(type_.shape for type_ in indices)))
+    for axis, entry in enumerate(index):
+        if isinstance(entry, tuple):
+            dims.append(slice_size(x, axis, *entry))
+        elif entry is None:
+            dims.append(x.shape[axis])
+        elif entry != AT:
             raise VerifyError(
-                f"axis {axis} is updated at {place!r}, which is none of None, (start, stop, step), {AT!r}."
+                f"axis {axis} is updated at {entry!r}, which is none of None, (start, stop, step), {AT!r}."
             )
-    return tuple(found)
+    return tuple(dims)
 
 
 def _update_type(
-    x: ArrayType, values: ArrayType, *indices: ArrayType, mode: str, index: tuple[Place, ...]
+    x: ArrayType, values: ArrayType, *indices: ArrayType, mode: str, index: tuple[AxisIndex, ...]
 ) -> ArrayType:
     if mode not in _MODES:
         raise VerifyError(f"there is no update {mode!r}; there are {', '.join(_MODES)}.")
@@ -66,7 +66,8 @@ def _update_type(
     require_same_dtype(x, values)
     dims = indexed_dims(x, indices, index)
     message = (
-        f"values of shape {_text(values.shape)} do not broadcast to {_text(dims)}, the part of {x} that is updated."
+        f"values of shape {shape_text(values.shape)} do not broadcast to {shape_text(dims)}, "
+        f"the part of {x} that is updated."
     )
     if len(values.shape) > len(dims):
         raise ShapeError(message)
@@ -76,26 +77,22 @@ def _update_type(
     return x
 
 
-def _text(shape: Sequence[Dim]) -> str:
-    return f"({', '.join(map(str, shape))})"
-
-
 def _update(x: Array, values: Array, *indices: Array, mode: str, index: tuple[Any, ...]) -> Any:
     result = np.array(x)
     rest = iter(indices)
     slices: list[Any] = []
-    places, axes = [], []
-    for axis, place in enumerate(index):
-        slices.append(checked_slice(axis, x.shape[axis], *place) if isinstance(place, tuple) else slice(None))
-        if place == AT:
-            places.append(checked_indices(next(rest), axis, x.shape[axis]))
+    positions, axes = [], []
+    for axis, entry in enumerate(index):
+        slices.append(checked_slice(axis, x.shape[axis], *entry) if isinstance(entry, tuple) else slice(None))
+        if entry == AT:
+            positions.append(checked_indices(next(rest), axis, x.shape[axis]))
             axes.append(axis)
     part = np.moveaxis(result[(*slices, ...)], axes, range(len(axes)))  # a view of the result
     combine, _ = _MODES[mode]
     if combine is None:
-        part[tuple(places) or ...] = values
-    elif places:
-        combine.at(part, tuple(places), values)
+        part[tuple(positions) or ...] = values
+    elif positions:
+        combine.at(part, tuple(positions), values)
     else:
         part[...] = combine(part, values)
     return result

@@ -8,6 +8,7 @@ from typing import Any
 from plica.errors import ShapeError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, floor_divide
+from plica.ops.fourier import COMPLEX_OF
 from plica.ops.rules import normal_axis
 from plica.tracing.namespace.creation import arange
 from plica.tracing.namespace.elementwise import astype, where
@@ -33,7 +34,6 @@ __all__ = [
 ]
 
 _OTHER_WAY = {"backward": "forward", "forward": "backward"}
-_COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 
 def fft(x: Array, /, *, n: Any = None, axis: int = -1, norm: str = "backward") -> Tracer:
@@ -117,7 +117,7 @@ def _one(n: Any) -> Any:
 
 def _as_complex(name: str, x: Array) -> Tracer:
     value = as_tracer(f"fft.{name}", x)
-    return astype(value, _COMPLEX[value.dtype]) if value.dtype in _COMPLEX else value
+    return astype(value, COMPLEX_OF[value.dtype]) if value.dtype in COMPLEX_OF else value
 
 
 def _axes_of(x: Tracer, sizes: Sequence[Any] | None, axes: Sequence[int] | None) -> tuple[int, ...]:

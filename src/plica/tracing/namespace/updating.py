@@ -11,7 +11,7 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Literal
 from plica.ir.sizes import same
 from plica.ir.types import ArrayType
-from plica.ops.update import AT, MODES, Place, indexed_dims
+from plica.ops.update import AT, MODES, AxisIndex, indexed_dims
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.keys import (
     Entry,
@@ -108,7 +108,7 @@ _FUNCTIONS = {"add": "add", "min": "minimum", "max": "maximum"}
 
 
 def _write(x: Tracer, entries: list[Entry], values: Tracer, mode: str) -> Tracer:
-    index: list[Place] = []
+    index: list[AxisIndex] = []
     operands: list[Tracer | Literal] = []
     for entry in entries:
         if isinstance(entry, Range):
@@ -126,7 +126,7 @@ def _write(x: Tracer, entries: list[Entry], values: Tracer, mode: str) -> Tracer
     return record("update", x, given, *operands, mode=mode, index=tuple(index))
 
 
-def _fitted(x: Tracer, values: Tracer, indices: list[ArrayType], index: list[Place]) -> Tracer:
+def _fitted(x: Tracer, values: Tracer, indices: list[ArrayType], index: list[AxisIndex]) -> Tracer:
     """Values with the sizes of the part that is updated, checked at run time where that is not known before."""
     try:
         dims = indexed_dims(x.aval, indices, index)
