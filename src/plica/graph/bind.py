@@ -24,7 +24,7 @@ def pattern_matcher(graph: GraphView[Any]) -> MatchFunction:
     """The matching function of a graph: the first way in which a pattern holds; why not, where all kinds fit.
 
     Args:
-        graph: What kinds, settings, outputs and names of nodes are.
+        graph: The kinds, settings, outputs and names of its nodes.
     """
     return partial(_match_pattern, graph)
 
@@ -34,15 +34,15 @@ def _match_pattern(
 ) -> GraphOptMatch[Any] | NearMiss[Any] | None:
     if not kind_fits(graph.fits, graph.kind(root), pattern.root):
         return None
-    place = _Place(graph, pattern, inputs, readers)
+    search = _PatternSearch(graph, pattern, inputs, readers)
     if len(pattern.entries) == 1:
         unmet = _unmet(graph, root, pattern.root)
         if unmet is not None and unmet.value is not MISSING:  # most searches for a node alone end here
             return None
     missed: NearMiss[Any] | None = None
-    for binding in _bindings(place, (pattern.root,), _Binding({pattern.root.name: root}, {})):
+    for binding in _bindings(search, (pattern.root,), _Binding({pattern.root.name: root}, {})):
         match = GraphOptMatch(pattern, binding.nodes, binding.inputs, graph=graph)
-        problem = _problem(place, match)
+        problem = _problem(search, match)
         if problem is None:
             subs = _sub_matches(match)
             if isinstance(subs, dict):
@@ -54,8 +54,8 @@ def _match_pattern(
     return missed
 
 
-class _Place(NamedTuple):
-    """What is searched for, and where."""
+class _PatternSearch(NamedTuple):
+    """A search: the graph, the pattern, and the neighbours of nodes."""
 
     graph: GraphView[Any]
     pattern: Pattern
@@ -64,13 +64,13 @@ class _Place(NamedTuple):
 
 
 def inputs_may_fit(fits: Any, pattern: Pattern, number: int, kinds: Iterable[Any]) -> bool:
-    """Whether inputs are enough, and one is of its kind for every entry that the root reads: most searches end here.
+    """Whether a root has enough inputs, with one of a fitting kind for each entry that it reads; most fail here.
 
     Args:
         fits: Whether a node of one kind is of another kind (`GraphView.fits`).
         pattern: The pattern.
         number: How many inputs there are.
-        kinds: Of which kinds.
+        kinds: The kinds of the inputs.
     """
     least, most, entries = _root_inputs(pattern)
     if not entries:
@@ -80,7 +80,7 @@ def inputs_may_fit(fits: Any, pattern: Pattern, number: int, kinds: Iterable[Any
 
 @lru_cache(maxsize=1024)
 def _root_inputs(pattern: Pattern) -> tuple[int, float, tuple[Entry, ...]]:
-    """How many inputs the root has at least and at most, and the entries that it reads; asked again for every node."""
+    """How many inputs the root has at least and at most, and the entries that it reads; called for every node."""
     names = pattern.root.inputs
     read = tuple(pattern.by_name[bare] for name in names if (bare := name.removesuffix("+")) in pattern.by_name)
     if pattern.is_repeated:
@@ -93,7 +93,7 @@ class Problem(NamedTuple):
     """Why a match of fitting kinds does not hold.
 
     Args:
-        why: In words that are the same for all places.
+        why: In words that are the same wherever it occurs.
         detail: The same with the nodes named.
         is_missing: A node has nothing under a name that the pattern asks for.
     """
@@ -103,20 +103,20 @@ class Problem(NamedTuple):
     is_missing: bool = False
 
 
-def _problem(place: _Place, match: GraphOptMatch[Any]) -> Problem | None:
-    """Why a match of fitting kinds does not hold: its place, its settings, or who else reads what it would remove."""
-    graph, pattern = place.graph, place.pattern
-    if pattern.is_output and not any(match.root is one for one in graph.outputs):
+def _problem(search: _PatternSearch, match: GraphOptMatch[Any]) -> Problem | None:
+    """Why a match of fitting kinds does not hold: no output, other settings, or readers of a node that would go."""
+    graph, pattern = search.graph, search.pattern
+    if pattern.is_output and not any(match.root is output for output in graph.outputs):
         return Problem("the root is no output", f"{graph.describe(match.root)} is no output")
     for entry in pattern.entries:
         unmet = _unmet(graph, match.nodes[entry.name], entry)
         if unmet is not None:
             return _why_unmet(match, entry, unmet)
-    return exposed(match, graph, place.readers)
+    return exposed(match, graph, search.readers)
 
 
 class _Unmet(NamedTuple):
-    """A setting or fact of a node that is not as an entry wants it."""
+    """A setting or fact of a node that an entry does not accept."""
 
     name: str
     wanted: Any
@@ -124,7 +124,7 @@ class _Unmet(NamedTuple):
 
 
 def _unmet(graph: GraphView[Any], node: Any, entry: Entry) -> _Unmet | None:
-    """The first setting or fact that is not as an entry wants it."""
+    """The first setting or fact that an entry does not accept."""
     config = graph.config(node) if entry.config else entry.config
     for name, wanted in entry.config.items():
         value = config.get(name, MISSING)
@@ -138,7 +138,7 @@ def _unmet(graph: GraphView[Any], node: Any, entry: Entry) -> _Unmet | None:
 
 
 def _why_unmet(match: GraphOptMatch[Any], entry: Entry, unmet: _Unmet) -> Problem:
-    """Why a setting or fact of a node is not as an entry wants it."""
+    """Why an entry does not accept a setting or fact of a node."""
     name, condition, value = unmet
     if value is MISSING:
         return _missing(match, entry, name)
@@ -158,7 +158,7 @@ def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbour
     """Why a node within a match may not be fused away: an output, an input of the match, or read by another node."""
     fused = match.fused
     inside, outputs = dict.fromkeys(fused), set(map(id, graph.outputs))
-    taken = {id(one) for nodes in match.inputs.values() for one in nodes}
+    taken = {id(node) for nodes in match.inputs.values() for node in nodes}
     for node in fused[1:]:
         if id(node) in outputs:
             return Problem("an interior node is an output", f"{graph.describe(node)} is itself an output")
@@ -173,7 +173,7 @@ def exposed(match: GraphOptMatch[Any], graph: GraphView[Any], readers: Neighbour
 
 def _sub_matches(match: GraphOptMatch[Any]) -> dict[str, dict[str, tuple[GraphOptMatch[Any], ...]]] | Problem:
     """All matches within what the nodes carry; a problem where a pattern has none."""
-    found: dict[str, dict[str, tuple[GraphOptMatch[Any], ...]]] = {}
+    sub_matches: dict[str, dict[str, tuple[GraphOptMatch[Any], ...]]] = {}
     for entry in match.pattern.entries:
         for name, pattern in entry.sub_patterns.items():
             node = match.nodes[entry.name]
@@ -184,8 +184,8 @@ def _sub_matches(match: GraphOptMatch[Any]) -> dict[str, dict[str, tuple[GraphOp
             if not inner:
                 why = f"the {name} of {entry.name} is of another form"
                 return Problem(why, f"{match.graph.describe(node)}: its {name} differs")
-            found.setdefault(entry.name, {})[name] = inner
-    return found
+            sub_matches.setdefault(entry.name, {})[name] = inner
+    return sub_matches
 
 
 def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[Any], ...]:
@@ -195,8 +195,10 @@ def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[
     readers = consumers_when_asked(graph.nodes, graph.inputs)
     match_function = pattern_matcher(graph)
     patterns = ((node, pattern.for_inputs(len(graph.inputs(node)))) for node in graph.nodes)
-    found = (match_function(node, one, graph.inputs, readers) for node, one in patterns if one is not None)
-    return tuple(one for one in found if isinstance(one, GraphOptMatch))
+    results = (
+        match_function(node, unrolled, graph.inputs, readers) for node, unrolled in patterns if unrolled is not None
+    )
+    return tuple(result for result in results if isinstance(result, GraphOptMatch))
 
 
 class _Binding(NamedTuple):
@@ -206,7 +208,7 @@ class _Binding(NamedTuple):
     inputs: dict[str, tuple[Any, ...]]
 
 
-def _bindings(place: _Place, todo: tuple[Entry, ...], binding: _Binding) -> Iterator[_Binding]:
+def _bindings(search: _PatternSearch, todo: tuple[Entry, ...], binding: _Binding) -> Iterator[_Binding]:
     """Every way to bind the inputs of the entries in `todo`."""
     steps = [iter([(todo, binding)])]  # no recursion: a pattern may have thousands of entries
     while steps:
@@ -214,43 +216,45 @@ def _bindings(place: _Place, todo: tuple[Entry, ...], binding: _Binding) -> Iter
         if step is None:
             steps.pop()
         elif step[0]:
-            steps.append(_extended(place, *step))
+            steps.append(_extended(search, *step))
         else:
             yield step[1]
 
 
 def _extended(
-    place: _Place, todo: tuple[Entry, ...], binding: _Binding
+    search: _PatternSearch, todo: tuple[Entry, ...], binding: _Binding
 ) -> Iterator[tuple[tuple[Entry, ...], _Binding]]:
     """Every way to bind the inputs of the first entry, each with the entries that are left."""
     entry, *rest = todo
-    found = tuple(place.inputs(binding.nodes[entry.name]))
-    orders = _orders(found) if entry.commutative else (found,)
+    inputs = tuple(search.inputs(binding.nodes[entry.name]))
+    orders = _orders(inputs) if entry.commutative else (inputs,)
     for order in orders:
-        for extended in _read(place, entry.inputs, order, binding):
-            fresh = tuple(place.pattern.by_name[name] for name in extended.nodes if name not in binding.nodes)
+        for extended in _read(search, entry.inputs, order, binding):
+            fresh = tuple(search.pattern.by_name[name] for name in extended.nodes if name not in binding.nodes)
             yield (*rest, *fresh), extended
 
 
 def _orders(nodes: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
-    """The nodes in every order, as they are first; a long row of inputs stands in its own order alone."""
+    """The nodes in every order, the given order first; more than four inputs come in the given order alone."""
     return permutations(nodes) if len(nodes) <= 4 else iter((nodes,))
 
 
-def _read(place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding) -> Iterator[_Binding]:
+def _read(
+    search: _PatternSearch, names: Sequence[str], nodes: tuple[Any, ...], binding: _Binding
+) -> Iterator[_Binding]:
     """Every way in which `names` stand for `nodes`; a variadic name takes as few as it can first."""
     for position, name in enumerate(names):
         if name.startswith("*"):
             bare, rest, left = name[1:], names[position + 1 :], nodes[position:]
-            fixed = sum(not one.startswith("*") for one in rest)
+            fixed = sum(not other_name.startswith("*") for other_name in rest)
             most = len(left) - fixed
             for count in range(max(most, 0) if fixed == len(rest) else 0, most + 1):
                 taken = left[:count]
                 if binding.inputs.get(bare, taken) == taken:
                     extended = binding._replace(inputs={**binding.inputs, bare: taken})
-                    yield from _read(place, rest, left[count:], extended)
+                    yield from _read(search, rest, left[count:], extended)
             return
-        bound = _bound(place, name, nodes[position], binding) if position < len(nodes) else None
+        bound = _bound(search, name, nodes[position], binding) if position < len(nodes) else None
         if bound is None:
             return
         binding = bound
@@ -258,10 +262,10 @@ def _read(place: _Place, names: Sequence[str], nodes: tuple[Any, ...], binding: 
         yield binding
 
 
-def _bound(place: _Place, name: str, node: Any, binding: _Binding) -> _Binding | None:
+def _bound(search: _PatternSearch, name: str, node: Any, binding: _Binding) -> _Binding | None:
     """The binding with one more name; None where the name stands for another node, or the node for another entry."""
-    graph = place.graph
-    entry = place.pattern.by_name.get(name)
+    graph = search.graph
+    entry = search.pattern.by_name.get(name)
     if entry is None:
         known = binding.inputs.get(name, (node,))
         return binding._replace(inputs={**binding.inputs, name: (node,)}) if known[0] is node else None
@@ -269,6 +273,6 @@ def _bound(place: _Place, name: str, node: Any, binding: _Binding) -> _Binding |
         return binding if binding.nodes[name] is node else None
     if not kind_fits(graph.fits, graph.kind(node), entry):
         return None
-    if not entry.kept and any(node is other for other in binding.nodes.values()):
+    if not entry.kept and any(node is bound for bound in binding.nodes.values()):
         return None
     return binding._replace(nodes={**binding.nodes, name: node})

@@ -14,7 +14,7 @@ Node = TypeVar("Node", bound=Hashable)
 def strongly_connected(nodes: Iterable[Node], inputs: Callable[[Node], Sequence[Node]]) -> list[tuple[Node, ...]]:
     """The nodes that are reachable from `nodes` through `inputs`, in groups that reach each other.
 
-    A group stands behind those that it reaches. `inputs` is asked once for each node.
+    A group comes after those that it reaches. `inputs` is called once for each node.
 
     Source: Tarjan, Depth-first search and linear graph algorithms (SIAM Journal on Computing, 1972).
     """

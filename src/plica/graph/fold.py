@@ -23,7 +23,7 @@ from functools import cache
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from plica.errors import GraphError
-from plica.graph.order import Inputs, layerwise_topological_order, topological_order
+from plica.graph.order import Inputs, consumers, layerwise_topological_order, topological_order
 
 Node = TypeVar("Node", bound=Hashable)
 Folded = TypeVar("Folded", bound=Hashable)
@@ -36,12 +36,12 @@ Folds = Callable[[Node], Sequence[Sequence[tuple[Node, int]]]]  # (F, H): the no
 
 @dataclass(frozen=True, slots=True)
 class FoldIndexInfo(Generic[Node]):
-    """Where every module has gone, where each fold finds its inputs, and where the outputs are.
+    """The index of a folding: the fold of every module, the inputs of each fold, and the folds of the outputs.
 
     Args:
         in_fold_idx: For each group, for each of its F folds and each of its H inputs, the pair (group, fold).
         out_fold_idx: The pair (group, fold) of each output.
-        modules: For each group, the module of each of its folds; one that had several folds already stands at each.
+        modules: For each group, the module of each of its folds; a module that already had several folds repeats.
 
     Attributes:
         fold_idx: The pair (group, fold) of every module; of one that had several folds already, its first.
@@ -53,11 +53,11 @@ class FoldIndexInfo(Generic[Node]):
     fold_idx: Mapping[Node, FoldIndex] = field(init=False)
 
     def __post_init__(self) -> None:
-        found: dict[Node, FoldIndex] = {}
+        fold_idx: dict[Node, FoldIndex] = {}
         for number, members in enumerate(self.modules):
             for fold, module in enumerate(members):
-                found.setdefault(module, (number, fold))
-        object.__setattr__(self, "fold_idx", found)
+                fold_idx.setdefault(module, (number, fold))
+        object.__setattr__(self, "fold_idx", fold_idx)
 
     def find(self, module: Node) -> FoldIndex:
         """The pair (group, fold) of a module.
@@ -79,9 +79,9 @@ class FoldIndexInfo(Generic[Node]):
             GraphError: There is no such group or fold.
         """
         if not 0 <= group < len(self.modules) or not 0 <= fold < len(self.modules[group]):
-            found = f"group {group} has {len(self.modules[group])}" if 0 <= group < len(self.modules) else "no group"
+            known = f"group {group} has {len(self.modules[group])}" if 0 <= group < len(self.modules) else "no group"
             raise GraphError(
-                f"there is no fold {fold} of group {group} among {len(self.modules)} groups ({found}); "
+                f"there is no fold {fold} of group {group} among {len(self.modules)} groups ({known}); "
                 "both count from 0"
             )
         return self.modules[group][fold]
@@ -104,7 +104,7 @@ class FoldedGraph(NamedTuple, Generic[Node, Folded]):
 
 
 def own_settings(node: Any) -> Hashable:
-    """The type of a node and what its `fold_settings()` says."""
+    """The type of a node and the settings that its `fold_settings()` returns."""
     return type(node), node.fold_settings()
 
 
@@ -145,7 +145,7 @@ def by_agenda(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settin
     keys = {node: fold_settings(node) for node in ordered}
     height = _heights(ordered, inputs)
     waiting = {node: len(set(inputs(node))) for node in ordered}
-    readers = _readers(ordered, inputs)
+    readers = consumers(ordered, lambda node: tuple(dict.fromkeys(inputs(node))))
     depth: dict[Hashable, int] = dict.fromkeys(keys.values(), 0)
     count: dict[Hashable, int] = dict.fromkeys(keys.values(), 0)
     for node in ordered:
@@ -157,7 +157,7 @@ def by_agenda(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settin
             ready.setdefault(keys[node], []).append(node)
     groups = []
     while ready:
-        key = min(ready, key=lambda one: depth[one] / count[one])
+        key = min(ready, key=lambda settings: depth[settings] / count[settings])
         group = ready.pop(key)
         groups.append(tuple(group))
         for node in group:
@@ -177,17 +177,9 @@ def _heights(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, int]:
     return height
 
 
-def _readers(ordered: Sequence[Node], inputs: Inputs[Node]) -> dict[Node, list[Node]]:
-    readers: dict[Node, list[Node]] = {node: [] for node in ordered}
-    for node in ordered:
-        for child in dict.fromkeys(inputs(node)):
-            readers[child].append(node)
-    return readers
-
-
 def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
     """The shorter of the groupings by level and by agenda, with alike groups merged; by level if both are as long."""
-    inputs, fold_settings = cache(inputs), cache(fold_settings)  # both ways ask the same
+    inputs, fold_settings = cache(inputs), cache(fold_settings)  # both groupings call them
     groups = by_level(nodes, inputs, fold_settings)
     if len(groups) == len({fold_settings(group[0]) for group in groups}):
         return groups  # there are no fewer
@@ -230,15 +222,15 @@ def _join(below: list[int], first: int, second: int) -> None:
     """Make two groups one in the sets of what lies below each."""
     both = 1 << first | 1 << second
     below[first] = below[second] = below[first] | below[second]
-    for number, found in enumerate(below):
-        if found & both:
-            below[number] = found | both | below[first]
+    for number, reached in enumerate(below):
+        if reached & both:
+            below[number] = reached | both | below[first]
 
 
 def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[Node]) -> Groups[Node]:
     """The groups with their members in an order in which consumers read runs.
 
-    From the last group to the first: what one input position of one group reads becomes a run, in the order of the
+    From the last group to the first: the nodes that one input position of a group reads become a run, in the order of
     reader's folds, unless a run before has claimed it.
     """
     home = {node: number for number, group in enumerate(groups) for node in group}
@@ -254,8 +246,8 @@ def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[No
         members = tuple(dict.fromkeys((*runs[number], *groups[number])))
         ordered.append(members)
         arity = max((len(inputs(node)) for node in members), default=0)
-        for place in range(arity):
-            claim(inputs(node)[place] for node in members if place < len(inputs(node)))
+        for position in range(arity):
+            claim(inputs(node)[position] for node in members if position < len(inputs(node)))
     return tuple(reversed(ordered))
 
 
@@ -274,12 +266,12 @@ def build_folded_graph(
         ordering: Frontiers in topological order: nodes that do not depend on one another. Either levels of the graph,
             or groups of alike nodes as `schedule` and `order_folds` make them; the order of alike nodes in a frontier
             is that of the fold axis.
-        outputs: The nodes whose values are asked for, in order.
+        outputs: The nodes whose values are results, in order.
         incomings_fn: The inputs of a node, in order.
         fold_group_fn: From the members of a group to the folded node.
-        fold_settings: What nodes of one group have in common.
-        folds_fn: For a node that has several folds already, what each of them reads; numbers of folds add up. Without
-            it, every node is one fold and reads its inputs' only ones.
+        fold_settings: The settings that nodes of one group share.
+        folds_fn: For a node that already has several folds, the nodes and folds that each of them reads; numbers of
+            folds add up. Without it, every node is one fold and reads the only fold of each input.
 
     Raises:
         GraphError: A frontier reads a node or a fold that is not in an earlier one, unlike nodes have equal settings,
@@ -295,18 +287,21 @@ def build_folded_graph(
     for frontier in ordering:
         for group in group_foldable(frontier, fold_settings):
             own = {node: tuple(folds_of(node)) for node in group}
-            folds = [(node, fold) for node, found in own.items() for fold in found]
+            folds = [(node, fold) for node, node_folds in own.items() for fold in node_folds]
             _check_group(group, own, first)
-            places = tuple(tuple(_place(first, count, node, child, at) for child, at in fold) for node, fold in folds)
+            indices = tuple(
+                tuple(_fold_index(first, count, node, child, at) for child, at in fold) for node, fold in folds
+            )
             folded = fold_group_fn(tuple(group))
             if folded in in_nodes:
                 raise GraphError(f"fold_group_fn gave {folded!r} for two groups; make a folded node for each")
-            count.update((node, len(found)) for node, found in own.items())
-            in_nodes[folded] = tuple(nodes[one] for one in dict.fromkeys(one for fold in places for one, _ in fold))
+            count.update((node, len(node_folds)) for node, node_folds in own.items())
+            read = dict.fromkeys(number for fold in indices for number, _ in fold)
+            in_nodes[folded] = tuple(nodes[number] for number in read)
             for number, (node, _) in enumerate(folds):
                 first.setdefault(node, (len(nodes), number))
             nodes.append(folded)
-            in_fold_idx.append(places)
+            in_fold_idx.append(indices)
             modules.append(tuple(node for node, _ in folds))
     wanted = tuple(outputs)
     for node in wanted:
@@ -325,15 +320,15 @@ def _check_group(
         raise GraphError(
             f"a node of the group that begins with {group[0]!r} comes twice in the frontiers; give each node once"
         )
-    none = next((node for node, found in folds.items() if not found), None)
+    none = next((node for node, node_folds in folds.items() if not node_folds), None)
     if none is not None:
         raise GraphError(f"{none!r} has no folds; let folds_fn give what each fold of a node reads, one at least")
-    other = next((node for node in group if type(node) is not type(group[0])), None)
-    arities = {len(fold) for found in folds.values() for fold in found}
-    if other is not None or len(arities) > 1:
+    unlike = next((node for node in group if type(node) is not type(group[0])), None)
+    arities = {len(fold) for node_folds in folds.values() for fold in node_folds}
+    if unlike is not None or len(arities) > 1:
         facts = (
-            f"of types {type(group[0]).__name__} and {type(other).__name__}"
-            if other is not None
+            f"of types {type(group[0]).__name__} and {type(unlike).__name__}"
+            if unlike is not None
             else f"with {min(arities)} and with {max(arities)} inputs"
         )
         raise GraphError(
@@ -342,7 +337,9 @@ def _check_group(
         )
 
 
-def _place(first: Mapping[Node, FoldIndex], count: Mapping[Node, int], node: Node, child: Node, fold: int) -> FoldIndex:
+def _fold_index(
+    first: Mapping[Node, FoldIndex], count: Mapping[Node, int], node: Node, child: Node, fold: int
+) -> FoldIndex:
     if child not in first:
         raise GraphError(
             f"{node!r} reads {child!r}, which is not in an earlier frontier; give frontiers in topological order, as "

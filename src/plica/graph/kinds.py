@@ -1,4 +1,4 @@
-r"""What all nodes of a kind have, so that a pattern that no node can fit is refused where it is declared.
+r"""`Form`: the settings, parameters and inputs of all nodes of a kind, by which impossible patterns are refused early.
 
 >>> class Add(NodeKind):
 ...     @classmethod
@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What all nodes of a kind have.
+    """The settings, small graphs and inputs that all nodes of a kind have.
 
     Args:
         config: The names of their settings; None where they are not known of the kind.
@@ -34,7 +34,7 @@ class Form:
 
 
 class NodeKind(ABC):
-    """A class of nodes that tells what its nodes have."""
+    """A class of nodes that tells their form."""
 
     __slots__ = ()
     input_range: ClassVar[tuple[int, int | None]] = (0, None)
@@ -43,7 +43,7 @@ class NodeKind(ABC):
     @classmethod
     @abstractmethod
     def form(cls) -> Form:
-        """What all nodes of the class have."""
+        """The form of all nodes of the class."""
 
 
 def constructor_arguments(kind: type) -> dict[str, Any] | None:
@@ -60,13 +60,17 @@ def constructor_arguments(kind: type) -> dict[str, Any] | None:
     except ValueError:  # nothing written in Python
         return None
     arguments = signature.parameters.values()
-    if any(one.kind is inspect.Parameter.VAR_KEYWORD for one in arguments):
+    if any(argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments):
         return None
-    return {one.name: one.annotation for one in arguments if one.kind is not inspect.Parameter.VAR_POSITIONAL}
+    return {
+        argument.name: argument.annotation
+        for argument in arguments
+        if argument.kind is not inspect.Parameter.VAR_POSITIONAL
+    }
 
 
 def form_of(kind: Hashable) -> Form | None:
-    """What a class of nodes tells of itself; None for a kind that tells nothing."""
+    """The form of a class of nodes; None for a kind that tells none."""
     return kind.form() if isinstance(kind, type) and issubclass(kind, NodeKind) else None
 
 
@@ -83,10 +87,10 @@ def misfits(
         kind: The kind, a tuple of kinds, or None for any.
         config: The names of settings that the entry asks for.
         graphs: The names of small graphs.
-        inputs: What the entry calls the inputs; `*name` and `name+` are any number of them.
-        form: What a kind tells of itself.
+        inputs: The entry's names of the inputs; `*name` and `name+` are any number of them.
+        form: Gives the form of a kind.
     """
-    problems = [list(_misfits(one, form(one), config, graphs, inputs)) for one in _each(kind)]
+    problems = [list(_misfits(single, form(single), config, graphs, inputs)) for single in _each(kind)]
     if problems and all(problems):
         yield from problems[0]
 

@@ -1,4 +1,4 @@
-"""When a loop over rules ends though some still fire: after a number of steps, or where the graph has grown too large.
+"""Limits of a loop over rules: it ends after a number of steps, or where the graph has grown too large.
 
 A rule that undoes itself fires for ever, and one that makes more of what it matches grows the graph without end.
 
@@ -36,7 +36,7 @@ def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: I
 
 
 def warn_of_limit(reason: str) -> None:
-    """Tell the user of a loop that was ended: what it computes is right, but the rules are not done."""
+    """Warn the user of a loop that ended early: its result is right, but rules still fire."""
     warnings.warn(
         f"optimizing stopped because {reason}; the result is right, but a rule that undoes itself or another one wants "
         "a condition under which it is done, and a long chain of rules wants a larger max_steps",

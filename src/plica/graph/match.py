@@ -1,4 +1,4 @@
-"""The search: which nodes of a graph stand where patterns say, and which of the matches are to be applied.
+"""The search: where the patterns of rules match a graph, and which of the matches are applied.
 
 It knows nodes only through the functions that it is given; the matching function of patterns with trees, DAGs and named
 inputs is `plica.graph.bind.pattern_matcher`.
@@ -42,15 +42,15 @@ def _no_rules(match: GraphOptMatch[Any]) -> NoReturn:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """What a search knows beside the arguments that every search has.
+    """The settings of a search beside the arguments that every search has.
 
     Args:
-        graph: What matches have as their graph, and the strategy is given; by default the nodes and their inputs alone.
+        graph: The graph of matches and of the strategy; by default the nodes and their inputs alone.
         conditions: For each pattern why a match is declined.
         begins: The positions of the patterns that may have their root at a node, all by default.
-        on_near_miss: Is told where a pattern nearly matched, or its match was declined.
-        replacement: What would stand in place of a match.
-        names: What messages call the patterns; by default their roots' names.
+        on_near_miss: Called where a pattern nearly matched, or its match was declined.
+        replacement: Gives the replacement of a match.
+        names: The names of the patterns in messages; by default those of their roots.
     """
 
     graph: GraphView[Any] | None = None
@@ -76,12 +76,12 @@ def match_optimization_patterns(
     Args:
         nodes: In topological order.
         outputs: The nodes that are results.
-        patterns: What to search for.
+        patterns: The patterns to search for.
         inputs: The inputs of a node, in order.
         readers: The nodes that read a node.
         match_function: Whether a pattern holds at a node.
         strategy: Which of the matches that overlap are kept.
-        search: Conditions, and who is told what nearly matched.
+        search: Conditions, and the function to call with near misses.
 
     Raises:
         GraphError: The matching function matched another node than it was given, or the strategy gave what is none of
@@ -89,7 +89,7 @@ def match_optimization_patterns(
     """
     order, results = tuple(nodes), tuple(outputs)
     graph = search.graph or GraphView(order, results, inputs)
-    found: list[GraphOptMatch[Node]] = []
+    matches: list[GraphOptMatch[Node]] = []
     for node in order:
         for number in range(len(patterns)) if search.begins is None else search.begins(node):
             try:
@@ -102,37 +102,37 @@ def match_optimization_patterns(
                 add_place(error, f"in the search for {name} at {graph.describe(node)}")
                 raise
             if isinstance(result, GraphOptMatch):
-                found.append(result)
+                matches.append(result)
             elif isinstance(result, NearMiss):
                 if search.on_near_miss is not None:
                     search.on_near_miss(replace(result, number=number))
             elif result is not None:
                 raise GraphError(f"a matching function gives a GraphOptMatch, a NearMiss or None, found {result!r}")
-    place = {node: position for position, node in enumerate(order)}
-    preferred = strategy(tuple(found), graph, search.replacement) if found else ()
+    order_of = {node: position for position, node in enumerate(order)}
+    preferred = strategy(tuple(matches), graph, search.replacement) if matches else ()
     if not isinstance(preferred, Iterable):
         raise GraphError(f"a strategy gave {preferred!r}; return the matches to apply, the most preferred first")
-    kept = sorted(without_overlap(preferred, found), key=lambda match: place[match.root])
-    return kept, {match.root: match for match in kept}
+    applied = sorted(without_overlap(preferred, matches), key=lambda match: order_of[match.root])
+    return applied, {match.root: match for match in applied}
 
 
-def add_place(error: Exception, place: str) -> None:
+def add_place(error: Exception, where: str) -> None:
     """Note the rule and the place in an error that a function of a rule raised; Plica's own say where."""
     if not isinstance(error, PlicaError):
-        error.add_note(place)
+        error.add_note(where)
 
 
 def _accepted(
     result: GraphOptMatch[Node], node: Node, pattern: Pattern, number: int, graph: GraphView[Node], search: Search
 ) -> GraphOptMatch[Node] | NearMiss[Node] | None:
-    """What the matching function found, with its place; the reason where its condition declines it."""
-    found = result.nodes.get(pattern.root.name)
-    if found is not node:
+    """The match of a matching function, checked and numbered; a near miss where its condition declines it."""
+    matched = result.nodes.get(pattern.root.name)
+    if matched is not node:
         raise GraphError(
-            f"the matching function was asked for {pattern.root.name} at {node}, and matched it with {found}; "
+            f"the matching function was asked for {pattern.root.name} at {node}, and matched it with {matched}; "
             "`nodes` has the node of each entry by its name"
         )
-    if pattern.is_output and not any(node is one for one in graph.outputs):
+    if pattern.is_output and not any(node is output for output in graph.outputs):
         return None
     lacking = [name for name in pattern.by_name if name not in result.nodes]
     if lacking:

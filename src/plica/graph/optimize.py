@@ -1,7 +1,7 @@
 """Rewriting: rules, and one pass of them over a graph.
 
 A rule is a pattern and a function from a match to the small graph that stands in its place. The pass matches, replaces,
-and joins what it made to the rest at entry and exit points; the graph that it was given stays as it is.
+and joins the replacements to the rest at entry and exit points; the graph that it was given stays as it is.
 
     >>> from plica.graph.pattern import Entry
     >>> edges = {"exp": ("log",), "log": ("x",), "x": (), "sum": ("exp", "x")}
@@ -40,12 +40,12 @@ ORDINARY: frozenset[Any] = frozenset()
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rule:
-    """One rewrite, a row of a table.
+    """One rewrite rule, an entry of a table.
 
     Args:
-        name: By which reports call it.
-        equation: What it does, to be read: `exp(log(x)) -> x`.
-        pattern: What it stands in place of.
+        name: Its name in reports.
+        equation: The equation to read: `exp(log(x)) -> x`.
+        pattern: The pattern that it replaces.
         replacement: The small graph for a match.
         condition: Why a match is declined, or None; the part before `: ` should not depend on the match.
         source: Where the equation is from, or why it holds.
@@ -92,7 +92,7 @@ class OptimizedGraph(Generic[Node]):
         nodes: In topological order.
         inputs: The inputs of every node.
         outputs: In the order of the outputs before.
-        applied: What was done, in topological order.
+        applied: The applied rules, in topological order.
         entry_points: For each match, its first node in topological order of the graph before.
         exit_points: For each match, the node that stands for its root.
     """
@@ -115,24 +115,24 @@ def optimize_graph(
     """One pass: every match that `strategy` chooses is replaced, all at once. None where nothing is to be applied.
 
     Args:
-        graph: What is rewritten; it stays as it is.
+        graph: The graph to rewrite; it stays as it is.
         rules: The rules, the preferred first.
         strategy: Which of the matches that overlap is applied.
-        on_near_miss: Is told where a rule nearly matched.
+        on_near_miss: Called where a rule nearly matched.
         match_function: Whether a pattern holds at a node; `pattern_matcher(graph)` by default.
 
     Raises:
         GraphError: A rule's replacement reads a node that its match does not offer.
     """
-    made: dict[GraphOptMatch[Node], Replacement[Node]] = {}
+    replacements: dict[GraphOptMatch[Node], Replacement[Node]] = {}
 
     def replacement(match: GraphOptMatch[Node]) -> Replacement[Node]:
-        if match not in made:
-            made[match] = _replacement(rules[match.number], match)
-        return made[match]
+        if match not in replacements:
+            replacements[match] = _replacement(rules[match.number], match)
+        return replacements[match]
 
     def tell(miss: NearMiss[Node]) -> None:
-        assert on_near_miss is not None, "it is called where somebody listens"
+        assert on_near_miss is not None, "it is called only where there is a listener"
         on_near_miss(rules[miss.number], miss)
 
     begins = _begins(graph, rules, by_inputs=match_function is None)
@@ -163,22 +163,21 @@ def optimize_graph(
 
 
 def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunction:
-    """A matching function of somebody else's, whose matches hold only where nothing is fused away that is read."""
+    """A custom matching function whose matches that would fuse away a node with other readers are near misses."""
 
     def safe(node: Any, pattern: Pattern, inputs: Neighbours, readers: Neighbours) -> Any:
-        found = match_function(node, pattern, inputs, readers)
+        result = match_function(node, pattern, inputs, readers)
         problem = None
-        if (
-            isinstance(found, GraphOptMatch) and found.nodes.keys() >= pattern.by_name.keys()
-        ):  # the search refuses others
-            problem = exposed(found, graph, readers)
-        return found if problem is None else NearMiss(node, problem.why, problem.detail)
+        # the search itself refuses a match that lacks a node
+        if isinstance(result, GraphOptMatch) and result.nodes.keys() >= pattern.by_name.keys():
+            problem = exposed(result, graph, readers)
+        return result if problem is None else NearMiss(node, problem.why, problem.detail)
 
     return safe
 
 
 def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> dict[Node, Sequence[int]]:
-    """The nodes where rules may have their roots, and which: looked up by kinds, since most nodes have none.
+    """For each node where rules may have their roots, which rules: looked up by kind, since most nodes have none.
 
     Args:
         graph: The graph.
@@ -190,27 +189,27 @@ def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -
     begins: dict[Node, Sequence[int]] = {}
     for node in graph.nodes:
         kind = graph.kind(node)
-        found = roots.get(kind)
-        if found is None:
-            found = [number for number, rule in enumerate(rules) if kind_fits(graph.fits, kind, rule.pattern.root)]
-            roots[kind] = found
-        if found and by_inputs:
+        numbers = roots.get(kind)
+        if numbers is None:
+            numbers = [number for number, rule in enumerate(rules) if kind_fits(graph.fits, kind, rule.pattern.root)]
+            roots[kind] = numbers
+        if numbers and by_inputs:
             kinds = (kind, *map(graph.kind, graph.inputs(node)))
             if kinds not in known:
                 of_inputs = dict.fromkeys(kinds[1:])
                 known[kinds] = [
                     number
-                    for number in found
+                    for number in numbers
                     if inputs_may_fit(graph.fits, rules[number].pattern, len(kinds) - 1, of_inputs)
                 ]
-            found = known[kinds]
-        if found:
-            begins[node] = found
+            numbers = known[kinds]
+        if numbers:
+            begins[node] = numbers
     return begins
 
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
-    """What the rule puts in place of a match, checked."""
+    """The checked replacement of a match by its rule."""
     try:
         replacement = rule.replacement(match)
     except Exception as error:
@@ -224,9 +223,9 @@ def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
     known: dict[Node, None] = {node: None for nodes in match.inputs.values() for node in nodes}
     known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.kept)
     for node, inputs in replacement.nodes:
-        for one in inputs:
-            if one not in known:
-                raise GraphError(_foreign(rule, match, one))
+        for child in inputs:
+            if child not in known:
+                raise GraphError(_foreign(rule, match, child))
         known[node] = None
     if replacement.output not in known:
         raise GraphError(_foreign(rule, match, replacement.output))
@@ -242,7 +241,7 @@ def _foreign(rule: Rule, match: GraphOptMatch[Node], node: Node) -> str:
 
 
 def made_before(applied: Applied[Node], node: Node) -> str:
-    """What is wrong with a replacement that puts a node of another place in its own."""
+    """The error text for a replacement that reuses a node of another match."""
     rule, graph = applied.rule, applied.match.graph
     return (
         f"rule {rule.name} at {graph.describe(applied.match.root)}: its replacement has {graph.describe(node)}, an "
@@ -283,7 +282,7 @@ class _Assembly(Generic[Node]):
         return OptimizedGraph(nodes, inputs, outputs, done, self.entry_points, self.exit_points)
 
     def now(self, node: Node) -> Node:
-        """What stands for a node of the old graph in the new one."""
+        """The node of the new graph that stands for a node of the old one."""
         match = self.by_root.get(node)
         return node if match is None else self.exit_points[match]
 
@@ -296,12 +295,12 @@ class _Assembly(Generic[Node]):
                 raise GraphError(made_before(self.applied[match], node))
         self.taken.update(new)
         for node, inputs in replacement.nodes:
-            self.inputs[node] = tuple(one if one in new else self.now(one) for one in inputs)
+            self.inputs[node] = tuple(child if child in new else self.now(child) for child in inputs)
         self.exit_points[match] = replacement.output if replacement.output in new else self.now(replacement.output)
 
     def live(self, outputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes that are needed, and those that nothing needed before: only what the pass made useless goes."""
-        read: dict[Node, None] = {one: None for node in self.graph.nodes for one in self.graph.inputs(node)}
+        """The nodes that are needed, and those that were unread before: only nodes that the pass made useless go."""
+        read: dict[Node, None] = {child: None for node in self.graph.nodes for child in self.graph.inputs(node)}
         unread = [self.now(node) for node in self.graph.nodes if node not in read]
         needed = dict.fromkeys(topological_order([*outputs, *unread], self.inputs.__getitem__))
         return tuple(node for node in self.inputs if node in needed)

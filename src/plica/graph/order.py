@@ -79,27 +79,27 @@ def layerwise_topological_order(nodes: Iterable[Node], inputs: Inputs[Node]) -> 
 
 def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[Node, ...]]:
     """For each of `nodes`, the nodes among them that read it, once per edge, in the order of `nodes`."""
-    found: dict[Node, list[Node]] = {node: [] for node in nodes}
-    for node in found:
+    readers: dict[Node, list[Node]] = {node: [] for node in nodes}
+    for node in readers:
         for child in inputs(node):
-            found[child].append(node)
-    return {node: tuple(readers) for node, readers in found.items()}
+            readers[child].append(node)
+    return {node: tuple(reading) for node, reading in readers.items()}
 
 
 def consumers_when_asked(nodes: Iterable[Node], inputs: Inputs[Node]) -> Callable[[Node], tuple[Node, ...]]:
     """`consumers` as a function, computed when it is first called: many searches never ask."""
-    found: dict[Node, tuple[Node, ...]] = {}
+    readers_of: dict[Node, tuple[Node, ...]] = {}
 
     def readers(node: Node) -> tuple[Node, ...]:
-        if not found:
-            found.update(consumers(nodes, inputs))
-        return found[node]
+        if not readers_of:
+            readers_of.update(consumers(nodes, inputs))
+        return readers_of[node]
 
     return readers
 
 
 def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) -> Callable[[Node], Fact]:
-    """What `fact(node, facts of its inputs)` says of a node: asked once for each node, and only where it is needed."""
+    """The function node -> `fact(node, facts of its inputs)`; `fact` is called once a node, where it is needed."""
     known: dict[Node, Fact] = {}
 
     def of(node: Node) -> Fact:
@@ -109,9 +109,9 @@ def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) 
                 order = topological_order([node], missing if known else inputs)
             else:  # most graphs are small
                 order = (*children, node)
-            for one in order:
-                if one not in known:
-                    known[one] = fact(one, [known[child] for child in inputs(one)])
+            for unknown in order:
+                if unknown not in known:
+                    known[unknown] = fact(unknown, [known[child] for child in inputs(unknown)])
         return known[node]
 
     def missing(node: Node) -> Sequence[Node]:

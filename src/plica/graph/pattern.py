@@ -39,14 +39,14 @@ class Entry:
 
     Args:
         name: By which other entries read it and a match is asked for it.
-        kind: What the graph compares kinds with (a class, a name); a tuple of them means any of these, None any at all.
+        kind: The kind that the graph compares (a class, a name); a tuple of them means any of these, None any at all.
         inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs. The
             root may have `name+` alone: two inputs or more, each as the entry `name` says.
         config: For names of settings, the value expected, or a predicate on it; settings are what the node's `config`
             lists.
         sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
-        facts: As `config`, for what else the node knows of itself: its other attributes.
-        kept: The node is only looked at: the replacement does not stand for it, and others may read it.
+        facts: As `config`, for further facts of the node: its other attributes.
+        kept: The replacement does not stand for the node, which others may read; the rule only looks at it.
         commutative: The inputs may come in any order.
     """
 
@@ -111,8 +111,8 @@ class Pattern:
         subs = [*sub_patterns, *[{}] * (len(kinds) - len(sub_patterns))]
         last = len(kinds) - 1
         entries = (
-            Entry(f"n{place}", kind, ("*inputs",) if place == last else (f"n{place + 1}",), config, sub)
-            for place, (kind, config, sub) in enumerate(zip(kinds, configs, subs, strict=True))
+            Entry(f"n{number}", kind, ("*inputs",) if number == last else (f"n{number + 1}",), config, sub)
+            for number, (kind, config, sub) in enumerate(zip(kinds, configs, subs, strict=True))
         )
         return Pattern(*entries, is_output=is_output)
 
@@ -151,10 +151,10 @@ LEAST_REPEATED = 2
 def _for_inputs(pattern: Pattern, number: int) -> Pattern:
     root, each = pattern.entries
     copies = [
-        replace(each, name=f"{each.name}_{place}", inputs=tuple(f"{name}_{place}" for name in each.inputs))
-        for place in range(number)
+        replace(each, name=f"{each.name}_{index}", inputs=tuple(f"{name}_{index}" for name in each.inputs))
+        for index in range(number)
     ]
-    return Pattern(replace(root, inputs=tuple(one.name for one in copies)), *copies, is_output=pattern.is_output)
+    return Pattern(replace(root, inputs=tuple(copy.name for copy in copies)), *copies, is_output=pattern.is_output)
 
 
 def holds(condition: Any, value: Any) -> bool:
@@ -167,25 +167,25 @@ def holds(condition: Any, value: Any) -> bool:
 
 
 def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
-    """What is wrong with a pattern, and what to do about it."""
+    """The mistakes of a pattern, each with a way to mend it."""
     if not entries:
         yield "there are no entries; give at least the root"
         return
     names = [entry.name for entry in entries]
     read: dict[str, int] = {}
-    for place, entry in enumerate(entries):
+    for position, entry in enumerate(entries):
         if not entry.name.isidentifier():
             yield f"{entry.name!r} is no name; use letters, digits and underscores"
-        if entry.name in names[:place]:
+        if entry.name in names[:position]:
             yield f"two entries are called {entry.name!r}; to read one node twice, name it twice among the inputs"
-        if place and entry.name not in read:
+        if position and entry.name not in read:
             yield f"no entry before {entry.name!r} reads it; name it among their inputs, or remove it"
         if isinstance(entry.inputs, str):
             yield f"the inputs of {entry.name!r} are the text {entry.inputs!r}; give a tuple of names"
         for name in entry.inputs:
-            yield from _input_problems(entry, name, names, place)
-            read.setdefault(name.removesuffix("+"), place)
-        yield from _repeated_problems(entry, entries, place)
+            yield from _input_problems(entry, name, names, position)
+            read.setdefault(name.removesuffix("+"), position)
+        yield from _repeated_problems(entry, entries, position)
         if entry.commutative and any(name.startswith("*") for name in entry.inputs):
             yield f"{entry.name!r} is commutative and variadic; name its inputs one by one"
         yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs)
@@ -200,11 +200,11 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
         yield f"{both[0]!r} is one input and also any number of inputs; use two names"
 
 
-def _repeated_problems(entry: Entry, entries: tuple[Entry, ...], place: int) -> Iterator[str]:
+def _repeated_problems(entry: Entry, entries: tuple[Entry, ...], position: int) -> Iterator[str]:
     for name in entry.inputs:
         if not name.endswith("+"):
             continue
-        if place or len(entry.inputs) > 1 or entry.commutative:
+        if position or len(entry.inputs) > 1 or entry.commutative:
             yield f"{entry.name!r} reads {name!r}, which are all inputs of a root, in order; name no others beside it"
         elif len(entries) != 2 or entries[1].name != name[:-1]:
             yield f"{name!r} stands for nodes as the entry {name[:-1]!r} says; give that one alone after the root"
@@ -221,11 +221,11 @@ def _condition_problems(entry: Entry) -> Iterator[str]:
             )
 
 
-def _input_problems(entry: Entry, name: str, names: list[str], place: int) -> Iterator[str]:
+def _input_problems(entry: Entry, name: str, names: list[str], position: int) -> Iterator[str]:
     bare = name.removeprefix("*").removesuffix("+")
     if not bare.isidentifier():
         yield f"the input {name!r} of {entry.name!r} is no name; use letters, digits and underscores, a star in front"
     if name.startswith("*") and bare in names:
         yield f"the entry {bare!r} stands for one node; read it as {bare!r}, without the star"
-    if name in names and names.index(name) <= place:
+    if name in names and names.index(name) <= position:
         yield f"{entry.name!r} reads {name!r}, which comes before it; list entries in reverse topological order"

@@ -1,4 +1,4 @@
-"""Common subexpressions of any graph: what two alike nodes compute is computed once.
+"""Common subexpressions of any graph: two alike nodes are computed once.
 
 >>> reads = {"a": "xy", "b": "yx", "c": "xy", "d": "ac"}
 >>> alike(reads, reads.__getitem__, lambda node: (node,), lambda node: None if node == "d" else "add")
@@ -24,7 +24,7 @@ def alike(
         nodes: In topological order.
         inputs: The values that a node reads, in order.
         outputs: The values that a node makes.
-        key: What alike nodes share beside their inputs; None for a node that is like no other.
+        key: The key that alike nodes share beside their inputs; None for a node that is like no other.
     """
     first: dict[Value, Value] = {}
     known: dict[Hashable, Node] = {}
@@ -32,7 +32,7 @@ def alike(
         own = key(node)
         if own is None:
             continue
-        earlier = known.setdefault((own, tuple(first.get(one, one) for one in inputs(node))), node)
+        earlier = known.setdefault((own, tuple(first.get(value, value) for value in inputs(node))), node)
         if earlier is not node:
             first.update(zip(outputs(node), outputs(earlier), strict=True))
     return first

@@ -1,8 +1,8 @@
 """Strategies: which of the matches that were found are applied in one pass.
 
-A strategy is a function of all matches that were found, of the graph, and of a function that gives what would stand in
-a match's place. It gives the matches to apply, the most preferred first; the engine leaves out each that overlaps one
-before it. A match that is not given is not applied.
+A strategy is a function of the matches, the graph, and a function that gives the replacement of a match. It returns
+the matches to apply, the most preferred first. The engine leaves out each that overlaps one before it; a match that is
+not returned is not applied.
 
     >>> def only_first(matches, graph, replacement):
     ...     return matches[:1]
@@ -36,8 +36,8 @@ class Strategy(Protocol):
         Args:
             matches: All that were found and that no condition declines, in topological order of their roots; those of
                 one root in the order of the rules. They may overlap (`overlaps`).
-            graph: Where; `graph.context` is the context that rules are applied in.
-            replacement: What the match's rule puts in its place, made once for each match.
+            graph: The graph; `graph.context` is the context that rules are applied in.
+            replacement: Gives the replacement of a match by its rule, made once for each match.
         """
 
 
@@ -61,21 +61,21 @@ class OptMatchStrategy(Enum):
         return sorted(matches, key=lambda match: (-len(match.nodes) if by_size else 0, match.number))
 
 
-def overlaps(one: GraphOptMatch[Any], other: GraphOptMatch[Any]) -> bool:
+def overlaps(first: GraphOptMatch[Any], second: GraphOptMatch[Any]) -> bool:
     """Whether one match fuses a node that the other one fuses or looks at, so that only one of them can be applied."""
-    looked_at, also = (dict.fromkeys(match.nodes.values()) for match in (one, other))
-    return any(node in looked_at for node in other.fused) or any(node in also for node in one.fused)
+    of_first, of_second = (dict.fromkeys(match.nodes.values()) for match in (first, second))
+    return any(node in of_first for node in second.fused) or any(node in of_second for node in first.fused)
 
 
 def without_overlap(
-    preferred: Iterable[GraphOptMatch[Node]], found: Sequence[GraphOptMatch[Node]]
+    preferred: Iterable[GraphOptMatch[Node]], matches: Sequence[GraphOptMatch[Node]]
 ) -> Iterator[GraphOptMatch[Node]]:
     """The matches in order of preference, each unless it overlaps one before; what is left out waits for another pass.
 
     Raises:
         GraphError: The strategy prefers what is none of the matches that were found.
     """
-    known = dict.fromkeys(found)
+    known = dict.fromkeys(matches)
     fused: dict[Node, None] = {}
     touched: dict[Node, None] = {}
     for match in preferred:

@@ -1,4 +1,4 @@
-"""What the engine of patterns and rules works on: a graph as it sees it, a match, and what stands in a match's place.
+"""The data of the engine of patterns and rules: a graph as it sees it, a match, a near miss and a replacement.
 
 >>> edges = {"exp": ("log",), "log": ("x",), "x": ()}
 >>> view = GraphView(tuple("x log exp".split()), ("exp",), edges.__getitem__, kind=str, fits=str.__eq__)
@@ -25,7 +25,7 @@ class _Missing:
 
 
 MISSING = _Missing()
-"""What a node has under a name that it does not have."""
+"""The value of a name that a node does not have."""
 
 
 def attribute_or_missing(node: object, name: str) -> Any:
@@ -36,7 +36,7 @@ def attribute_or_missing(node: object, name: str) -> Any:
 def is_a(kind: Any, wanted: Any) -> bool:
     """Whether a class is `wanted` or a subclass of it.
 
-    A class that is declared final is itself alone: what somebody derives from it means something else.
+    A class that is declared final is itself alone: a class derived from it means something else.
     """
     return kind is wanted or (issubclass(kind, wanted) and not _is_final(wanted))
 
@@ -58,15 +58,15 @@ class GraphView(Generic[Node]):
         nodes: In topological order.
         outputs: The nodes that are results.
         inputs: The inputs of a node, in order.
-        kind: What patterns compare: by default the class.
+        kind: Gives the kind that patterns compare: by default the class.
         fits: `fits(kind, wanted)`; by default `is_a`.
         config: The settings of a node, which config patterns read; by default its `config`.
-        fact: `fact(node, name)`: what else is asked of a node, and `MISSING` where it has no such; by default the
+        fact: `fact(node, name)`: another fact of a node, and `MISSING` where it has none of that name; by default the
             attribute.
         sub_graph: `sub_graph(node, name)`: a small graph that the node carries, None where it carries none of the name.
-        describe: What messages call a node.
-        context: What rules may know beside the graph, such as the algebra; whatever the caller gives.
-        is_value: Whether a node is a value, such as a number, which may stand in several places.
+        describe: The name of a node in messages.
+        context: Further data for rules, such as the algebra; the caller's choice.
+        is_value: Whether a node is a value, such as a number, which may stand in several matches.
     """
 
     nodes: tuple[Node, ...]
@@ -91,15 +91,15 @@ def _nowhere() -> GraphView[Any]:
 class GraphOptMatch(Generic[Node]):
     """A pattern found in a graph.
 
-    A matching function of one's own gives the first three; the search fills in the graph and the number.
+    A custom matching function gives the first three; the search fills in the graph and the number.
 
     Args:
-        pattern: What was searched for.
+        pattern: The pattern.
         nodes: The node of each entry, in the order of the entries.
         inputs: The nodes of each input, by name; one node unless the name is variadic.
         sub_matches: For each entry, all matches within what it carries, by name, in topological order of their roots;
             they may overlap, for nothing takes their place.
-        graph: Where.
+        graph: The graph.
         number: The position of the pattern among those searched for.
     """
 
@@ -112,7 +112,7 @@ class GraphOptMatch(Generic[Node]):
 
     @property
     def root(self) -> Node:
-        """The node of the first entry: what reads the match reads this."""
+        """The node of the first entry: readers of the match read this node."""
         return self.nodes[self.pattern.root.name]
 
     @property
@@ -122,7 +122,7 @@ class GraphOptMatch(Generic[Node]):
 
     @property
     def context(self) -> Any:
-        """What the rule is applied in: for circuits and their Programs a `RuleContext` (device, dtype, algebra)."""
+        """The rule's context: of circuits and Programs a `RuleContext` (device, dtype, algebra)."""
         return self.graph.context
 
     def __getitem__(self, name: str) -> Any:
@@ -134,7 +134,7 @@ class GraphOptMatch(Generic[Node]):
         if name in self.nodes:
             return self.nodes[name]
         if name not in self.inputs:
-            inputs = ", ".join(one.removeprefix("*") for one in self.pattern.inputs) or "nothing"
+            inputs = ", ".join(input_name.removeprefix("*") for input_name in self.pattern.inputs) or "nothing"
             raise GraphError(
                 f"a match of pattern {self.pattern.root.name} was asked for {name!r}; its entries are "
                 f"{', '.join(self.pattern.by_name)}, its inputs {inputs} (asked for without a star)"
@@ -144,11 +144,11 @@ class GraphOptMatch(Generic[Node]):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NearMiss(Generic[Node]):
-    """A place where every kind fitted and the pattern does not hold.
+    """A node where every kind fitted and the pattern does not hold.
 
     Args:
-        root: The node at which it was searched for.
-        why: The reason, in words that are the same for all places.
+        root: The node at which the search was.
+        why: The reason, in words that are the same wherever it occurs.
         detail: The same with the nodes named.
         number: The position of the pattern, which the search fills in.
     """
@@ -166,7 +166,7 @@ class Replacement(Generic[Node]):
     Args:
         nodes: New nodes in topological order, each with its inputs: new nodes before it, or nodes that the match names
             as its inputs or keeps.
-        output: What the readers of the match read now: a new node, or one of those.
+        output: The node that readers of the match read now: a new node, or one of those.
     """
 
     nodes: tuple[tuple[Node, tuple[Node, ...]], ...]
@@ -196,5 +196,5 @@ def kind_fits(fits: Callable[[Any, Any], bool], kind: Any, entry: Entry) -> bool
 
 @lru_cache(maxsize=1024)
 def _fits(fits: Callable[[Any, Any], bool], kind: Any, wanted: Any) -> bool:
-    """Whether a kind is one of those wanted; asked again for every node, so remembered."""
-    return any(fits(kind, one) for one in wanted) if isinstance(wanted, tuple) else fits(kind, wanted)
+    """Whether a kind is one of those wanted; called for every node, and so cached."""
+    return any(fits(kind, single) for single in wanted) if isinstance(wanted, tuple) else fits(kind, wanted)
