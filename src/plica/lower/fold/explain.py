@@ -1,4 +1,4 @@
-"""What folding did, in lines: how many layers became one, and why alike-looking layers stayed apart."""
+"""The report of folding: how many layers became one, and why layers that look alike stayed apart."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -28,7 +28,7 @@ def _line(group: FoldedLayer) -> str:
 def _described(layer: Layer) -> str:
     hidden = ("scope", *(name.partition(".")[0] for name in layer.sub_layers))
     settings = [f"{name}={value}" for name, value in layer.config.items() if name not in hidden]
-    settings += [f"{name}={_described(one)}" for name, one in layer.sub_layers.items()]
+    settings += [f"{name}={_described(sub_layer)}" for name, sub_layer in layer.sub_layers.items()]
     return f"{type(layer).__name__}({', '.join(settings)})"
 
 
@@ -58,19 +58,21 @@ def _differences(groups: list[FoldedLayer]) -> list[str]:
     facts = [[_facts(layer) for layer in group.members] for group in groups]
     names = dict.fromkeys(name for group in facts for layer in group for name in layer)
     values = {name: [dict.fromkeys(layer.get(name, "none") for layer in group) for group in facts] for name in names}
-    between = {name: dict.fromkeys(value for group in found for value in group) for name, found in values.items()}
+    between = {
+        name: dict.fromkeys(value for group in per_group for value in group) for name, per_group in values.items()
+    }
     return [
         f"{name} ({', '.join(between[name])})"
-        for name, found in values.items()
-        if len(between[name]) > 1 and all(len(group) == 1 for group in found)
+        for name, per_group in values.items()
+        if len(between[name]) > 1 and all(len(group) == 1 for group in per_group)
     ]
 
 
 def _facts(layer: Layer) -> dict[str, str]:
     facts: dict[str, Any] = {}
-    for start, one in held_layers(layer):
-        hidden = ("scope", *(name.partition(".")[0] for name in one.sub_layers))
-        facts |= {start + name: value for name, value in one.config.items() if name not in hidden}
+    for start, part in held_layers(layer):
+        hidden = ("scope", *(name.partition(".")[0] for name in part.sub_layers))
+        facts |= {start + name: value for name, value in part.config.items() if name not in hidden}
     facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.all_evaluated_params.items()}
     if isinstance(layer, InputLayer):
         facts["num_variables"] = layer.num_variables

@@ -41,7 +41,7 @@ class FoldedLayer:
 
     Attributes:
         representative: The layer whose config stands for all: the first of those with the longest padded parameters.
-        sub_layers: What the members hold, folded as they are, by name.
+        sub_layers: The sub-layers of the members, folded as they are, by name.
     """
 
     members: tuple[Layer, ...]
@@ -53,8 +53,10 @@ class FoldedLayer:
         first = self.members[0]
         longest = max(self.members, key=padded_lengths) if padded_lengths(first) else first
         object.__setattr__(self, "representative", longest)
-        held = {name: FoldedLayer(tuple(one.sub_layers[name] for one in self.members)) for name in first.sub_layers}
-        object.__setattr__(self, "sub_layers", held)
+        sub_layers = {
+            name: FoldedLayer(tuple(member.sub_layers[name] for member in self.members)) for name in first.sub_layers
+        }
+        object.__setattr__(self, "sub_layers", sub_layers)
 
     @property
     def layer_class(self) -> type[Layer]:
@@ -87,13 +89,13 @@ class FoldedCircuit:
     """A circuit as groups in topological order.
 
     Args:
-        circuit: What was folded.
+        circuit: The circuit that was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
         groups: Of the layers that the outputs depend on, in topological order.
         info: Where each layer of the optimized circuit has gone, as (number among `modules`, fold), and back.
         folds: Whether alike layers were to be one group.
-        rows: The rows of layers that are not Plica's own.
-        rewriting: By which rules its Programs are rewritten, where those are not Plica's own alone.
+        rows: The registry entries of custom layers.
+        rewriting: The rewriting of its Programs; None for Plica's own rules alone.
     """
 
     circuit: Circuit
@@ -106,8 +108,8 @@ class FoldedCircuit:
 
     @property
     def modules(self) -> tuple[FoldedLayer, ...]:
-        """The groups, and after them the folded layers that they hold."""
-        return (*self.groups, *(one for group in self.groups for one in _held(group)))
+        """The groups, and after them their folded sub-layers."""
+        return (*self.groups, *(sub_layer for group in self.groups for sub_layer in _sub_layers(group)))
 
     @property
     def out_fold_idx(self) -> tuple[FoldIndex, ...]:
@@ -115,22 +117,22 @@ class FoldedCircuit:
         return self.info.out_fold_idx
 
     def row_if_any(self, layer: Layer) -> LayerRow | None:
-        """What computes a layer; None for what stands in place of layers that are not there."""
+        """The registry entry that computes a layer; None for a placeholder of layers that are not there."""
         return self.rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
 
     def row(self, layer: Layer) -> LayerRow:
-        """What computes a layer.
+        """The registry entry that computes a layer.
 
         Raises:
-            UnsupportedError: The layer is of a class without a row.
+            UnsupportedError: The class of the layer has no entry.
         """
-        found = self.row_if_any(layer)
-        if found is None:
+        entry = self.row_if_any(layer)
+        if entry is None:
             raise UnsupportedError(
                 f"{type(layer).__name__} has no row that says what it computes; write an InputRow, SumRow or "
                 "ProductRow and give it to PipelineContext.add_layer_compilation_rule."
             )
-        return found
+        return entry
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "FoldedCircuit":
         """Itself: it is immutable, and compared by identity."""
@@ -147,7 +149,7 @@ class FoldedCircuit:
         for group in self.groups:
             own = int(group.kind in ("sum", "fused"))
             below = ([depths[at][fold] for at, fold in inputs] for inputs in group.in_fold_idx)
-            depths.append([own + max(one, default=0) for one in below] or [0] * group.num_folds)
+            depths.append([own + max(input_depths, default=0) for input_depths in below] or [0] * group.num_folds)
         return max(depths[group][fold] for group, fold in self.out_fold_idx)
 
 
@@ -160,10 +162,10 @@ def fold_circuit(
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it.
 
     Args:
-        circuit: What to fold.
+        circuit: The circuit to fold.
         described: The circuit as it was described, before rules were applied.
-        rows: The rows of layers that are not Plica's own.
-        apart: What else layers of one group have in common.
+        rows: The registry entries of custom layers.
+        apart: A further key that layers of one group share.
     """
     layers = circuit.live.layers
     settings: Mapping[Layer, Hashable] = fold_settings_of(layers, rows or {})
@@ -192,8 +194,10 @@ def fold_again(folded: FoldedCircuit) -> FoldedCircuit:
     """
     groups = folded.groups
     settings = fold_settings_of((group.representative for group in groups), folded.rows)
-    reads = {group: [[(groups[one], fold) for one, fold in place] for place in group.in_fold_idx] for group in groups}
-    inputs = {group: tuple(dict.fromkeys(one for place in reads[group] for one, _ in place)) for group in groups}
+    reads = {
+        group: [[(groups[number], fold) for number, fold in read] for read in group.in_fold_idx] for group in groups
+    }
+    inputs = {group: tuple(dict.fromkeys(child for read in reads[group] for child, _ in read)) for group in groups}
     outputs = tuple(groups[number] for number, _ in folded.out_fold_idx)
 
     def key(group: FoldedLayer) -> Any:
@@ -208,18 +212,18 @@ def fold_again(folded: FoldedCircuit) -> FoldedCircuit:
         folds_fn=reads.__getitem__,
     )
     starts = [graph.info.find(group) for group in groups]
-    out_fold_idx = tuple((starts[one][0], starts[one][1] + fold) for one, fold in folded.out_fold_idx)
+    out_fold_idx = tuple((starts[number][0], starts[number][1] + fold) for number, fold in folded.out_fold_idx)
     again = _reading(graph.nodes, graph.info.in_fold_idx)
     return replace(folded, groups=again, info=_index(again, out_fold_idx), folds=True)
 
 
 def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
-    """Layers, or what is folded already, as one; numbers of folds add up.
+    """Layers, or folded layers, as one folded layer; numbers of folds add up.
 
     Raises:
         GraphError: They are of several types, sizes or kinds of sub-layers.
     """
-    members = tuple(one for each in group for one in (each.members if isinstance(each, FoldedLayer) else (each,)))
+    members = tuple(layer for each in group for layer in (each.members if isinstance(each, FoldedLayer) else (each,)))
     _check_alike(members)
     return FoldedLayer(members)
 
@@ -227,12 +231,12 @@ def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
 def _check_alike(layers: Sequence[Layer]) -> None:
     first = _facts(layers[0])
     for layer in layers:
-        found = _facts(layer)
-        if found != first:
-            name = next(name for name in first if first[name] != found[name])
+        facts = _facts(layer)
+        if facts != first:
+            name = next(name for name in first if first[name] != facts[name])
             raise GraphError(
                 f"{layers[0]!r} and {layer!r} are in one group, but their {name} differ: {first[name]} and "
-                f"{found[name]}; what is computed as one must be alike: return it among the settings of "
+                f"{facts[name]}; what is computed as one must be alike: return it among the settings of "
                 f"{type(layer).__name__}.fold_settings()"
             )
     for name in layers[0].sub_layers:
@@ -240,7 +244,7 @@ def _check_alike(layers: Sequence[Layer]) -> None:
 
 
 def _facts(layer: Layer) -> dict[str, Any]:
-    """What layers of one group cannot differ in, whatever they say."""
+    """The facts in which layers of one group cannot differ, whatever their settings."""
     units = (layer.num_input_units, layer.num_output_units, layer.arity)
     return {
         "types": type(layer).__name__,
@@ -268,18 +272,18 @@ def _folded(
 
 
 def _reading(groups: Sequence[FoldedLayer], in_fold_idx: Sequence[InFoldIdx]) -> tuple[FoldedLayer, ...]:
-    """The groups, each with the places of its inputs."""
-    return tuple(replace(group, in_fold_idx=places) for group, places in zip(groups, in_fold_idx, strict=True))
+    """The groups, each with the folds that it reads."""
+    return tuple(replace(group, in_fold_idx=indices) for group, indices in zip(groups, in_fold_idx, strict=True))
 
 
 def _index(groups: tuple[FoldedLayer, ...], out_fold_idx: tuple[FoldIndex, ...]) -> FoldIndexInfo[Layer]:
-    """The index of groups and, after them, of what they hold."""
-    held = (one for group in groups for one in _held(group))
-    modules = tuple(one.members for one in (*groups, *held))
+    """The index of groups and, after them, of their sub-layers."""
+    sub_layers = (sub_layer for group in groups for sub_layer in _sub_layers(group))
+    modules = tuple(module.members for module in (*groups, *sub_layers))
     return FoldIndexInfo(tuple(group.in_fold_idx for group in groups), out_fold_idx, modules)
 
 
-def _held(group: FoldedLayer) -> Iterator[FoldedLayer]:
-    for one in group.sub_layers.values():
-        yield one
-        yield from _held(one)
+def _sub_layers(group: FoldedLayer) -> Iterator[FoldedLayer]:
+    for sub_layer in group.sub_layers.values():
+        yield sub_layer
+        yield from _sub_layers(sub_layer)

@@ -1,4 +1,4 @@
-"""Which groups of layers have alike parameters that are evaluated as one.
+"""Joint parameters: the groups of layers whose alike parameters are evaluated as one.
 
 Layers that read one another's results are different groups, but their parameters need not wait: the softmax of all
 `(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost rule: groups are joined
@@ -24,7 +24,7 @@ Joint = dict[tuple[FoldedLayer, str], tuple[FoldedLayer, ...]]
 def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
     """For each group and name of a parameter, the groups whose parameter of that name is evaluated with it."""
     open_: dict[Hashable, tuple[int, list[FoldedLayer]]] = {}
-    found: list[tuple[FoldedLayer, str, list[FoldedLayer]]] = []
+    joints: list[tuple[FoldedLayer, str, list[FoldedLayer]]] = []
     for group in groups:
         for name, first in group.representative.all_evaluated_params.items():
             if len(first.outputs) > 1 or not isinstance(first.output, ParameterOp):
@@ -40,24 +40,24 @@ def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
                 used, joined = 0, []
             joined.append(group)
             open_[key] = (used + numbers, joined)
-            found.append((group, name, joined))
-    return {(group, name): tuple(joined) for group, name, joined in found if len(joined) > 1}
+            joints.append((group, name, joined))
+    return {(group, name): tuple(joined) for group, name, joined in joints if len(joined) > 1}
 
 
 def _common(name: str, parameters: Iterable[Parameter], owners: Owners) -> Hashable:
-    """What the graphs of a group's parameters have in common; None where they differ."""
-    keys = dict.fromkeys(_key(one, owners) for one in parameters)
+    """The key that the graphs of a group's parameters share; None where they differ."""
+    keys = dict.fromkeys(_key(parameter, owners) for parameter in parameters)
     return (name, *keys) if len(keys) == 1 else None
 
 
 def _key(parameter: Parameter, owners: Owners) -> Hashable:
-    """What the nodes of alike graphs say, and which existing tensors they read."""
+    """The key of a parameter's graph: settings and inputs of its nodes, and the existing tensors that they read."""
     known: Mapping[Any, Leaf] = owners
-    place: dict[Any, int] = {}
+    number_of: dict[Any, int] = {}
     key: list[Hashable] = []
     for node in parameter.nodes:
         target = dereferenced(node)
-        inputs = tuple(place[one] for one in parameter.node_inputs(node))
-        place[node] = len(key)
+        inputs = tuple(number_of[child] for child in parameter.node_inputs(node))
+        number_of[node] = len(key)
         key.append((own_settings(target), inputs, known.get(target)))
     return tuple(key)

@@ -1,7 +1,7 @@
 """Reading folds: from fold indices to explicit equations, views wherever an order allows it.
 
-Places that lie evenly spaced in one array are one run, read as a view: a slice, or a broadcast where all are the same.
-Several runs are joined by a concatenation, and places that are scattered by one gather.
+Folds that lie evenly spaced in one array are one run, read as a view: a slice, or a broadcast where all are the same.
+Several runs are joined by a concatenation, and scattered folds by one gather.
 
 >>> list(runs([(0, 0), (0, 1), (0, 2), (1, 5), (1, 5)]))
 [Run(array=0, start=0, step=1, count=3), Run(array=1, start=5, step=0, count=2)]
@@ -29,37 +29,37 @@ class Run:
     count: int
 
 
-def runs(places: Sequence[FoldIndex]) -> Iterator[Run]:
-    """`places` split into the longest runs, from the front."""
+def runs(folds: Sequence[FoldIndex]) -> Iterator[Run]:
+    """Folds split into the longest runs, from the front."""
     begin = 0
-    while begin < len(places):
-        array, start = places[begin]
+    while begin < len(folds):
+        array, start = folds[begin]
         step, end = 1, begin + 1
-        if end < len(places) and places[end][0] == array and places[end][1] >= start:
-            step = places[end][1] - start
-            while end < len(places) and places[end] == (array, start + step * (end - begin)):
+        if end < len(folds) and folds[end][0] == array and folds[end][1] >= start:
+            step = folds[end][1] - start
+            while end < len(folds) and folds[end] == (array, start + step * (end - begin)):
                 end += 1
         yield Run(array, start, step, end - begin)
         begin = end
 
 
 def read_folds(
-    arrays: Sequence[Tracer] | Mapping[int, Tracer], places: Sequence[FoldIndex], index: Callable[[np.ndarray], Tracer]
+    arrays: Sequence[Tracer] | Mapping[int, Tracer], folds: Sequence[FoldIndex], index: Callable[[np.ndarray], Tracer]
 ) -> Tracer:
-    """The folds at `places`, in order, as one array `(len(places), ...)`.
+    """The given folds, in order, as one array `(len(folds), ...)`.
 
     Args:
         arrays: Arrays with a leading fold axis, by number.
-        places: Pairs (array, fold).
+        folds: Pairs (array, fold).
         index: Captures an array of indices.
     """
-    found = list(runs(places))
-    if len(found) <= MAX_RUNS:
-        return xp.concat([_view(arrays[run.array], run) for run in found])
-    used = sorted({array for array, _ in places})
-    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[one].dims[0]) for one in used)]), strict=False))
-    flat = np.asarray([offsets[array] + fold for array, fold in places], dtype=np.int64)
-    return xp.take(xp.concat([arrays[one] for one in used]), index(flat), axis=0, nonnegative=True)
+    all_runs = list(runs(folds))
+    if len(all_runs) <= MAX_RUNS:
+        return xp.concat([_view(arrays[run.array], run) for run in all_runs])
+    used = sorted({array for array, _ in folds})
+    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[number].dims[0]) for number in used)]), strict=False))
+    flat = np.asarray([offsets[array] + fold for array, fold in folds], dtype=np.int64)
+    return xp.take(xp.concat([arrays[number] for number in used]), index(flat), axis=0, nonnegative=True)
 
 
 def _view(array: Tracer, run: Run) -> Tracer:

@@ -1,14 +1,14 @@
-"""What layers of one group have in common, and which layers of unequal sizes are worth one group.
+"""The settings that layers of one group share, and which layers of unequal sizes are worth one group.
 
-Where rows pad their parameters, layers of unequal lengths may be one group: shorter parameters are filled up to the
-longest. What a row does not pad has one length in a group, whatever the class of the layer would allow.
+Where registry entries pad their parameters, layers of unequal lengths may be one group: shorter parameters are filled
+up to the longest. A parameter that its entry does not pad has one length in a group, whatever the layer's class allows.
 
 The cost rule: a group costs as much as `GROUP` numbers of parameters, and every number that is filled in costs one. Of
 all ways to split the layers by length into groups, the cheapest is taken.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> sizes = [2, 3, 100, 90_000]
->>> layers = [CategoricalLayer([place], 1, num_categories=size) for place, size in enumerate(sizes)]
+>>> layers = [CategoricalLayer([variable], 1, num_categories=size) for variable, size in enumerate(sizes)]
 >>> settings = fold_settings_of(layers)
 >>> [settings[layer] == settings[layers[0]] for layer in layers]
 [True, True, True, False]
@@ -35,44 +35,48 @@ def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Lay
 
     Args:
         layers: The layers.
-        rows: The rows of layers that are not Plica's own: what a row does not pad is of one length in a group.
+        rows: The registry entries of custom layers: a parameter that an entry does not pad has one length in a group.
     """
     alike = group_foldable(layers, lambda layer: own_settings_of(layer, rows))
-    found: dict[Layer, Hashable] = {}
+    settings: dict[Layer, Hashable] = {}
     for number, group in enumerate(alike):
         lengths = {layer: padded_lengths(layer) for layer in group}
         part_of = _parts(lengths)
-        found.update((layer, (number, part_of[length])) for layer, length in lengths.items())
-    return found
+        settings.update((layer, (number, part_of[length])) for layer, length in lengths.items())
+    return settings
 
 
 def own_settings_of(layer: Layer, rows: Rows = _NO_ROWS) -> Hashable:
-    """The type of a layer and what its `fold_settings()` says, and the same of the layers that it holds."""
-    held = tuple((name, own_settings_of(one, rows)) for name, one in layer.sub_layers.items())
-    return own_settings(layer), _unpadded(layer, rows), held
+    """The type of a layer and its `fold_settings()`, and the same of its sub-layers."""
+    sub_layers = tuple((name, own_settings_of(sub_layer, rows)) for name, sub_layer in layer.sub_layers.items())
+    return own_settings(layer), _unpadded(layer, rows), sub_layers
 
 
 def _unpadded(layer: Layer, rows: Rows) -> Hashable:
-    """The shapes of the parameters that a layer would have padded and its row does not pad."""
+    """The shapes of the parameters that the class of a layer pads and its registry entry does not."""
     if not layer.padded:
         return ()
     row = rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
     padding = row.padding if isinstance(row, InputRow) else layer.padded
-    return tuple(one.shapes for name, one in layer.evaluated_params.items() if name in layer.padded.keys() - padding)
+    return tuple(
+        parameter.shapes for name, parameter in layer.evaluated_params.items() if name in layer.padded.keys() - padding
+    )
 
 
 def padded_lengths(layer: Layer) -> Lengths:
     """The lengths of the parameters that are padded, those of sub-layers among them."""
     if not layer.padded and not layer.sub_layers:
         return ()
-    own = tuple(one.shape[-1] for name, one in layer.evaluated_params.items() if name in layer.padded)
-    return sum((padded_lengths(one) for one in layer.sub_layers.values()), own)
+    own = tuple(parameter.shape[-1] for name, parameter in layer.evaluated_params.items() if name in layer.padded)
+    return sum((padded_lengths(sub_layer) for sub_layer in layer.sub_layers.values()), own)
 
 
 def _padded_rows(layer: Layer) -> Lengths:
     """For each of the lengths, how many times a layer has it."""
-    own = tuple(prod(one.shape[:-1]) for name, one in layer.evaluated_params.items() if name in layer.padded)
-    return sum((_padded_rows(one) for one in layer.sub_layers.values()), own)
+    own = tuple(
+        prod(parameter.shape[:-1]) for name, parameter in layer.evaluated_params.items() if name in layer.padded
+    )
+    return sum((_padded_rows(sub_layer) for sub_layer in layer.sub_layers.values()), own)
 
 
 def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
@@ -81,7 +85,7 @@ def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
     if len(distinct) == 1:
         return {distinct[0]: 0}
     rows = _padded_rows(next(iter(lengths)))
-    counts = [sum(one == length for one in lengths.values()) for length in distinct]
+    counts = [sum(layer_length == length for layer_length in lengths.values()) for length in distinct]
     # best[n]: the least cost of the first n lengths, and where their last group begins
     best: list[tuple[float, int]] = [(0, 0)]
     for end in range(1, len(distinct) + 1):

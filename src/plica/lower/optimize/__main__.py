@@ -19,7 +19,7 @@ def rules_table() -> str:
         for rule in rules:
             stages.setdefault(rule, []).append(stage)
     lines = ["| stage | rule | equation | why it holds | laws |", "|---|---|---|---|---|"]
-    return "\n".join([*lines, *(_line(rule, found) for rule, found in stages.items())])
+    return "\n".join([*lines, *(_line(rule, rule_stages) for rule, rule_stages in stages.items())])
 
 
 def _line(rule: Rule, stages: list[str]) -> str:

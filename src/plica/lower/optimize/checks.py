@@ -1,4 +1,4 @@
-"""What is checked of rules, built-in ones and those of users alike: in which table they stand, and what they make."""
+"""Checks of rules, built-in and custom ones alike: against their table, and of the layers and nodes that they make."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from plica.symbolic.semirings import SUM_PRODUCT, Law
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """What the rules of a table may name.
+    """The kinds that the rules of a table may name.
 
     Args:
         kinds: In words.
-        not_a: What classes may not be; None where no classes may be named.
+        not_a: The class that no named class may derive from; None where no classes may be named.
         operations: Whether operations may be named.
         is_ordinary: Whether the rules are on ordinary numbers, whatever the algebra of the circuit.
     """
@@ -62,7 +62,7 @@ def _problems(table: _Table, rule: Rule) -> Iterator[str]:
         return
     for law in laws:
         if not isinstance(law, Law):
-            yield f"{law!r} is no law; there are {', '.join(f'Law.{one.name}' for one in Law)}"
+            yield f"{law!r} is no law; there are {', '.join(f'Law.{known.name}' for known in Law)}"
         elif table.is_ordinary and law not in SUM_PRODUCT.algebra.laws:
             yield f"it needs {law.value}, which does not hold for ordinary numbers, and this table has rules on those"
     for entry in rule.pattern.entries:
@@ -70,9 +70,9 @@ def _problems(table: _Table, rule: Rule) -> Iterator[str]:
             yield from _kind_problems(table, entry, kind)
         yield from misfits(entry.kind, entry.config, entry.sub_patterns, entry.inputs, _form)
         for pattern in entry.sub_patterns.values():
-            for one in pattern.entries:
-                for kind in one.kind if isinstance(one.kind, tuple) else (one.kind,):
-                    yield from _kind_problems(TABLES["parameters"], one, kind, "in a parameter")
+            for inner in pattern.entries:
+                for kind in inner.kind if isinstance(inner.kind, tuple) else (inner.kind,):
+                    yield from _kind_problems(TABLES["parameters"], inner, kind, "in a parameter")
 
 
 def _form(kind: Hashable) -> Any:
@@ -96,7 +96,7 @@ def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
     """Refuse new layers whose numbers of inputs or units do not fit, or that read other variables.
 
     Args:
-        applied: What was done.
+        applied: The applied rule.
         scopes: Those of the layers before, to which those of the new layers are added.
 
     Raises:
@@ -104,12 +104,12 @@ def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
     """
     for layer, inputs in applied.replacement.nodes:
         if not isinstance(layer, Layer):
-            raise GraphError(f"{_place(applied)}: it made {layer!r}, which is no layer")
+            raise GraphError(f"{_where(applied)}: it made {layer!r}, which is no layer")
         scopes[layer] = layer.scope if isinstance(layer, InputLayer) else Scope.union(*map(scopes.__getitem__, inputs))
-        found = [one.num_output_units for one in inputs]
+        given = [child.num_output_units for child in inputs]
         wanted = [layer.num_input_units] * layer.arity
-        if found != wanted:
-            raise GraphError(f"{_place(applied)}: it made {layer!r}, which reads {wanted} units, and gave it {found}")
+        if given != wanted:
+            raise GraphError(f"{_where(applied)}: it made {layer!r}, which reads {wanted} units, and gave it {given}")
     _check_output(applied, lambda layer: layer.num_output_units, "unit(s)")
     _check_output(applied, scopes.__getitem__, "as its scope")
 
@@ -122,11 +122,11 @@ def check_parameters(applied: Applied[Any]) -> None:
     """
     for node, inputs in applied.replacement.nodes:
         if not isinstance(node, ParameterNode):
-            raise GraphError(f"{_place(applied)}: it made {node!r}, which is no node of a parameter")
+            raise GraphError(f"{_where(applied)}: it made {node!r}, which is no node of a parameter")
         wanted = getattr(node, "in_shapes", ())
-        found = tuple(one.shape for one in inputs)
-        if found != wanted:
-            raise GraphError(f"{_place(applied)}: it made {node!r}, which reads shapes {wanted}, and gave it {found}")
+        given = tuple(child.shape for child in inputs)
+        if given != wanted:
+            raise GraphError(f"{_where(applied)}: it made {node!r}, which reads shapes {wanted}, and gave it {given}")
     _check_output(applied, lambda node: node.shape, "as its shape")
 
 
@@ -134,10 +134,10 @@ def _check_output(applied: Applied[Any], size: Callable[[Any], Any], what: str) 
     old, new = size(applied.match.root), size(applied.replacement.output)
     if old != new:
         raise GraphError(
-            f"{_place(applied)}: what it puts in place has {new} {what}, and what was there {old}; a rule computes the "
+            f"{_where(applied)}: what it puts in place has {new} {what}, and what was there {old}; a rule computes the "
             "same numbers in another way"
         )
 
 
-def _place(applied: Applied[Any]) -> str:
+def _where(applied: Applied[Any]) -> str:
     return f"rule {applied.rule.name} at {applied.match.graph.describe(applied.match.root)}"

@@ -1,7 +1,7 @@
 """Columns of weights: those that multiply some inputs of a sum layer, and weights joined along an axis.
 
-What is chosen of joined weights is chosen of the weight that it comes from, so that rules that take a weight apart and
-rules that put it together leave no operation behind.
+Columns of joined weights are columns of the weights that were joined. So rules that take a weight apart and rules that
+put it together leave no operation behind.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> first, second = softmax_normal((2, 3)), softmax_normal((2, 4))
@@ -38,22 +38,22 @@ def columns(weight: Parameter, chosen: Sequence[int]) -> Parameter:
         if max(chosen) < at:
             return columns(first, chosen)
         if min(chosen) >= at:
-            return columns(second, [one - at for one in chosen])
+            return columns(second, [column - at for column in chosen])
     if isinstance(output, IndexParameter) and output.axis in (-1, 1):
         (source,) = map(weight.subgraph, weight.node_inputs(output))
-        return columns(source, [output.indices[one] for one in chosen])
+        return columns(source, [output.indices[column] for column in chosen])
     if isinstance(output, ConstantParameter) and np.ndim(output.value) == 0:
         return Parameter.from_input(ConstantParameter(rows, len(chosen), value=output.value))
     return Parameter.from_unary(IndexParameter(weight.shape, indices=chosen, axis=1), weight)
 
 
-def of_inputs(layer: SumLayer, places: Sequence[int]) -> Parameter:
-    """What a sum layer multiplies some of its inputs with: `(K, 1)` of each for a mixing layer, else `(O, I)`."""
+def of_inputs(layer: SumLayer, positions: Sequence[int]) -> Parameter:
+    """The weight of some inputs of a sum layer: `(K, 1)` of each for a mixing layer, else `(O, I)`."""
     weight = layer.evaluated_params["weight"]
-    if len(places) == layer.arity == 1:
+    if len(positions) == layer.arity == 1:
         return weight
     width = weight.shape[1] // layer.arity
-    return columns(weight, [place * width + column for place in places for column in range(width)])
+    return columns(weight, [position * width + column for position in positions for column in range(width)])
 
 
 def joined(weights: Sequence[Parameter], axis: int = 1) -> Parameter:
@@ -63,7 +63,7 @@ def joined(weights: Sequence[Parameter], axis: int = 1) -> Parameter:
     half = len(weights) // 2
     first, second = joined(weights[:half], axis), joined(weights[half:], axis)
     both = ConcatParameter(first.shape, second.shape, axis=axis)
-    numbers = [only_number(one) for one in (first, second)]
+    numbers = [only_number(weight) for weight in (first, second)]
     if numbers[0] is not None and numbers[0] == numbers[1]:
         return Parameter.from_input(ConstantParameter(*both.shape, value=numbers[0]))
     return Parameter.from_binary(both, first, second)

@@ -1,4 +1,4 @@
-"""`RuleContext`: what a rule may know of where it is applied, beside the graph: `match.context`.
+"""`RuleContext`: the semiring, dtype and device that a rule is applied for, read as `match.context`.
 
 >>> RuleContext().algebra.name, RuleContext().device
 ('real', 'cpu')
@@ -12,10 +12,10 @@ from plica.symbolic.semirings import LSE_SUM, Algebra, Semiring
 
 @dataclass(frozen=True, slots=True)
 class RuleContext:
-    """What a circuit is compiled for.
+    """The target that a circuit is compiled for.
 
     Args:
-        semiring: How its numbers are carried.
+        semiring: Its semiring in a number format.
         dtype: The dtype of its real parameters.
         device: Where its tensors lie when it is compiled: `cpu`, `cuda:0`.
     """
@@ -26,5 +26,5 @@ class RuleContext:
 
     @property
     def algebra(self) -> Algebra:
-        """What + and x mean."""
+        """The algebra, which gives + and x their meaning."""
         return self.semiring.algebra

@@ -1,6 +1,6 @@
 """Estimates of work: multiply-adds and numbers written, for each row of data and for each evaluation of parameters.
 
-A cost rule compares estimates at `ROWS` rows; reports show what rules saved at as many. A layer without a row here
+A cost rule compares estimates at `ROWS` rows; reports show what rules saved at as many. A layer without an entry here
 costs nothing: its rules report no saving.
 
 >>> from plica.symbolic.layers import KroneckerLayer, SumLayer, TuckerLayer
@@ -79,28 +79,28 @@ class Cost:
 
 
 def layer_cost(layer: Layer) -> Cost:
-    """What a layer and the parameters that it reads cost."""
+    """The cost of a layer and of the parameters that it reads."""
     return layers_cost([layer])
 
 
 def layers_cost(layers: Iterable[Layer]) -> Cost:
-    """What layers cost together, with what they hold; what several of their parameters read is computed once."""
+    """The cost of layers together, sub-layers among them; a node that several parameters read counts once."""
     cost, nodes = Cost(), dict[Any, None]()
     for layer in layers:
-        for _, held in held_layers(layer):
-            rule: Callable[[Any], Work] | None = _LAYERS.get(type(held))
-            cost = cost if rule is None else cost + Cost(row=rule(held))
-            nodes.update((node, None) for parameter in held.evaluated_params.values() for node in parameter.nodes)
+        for _, part in held_layers(layer):
+            rule: Callable[[Any], Work] | None = _LAYERS.get(type(part))
+            cost = cost if rule is None else cost + Cost(row=rule(part))
+            nodes.update((node, None) for parameter in part.evaluated_params.values() for node in parameter.nodes)
     return cost + nodes_cost(nodes)
 
 
 def nodes_cost(nodes: Iterable[Any]) -> Cost:
-    """What nodes of parameters cost together."""
+    """The cost of nodes of parameters together."""
     return total(map(node_cost, nodes))
 
 
 def node_cost(node: Any) -> Cost:
-    """What one node of a parameter costs; leaves are there already."""
+    """The cost of one node of a parameter; leaves are there already."""
     if not isinstance(node, ParameterOp):
         return Cost()
     rule: Callable[[Any], int] | None = _OPERATIONS.get(type(node))
@@ -126,13 +126,13 @@ def _sum(layer: SumLayer) -> Work:
 
 
 def _kronecker(layer: KroneckerLayer) -> Work:
-    products = sum(layer.num_input_units**place for place in range(2, layer.arity + 1))
+    products = sum(layer.num_input_units**power for power in range(2, layer.arity + 1))
     return (products, products)
 
 
 def _tucker(layer: TuckerLayer) -> Work:
     # inputs are contracted one after another, each leaving a tensor with one axis less
-    contractions = sum(layer.num_input_units**place for place in range(1, layer.arity + 1))
+    contractions = sum(layer.num_input_units**power for power in range(1, layer.arity + 1))
     return (layer.num_output_units * contractions, layer.num_output_units)
 
 

@@ -56,10 +56,10 @@ _MATRIX_PRODUCT = frozenset(
         Law.WEIGHTS_MULTIPLY,
     }
 )
-"""What makes a matrix product associative."""
+"""The laws that make a matrix product associative."""
 
 _ADDING = frozenset({Law.ONE, Law.WEIGHTS_UNITS})
-"""What makes a mixing sum of weight one an addition."""
+"""The laws that make a mixing sum of weight one an addition."""
 
 
 def _is_identity(weight: Parameter) -> bool:

@@ -22,8 +22,8 @@ def merged_inner(match: Match) -> New:
     outer, inner, at = match["outer"], match["inner"], len(match["before"])
     before, part, after = range(at), range(at, at + 1), range(at + 1, outer.arity)
     product = (_scaled if outer.mixing else _times)(of_inputs(outer, part), inner.evaluated_params["weight"])
-    others = [[of_inputs(outer, places)] if places else [] for places in (before, after)]
-    weight = joined([*others[0], product, *others[1]])
+    other_weights = [[of_inputs(outer, positions)] if positions else [] for positions in (before, after)]
+    weight = joined([*other_weights[0], product, *other_weights[1]])
     if inner.mixing:
         weight = Parameter.from_unary(MixingWeightParameter(weight.shape), weight)
     layer = SumLayer(inner.num_input_units, outer.num_output_units, outer.arity - 1 + inner.arity, weight)
@@ -34,14 +34,14 @@ def merged_all(match: Match) -> New:
     """[V_1 W_1, V_2 W_2, ..] (x, y, ..): all inputs of `outer` are sums; V_12 [W_1; W_2] x where two read the same."""
     outer, *inner = match.fused
     if outer.mixing:  # rows of each weight times a number
-        weights = [_scaled(of_inputs(outer, [place]), one.weight) for place, one in enumerate(inner)]
-        return _one_sum(match, [x for place in range(len(inner)) for x in match[f"inputs_{place}"]], weights)
+        weights = [_scaled(of_inputs(outer, [position]), layer.weight) for position, layer in enumerate(inner)]
+        return _one_sum(match, [x for position in range(len(inner)) for x in match[f"inputs_{position}"]], weights)
     alike: dict[tuple[Layer, ...], list[int]] = {}
-    for place in range(len(inner)):
-        alike.setdefault(match[f"inputs_{place}"], []).append(place)
+    for position in range(len(inner)):
+        alike.setdefault(match[f"inputs_{position}"], []).append(position)
     weights = [
-        _times(of_inputs(outer, places), joined([inner[place].weight for place in places], axis=0))
-        for places in alike.values()
+        _times(of_inputs(outer, positions), joined([inner[position].weight for position in positions], axis=0))
+        for positions in alike.values()
     ]
     return _one_sum(match, [x for read in alike for x in read], weights)
 
@@ -85,10 +85,10 @@ def all_may_not_merge(match: Match) -> str | None:
     """
     outer, *inner = match.fused
     if outer.mixing and any(
-        isinstance(x, ProductLayer) for place in range(len(inner)) for x in match[f"inputs_{place}"]
+        isinstance(x, ProductLayer) for position in range(len(inner)) for x in match[f"inputs_{position}"]
     ):
         return "a sum of a product becomes one layer with it"
-    widths = dict.fromkeys(one.num_input_units for one in inner)
+    widths = dict.fromkeys(layer.num_input_units for layer in inner)
     if len(widths) > 1:
         return f"inputs of one sum have one width: the inner sums have inputs of {' and '.join(map(str, widths))} units"
     return _leaves_the_range(match) or _costs_more(match, merged_all(match))

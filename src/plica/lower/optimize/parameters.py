@@ -1,8 +1,8 @@
 """Rules on the graphs of parameters, each under its equation, and common subexpressions.
 
-Entrywise rules come from `plica.rules.entrywise`, those on operations that parameters have. Here are rules on what
-Programs do not have, such as outer products and clamps with bounds as settings, and on constants: a Program is computed
-in the order in which its user wrote it, but what a parameter's constants are together is known before anything runs.
+Entrywise rules come from `plica.rules.entrywise`, those on operations that parameters have. Here are rules on
+operations that Programs lack, such as outer products and clamps with bounds as settings, and on constants. A Program
+computes in the order that its user wrote, but a parameter's constants are combined before anything runs.
 
 >>> from plica.symbolic.parameters import LogParameter, softmax_normal
 >>> slow = Parameter.from_unary(LogParameter((2, 3)), softmax_normal((2, 3)))
@@ -87,7 +87,7 @@ def parameter_view(parameter: Parameter, context: Any = None) -> OperationView:
         fits=fits_parameter,
         describe=_describe,
         context=context,
-        make=_made,
+        make=_constructed,
         type=lambda node: array_type(node.shape, _DTYPES[known(node).kind]),
         range=lambda node: known(node).range,
     )
@@ -105,11 +105,11 @@ def fits_parameter(kind: type, wanted: type | str) -> bool:
 _DTYPES = {DataType.INTEGER: DType.INT64, DataType.REAL: DType.FLOAT64, DataType.COMPLEX: DType.COMPLEX128}
 
 
-def _made(_: Any, operation: str, inputs: Sequence[Any], settings: Mapping[str, Any]) -> ParameterOp:
+def _constructed(_: Any, operation: str, inputs: Sequence[Any], settings: Mapping[str, Any]) -> ParameterOp:
     if operation not in OPERATIONS:
         shown = ", ".join(OPERATIONS)
         raise GraphError(f"rules cannot make {operation!r} of parameters; they make {shown}, or construct nodes")
-    return OPERATIONS[operation](*(one.shape for one in inputs), **settings)
+    return OPERATIONS[operation](*(node.shape for node in inputs), **settings)
 
 
 def _describe(node: Any) -> str:
@@ -124,7 +124,7 @@ def _einsum_of_outer(match: Match) -> New:
     second[at] = ascii_lowercase[axes]
     inputs = (match["x"], match["y"])
     if summed == at:  # sum over (m, n) of x[m] y[n] = (sum over m of x[m]) (sum over n of y[n])
-        result = "".join(letter for place, letter in enumerate(first) if place != at)
+        result = "".join(letter for position, letter in enumerate(first) if position != at)
         return Replacement.chain(inputs, _einsum(outer, first, second, result))
     pairs = [*first[: at + 1], second[at], *first[at + 1 :]]
     result = "".join(letter for letter in pairs if letter != first[summed])
@@ -205,8 +205,8 @@ def _one_clamp(match: Match) -> New:
     return Replacement.chain([match["x"]], ClampParameter(inner.in_shape, vmin=vmin, vmax=vmax))
 
 
-def _or(bound: float | None, other: float) -> float:
-    return other if bound is None else bound
+def _or(bound: float | None, default: float) -> float:
+    return default if bound is None else bound
 
 
 def _of_constants(op: str) -> Pattern:
@@ -305,9 +305,9 @@ def share_nodes(parameter: Parameter) -> Parameter:
     first = alike(parameter.nodes, parameter.node_inputs, lambda node: (node,), _key)
     if not first:
         return parameter
-    kept = [node for node in parameter.nodes if node not in first]
-    in_nodes = {node: [first.get(child, child) for child in parameter.node_inputs(node)] for node in kept}
-    return Parameter(kept, in_nodes, [first.get(output, output) for output in parameter.outputs])
+    remaining = [node for node in parameter.nodes if node not in first]
+    in_nodes = {node: [first.get(child, child) for child in parameter.node_inputs(node)] for node in remaining}
+    return Parameter(remaining, in_nodes, [first.get(output, output) for output in parameter.outputs])
 
 
 def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
@@ -325,7 +325,7 @@ def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
 
 
 def _key(node: Any) -> Hashable:
-    """What alike nodes share beside their inputs; operations of one's own are alike if type and config are."""
+    """The key that alike nodes share beside their inputs; custom operations are alike if type and config are."""
     target: Hashable = dereferenced(node)
     if isinstance(target, ConstantParameter):
         return (ConstantParameter, target.shape, setting_key(target.value))

@@ -1,6 +1,6 @@
 """The loop over rule tables: parameters, then shattering, then fusing, until nothing fires or the limit is reached.
 
-Rules of one's own come first in their table, so that of two matches of one size theirs is taken:
+Custom rules come first in their table, so that of two matches of one size theirs is taken:
 
     rules = DEFAULT_RULES.adding(fuse=[my_rule])
     optimize_circuit(circuit, rules)
@@ -114,7 +114,7 @@ DEFAULT_RULES = Rules(PARAMETER_RULES, SHATTER_RULES, FUSE_RULES, ALGEBRA)
 
 
 def check_rules(rules: Any) -> None:
-    """Refuse what is no tables.
+    """Check that `rules` are tables of rules.
 
     Raises:
         DTypeError: It is something else.
@@ -127,13 +127,13 @@ def check_rules(rules: Any) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimized:
-    """A circuit that computes the same, and how it was made.
+    """An optimized circuit, which computes the same, and how it was made.
 
     Args:
         circuit: The circuit as it is to be lowered; its leaves are those of the circuit as it was described.
-        report: What was done.
-        provenance: What became of which layer.
-        rewriting: How the Programs that it is lowered to are to be rewritten; None where that is as by default.
+        report: The rules that fired, and what they saved.
+        provenance: The layers that each layer became.
+        rewriting: The rewriting of the Programs that it is lowered to; None for the default.
     """
 
     circuit: Circuit
@@ -158,10 +158,10 @@ def optimize_circuit(
         circuit: The circuit as it was described; the result shares its leaves, and is itself where no rule fired.
         rules: The tables.
         max_steps: How many times to go through them at most.
-        semiring: What will carry the numbers; rules whose laws its algebra does not grant are left out.
-        context: What rules read as `match.context`; the semiring with what circuits have by default if None.
+        semiring: The semiring to compute in; rules whose laws its algebra does not grant are left out.
+        context: The context that rules read as `match.context`; by default the semiring with circuits' other defaults.
         strategy: Which of the matches that overlap is applied.
-        overridden: Classes of layers that a context has its own rows for: no rule knows what they compute.
+        overridden: Classes of layers that a context overrides with its own entries: no rule knows what they compute.
 
     Raises:
         GraphError: A rule dropped a tensor, or its replacement reads what its match does not offer, or does not fit.
@@ -192,7 +192,7 @@ def program_rewriting(
     max_steps: int = MAX_STEPS,
     context: RuleContext | None = None,
 ) -> Rewriting | None:
-    """How Programs are rewritten by the table for them; None where that is as by default."""
+    """The rewriting of Programs by their table; None for the default."""
     how = (rules.programs, strategy, max_steps)
     by_default = (DEFAULT_RULES.programs, OptMatchStrategy.LARGEST_MATCH, MAX_STEPS)
     return None if how == by_default else Rewriting(*how, context or RuleContext(SUM_PRODUCT))
@@ -202,10 +202,10 @@ def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
     """Refuse a result that has lost a tensor: its state dict would lack a key."""
     if after is before:
         return
-    kept = leaf_keys(after)
-    lost = [key for tensor, key in leaf_keys(before).items() if tensor not in kept]
+    remaining = leaf_keys(after)
+    lost = [key for tensor, key in leaf_keys(before).items() if tensor not in remaining]
     if lost:
-        fired = ", ".join(one.rule for one in report.fired)
+        fired = ", ".join(entry.rule for entry in report.fired)
         raise GraphError(
             f"one of the rules {fired} dropped the tensor {lost[0]!r}: a rewritten circuit must read every tensor "
             "of the circuit as it was described, for state dicts to fit both; use what the match has as `params`"
@@ -214,7 +214,7 @@ def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
 
 @dataclass(slots=True)
 class _Tally:
-    """What one rule did."""
+    """The changes that one rule made."""
 
     stage: str
     equation: str
@@ -239,7 +239,7 @@ class _Loop:
         self._added = 0
         self._steps: dict[Layer, Step] = {}
         self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
-        self._made: dict[Any, None] = {}
+        self._constructed: dict[Any, None] = {}
         self._fired: dict[str, _Tally] = {}
         self._missed: dict[tuple[str, str], list[str]] = {}
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
@@ -265,11 +265,11 @@ class _Loop:
         return Circuit(self._nodes, self._inputs, self._outputs, operation=self._original.operation)
 
     def provenance(self) -> Provenance:
-        """What became of which layer so far."""
+        """The layers that each layer became so far."""
         return Provenance(dict(self._steps))
 
     def report(self, steps: int, limit: str | None) -> Report:
-        """What was done so far."""
+        """The rules that fired so far, and the near misses."""
         fired = tuple(
             Fired(tally.stage, name, tally.equation, tuple(tally.changes)) for name, tally in self._fired.items()
         )
@@ -304,7 +304,7 @@ class _Loop:
         return None if parameter is None else parameter_view(parameter, self._context)
 
     def _remember(self, stage: str, applied: Applied[Layer], change: Change, output: Layer) -> None:
-        """Note what became of each layer of a match."""
+        """Note the step of each layer of a match."""
         rules = ((applied.rule.name, applied.rule.equation),)
         entries = (entry for entry in applied.match.pattern.entries if not entry.kept)
         for entry, layer in zip(entries, change.before, strict=True):
@@ -318,12 +318,16 @@ class _Loop:
             if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
                 moved[layer] = layer.with_params(new)
                 self._moved[moved[layer]], self._scopes[moved[layer]] = layer, self._scopes[layer]
-                rules = {rule: None for one in layer.all_params.values() for rule in self._rewritings.get(one, ())}
+                rules = {
+                    rule: None
+                    for parameter in layer.all_params.values()
+                    for rule in self._rewritings.get(parameter, ())
+                }
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:
             now = {layer: moved.get(layer, layer) for layer in self._nodes}
-            self._inputs = {now[layer]: tuple(now[one] for one in self._inputs[layer]) for layer in self._nodes}
+            self._inputs = {now[layer]: tuple(now[child] for child in self._inputs[layer]) for layer in self._nodes}
             self._nodes, self._outputs = tuple(now.values()), tuple(now[layer] for layer in self._outputs)
 
     def _parameter(self, layer: Layer, parameter: Parameter) -> Parameter:
@@ -377,10 +381,10 @@ class _Loop:
     def _check_made(self, applied: Applied[Any]) -> None:
         """Refuse a node that a rule has put in several parameters: nodes are known by identity."""
         for node in applied.replacement.new:
-            if node in self._made:
+            if node in self._constructed:
                 raise GraphError(made_before(applied, node))
             if node not in applied.match.fused:
-                self._made[node] = None
+                self._constructed[node] = None
 
     def _count(self, stage: str, rule: str, equation: str, change: Change) -> None:
         self._fired.setdefault(rule, _Tally(stage, equation)).changes.append(change)

@@ -1,4 +1,4 @@
-"""Where layers went: what each rule made of which layer, and in which role.
+"""Provenance: the layers that rules made of each layer, and its roles in those rules.
 
 >>> from plica.lower.optimize import optimize_circuit
 >>> from plica.symbolic.circuit import Circuit
@@ -19,20 +19,20 @@ from typing import Any
 from plica.symbolic.layers import Layer
 
 Roles = tuple[str, ...]
-"""What a layer was in one rewriting after another, as `rule.role`: `("hadamard-hadamard.inner", "cp-t.product")`."""
+"""The roles of a layer in successive rewritings, as `rule.role`: `("hadamard-hadamard.inner", "cp-t.product")`."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Step:
-    """What rules made of one layer at once.
+    """One rewriting of one layer.
 
     Args:
         stage: `parameters`, `shatter` or `fuse`.
         rules: The rules, each with its equation.
-        role: What the pattern calls the layer; empty where its parameters were rewritten.
+        role: The name of the layer in the pattern; empty where its parameters were rewritten.
         fused: The layers that were replaced together, itself among them; none where its parameters were rewritten.
         layers: The new layers, inputs first; none where a layer that was there already is read in place of it.
-        output: What is read in place of the root of the match.
+        output: The layer that readers of the match's root read instead.
     """
 
     stage: str
@@ -53,7 +53,7 @@ class Provenance:
     """Every step of a circuit's layers.
 
     Args:
-        steps: What became of each layer that was replaced, those that rules made and other rules replaced among them.
+        steps: The step of each layer that was replaced, those that rules made and other rules replaced among them.
     """
 
     steps: Mapping[Layer, Step] = field(default_factory=dict)
@@ -70,28 +70,28 @@ class Provenance:
         step = self.steps.get(layer)
         if step is None:
             return {layer: ()}
-        found: dict[Layer, Roles] = {}
-        for one in step.layers or (step.output,):
-            for last, roles in self.became(one).items():
-                found.pop(last, None)
-                found[last] = (*step.roles, *roles)
-        return found
+        roles_in: dict[Layer, Roles] = {}
+        for successor in step.layers or (step.output,):
+            for last, roles in self.became(successor).items():
+                roles_in.pop(last, None)
+                roles_in[last] = (*step.roles, *roles)
+        return roles_in
 
     def history(self, layer: Layer) -> Iterator[tuple[Layer, Step]]:
         """The steps from a layer to what it became, each with the layer that it was taken on."""
         todo = [layer]
         while todo:
-            one = todo.pop(0)
-            step = self.steps.get(one)
+            current = todo.pop(0)
+            step = self.steps.get(current)
             if step is not None:
-                yield one, step
+                yield current, step
                 todo += step.layers or (step.output,)
 
 
 def sources(provenance: Provenance, layers: Iterable[Layer]) -> dict[Layer, dict[Layer, Roles]]:
     """For each layer of the rewritten circuit, which of `layers` it is made of, and their roles in it."""
-    found: dict[Layer, dict[Layer, Roles]] = {}
+    made_of: dict[Layer, dict[Layer, Roles]] = {}
     for layer in layers:
-        for one, roles in provenance.became(layer).items():
-            found.setdefault(one, {})[layer] = roles
-    return found
+        for result, roles in provenance.became(layer).items():
+            made_of.setdefault(result, {})[layer] = roles
+    return made_of

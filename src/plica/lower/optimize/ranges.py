@@ -1,4 +1,4 @@
-"""Which numbers the nodes of a parameter can be: an interval for each, from its operation and those of its inputs.
+"""The range of the numbers of each node of a parameter, from its operation and the ranges of its inputs.
 
 >>> from plica.symbolic.parameters import ExpParameter, Parameter, normal
 >>> weight = Parameter.from_unary(ExpParameter((2,)), normal((2,)))
@@ -21,11 +21,11 @@ Inputs = Callable[[Any], Sequence[Any]]
 
 
 class Numbers(NamedTuple):
-    """What is known of the numbers of a node.
+    """The kind and the range of a node's numbers.
 
     Args:
-        kind: Of which kind they are at most: complex where nothing is known.
-        range: In which range they lie; None where they may be complex.
+        kind: The widest kind that they may have: complex where nothing is known.
+        range: Their range; None where they may be complex.
     """
 
     kind: DataType
@@ -33,21 +33,21 @@ class Numbers(NamedTuple):
 
 
 def numbers(inputs: Inputs) -> Callable[[Any], Numbers]:
-    """For the nodes of a graph with these edges, what is known of their numbers; each is looked at once."""
+    """The function that gives the `Numbers` of nodes of a graph with these edges; it visits each node once."""
     return from_inputs(inputs, _numbers)
 
 
 def _numbers(node: Any, inputs: list[Numbers]) -> Numbers:
     if inputs:
-        ranges = [one.range for one in inputs]
-        found = None if None in ranges else node.range(*ranges)
-        kind = DataType.REAL if DataType.REAL in [one.kind for one in inputs] else DataType.INTEGER
-        return _UNKNOWN if found is None else Numbers(kind, found)
+        ranges = [operand.range for operand in inputs]
+        result_range = None if None in ranges else node.range(*ranges)
+        kind = DataType.REAL if DataType.REAL in [operand.kind for operand in inputs] else DataType.INTEGER
+        return _UNKNOWN if result_range is None else Numbers(kind, result_range)
     leaf = dereferenced(node)
     if type(leaf) is TensorParameter:
         return _LEAVES[leaf.dtype]
-    found = range_of_values(np.asarray(leaf.value)) if type(leaf) is ConstantParameter else None
-    return _UNKNOWN if found is None else Numbers(DataType.REAL, found)
+    result_range = range_of_values(np.asarray(leaf.value)) if type(leaf) is ConstantParameter else None
+    return _UNKNOWN if result_range is None else Numbers(DataType.REAL, result_range)
 
 
 _UNKNOWN = Numbers(DataType.COMPLEX, None)
@@ -72,8 +72,8 @@ class Magnitude(NamedTuple):
     """How large and how exact the entries of a node are.
 
     Args:
-        numbers: What is known of them.
-        lacking: How many smallest normal numbers one may lack because it or what it is made of underflowed. One for the
+        numbers: Their kind and range.
+        lacking: How many smallest normal numbers one may lack because it, or a number in it, underflowed. One for the
             entry itself; a product adds what its factors lack times the largest that the other can be, which is
             infinite where nothing bounds it. Leaves lack nothing.
     """
@@ -93,18 +93,18 @@ def magnitude(node: Any, inputs: Inputs) -> Magnitude:
 
 
 def _magnitude(node: Any, inputs: list[Magnitude]) -> Magnitude:
-    known = _numbers(node, [one.numbers for one in inputs])
+    known = _numbers(node, [operand.numbers for operand in inputs])
     if not inputs:
         return Magnitude(known, 0.0 if _is_exact(node) else 1.0)
 
-    def most(place: int) -> float:
-        return max(map(abs, inputs[place].numbers.range or ANYTHING))
+    def most(position: int) -> float:
+        return max(map(abs, inputs[position].numbers.range or ANYTHING))
 
-    return Magnitude(known, node.lacks([one.lacking for one in inputs], most))
+    return Magnitude(known, node.lacks([operand.lacking for operand in inputs], most))
 
 
 def known_row_sum(parameter: Parameter) -> float:
-    """What no sum of the sizes of the entries of a row exceeds; infinite where that is not known.
+    """An upper bound of the sum of the absolute values in a row; infinite where none is known.
 
     Assumes:
         The parameter is `(O, N)`, and computed in float32 or wider.

@@ -1,4 +1,4 @@
-"""What optimizing a circuit did: rules fired, where, what they saved, what nearly fitted, and why the loop stopped."""
+"""Reports of an optimization: rules that fired, where, what they saved, near misses, and why the loop stopped."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +11,13 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What a rule did in one place; what that saved is estimated where somebody reads it.
+    """One application of a rule; what it saved is estimated when that is read.
 
     Args:
         place: The layer whose place the new ones took, by its name in the circuit as it was described.
         before: The nodes that went.
         after: The nodes that came.
-        cost: What nodes cost together.
+        cost: Gives the cost of nodes together.
     """
 
     place: str
@@ -38,8 +38,8 @@ class Fired:
     Args:
         stage: `parameters`, `shatter` or `fuse`.
         rule: The name.
-        equation: What it does.
-        changes: What it did, place by place.
+        equation: Its equation.
+        changes: Its applications, one for each match.
     """
 
     stage: str
@@ -97,18 +97,18 @@ class LeftOut:
 
     @staticmethod
     def by_row(rule: str, layer: str) -> "LeftOut":
-        """A rule on layers that the context computes by a row of its own."""
+        """A rule on layers that the context overrides with an entry of its own."""
         return LeftOut(rule, f"is for {layer}, and the context has its own row for that")
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `optimize_circuit` did.
+    """The report of `optimize_circuit`.
 
     Args:
         layers: The numbers of layers before and after.
         fired: The rules that were applied, in order of their first application.
-        missed: What nearly matched in the end, and why not.
+        missed: The near misses at the end, and why they are none.
         steps: How many times the loop ran.
         limit: Which limit ended it, and which rules still fired; None where no rule matched any more.
         left_out: The rules that were not tried.
@@ -124,7 +124,7 @@ class Report:
     @property
     def saved(self) -> Cost:
         """The estimated work saved in all."""
-        return total(one.saved for one in self.fired)
+        return total(fired.saved for fired in self.fired)
 
     @property
     def stopped(self) -> str:
@@ -141,20 +141,20 @@ class Report:
         if self.missed:
             lines.append("what nearly matched:")
         lines += [line for missed in self.missed for line in _missed_lines(missed)]
-        lines += [f"left out: {one.rule} {one.why}" for one in self.left_out]
+        lines += [f"left out: {skipped.rule} {skipped.why}" for skipped in self.left_out]
         return "\n".join(lines)
 
 
 def program_rules_text(fired: Mapping[str, Sequence[str]]) -> str:
-    """What rules on the Program did, as lines.
+    """The rules that fired on the Program, as lines.
 
     Args:
-        fired: For each rule, by name and equation, what each place where it fired comes from.
+        fired: For each rule, by name and equation, the source of each equation where it fired.
     """
     lines = ["rules on the Program:" if fired else "rules on the Program: none fired"]
-    for rule, places in fired.items():
-        lines.append(f"  program {rule}: {_times(len(places))}")
-        if named := tuple(dict.fromkeys(filter(None, places))):
+    for rule, sources in fired.items():
+        lines.append(f"  program {rule}: {_times(len(sources))}")
+        if named := tuple(dict.fromkeys(filter(None, sources))):
             lines.append(f"    at {_some(named)}")
     return "\n".join(lines)
 

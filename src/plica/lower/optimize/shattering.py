@@ -17,14 +17,14 @@ Nodes = list[tuple[Layer, tuple[Layer, ...]]]
 
 
 def factors(match: Match) -> New:
-    """What stands for a layer with a Kronecker weight: whichever order of contractions is the least work."""
+    """The replacement of a layer with a Kronecker weight: the order of contractions that is the least work."""
     return min(_ways(match), key=_work)
 
 
 def _ways(match: Match) -> list[New]:
     """Every way to contract the factors of the weight one after another; none where the blocks straddle inputs."""
-    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
-    slow, fast = layer.weight.subgraph(found["first"]), layer.weight.subgraph(found["second"])
+    layer, kronecker = match["layer"], match.sub_matches["layer"]["weight"][0]
+    slow, fast = layer.weight.subgraph(kronecker["first"]), layer.weight.subgraph(kronecker["second"])
     if isinstance(layer, TensorDotLayer):
         return _of_one(layer.num_left, layer.num_right, slow, fast, match["inputs"])
     inputs, width, block = match["inputs"], layer.num_input_units, fast.shape[1]
@@ -57,9 +57,9 @@ def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) 
     fast_each = [TensorDotLayer(each, units2, 1, sums2, fast) for _ in inputs]
     of_fast = [TensorDotLayer(1, each, sums2, sums1, part) for part in parts]
     slow_each = [TensorDotLayer(1, each, units2, sums1, part) for part in parts]
-    fast_first: Nodes = [(one, (x,)) for one, x in zip(fast_each, inputs, strict=True)]
-    fast_first += [(one, (below,)) for one, below in zip(of_fast, fast_each, strict=True)]
-    slow_first: Nodes = [(one, (x,)) for one, x in zip(slow_each, inputs, strict=True)]
+    fast_first: Nodes = [(contraction, (x,)) for contraction, x in zip(fast_each, inputs, strict=True)]
+    fast_first += [(contraction, (below,)) for contraction, below in zip(of_fast, fast_each, strict=True)]
+    slow_first: Nodes = [(contraction, (x,)) for contraction, x in zip(slow_each, inputs, strict=True)]
     last = TensorDotLayer(sums1, units2, 1, sums2, fast)
     return [_added(fast_first, of_fast), _added(slow_first, slow_each, last)]
 
@@ -92,10 +92,10 @@ def _work(new: New) -> int:
 
 def factors_are_wrong_or_cost_more(match: Match) -> str | None:
     """Signs of factors cannot be carried as logarithms; and contractions must be less work than the weight built."""
-    layer, found = match["layer"], match.sub_matches["layer"]["weight"][0]
+    layer, kronecker = match["layer"], match.sub_matches["layer"]["weight"][0]
     if not match.context.semiring.negative:
         for name in ("first", "second"):
-            if not never_negative(found[name], layer.weight.node_inputs):
+            if not never_negative(kronecker[name], layer.weight.node_inputs):
                 return "a factor of the weight may be negative, where logarithms are carried"
     ways = _ways(match)
     if not ways:
@@ -115,12 +115,12 @@ def tucker(match: Match) -> New:
     total, product = match["sum"], match["product"]
     before, after = match.inputs["before"], match.inputs["after"]
     at, sums = len(before), total.num_output_units
-    one = TuckerLayer(product.num_input_units, sums, product.arity, of_inputs(total, [at]))
-    others = [place for place in range(total.arity) if place != at]
-    if not others:
-        return Replacement.chain(match.inputs["factors"], one)
-    rest = SumLayer(total.num_input_units, sums, len(others), of_inputs(total, others))
-    return _added([(rest, (*before, *after)), (one, match.inputs["factors"])], [rest, one])
+    tucker_layer = TuckerLayer(product.num_input_units, sums, product.arity, of_inputs(total, [at]))
+    beside = [position for position in range(total.arity) if position != at]
+    if not beside:
+        return Replacement.chain(match.inputs["factors"], tucker_layer)
+    rest = SumLayer(total.num_input_units, sums, len(beside), of_inputs(total, beside))
+    return _added([(rest, (*before, *after)), (tucker_layer, match.inputs["factors"])], [rest, tucker_layer])
 
 
 def tucker_costs_more(match: Match) -> str | None:

@@ -6,7 +6,7 @@
 >>> layers = [CategoricalLayer([0], 512, num_categories=2), SumLayer(512, 400), SumLayer(400, 100), SumLayer(100, 1)]
 >>> circuit = Circuit(layers, {after: [before] for before, after in zip(layers, layers[1:])}, layers[-1:])
 >>> by_size, by_cost = optimize_circuit(circuit), optimize_circuit(circuit, strategy=cost_guided)
->>> [(one.report.fired[0].places[0], one.report.saved.flops) for one in (by_size, by_cost)]
+>>> [(by.report.fired[0].places[0], by.report.saved.flops) for by in (by_size, by_cost)]
 [('SumLayer(2, arity=1, 400 -> 100)', 21500928), ('SumLayer(3, arity=1, 100 -> 1)', 62073728)]
 """
 
@@ -22,7 +22,7 @@ from plica.symbolic.layers import Layer
 Match = GraphOptMatch[Any]
 
 _EXACT = 16
-"""Of so many matches that overlap one another, every choice is tried; of more the best are taken one by one."""
+"""Of up to so many matches that overlap one another, every choice is tried; of more the best are taken one by one."""
 
 
 def cost_guided(
@@ -36,55 +36,55 @@ def cost_guided(
     """
     ordered = list(OptMatchStrategy.LARGEST_MATCH(matches, graph, replacement))
     conflicts = _conflicts(ordered)
-    contested = [place for place, others in enumerate(conflicts) if others]
+    contested = [number for number, overlapping in enumerate(conflicts) if overlapping]
     saved = {
-        place: _work(ordered[place].fused) - _work(node for node, _ in replacement(ordered[place]).nodes)
-        for place in contested
+        number: _work(ordered[number].fused) - _work(node for node, _ in replacement(ordered[number]).nodes)
+        for number in contested
     }
-    chosen: dict[int, None] = dict.fromkeys(place for place, others in enumerate(conflicts) if not others)
+    chosen: dict[int, None] = dict.fromkeys(number for number, overlapping in enumerate(conflicts) if not overlapping)
     for group in _connected(contested, conflicts):
-        positive = [place for place in group if saved[place] > 0]
+        positive = [number for number in group if saved[number] > 0]
         choose = _best if len(positive) <= _EXACT else _greedy
         chosen.update(dict.fromkeys(choose(positive, conflicts, saved)))
-    return [ordered[place] for place in (*chosen, *(place for place in contested if place not in chosen))]
+    return [ordered[number] for number in (*chosen, *(number for number in contested if number not in chosen))]
 
 
 def _work(nodes: Iterable[Any]) -> int:
-    """What nodes of circuits, or of parameters, cost together; others cost nothing that is known here."""
+    """The cost of nodes of circuits, or of parameters, together; of other nodes no cost is known here."""
     known = list(nodes)
     layers = [node for node in known if isinstance(node, Layer)]
     return (layers_cost(layers) + total(node_cost(node) for node in known if not isinstance(node, Layer))).work
 
 
 def _conflicts(matches: Sequence[Match]) -> list[dict[int, None]]:
-    """For each match the places of those that it overlaps: one fuses what the other fuses or looks at."""
+    """For each match the numbers of those that it overlaps: one fuses what the other fuses or looks at."""
     fuse: dict[Any, list[int]] = {}
     touch: dict[Any, list[int]] = {}
-    for place, match in enumerate(matches):
+    for number, match in enumerate(matches):
         for node in match.fused:
-            fuse.setdefault(node, []).append(place)
+            fuse.setdefault(node, []).append(number)
         for node in match.nodes.values():
-            touch.setdefault(node, []).append(place)
-    found: list[dict[int, None]] = [{} for _ in matches]
-    for node, places in fuse.items():
-        for one in places:
-            for other in touch[node]:
-                if one != other:
-                    found[one][other] = found[other][one] = None
-    return found
+            touch.setdefault(node, []).append(number)
+    conflicts: list[dict[int, None]] = [{} for _ in matches]
+    for node, numbers in fuse.items():
+        for first in numbers:
+            for second in touch[node]:
+                if first != second:
+                    conflicts[first][second] = conflicts[second][first] = None
+    return conflicts
 
 
-def _connected(places: Sequence[int], conflicts: Sequence[dict[int, None]]) -> Iterable[list[int]]:
+def _connected(numbers: Sequence[int], conflicts: Sequence[dict[int, None]]) -> Iterable[list[int]]:
     """Groups of matches that overlap one another, by way of others too."""
     seen: dict[int, None] = {}
-    for place in places:
-        group, reached = [], [place]
+    for start in numbers:
+        group, reached = [], [start]
         while reached:
-            one = reached.pop()
-            if one not in seen:
-                seen[one] = None
-                group.append(one)
-                reached += conflicts[one]
+            current = reached.pop()
+            if current not in seen:
+                seen[current] = None
+                group.append(current)
+                reached += conflicts[current]
         if group:
             yield sorted(group)
 
@@ -96,9 +96,9 @@ def _best(group: Sequence[int], conflicts: Sequence[dict[int, None]], saved: dic
     def best(left: tuple[int, ...]) -> tuple[int, tuple[int, ...]]:
         if not left:
             return 0, ()
-        first, *others = left
-        amount, rest = best(tuple(one for one in others if one not in conflicts[first]))
-        return max((saved[first] + amount, (first, *rest)), best(tuple(others)), key=lambda found: found[0])
+        first, *later = left
+        amount, rest = best(tuple(number for number in later if number not in conflicts[first]))
+        return max((saved[first] + amount, (first, *rest)), best(tuple(later)), key=lambda choice: choice[0])
 
     return best(tuple(group))[1]
 
@@ -106,7 +106,7 @@ def _best(group: Sequence[int], conflicts: Sequence[dict[int, None]], saved: dic
 def _greedy(group: Sequence[int], conflicts: Sequence[dict[int, None]], saved: dict[int, int]) -> Iterable[int]:
     """One match after another, the one that saves most first."""
     taken: dict[int, None] = {}
-    for place in sorted(group, key=lambda one: -saved[one]):
-        if not any(other in taken for other in conflicts[place]):
-            taken[place] = None
+    for number in sorted(group, key=lambda number: -saved[number]):
+        if not any(overlapping in taken for overlapping in conflicts[number]):
+            taken[number] = None
     return taken
