@@ -9,7 +9,8 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.part import part_of
-from plica.backend.native.mlir.emit import Emitter, emit
+from plica.backend.native.mlir.emit import emit
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.rows.nests import LoopDispatch
 from plica.errors import PlicaError, UnsupportedError
 from plica.frontend.programs import interpret

@@ -4,16 +4,11 @@ Not `scf.if`: of one that hands on an array from outside IREE 3.13 makes code th
 (adr/0026).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.types import Value
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def either(

@@ -1,20 +1,16 @@
 """Checks of indices: what is refused where one does not lie within its axis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.structured import apart, entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, is_nonnegative_by_cases, product
 from plica.ops.indexing import outside_message
 from plica.ops.slices import beyond_message
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, source: str) -> None:

@@ -4,25 +4,20 @@ What the host knows (sizes) is checked at once. What stands in arrays is checked
 anyway, or before it returns: until then, rows read within bounds whatever the indices are.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.code import Code
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import entrywise
 from plica.backend.native.mlir.types import Value
+from plica.backend.native.mlir.value_writer import ValueWriter
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, Size, is_nonnegative_by_cases
 from plica.runtime.faults import VALUES, marked
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
-    from plica.backend.native.mlir.rows.row import Call
 
 _MOST_VALUES = 16  # that a message tells of
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
@@ -62,7 +57,7 @@ class Checks:
         tells: Whether what one of them says has numbers in it.
     """
 
-    def __init__(self, emitter: Emitter) -> None:
+    def __init__(self, emitter: ValueWriter) -> None:
         self.tells = False
         self._emitter = emitter
         self._later: list[tuple[Value, Fault]] = []

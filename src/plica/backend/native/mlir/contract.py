@@ -1,19 +1,14 @@
 """Einstein sums as nests: each axis of an operand has a label, and axes of one label are walked together."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.structured import apart, collapse, entry_at, entrywise, generic, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 _WIDE = {DType.FLOAT16: DType.FLOAT32, DType.BFLOAT16: DType.FLOAT32}
 

@@ -1,21 +1,16 @@
 """Operations without a row, in terms of others: traced where they are met, and written in the place of the equation."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.decompositions import DECOMPOSITIONS
 from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Write
+from plica.backend.native.mlir.types import Value
 from plica.ir.op import Unsupported
 from plica.ir.signature import size_sources
 from plica.ir.types import array_type
 from plica.ops import OPS
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
-    from plica.backend.native.mlir.rows.row import Call, Write
-    from plica.backend.native.mlir.types import Value
 
 
 def decomposed(name: str) -> Write | None:

@@ -1,18 +1,14 @@
 """Bodies of nests as formulas: entries with operators, for rows that are more than one operation on each entry."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.structured import Body
 from plica.backend.native.scalars import SCALARS, Scalar
 from plica.backend.native.scalars.builder import Call
 from plica.backend.native.scalars.values import Value as Entry
 from plica.ir.dtypes import DType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 __all__ = ["Entry", "function", "on_entries"]
 

@@ -1,19 +1,14 @@
 """One entry of a contraction in log space, by its definition: terms are added in log space, and none is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from plica.backend.native.mlir.contract import Factor
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.structured import apart, entry_at
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 class Exact:

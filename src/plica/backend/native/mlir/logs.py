@@ -4,21 +4,16 @@ A sum that underflows, or overflows, has lost digits or all of itself: where one
 computed again, as a sum of exponentials of terms that are added in log space.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.blocks import either
 from plica.backend.native.mlir.contract import Factor, contract, label_sizes
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.exact import Exact
 from plica.backend.native.mlir.structured import generic
 from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar, write_scalar
 from plica.ir.dtypes import DType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def log_contract(

@@ -6,20 +6,15 @@ run is found by bisection, so that all places are computed at once; equal entrie
 Source: Odeh, Green, Mwassi, Shmueli, Birk: Merge path, parallel merging made simple (IPDPS Workshops 2012).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import apart, entry_at, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value:

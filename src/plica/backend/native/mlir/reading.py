@@ -4,20 +4,15 @@ A place outside its axis is moved to the nearest one within it, so that no memor
 is wrong with it is told by `bounds.py`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import as_index
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import apart, entry_at, generic
 from plica.backend.native.mlir.types import Value
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 Operands = Sequence[tuple[Value, Sequence[int]]]
 

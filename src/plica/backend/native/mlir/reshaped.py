@@ -1,15 +1,10 @@
 """The entries of an array in another shape: axes are joined to one, which is then split."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim, product
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 Groups = list[tuple[tuple[int, ...], tuple[int, ...]]]
 

@@ -4,23 +4,18 @@ A body is a function that writes lines about one entry; whatever `emitter.code.o
 Axes of size 1 that are broadcast are collapsed first: a nest that reads them at a constant index would not vectorize.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.types import HOST, Value, tensor_type
+from plica.backend.native.mlir.value_writer import ValueWriter
+from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
-    from plica.ir.dtypes import DType
 
 Body = Callable[[Sequence[str]], "str | Sequence[str]"]
 
 
 def generic(
-    emitter: Emitter,
+    emitter: ValueWriter,
     operands: Sequence[tuple[Value, Sequence[int]]],
     starts: Sequence[tuple[Value, Sequence[int]]],
     loops: Sequence[bool],
@@ -70,7 +65,7 @@ def generic(
     ]
 
 
-def entrywise(emitter: Emitter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
+def entrywise(emitter: ValueWriter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
     """An array of `shape`, each entry of which is made from one entry of each operand; operands are broadcast."""
     if not shape and dtype in HOST and all(value.is_scalar and value.dtype in HOST for value in operands):
         found = body([value.text for value in operands])
@@ -85,7 +80,7 @@ def entrywise(emitter: Emitter, operands: Sequence[Value], shape: Sequence[Dim],
     return result
 
 
-def collapsed(emitter: Emitter, value: Value, shape: Sequence[Dim]) -> tuple[Value, list[int]]:
+def collapsed(emitter: ValueWriter, value: Value, shape: Sequence[Dim]) -> tuple[Value, list[int]]:
     """An operand without the axes of size 1 that are broadcast to `shape`, and the axes of `shape` that it has."""
     missing = len(shape) - len(value.shape)
     kept = [axis for axis, dim in enumerate(value.shape) if not (dim == 1 and shape[axis + missing] != 1)]
@@ -95,7 +90,7 @@ def collapsed(emitter: Emitter, value: Value, shape: Sequence[Dim]) -> tuple[Val
     return collapse(emitter, value, kept), axes
 
 
-def collapse(emitter: Emitter, value: Value, kept: Sequence[int]) -> Value:
+def collapse(emitter: ValueWriter, value: Value, kept: Sequence[int]) -> Value:
     """A tensor without axes of size 1: those that are not `kept`."""
     shape = tuple(value.shape[axis] for axis in kept)
     text = emitter.code.op(
@@ -105,7 +100,7 @@ def collapse(emitter: Emitter, value: Value, kept: Sequence[int]) -> Value:
     return Value(text, shape, value.dtype)
 
 
-def expand(emitter: Emitter, value: Value, shape: Sequence[Dim], kept: Sequence[int]) -> Value:
+def expand(emitter: ValueWriter, value: Value, shape: Sequence[Dim], kept: Sequence[int]) -> Value:
     """A tensor with further axes of size 1: `shape`, in which its own axes are those that are `kept`."""
     sizes = ", ".join(emitter.size_text(dim) for dim in shape)
     text = emitter.code.op(
@@ -125,7 +120,7 @@ def groups(rank: int, kept: Sequence[int]) -> list[list[int]]:
 
 
 def reduction(
-    emitter: Emitter,
+    emitter: ValueWriter,
     value: Value,
     axes: Sequence[int],
     starts: Sequence[Value],
@@ -148,7 +143,7 @@ def reduction(
     return generic(emitter, [(value, range(rank)), *further], [(one, kept) for one in starts], loops, body)
 
 
-def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
+def indexed(emitter: ValueWriter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
     """An array of `shape`, each entry of which `body` makes from its place: one index for each axis."""
     start, rank = emitter.empty(shape, dtype), len(shape)
 
@@ -158,12 +153,12 @@ def indexed(emitter: Emitter, shape: Sequence[Dim], dtype: DType, body: Body) ->
     return generic(emitter, [], [(start, range(rank))], [False] * rank, at)[0]
 
 
-def entry_at(emitter: Emitter, value: Value, indices: Sequence[str]) -> str:
+def entry_at(emitter: ValueWriter, value: Value, indices: Sequence[str]) -> str:
     """One entry of a tensor, within a nest."""
     return emitter.code.op(f"tensor.extract {value.text}[{', '.join(indices)}] : {value.type}")
 
 
-def copied(emitter: Emitter, value: Value) -> Value:
+def copied(emitter: ValueWriter, value: Value) -> Value:
     """An array with the same entries in another place, of which the compiler does not know that they are the same."""
     if not value.shape:
         return value
@@ -176,7 +171,7 @@ def copied(emitter: Emitter, value: Value) -> Value:
     return entrywise(emitter, [emitter.tensor(value)], value.shape, value.dtype, body)
 
 
-def apart(emitter: Emitter, value: Value, *, hidden: bool = False) -> Value:
+def apart(emitter: ValueWriter, value: Value, *, hidden: bool = False) -> Value:
     """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
 
     Nests that read entries at places of their own take it: of a slice whose rows do not lie beside each other, or of

@@ -3,21 +3,14 @@
 A loop carries arrays of one type: a size that changes from turn to turn has no form in StableHLO.
 """
 
-from __future__ import annotations
+from collections.abc import Mapping, Sequence
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
-
+from plica.backend.native.stablehlo.emitter import ControlRow, Emitter
 from plica.backend.native.stablehlo.values import Value, branches, loop
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.sizes import Dim
 from plica.ops.regions import split
-
-if TYPE_CHECKING:
-    from plica.backend.native.stablehlo.emit import Emitter
-
-ControlRow = Callable[["Emitter", Equation], Sequence[Value]]
 
 
 def _bind(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> None:

@@ -17,21 +17,14 @@ from typing import Any
 
 import numpy as np
 
-from plica.backend.native.decompositions import DECOMPOSITIONS
-from plica.backend.native.stablehlo.call import Call, Row
-from plica.backend.native.stablehlo.code import Code, Shape, Tensor
-from plica.backend.native.stablehlo.control import CONTROL, ControlRow
-from plica.backend.native.stablehlo.rows import ROWS
-from plica.backend.native.stablehlo.scalars import write_entries
+from plica.backend.native.stablehlo.code import Code, Tensor
+from plica.backend.native.stablehlo.control import CONTROL
+from plica.backend.native.stablehlo.emitter import Emitter
 from plica.backend.native.stablehlo.values import Value
-from plica.errors import InputError, ShapeError, UnsupportedError
-from plica.ir.op import Array, Unsupported
-from plica.ir.program import Equation, Literal, Operand, Program, Var, size_value
-from plica.ir.sizes import Dim, Size, atoms, substitute
-from plica.ir.types import SCALAR_SIZE, ArrayType, Spec
-from plica.ops import OPS
-from plica.tracing import namespace
-from plica.tracing.trace import trace
+from plica.errors import InputError
+from plica.ir.op import Array
+from plica.ir.program import Program, Var
+from plica.ir.sizes import Dim, Size
 
 
 def emit(
@@ -56,7 +49,7 @@ def emit(
     """
     implicit = program.inputs[: program.num_implicit_inputs]
     numbers = _numbers(implicit, {} if sizes is None else sizes)
-    emitter = Emitter(Code(), numbers)
+    emitter = Emitter(Code(), CONTROL, numbers)
     captured = [] if leaves is None else [np.asarray(one) for one in leaves]
     given = [*([] if leaves is not None else program.consts), *program.arguments]
     arguments = emitter.arguments(given)
@@ -100,196 +93,3 @@ def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable
 
 def _size(leaf: Array) -> Dim | None:
     return int(leaf) if leaf.dtype == np.int64 and not leaf.shape else None
-
-
-class Emitter:
-    """Writes Programs, nested ones too.
-
-    Attributes:
-        code: The function.
-        rows: The row of each operation on arrays.
-        control: The row of each operation that runs Programs.
-
-    Args:
-        code: The function.
-        dims: Numbers in the place of symbolic sizes of the arguments.
-    """
-
-    def __init__(self, code: Code, dims: Mapping[Hashable, Dim] | None = None) -> None:
-        self.code = code
-        self.rows: Mapping[str, Row] = ROWS
-        self.control: Mapping[str, ControlRow] = CONTROL
-        self._values: dict[Var, Value] = {}
-        self._dims: dict[Hashable, Dim] = dict(
-            dims or {}
-        )  # what variables stand for in terms of the sizes of arguments
-
-    def arguments(self, variables: Sequence[Var]) -> list[Value]:
-        """The arguments of the function, off which sizes are read."""
-        found = []
-        for place, var in enumerate(variables):
-            shape = tuple(self._given(dim) for dim in var.type.shape)
-            value = Value(self.code, Tensor(f"%arg{place}", shape, var.type.dtype))
-            for axis, dim in enumerate(shape):
-                alone = [atom for atom in atoms(dim) if dim == Size.of(atom)]
-                if alone and not self.code.measures(dim):
-                    self.code.measure(alone[0], value.tensor, axis)
-                    self._dims[alone[0]] = dim
-            found.append(value)
-        return found
-
-    def _given(self, dim: Dim) -> Dim:
-        """A size of an argument with the numbers that were given."""
-        return substitute(dim, lambda atom: self._dims.get(atom, Size.of(atom)))
-
-    def constant(self, leaf: Array) -> Value:
-        """An array that stands in the text."""
-        return Value(self.code, self.code.array(leaf))
-
-    def size(self, dim: Dim) -> Value:
-        """A size as a scalar."""
-        return Value(self.code, self.code.size(dim))
-
-    def bind(self, variables: Sequence[Var], values: Sequence[Value], dims: Sequence[Dim | None] | None = None) -> None:
-        """Give variables of a Program their values, and those that are sizes what they stand for."""
-        for var, dim in zip(variables, dims or [None] * len(variables), strict=True):
-            if dim is not None:
-                self._dims[var] = dim
-        for var, value in zip(variables, values, strict=True):
-            self._values[var] = self.as_type(value, var.type)
-
-    def as_type(self, value: Value, type_: ArrayType) -> Value:
-        """The value with the shape that a type has here."""
-        shape = self.shape(type_, "a nested Program")
-        renamed = Tensor(value.tensor.text, shape, value.dtype)
-        return Value(self.code, renamed) if renamed.type == value.tensor.type else value.reshape(shape)
-
-    def known(self, dim: Dim) -> Dim | None:
-        """A size in terms of the sizes of arguments; None if it depends on data."""
-        if any(atom not in self._dims for atom in atoms(dim)):
-            return None
-        return substitute(dim, lambda atom: self._dims[atom])
-
-    def known_operand(self, operand: Operand) -> Dim | None:
-        """What a scalar stands for in terms of the sizes of arguments, if anything."""
-        if operand.type != SCALAR_SIZE:
-            return None
-        return int(operand.value.real) if isinstance(operand, Literal) else self._dims.get(operand)
-
-    def learn(self, var: Var, dim: Dim) -> None:
-        """Say what a size stands for that an equation computes."""
-        self._dims[var] = dim
-
-    def shape(self, type_: ArrayType, where: str) -> Shape:
-        """The shape that a type has here.
-
-        Raises:
-            UnsupportedError: It depends on data.
-        """
-        shape = [self.known(dim) for dim in type_.shape]
-        for dim, found in zip(type_.shape, shape, strict=True):
-            if found is None:
-                raise UnsupportedError(
-                    f"{where}: the size {dim} of {type_} depends on the values of arrays; sizes in StableHLO follow "
-                    "from the shapes of the arguments alone. Give it as the size of an argument, or export with "
-                    "--to native."
-                )
-        return tuple(one for one in shape if one is not None)
-
-    def read(self, operand: Operand) -> Value:
-        """The value of an operand."""
-        if isinstance(operand, Literal):
-            return Value(self.code, self.code.constant(operand.value, operand.type.dtype))
-        if operand not in self._values:  # a size that equations compute
-            self._values[operand] = self.size(self._dims[operand])
-        return self._values[operand]
-
-    def run(self, program: Program) -> list[Value]:
-        """All outputs of a Program whose consts and inputs are bound."""
-        for equation in program.equations:
-            size = self._size_of(equation)
-            if size is None:
-                self._write(equation)
-            else:
-                self._dims[equation.outputs[0]] = size
-                self._values.pop(equation.outputs[0], None)
-        return [self.read(one) for one in program.outputs]
-
-    def _write(self, equation: Equation) -> None:
-        name = equation.op.name
-        where = f"{equation.source}: {name}" if equation.source else name
-        if name in self.control:
-            found = self.control[name](self, equation)
-        else:
-            call = Call(
-                self.code,
-                tuple(map(self.read, equation.inputs)),
-                {key: self._param(value, where) for key, value in equation.params.items()},
-                tuple((self.shape(one.type, where), one.type.dtype) for one in equation.outputs),
-            )
-            found = self._found(name, call, where)
-        for var, value in zip(equation.outputs, found, strict=True):
-            self._values[var] = self.as_type(value, var.type)
-
-    def _found(self, name: str, call: Call, where: str) -> Sequence[Value]:
-        try:
-            if name in self.rows:
-                found = self.rows[name](call)
-                return [found] if isinstance(found, Value) else found
-            entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
-        except (UnsupportedError, ShapeError) as error:
-            raise type(error)(f"{where}: {error}") from None
-        return [entries] if entries is not None else self._decomposed(name, call, where)
-
-    def _size_of(self, equation: Equation) -> Dim | None:
-        """What the result of an equation stands for in terms of the sizes of arguments, if anything."""
-        return size_value(equation, self.known_operand)
-
-    def _param(self, value: Any, where: str) -> Any:
-        if isinstance(value, tuple):
-            return tuple(self._param(entry, where) for entry in value)
-        if not isinstance(value, Size):
-            return value
-        known = self.known(value)
-        return self._computed(value, where) if known is None else known
-
-    def _computed(self, dim: Size, where: str) -> Value:
-        """A size that depends on data, for what may: where slices start."""
-        total = self.size(0)
-        for powers, factor in dim.ordered:
-            term = self.size(factor)
-            for atom, power in powers:
-                if atom not in self._values:
-                    raise UnsupportedError(
-                        f"{where}: the size {dim} depends on the values of arrays and is no polynomial of them; sizes "
-                        "in StableHLO follow from the shapes of the arguments. Give it as the size of an argument, or "
-                        "export with --to native."
-                    )
-                for _ in range(power):
-                    term = term * self._values[atom]
-            total = total + term
-        return total
-
-    def _decomposed(self, name: str, call: Call, where: str) -> Sequence[Value]:
-        decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
-        if isinstance(decompose, Unsupported):
-            raise UnsupportedError(
-                f"{where} has no form in StableHLO; what has one is in docs/native.md. Export with --to native or "
-                "--to mlir, or write it in terms of other operations."
-            )
-        names: dict[Dim, str] = {}
-        for one in call.inputs:
-            for dim in one.shape:
-                if isinstance(dim, Size):
-                    names.setdefault(dim, f"n{len(names)}")
-        specs = [
-            Spec(tuple(dim if isinstance(dim, int) else names[dim] for dim in one.shape), one.dtype)
-            for one in call.inputs
-        ]
-        program = trace(lambda *arrays: decompose(namespace, *arrays, **call.params), *specs)
-        sizes = {text: dim for dim, text in names.items()}
-        implicit = program.inputs[: program.num_implicit_inputs]
-        dims = [sizes[var.name] for var in implicit]
-        self.bind(implicit, [self.size(dim) for dim in dims], dims)
-        self.bind(program.arguments, call.inputs)
-        return self.run(program)[program.num_implicit_outputs :]

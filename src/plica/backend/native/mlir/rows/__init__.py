@@ -21,6 +21,7 @@ A row is `Row(write)`, where `write(emitter, call)` writes one equation and give
 
 from collections.abc import Mapping
 
+from plica.backend.native.mlir.emitter import Row
 from plica.backend.native.mlir.rows.control import CONTROL
 from plica.backend.native.mlir.rows.elementwise import ELEMENTWISE
 from plica.backend.native.mlir.rows.fourier import FOURIER
@@ -30,7 +31,6 @@ from plica.backend.native.mlir.rows.linalg import LINALG
 from plica.backend.native.mlir.rows.packing import PACKING
 from plica.backend.native.mlir.rows.random import RANDOM
 from plica.backend.native.mlir.rows.reduce import REDUCE
-from plica.backend.native.mlir.rows.row import Row
 from plica.backend.native.mlir.rows.scaling import SCALING
 from plica.backend.native.mlir.rows.scans import SCANS
 from plica.backend.native.mlir.rows.shape import SHAPE

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.blocks import either, leave
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.emitter import Emitter, Row, Write
 from plica.backend.native.mlir.nested import with_sizes
 from plica.backend.native.mlir.rows.nests import dispatch_of
-from plica.backend.native.mlir.rows.row import Call, Row, Write
 from plica.backend.native.mlir.rows.shape import cut
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.types import HOST, Value
@@ -23,9 +23,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.ir.types import ArrayType
 from plica.ops.regions import split
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 Step = Callable[[str, list[Value]], list[Value]]
 Loop = Callable[[Sequence[Value], Sequence[bool]], tuple[list[Value], list[Value]]]

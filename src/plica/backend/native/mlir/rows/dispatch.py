@@ -6,15 +6,12 @@ Each block is one workgroup. Arrays of a dispatch have axes of known sizes, but 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
 
-from plica.backend.native.mlir.rows.row import Call
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 WIDEST = {"f32": 32, "f64": 16}
 """Entries of a vector: two of the widest registers."""

@@ -1,21 +1,16 @@
 """Elementwise operations: one writer for all, over the scalar code of each (`scalars/`)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.structured import entrywise, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import SCALARS, Scalar
 from plica.backend.native.scalars.builder import Call as Entry
 from plica.backend.native.scalars.builder import Failure, Write
 from plica.ir.dtypes import DType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:

@@ -1,19 +1,14 @@
 """Fourier transforms: their decompositions, of at least one point along each axis."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.decomposed import decomposed
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Size
 from plica.ops.fourier import NO_POINTS
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _transform(name: str) -> Row:

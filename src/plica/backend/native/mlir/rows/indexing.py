@@ -1,11 +1,10 @@
 """Reading arrays at indices. Each index is checked; what is read is within the array whatever an index is."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.reading import (
     loop_index,
     place_of,
@@ -13,15 +12,11 @@ from plica.backend.native.mlir.reading import (
     read_rows,
 )
 from plica.backend.native.mlir.reshaped import reshaped
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import collapsed, entrywise
 from plica.backend.native.mlir.types import Value, tensor_type
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, product
 from plica.ops.rules import broadcast, normal_axis
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _index(emitter: Emitter, call: Call) -> Value:

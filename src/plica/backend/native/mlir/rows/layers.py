@@ -11,20 +11,16 @@ What linear algebra operations become passes all products through memory, and lo
 a dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.rows.dispatch import WIDEST, Dispatch, pieces, write_dispatch
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.rows.tiles import Tiles
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:

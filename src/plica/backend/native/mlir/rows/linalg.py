@@ -1,21 +1,16 @@
 """Contractions: products of matrices, Einstein sums, in log space too, diagonals."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from string import ascii_letters
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.contract import Factor, contract
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.logs import log_contract
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.rows.shape import join
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import apart, entry_at, indexed
 from plica.backend.native.mlir.types import Value
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _einsum(emitter: Emitter, call: Call) -> Value:
@@ -80,9 +75,9 @@ def _form(call: Call) -> tuple[str | None, float]:
 
 
 LINALG = {
-    "log_matmul_exp": Row(_log_matmul_exp),
-    "log_einsum_exp": Row(_log_einsum_exp),
-    "einsum": Row(_einsum),
-    "matmul": Row(_matmul),
-    "diagonal": Row(_diagonal),
+    "log_matmul_exp": Row(_log_matmul_exp, reads_memory=True),
+    "log_einsum_exp": Row(_log_einsum_exp, reads_memory=True),
+    "einsum": Row(_einsum, reads_memory=True),
+    "matmul": Row(_matmul, reads_memory=True),
+    "diagonal": Row(_diagonal, reads_memory=True),
 }

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Check, Index, Site, all_of
 from plica.backend.native.loops.part import Part, part_of, sizes_of
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.rows.dispatch import braced
-from plica.backend.native.mlir.rows.row import Call
 from plica.backend.native.mlir.types import HOST, Value
 from plica.backend.native.scalars import Scalar
 from plica.errors import UnsupportedError
@@ -25,9 +25,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation, OpRef, Var, size_variables
 from plica.ir.types import SCALAR_SIZE
 from plica.ops.control_operands import carries, implicit_operand
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 _MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""

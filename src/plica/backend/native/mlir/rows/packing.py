@@ -1,20 +1,15 @@
 """Packing: its decomposition, of axes that tiles fill."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.decomposed import decomposed
-from plica.backend.native.mlir.rows.row import Call, Row
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim, Size, remainder
 from plica.ops.packing import misfit
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _pack(emitter: Emitter, call: Call) -> Value | Sequence[Value]:

@@ -1,22 +1,17 @@
 """Random numbers as functions of a key and of the place of an element: the words of `plica.ops.random`, bit by bit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.merge_sort import ordered
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entry_at, indexed
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
 from plica.ops.random import DATA_COUNTER, DIGITS, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 Pair = tuple[Entry, Entry]
 _HALVES = {digits: dtype for dtype, digits in DIGITS.items()}

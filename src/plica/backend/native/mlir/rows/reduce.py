@@ -1,15 +1,13 @@
 """Reductions and the normalizations built on them. float16 and bfloat16 are added up in float32 and rounded once."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry, function, on_entries
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entrywise, expand, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars.values import is_half
@@ -17,9 +15,6 @@ from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, Size, product
 from plica.ops.reduce import NO_ENTRIES
 from plica.ops.rules import normal_axes, normal_axis
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 exp, log = function("exp"), function("log")
 _WIDER = {DType.FLOAT32: DType.FLOAT64, DType.COMPLEX64: DType.COMPLEX128}
@@ -135,7 +130,7 @@ def _row(how: Reduced) -> Row:
         found = reduced(emitter, x, axes, how, wide(type_.dtype))
         return _kept_dims(emitter, converted(emitter, found, type_.dtype), axes, call)
 
-    return Row(write)
+    return Row(write, reads_memory=True)
 
 
 def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim]) -> None:
@@ -193,7 +188,7 @@ def _normalized(is_log: bool) -> Row:
         body = on_entries(emitter, [dtype, total.dtype], divided)
         return entrywise(emitter, [parts, expand(emitter, total, one_each, kept)], x.shape, type_.dtype, body)
 
-    return Row(write)
+    return Row(write, reads_memory=True)
 
 
 def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], complex]) -> Row:
@@ -225,7 +220,7 @@ def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], co
         places = reduction(emitter, x, [axis], starts, body)[1]
         return _kept_dims(emitter, places, [axis], call)
 
-    return Row(write)
+    return Row(write, reads_memory=True)
 
 
 REDUCE = {
@@ -234,9 +229,9 @@ REDUCE = {
     "argmax": _arg(lambda one, best: one > best, _least),
     "argmin": _arg(lambda one, best: one < best, _most),
     "log_softmax": _normalized(is_log=True),
-    "logsumexp": Row(_logsumexp),
+    "logsumexp": Row(_logsumexp, reads_memory=True),
     "max": _row(MAX),
-    "mean": Row(_mean),
+    "mean": Row(_mean, reads_memory=True),
     "min": _row(MIN),
     "prod": _row(PROD),
     "softmax": _normalized(is_log=False),

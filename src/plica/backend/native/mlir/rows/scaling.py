@@ -1,18 +1,12 @@
 """Rows divided by powers of two."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry, on_entries
 from plica.backend.native.mlir.rows.reduce import MAX, reduced
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import entrywise, expand, generic
 from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars.values import words
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _rescale(emitter: Emitter, call: Call) -> tuple[Value, Value]:

@@ -1,18 +1,12 @@
 """Sums and products of what came before, along one axis."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import on_entries
 from plica.backend.native.mlir.rows.reduce import PROD, SUM, Reduced, converted
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import apart
 from plica.backend.native.mlir.types import Value
 from plica.ops.rules import normal_axis
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _scan(how: Reduced) -> Row:
@@ -37,7 +31,7 @@ def _scan(how: Reduced) -> Row:
         code.put(f"}} -> {out.type}, {start.type}")
         return Value(f"{name}#0", *out.array)
 
-    return Row(write)
+    return Row(write, reads_memory=True)
 
 
 SCANS = {"cumulative_prod": _scan(PROD), "cumulative_sum": _scan(SUM)}

@@ -1,15 +1,13 @@
 """Shapes and the making of arrays."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_slice
+from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.reshaped import reshaped
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.sizes import index_constant
 from plica.backend.native.mlir.structured import apart, collapse, entry_at, entrywise, expand, indexed
 from plica.backend.native.mlir.types import Value
@@ -17,9 +15,6 @@ from plica.backend.native.scalars import Scalar
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, total
 from plica.ops.rules import normal_axes, normal_axis
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _reshape(emitter: Emitter, call: Call) -> Value:

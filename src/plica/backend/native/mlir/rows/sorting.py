@@ -1,23 +1,18 @@
 """Sorting and searching in what is sorted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.merge_sort import before, bisected, ordered
 from plica.backend.native.mlir.reading import loop_index, place_of, read_at
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import apart, entry_at, entrywise
 from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar
 from plica.backend.native.scalars.values import words
 from plica.ops.rules import normal_axis
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 def _argsort(emitter: Emitter, call: Call) -> Value:

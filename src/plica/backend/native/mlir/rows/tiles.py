@@ -6,8 +6,6 @@ for each piece of the outputs, kept in registers:
 the largest of each row, its power of two
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 

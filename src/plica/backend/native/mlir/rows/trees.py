@@ -5,22 +5,18 @@ dispatch [blocks of roots, blocks of rows]
         the form of the step, then as in a layer (`tiles.py`), from places and sources to a place
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plica.backend.native.circuits.operations import LOOKED_UP, PLACE, STEP, Form
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.rows.dispatch import write_dispatch
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.rows.tiles import Tiles, Weight
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 _ROOM = 2**16  # bytes of all places of a block of rows, on the stack
 _LARGEST, _SMALLEST = 64, 8  # rows of a block

@@ -3,17 +3,15 @@
 Where indices occur several times, the updates are made in their order.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from plica.backend.native.mlir.bounds import check_places, check_slice
+from plica.backend.native.mlir.call import Call
+from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.reading import place_of
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.indexing import transposed
-from plica.backend.native.mlir.rows.row import Call, Row
 from plica.backend.native.mlir.structured import apart, collapsed, entrywise, generic
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import Scalar, write_scalar
@@ -21,9 +19,6 @@ from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, floor_divide, product
 from plica.ops.rules import broadcast
 from plica.ops.update import AT
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 # What makes a new entry of the old one and the value; None where it is the value.
 _COMBINED = {"set": None, "add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}

@@ -1,17 +1,12 @@
-"""What a row of MLIR is: how one equation is written."""
+"""One equation as rows are given it."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plica.backend.native.mlir.types import Value
 from plica.ir.program import Operand, Var
 from plica.ir.types import ArrayType
-
-if TYPE_CHECKING:
-    from plica.backend.native.mlir.emit import Emitter
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,18 +34,3 @@ class Call:
     def types(self) -> tuple[ArrayType, ...]:
         """The types of the results; sizes are those of the Program (`emitter.size` writes one)."""
         return tuple(var.type for var in self.outputs)
-
-
-Write = Callable[["Emitter", Call], "Value | Sequence[Value]"]
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """How one operation is written.
-
-    Args:
-        write: `write(emitter, call)` writes the lines of an equation and gives its results: one value, or one for each.
-            Each has the shape and the dtype of its type in `call.types`.
-    """
-
-    write: Write
