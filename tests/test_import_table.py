@@ -1,11 +1,15 @@
-"""Who may import whom: a module imports only its own folder and folders with lower numbers; torch is found late."""
+"""Who may import whom: a module imports only its own folder and folders with lower numbers; torch is found late.
+
+No module imports one that imports it, by way of others or not.
+"""
 
 import ast
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -56,6 +60,8 @@ OPTIONAL = (
     ("iree", (), ("runtime", "backend/native")),
     ("cryptography", (), ("runtime",)),
 )
+_BELOW_CIRCUITS = ("plica.backend.torch.explain", "plica.backend.torch.record")
+"""They read `TorchCircuit` for its type alone, whose methods they are; a circle that is left."""
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")
 
 
@@ -65,18 +71,17 @@ def _folder(parts: tuple[str, ...]) -> str:
 
 
 @cache
-def _imports(path: Path) -> tuple[tuple[str, int, bool], ...]:
-    """What a module imports: (dotted name, line, whether within a function); not what only a type checker reads."""
-    return tuple(_found_imports(path))
+def _imports(path: Path, *, typed: bool = False) -> tuple[tuple[str, int, bool], ...]:
+    """What a module imports: (dotted name, line, whether within a function); `typed`: for type checkers alone too."""
+    return tuple(_read_imports(path.read_text(), path, typed))
 
 
-def _found_imports(path: Path) -> Iterator[tuple[str, int, bool]]:
-    text = path.read_text()
+def _read_imports(text: str, path: Path, typed: bool) -> Iterator[tuple[str, int, bool]]:
     todo: list[tuple[ast.AST, bool]] = [(ast.parse(text), False)]
     wanted = ast.AST if "import_module" in text else (ast.stmt, ast.ExceptHandler, ast.match_case)
     while todo:
         node, late = todo.pop()
-        if isinstance(node, ast.If) and _is_type_checking(node.test):
+        if not typed and isinstance(node, ast.If) and _is_type_checking(node.test):
             todo += [(child, late) for child in node.orelse]
             continue
         if isinstance(node, ast.Import):
@@ -114,6 +119,48 @@ def test_modules_import_only_lower_folders(folder: str) -> None:
         if target != folder and LEVELS[target] >= LEVELS[folder]:
             wrong.append(f"{path}:{line} imports {name}: {folder} is {LEVELS[folder]}, {target} is {LEVELS[target]}")
     assert not wrong, "\n".join(wrong)
+
+
+def _module(path: Path) -> str:
+    parts = path.relative_to(ROOT.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def _graph(imports: Mapping[str, Iterable[str]]) -> dict[str, set[str]]:
+    """The modules that each module imports, of the names that it imports: modules, or what stands in them."""
+    graph: dict[str, set[str]] = {}
+    for module, names in imports.items():
+        imported = {name if name in imports else name.rpartition(".")[0] for name in names}
+        graph[module] = {name for name in imported if name in imports and name != module}
+    return graph
+
+
+def _circle(graph: Mapping[str, Iterable[str]]) -> list[str]:
+    """The modules of one circle of imports, each before the one that imports it; none where there is no circle."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
+
+
+def test_no_circle_of_imports() -> None:
+    """Imports for type checkers and imports within functions count too."""
+    graph = _graph({_module(path): [name for name, _, _ in _imports(path, typed=True)] for path in MODULES})
+    for module in _BELOW_CIRCUITS:
+        graph[module].discard("plica.backend.torch.circuits")
+    assert not _circle(graph), "\n".join(_circle(graph))
+
+
+@pytest.mark.parametrize(
+    "text", ["import plica.b", "if TYPE_CHECKING:\n    from plica.b import C", "def f():\n    from plica import b"]
+)
+def test_a_circle_of_imports_is_found(text: str) -> None:
+    """Whichever way one of its modules is imported."""
+    names = [name for name, _, _ in _read_imports(text, Path("a.py"), typed=True)]
+    graph = _graph({"plica": [], "plica.a": names, "plica.b": ["plica.c.thing"], "plica.c": ["plica.a"]})
+    assert set(_circle(graph)) == {"plica.a", "plica.b", "plica.c"}
+    assert not _circle({**graph, "plica.c": set()})
 
 
 @pytest.mark.parametrize("package", OPTIONAL, ids=lambda row: row[0])

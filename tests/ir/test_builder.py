@@ -10,8 +10,7 @@ from plica.errors import DTypeError, ShapeError
 from plica.frontend.programs import interpret, verify
 from plica.ir.builder import Builder, Names, const_key
 from plica.ir.dtypes import DType
-from plica.ir.printing import print_equation
-from plica.ir.program import RESERVED, Literal
+from plica.ir.program import RESERVED, Literal, print_equation
 from plica.ir.sizes import Size, evaluate, floor_divide, opaque, substitute
 from plica.ir.types import SCALAR_SIZE, DBIdx, ShapedArray, array_type
 from plica.ops import OPS

@@ -6,7 +6,8 @@ import pickle
 import pytest
 
 from plica.frontend.programs import parse, verify
-from plica.ir.program import Bound, Equation, Program, nested, rename, size_variables
+from plica.ir.program import Bound, Equation, Program, nested, size_variables
+from plica.ir.rewrite import rename
 from plica.ir.sizes import Size
 from plica.ir.types import DBIdx, InDBIdx, OutDBIdx
 

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 import plica
 from plica.errors import ParseError, VerifyError
 from plica.frontend.programs import interpret, parse, trace, verify
-from plica.ir.program import Equation, OpRef, Program, nested, rename, rewrite
+from plica.ir.program import Equation, OpRef, Program, nested
+from plica.ir.rewrite import rename, rewrite
 from plica.ir.sizes import Size
 from plica.ir.types import spec
 from tests.harness.functions import ramp

@@ -11,8 +11,7 @@ from plica.errors import ParseError, VerifyError
 from plica.frontend.programs import parse
 from plica.ir.dtypes import DType
 from plica.ir.op import PRIMITIVE, Op
-from plica.ir.printing import print_program
-from plica.ir.program import Equation, Literal, OpRef, Program, Var
+from plica.ir.program import Equation, Literal, OpRef, Program, Var, print_program
 from plica.ir.sizes import Size, floor_divide, opaque
 from plica.ir.text import parse_program
 from plica.ir.types import ShapedArray, array_type

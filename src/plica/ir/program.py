@@ -6,13 +6,13 @@
 Programs are compared by meaning of the text: names of variables and source lines do not count.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from types import NoneType
 from typing import Any
 
 from plica.forks import cached_property
-from plica.ir.dtypes import FROM_SHORT
-from plica.ir.printing import print_program
+from plica.ir.dtypes import FROM_SHORT, DType
 from plica.ir.sizes import SIZE_ARITHMETIC, Dim, Size, as_size, atoms, is_light, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, InDBIdx, OutDBIdx, ShapedArray, array_type
 
@@ -225,17 +225,17 @@ def nested(params: Mapping[str, Any]) -> Iterator[Program]:
 
 def size_variables(value: Any) -> Iterable[Var]:
     """The variables that the sizes within a type or a parameter value refer to, in order; repeats possible."""
-    if isinstance(value, _WITHOUT_SIZES):  # most values by far
+    if isinstance(value, WITHOUT_SIZES):  # most values by far
         return ()
     if isinstance(value, Size):
         return [atom for atom in atoms(value) if isinstance(atom, Var)]
     if isinstance(value, tuple):
-        return [var for entry in value if not isinstance(entry, _WITHOUT_SIZES) for var in size_variables(entry)]
+        return [var for entry in value if not isinstance(entry, WITHOUT_SIZES) for var in size_variables(entry)]
     shape = None if isinstance(value, Program) else getattr(value, "shape", None)
     return () if shape is None else size_variables(shape)
 
 
-_WITHOUT_SIZES = (int, float, str, ShapedArray)
+WITHOUT_SIZES = (int, float, str, ShapedArray)
 
 
 def _key(program: Program) -> Hashable:
@@ -278,60 +278,60 @@ def _key(program: Program) -> Hashable:
     return (consts, inputs, tuple(body), use(program.outputs), implicit)
 
 
-def rename(program: Program, name: Callable[[Var], str]) -> Program:
-    """The same Program with other names of variables, those of nested Programs too."""
-    return rewrite(program, name, {})
+Note = Callable[[Sequence[Var]], str]
+_PLAIN = (bool, int, float, complex, str, NoneType)
 
 
-def rewrite(program: Program, name: Callable[[Var], str], sizes: Mapping[Any, Dim]) -> Program:
-    """The same Program with other names, and with other variables in the place of some.
+def print_program(program: Program, indent: str = "", note: Note | None = None) -> str:
+    """The text of `program`; `note` gives the comment behind each line that defines variables."""
+    consts = " ".join(map(_binder, program.consts))
+    inputs = _group((f"{var.name}:{var.type}" for var in program.inputs), program.num_implicit_inputs, " ")
+    lines = [f"{{ lambda {consts + ' ' if consts else ''}; {inputs + ' ' if inputs else ''}. let"]
+    lines[0] += _comment(note, (*program.consts, *program.inputs))
+    for equation in program.equations:
+        lines.append(f"{indent}    {print_equation(equation, indent, note)}" + _comment(note, equation.outputs))
+    results = _group(map(_operand, program.outputs), program.num_implicit_outputs, ", ")
+    if len(program.outputs) == 1:
+        results += ","
+    return "\n".join(lines) + f"\n{indent}  in ({results}) }}"
 
-    Args:
-        program: The Program.
-        name: The new name of each variable.
-        sizes: The sizes that replace variables in types and parameters.
 
-    Assumes:
-        A replaced variable has the value of its replacement whenever the Program runs.
-    """
-    new: dict[Hashable, Var] = {}
-    known: dict[Size, Dim] = {}
+def print_equation(equation: Equation, indent: str = "", note: Note | None = None) -> str:
+    """The text of one equation."""
+    outputs = " ".join(map(_binder, equation.outputs))
+    inputs = "".join(f" {_operand(operand)}" for operand in equation.inputs)
+    return f"{outputs} = {equation.op.name}{_params(equation.params, indent, note)}{inputs}"
 
-    def size(atom: Any) -> Dim:
-        if atom in sizes:
-            return substitute(sizes[atom], lambda inner: Size.of(new.get(inner, inner)))
-        return Size.of(new.get(atom, atom))
 
-    def move(value: Any) -> Any:
-        if isinstance(value, _WITHOUT_SIZES):
-            return value
-        if isinstance(value, Size):
-            return substitute(value, size, known)
-        if isinstance(value, Program):
-            return rename(value, name)
-        return tuple(move(entry) for entry in value) if isinstance(value, tuple) else value
+def _comment(note: Note | None, variables: Sequence[Var]) -> str:
+    return f"  # {note(variables)}" if note is not None and variables else ""
 
-    def define(var: Var) -> Var:
-        is_static = isinstance(var.type, ShapedArray)
-        type_ = var.type if is_static else array_type(move(var.type.shape), var.type.dtype)
-        new[var] = Var(name(var), type_, var.is_size)
-        return new[var]
 
-    def use(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(new[operand] if isinstance(operand, Var) else operand for operand in operands)
+def _group(items: Iterable[str], implicit: int, separator: str) -> str:
+    texts = list(items)
+    return separator.join([f"{{{text}}}" for text in texts[:implicit]] + texts[implicit:])
 
-    consts = tuple(map(define, program.consts))
-    inputs = tuple(map(define, program.inputs))
-    equations = tuple(
-        Equation(
-            equation.op,
-            use(equation.inputs),
-            tuple(map(define, equation.outputs)),
-            {key: move(value) for key, value in equation.params.items()},
-            equation.source,
-        )
-        for equation in program.equations
-    )
-    return Program(
-        consts, inputs, equations, use(program.outputs), program.num_implicit_inputs, program.num_implicit_outputs
-    )
+
+def _binder(var: Var) -> str:
+    return f"{{{var.name}:{var.type}}}" if var.is_size else f"{var.name}:{var.type}"
+
+
+def _operand(operand: Operand) -> str:
+    return f"{operand.value!r}:{operand.type}" if hasattr(operand, "value") else operand.name
+
+
+def _params(params: Any, indent: str, note: Note | None) -> str:
+    if not params:
+        return ""
+    return f"[{' '.join(f'{name}={_value(value, indent + chr(32) * 6, note)}' for name, value in params.items())}]"
+
+
+def _value(value: Any, indent: str, note: Note | None) -> str:
+    if isinstance(value, DType):
+        return value.short
+    if isinstance(value, tuple):
+        inner = ",".join(_value(entry, indent, note) for entry in value)
+        return f"({inner},)" if len(value) == 1 else f"({inner})"
+    if isinstance(value, Size):
+        return str(value)
+    return repr(value) if isinstance(value, _PLAIN) else print_program(value, indent, note)  # of a Program within

@@ -2,8 +2,7 @@
 
 from plica.errors import VerifyError
 from plica.ir.op import OpTable
-from plica.ir.printing import print_equation
-from plica.ir.program import Equation, Literal, Operand, Program, Var, is_name, nested, size_variables
+from plica.ir.program import Equation, Literal, Operand, Program, Var, is_name, nested, print_equation, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim, Size, as_size
 from plica.ir.types import SCALAR_SIZE, resolve

@@ -1,7 +1,8 @@
 """What users call: an entry of a file, with arguments by place and name, sizes by name, and a seed."""
 
 import operator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from plica.errors import InputError
 from plica.runtime.arrays import Array, Sizes
@@ -10,9 +11,7 @@ from plica.runtime.manifest import Entry
 from plica.runtime.sizes import is_symbol, symbols
 from plica.runtime.trees import arrays_of, shown, tree_of_results
 
-if TYPE_CHECKING:
-    from plica.runtime.module import NativeModule
-
+Answer = Callable[[Entry, list[Array], Mapping[str, int]], list[Array]]
 _NAMES = 5  # in a message
 
 
@@ -20,14 +19,16 @@ class EntryPoint:
     """One question that a file answers; call it with arrays.
 
     Args:
-        module: The file.
-        entry: What its manifest says of it.
+        entry: Its description in the manifest of the file.
+        answer: Gives the results of an entry for checked arguments, and for sizes by name.
+        path: The file.
     """
 
-    def __init__(self, module: "NativeModule", entry: Entry) -> None:
+    def __init__(self, entry: Entry, answer: Answer, path: str) -> None:
         self.entry = entry
         self.__doc__ = entry.text
-        self._module = module
+        self._answer = answer
+        self._path = path
 
     def __call__(self, /, *arguments: Any, seed: Any = None, **named: Any) -> Any:
         """The results: one array, a tuple of several, or the tree of them that the function returned.
@@ -68,7 +69,7 @@ class EntryPoint:
             given += _draws(entry, sizes, seed)
         elif seed is not None:
             raise InputError(f"{entry.name}: takes no seed: it draws nothing")
-        return tuple(self._module.answer(entry, given, sizes.known))
+        return tuple(self._answer(entry, given, sizes.known))
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         entry = self.entry
@@ -92,7 +93,7 @@ class EntryPoint:
         return [values[name] if name in values else named[name] for name in names]
 
     def __repr__(self) -> str:
-        return f"<entry {signature(self.entry)} of {self._module.path}>"
+        return f"<entry {signature(self.entry)} of {self._path}>"
 
 
 def signature(entry: Entry) -> str:

@@ -100,18 +100,18 @@ class NativeModule:
             entry = _of_kind(
                 [entry, *(self._entries[name] for name in self.manifest.also)], (*arguments, *named.values())
             )
-        return EntryPoint(self, entry)(*arguments, **named)
+        return EntryPoint(entry, self.answer, self.path)(*arguments, **named)
 
     def __getattr__(self, name: str) -> EntryPoint:
         found = self.__dict__.get("_entries", {}).get(name)
         if found is None:
             raise AttributeError(f"{self.__dict__.get('path')}: no entry {name!r}; it has {', '.join(self.entries)}")
-        return EntryPoint(self, found)
+        return EntryPoint(found, self.answer, self.path)
 
     def __getitem__(self, name: str) -> EntryPoint:
         if name not in self._entries:
             raise InputError(f"{self.path}: no entry {name!r}; it has {', '.join(self._entries)}")
-        return EntryPoint(self, self._entries[name])
+        return EntryPoint(self._entries[name], self.answer, self.path)
 
     def __dir__(self) -> list[str]:
         return sorted({*super().__dir__(), *self._entries})

@@ -10,17 +10,55 @@
 """
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, final
+from typing import Protocol, TypeAlias, final
 
 from plica.errors import StructuralPropertyError
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.scope import Scope
 
-if TYPE_CHECKING:
-    from plica.symbolic.circuit import Circuit
-
 # For each scope of a product, the ways in which products of that scope split it, in order of appearance.
 Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
+
+
+class LayerGraph(Protocol):
+    """The part of a `Circuit` from which its structure is read."""
+
+    @property
+    def scope(self) -> Scope:
+        """The variables that the outputs depend on."""
+        ...
+
+    @property
+    def live_layers(self) -> tuple[Layer, ...]:
+        """The layers that the outputs depend on, each after its inputs."""
+        ...
+
+    @property
+    def is_smooth(self) -> bool:
+        """Whether `first_not_smooth` finds no layer."""
+        ...
+
+    @property
+    def is_decomposable(self) -> bool:
+        """Whether `first_not_decomposable` finds no layer."""
+        ...
+
+    @property
+    def is_omni_compatible(self) -> bool:
+        """Whether it is smooth and decomposable, and `multiplies_variables` holds."""
+        ...
+
+    def layer_inputs(self, layer: Layer) -> tuple[Layer, ...]:
+        """The inputs of one layer, in order."""
+        ...
+
+    def layer_scope(self, layer: Layer) -> Scope:
+        """The variables that one layer depends on."""
+        ...
+
+    def layer_name(self, layer: Layer) -> str:
+        """What messages call a layer."""
+        ...
 
 
 @final
@@ -34,7 +72,7 @@ class StructuralProperties:
     omni_compatible: bool
 
 
-def first_not_smooth(circuit: "Circuit") -> Layer | None:
+def first_not_smooth(circuit: LayerGraph) -> Layer | None:
     """The first layer that sums inputs of several scopes."""
     for layer in _summing(circuit):
         first, *rest = (circuit.layer_scope(child) for child in circuit.layer_inputs(layer))
@@ -43,7 +81,7 @@ def first_not_smooth(circuit: "Circuit") -> Layer | None:
     return None
 
 
-def first_not_decomposable(circuit: "Circuit") -> Layer | None:
+def first_not_decomposable(circuit: LayerGraph) -> Layer | None:
     """The first layer that multiplies inputs with a common variable."""
     for layer in _multiplying(circuit):
         variables = sum(len(circuit.layer_scope(child)) for child in circuit.layer_inputs(layer))
@@ -52,12 +90,12 @@ def first_not_decomposable(circuit: "Circuit") -> Layer | None:
     return None
 
 
-def splits_alike(circuit: "Circuit") -> bool:
+def splits_alike(circuit: LayerGraph) -> bool:
     """Whether products of one scope all split it into the same scopes."""
     return all(len(ways) == 1 for ways in product_splits(circuit, circuit.scope).values())
 
 
-def multiplies_variables(circuit: "Circuit") -> bool:
+def multiplies_variables(circuit: LayerGraph) -> bool:
     """Whether every product multiplies single variables (nested products count as one)."""
     return all(layer.num_variables <= 1 for layer in circuit.live_layers if isinstance(layer, InputLayer)) and all(
         isinstance(child, ProductLayer) or len(circuit.layer_scope(child)) <= 1
@@ -66,7 +104,7 @@ def multiplies_variables(circuit: "Circuit") -> bool:
     )
 
 
-def check_smooth_and_decomposable(circuit: "Circuit", what: str) -> None:
+def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
     """See `Circuit.check_smooth_and_decomposable`; what `is_smooth` and `is_decomposable` remember is asked first."""
     if circuit.is_smooth and circuit.is_decomposable:
         return
@@ -85,7 +123,7 @@ def check_smooth_and_decomposable(circuit: "Circuit", what: str) -> None:
         )
 
 
-def are_compatible(first: "Circuit", second: "Circuit") -> bool:
+def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
     """Whether the product of two circuits is again a circuit of their structure.
 
     Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike; a
@@ -103,7 +141,7 @@ def are_compatible(first: "Circuit", second: "Circuit") -> bool:
     return splits.keys() == others.keys() and all(len(splits[scope] | others[scope]) == 1 for scope in shared)
 
 
-def product_splits(circuit: "Circuit", variables: Scope) -> Splits:
+def product_splits(circuit: LayerGraph, variables: Scope) -> Splits:
     """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
     splits: Splits = {}
     for layer in _multiplying(circuit):
@@ -114,7 +152,7 @@ def product_splits(circuit: "Circuit", variables: Scope) -> Splits:
     return splits
 
 
-def _multiplying(circuit: "Circuit") -> tuple[Layer, ...]:
+def _multiplying(circuit: LayerGraph) -> tuple[Layer, ...]:
     """The live layers that multiply their inputs: products, and what the optimizer makes of a product and a sum."""
     live = circuit.live_layers
     products = (layer for layer in live if isinstance(layer, ProductLayer))
@@ -122,13 +160,13 @@ def _multiplying(circuit: "Circuit") -> tuple[Layer, ...]:
     return (*products, *fused)
 
 
-def _summing(circuit: "Circuit") -> tuple[Layer, ...]:
+def _summing(circuit: LayerGraph) -> tuple[Layer, ...]:
     """The live layers that add their inputs, sum layers of a class of one's own among them."""
     inner = (layer for layer in circuit.live_layers if isinstance(layer, InnerLayer))
     return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
 
 
-def _input_scopes(circuit: "Circuit", layer: Layer) -> str:
+def _input_scopes(circuit: LayerGraph, layer: Layer) -> str:
     inputs = circuit.layer_inputs(layer)
     shown = [f"{circuit.layer_name(child)} has scope {circuit.layer_scope(child)!s}" for child in inputs]
     return "; ".join(shown if len(shown) <= 6 else [*shown[:5], f"... {len(shown) - 5} more"])

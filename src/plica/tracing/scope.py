@@ -18,7 +18,7 @@ from plica.ir.program import Operand, Var
 from plica.ir.sizes import Size, substitute
 from plica.ir.types import array_type
 from plica.tracing.places import user_line
-from plica.tracing.tracer import Tracer
+from plica.tracing.tracer import Recorder, Tracer
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)
 
@@ -112,13 +112,13 @@ class Trace:
             )
         return Tracer(self.lift(tracer.value, tracer.trace), self, weak=tracer.weak)
 
-    def _is_within(self, outer: Trace) -> bool:
+    def _is_within(self, outer: Recorder) -> bool:
         scope: Trace | None = self
         while scope is not None and scope is not outer:
             scope = scope.parent
         return scope is not None and outer.is_open
 
-    def lift(self, value: Any, owner: Trace) -> Any:
+    def lift(self, value: Any, owner: Recorder) -> Any:
         """A variable or a size of the enclosing scope `owner` in terms of this scope's constants."""
         if isinstance(value, Var):
             return self._lift_variable(value, owner)
@@ -126,7 +126,7 @@ class Trace:
             return substitute(value, lambda atom: Size.of(self._lift_variable(atom, owner)))  # type: ignore[arg-type]
         return value
 
-    def _lift_variable(self, var: Var, owner: Trace) -> Var:
+    def _lift_variable(self, var: Var, owner: Recorder) -> Var:
         if owner is self:
             return var
         assert self.parent is not None, "the owner encloses this scope"
@@ -190,6 +190,7 @@ def scope_of(*values: object) -> Trace:
                     f"{user_line()}: {value!r}, made at {value.line}, is used after its function was traced; "
                     "return it from that function."
                 )
+            assert isinstance(value.trace, Trace), "tracers are made by traces"
             return value.trace
     raise TraceError(f"{user_line()}: no function is being traced here, and no argument is a tracer.")
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from plica.errors import DTypeError, MissingNameError, PlicaError, ShapeError, TraceError, UndecidedSizeError
+from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype, check_range
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
@@ -15,9 +16,6 @@ from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.elsewhere import advice
 from plica.tracing.places import has_word, statement, user_line, user_place
 from plica.tracing.signatures import refuse_misfit, unfit
-
-if TYPE_CHECKING:
-    from plica.tracing.scope import Trace
 
 
 def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -55,6 +53,20 @@ def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
     return lambda self, left: call_traced(getattr(namespace(), name), name, (left, self), {})
 
 
+class Recorder(Protocol):
+    """The part of a scope that its tracers call; implemented by `plica.tracing.scope.Trace`.
+
+    Attributes:
+        builder: The Program that grows.
+        place: `file:line` of the function that is traced.
+        is_open: Whether the function still runs.
+    """
+
+    builder: Builder
+    place: str
+    is_open: bool
+
+
 class Tracer:
     """An array that is not known yet; has the attributes and operators of the Array API standard.
 
@@ -67,7 +79,7 @@ class Tracer:
     __slots__ = ("trace", "value", "weak")
     __array_priority__ = 1000
 
-    def __init__(self, value: Operand | Size, trace: Trace, *, weak: bool = False) -> None:
+    def __init__(self, value: Operand | Size, trace: Recorder, *, weak: bool = False) -> None:
         self.value = value
         self.trace = trace
         self.weak = weak

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from plica.ir.printing import print_equation
+from plica.ir.program import print_equation
 from plica.lower.fold.explain import explain_folds
 from plica.lower.optimize.report import program_rules_text
 from plica.lower.queries.bottom_up import equations_of

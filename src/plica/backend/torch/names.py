@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from itertools import count
 from keyword import kwlist
 
-from plica.ir.program import Program, Var, nested, rename
+from plica.ir.program import Program, Var, nested
+from plica.ir.rewrite import rename
 from plica.ops.control_operands import carries, kept_sizes
 from plica.ops.regions import regions_of
 

@@ -25,8 +25,7 @@ from operator import or_
 
 from plica.graph.components import strongly_connected
 from plica.ir.op import OpTable
-from plica.ir.printing import print_program
-from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
+from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, print_program, size_variables
 from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.ops.control_operands import (

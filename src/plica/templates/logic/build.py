@@ -6,7 +6,7 @@ that is zero nowhere.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from plica.arguments import found, function
 from plica.errors import DTypeError, InputError, ShapeError
@@ -33,9 +33,6 @@ from plica.templates.logic.nodes import (
 )
 from plica.templates.parameterization import InputFactory
 
-if TYPE_CHECKING:
-    from plica.templates.logic.graph import LogicalCircuit
-
 LiteralWeights: TypeAlias = Mapping[int, Sequence[float]] | ParameterFactory
 Mask: TypeAlias = tuple[int, int]  # whether a layer is not zero where its variable is false, and where it is true
 
@@ -51,13 +48,11 @@ class Options:
         literals: What makes the layers of negative and of positive literals; by default layers that are masked.
         literal_weights: What literals weigh otherwise.
         sum_weights: What makes the weights of disjunctions; ones by default.
-        smooth: Whether disjunctions are made smooth.
     """
 
     literals: tuple[InputFactory, InputFactory] | None
     literal_weights: LiteralWeights | None
     sum_weights: ParameterFactory | None
-    smooth: bool
 
 
 def literal_factories(
@@ -77,14 +72,23 @@ def literal_factories(
     )
 
 
-def build_circuit(logical: "LogicalCircuit", scope: Iterable[int] | None, options: Options) -> Circuit:
-    """The circuit of a logical circuit, as `LogicalCircuit.build_circuit` describes it."""
-    wanted, weights = logical.scope if scope is None else Scope(scope), options.literal_weights
+def circuit_scope(formula: Scope, scope: Iterable[int] | None, weights: LiteralWeights | None) -> Scope:
+    """The variables of the circuit of a formula.
+
+    Args:
+        formula: The variables of the formula.
+        scope: The variables that are wanted; by default those of the formula.
+        weights: The weights of literals.
+
+    Raises:
+        InputError: There is no variable, or the scope lacks one of the formula or of the weights.
+    """
+    wanted = formula if scope is None else Scope(scope)
     if not wanted:
         raise InputError("build_circuit: the formula has no variables; pass scope, the variables of the circuit")
-    if not logical.scope <= wanted:
+    if not formula <= wanted:
         raise InputError(
-            f"build_circuit: the scope {wanted!s} lacks variables of the formula: {logical.scope - wanted!s}; add them"
+            f"build_circuit: the scope {wanted!s} lacks variables of the formula: {formula - wanted!s}; add them"
         )
     if weights is not None and not isinstance(weights, Mapping):
         function("build_circuit", "literal_weights, where it is no mapping,", weights)
@@ -93,14 +97,28 @@ def build_circuit(logical: "LogicalCircuit", scope: Iterable[int] | None, option
             f"build_circuit: literal_weights names variables outside the scope {wanted!s}: "
             f"{Scope(weights) - wanted!s}; add them to the scope"
         )
-    simple = logical.prune()
-    if options.smooth:
-        simple = simple.smooth()
-    stack = _Stack(options, {} if weights is None else weights, wanted)
-    for node in simple.nodes:
-        stack.push(node, simple.node_inputs(node))
-    outputs = [stack.output(node, simple.node_scope(node)) for node in simple.outputs]
-    return Circuit(stack.in_layers, stack.in_layers, outputs)
+    return wanted
+
+
+def build_circuit(
+    in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
+    outputs: Iterable[tuple[LogicalNode, Scope]],
+    scope: Scope,
+    options: Options,
+) -> Circuit:
+    """The circuit of a formula, as `LogicalCircuit.build_circuit` describes it.
+
+    Args:
+        in_nodes: The inputs of each node, each node after its inputs.
+        outputs: The output nodes, with the variables that each mentions.
+        scope: The variables of the circuit.
+        options: How literals and gates become layers.
+    """
+    stack = _Stack(options, {} if options.literal_weights is None else options.literal_weights, scope)
+    for node, inputs in in_nodes.items():
+        stack.push(node, inputs)
+    layers = [stack.output(node, mentioned) for node, mentioned in outputs]
+    return Circuit(stack.in_layers, stack.in_layers, layers)
 
 
 @dataclass(slots=True)

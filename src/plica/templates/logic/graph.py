@@ -193,8 +193,11 @@ class LogicalCircuit:
         literals = build.literal_factories(literal_input_factory, negated_literal_input_factory, literal_weights)
         if weight_factory is not None:
             function("build_circuit", "weight_factory", weight_factory)
-        options = build.Options(literals, literal_weights, weight_factory, smooth)
-        return build.build_circuit(self, scope, options)
+        variables = build.circuit_scope(self.scope, scope, literal_weights)
+        simple = self.prune().smooth() if smooth else self.prune()
+        outputs = [(node, simple.node_scope(node)) for node in simple.outputs]
+        options = build.Options(literals, literal_weights, weight_factory)
+        return build.build_circuit(simple._in_nodes, outputs, variables, options)
 
     def __repr__(self) -> str:
         return f"LogicalCircuit({len(self._nodes)} nodes, {self.num_variables} variables)"

@@ -5,8 +5,9 @@
 """
 
 from plica.templates.region_graph.chow_liu import ChowLiuTree
-from plica.templates.region_graph.graph import PartitionNode, RegionGraph, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
 from plica.templates.region_graph.linear import FullyFactorized, LinearTree
+from plica.templates.region_graph.nodes import PartitionNode, RegionNode
 from plica.templates.region_graph.poon_domingos import PoonDomingos
 from plica.templates.region_graph.quad import QuadGraph, QuadTree
 from plica.templates.region_graph.random_binary import RandomBinaryTree

@@ -9,7 +9,8 @@ RegionGraph(3 regions, 1 partitions, 2 variables)
 from collections.abc import Iterable, Sequence
 
 from plica.symbolic.scope import Scope
-from plica.templates.region_graph.graph import PartitionNode, RegionGraph, RegionGraphNode, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
+from plica.templates.region_graph.nodes import PartitionNode, RegionGraphNode, RegionNode
 
 
 class Assembly:

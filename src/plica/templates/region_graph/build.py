@@ -11,7 +11,7 @@ Circuit(10 layers, 4 variables, 1 output(s) of 1 unit(s))
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from plica.arguments import found, function, known, shown
 from plica.errors import DTypeError, InputError
@@ -19,9 +19,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
-
-if TYPE_CHECKING:
-    from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.nodes import RegionNode
 
 InputFactory: TypeAlias = Callable[[Scope, int], InputLayer]
 LayerFactory: TypeAlias = Callable[[int, int], Layer]
@@ -86,20 +84,28 @@ class BuildOptions:
     factorize_multivariate: bool
 
 
-def build_circuit(graph: "RegionGraph", options: BuildOptions) -> Circuit:
-    """The circuit of a region graph, its layers in the order of the regions."""
+def build_circuit(
+    partitions: Mapping[RegionNode, Sequence[Sequence[RegionNode]]], roots: Sequence[RegionNode], options: BuildOptions
+) -> Circuit:
+    """The circuit of a region graph, its layers in the order of the regions.
+
+    Args:
+        partitions: For each region, after its parts, the parts of each of its partitions.
+        roots: The regions whose layers are the outputs.
+        options: How regions and partitions become layers.
+    """
     stack = _Stack(options)
     layers: dict[RegionNode, Layer] = {}
-    for region in graph.region_nodes:
-        partitions = [[layers[part] for part in graph.partition_inputs(p)] for p in graph.region_inputs(region)]
-        root = region in graph.outputs
-        if not partitions:
+    for region, splits in partitions.items():
+        inputs = [[layers[part] for part in parts] for parts in splits]
+        root = region in roots
+        if not inputs:
             layers[region] = stack.input_region(region.scope, root)
         elif options.family.sums_first:
-            layers[region] = stack.sums_first_region(partitions, root)
+            layers[region] = stack.sums_first_region(inputs, root)
         else:
-            layers[region] = stack.product_first_region(partitions, root)
-    return Circuit(stack.in_layers, stack.in_layers, [layers[output] for output in graph.outputs])
+            layers[region] = stack.product_first_region(inputs, root)
+    return Circuit(stack.in_layers, stack.in_layers, [layers[root] for root in roots])
 
 
 @dataclass(slots=True)

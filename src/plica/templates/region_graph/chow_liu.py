@@ -24,7 +24,8 @@ from plica.templates.mutual_information import (
     table,
 )
 from plica.templates.region_graph.assemble import Assembly
-from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
+from plica.templates.region_graph.nodes import RegionNode
 
 Array: TypeAlias = NDArray[Any]
 

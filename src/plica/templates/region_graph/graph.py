@@ -9,7 +9,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, final
 
 from plica.arguments import edges, flag, found, looked_up
@@ -22,38 +21,8 @@ from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
 from plica.templates.region_graph import build, files
+from plica.templates.region_graph.nodes import PartitionNode, RegionGraphNode, RegionNode
 
-
-@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class _ScopeNode:
-    """A node that stands for a set of variables."""
-
-    scope: Scope
-
-    def __init__(self, scope: Iterable[int]) -> None:
-        object.__setattr__(self, "scope", scope if isinstance(scope, Scope) else Scope(scope))
-        if not self.scope:
-            raise GraphError(f"{type(self).__name__}: the scope is empty; give it at least one variable")
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.scope!s})"
-
-
-@final
-class RegionNode(_ScopeNode):
-    """A set of variables; without partitions, an input."""
-
-    __slots__ = ()
-
-
-@final
-class PartitionNode(_ScopeNode):
-    """One way to split a region into regions without a common variable."""
-
-    __slots__ = ()
-
-
-RegionGraphNode: TypeAlias = RegionNode | PartitionNode
 Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
 
 
@@ -295,7 +264,11 @@ class RegionGraph:
             num_classes=num_classes,
             factorize_multivariate=flag("build_circuit", "factorize_multivariate", factorize_multivariate),
         )
-        return build.build_circuit(self, options)
+        partitions = {
+            region: [self.partition_inputs(partition) for partition in self.region_inputs(region)]
+            for region in self.region_nodes
+        }
+        return build.build_circuit(partitions, self.outputs, options)
 
     def __repr__(self) -> str:
         regions, partitions = len(self.region_nodes), len(self.partition_nodes)

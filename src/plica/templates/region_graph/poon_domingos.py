@@ -17,7 +17,8 @@ import numpy as np
 from plica.arguments import integer, is_count, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
-from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
+from plica.templates.region_graph.nodes import RegionNode
 
 Cuts: TypeAlias = tuple[tuple[int, ...], ...]  # for each axis, where it may be cut
 Box: TypeAlias = tuple[tuple[int, int], ...]  # for each axis, the first place and the one after the last

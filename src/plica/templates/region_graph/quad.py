@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from plica.arguments import is_count, known, listed, shown
 from plica.errors import InputError, ShapeError
 from plica.templates.region_graph.assemble import Assembly
-from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
+from plica.templates.region_graph.nodes import RegionNode
 
 Block = tuple[RegionNode, RegionNode, RegionNode, RegionNode]  # top left, top right, bottom left, bottom right
 Join = Callable[[Assembly, Block], RegionNode]

@@ -10,8 +10,9 @@ from plica.arguments import integer
 from plica.arguments import seed as checked_seed
 from plica.errors import ShapeError
 from plica.templates.region_graph.assemble import Assembly
-from plica.templates.region_graph.graph import RegionGraph, RegionNode
+from plica.templates.region_graph.graph import RegionGraph
 from plica.templates.region_graph.linear import counted
+from plica.templates.region_graph.nodes import RegionNode
 
 
 def RandomBinaryTree(  # noqa: N802 (a constructor to its users)

@@ -18,7 +18,8 @@ from plica.backend.native.circuits.with_constants import Array, with_constants
 from plica.backend.native.questions import Question
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import DType
-from plica.ir.program import Var, rename
+from plica.ir.program import Var
+from plica.ir.rewrite import rename
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant, Leaf, owners_of
 from plica.lower.queries.query import Query, lower_query

@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 
 from plica.backend.native.mlir.types import Value
-from plica.ir.program import Program, Var, rewrite
+from plica.ir.program import Program, Var
+from plica.ir.rewrite import rewrite
 
 
 def with_sizes(program: Program, given: Iterable[tuple[Var, Value]]) -> Program:

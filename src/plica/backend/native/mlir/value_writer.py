@@ -1,4 +1,4 @@
-"""The part of the emitter on which the nests and the checks stand that it writes itself."""
+"""The part of the emitter that nests and checks call: the emitter itself imports both."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -10,7 +10,7 @@ from plica.ir.sizes import Dim
 
 
 class ValueWriter(Protocol):
-    """Writes sizes, numbers and arrays to the lines of one function; `Emitter` is the one there is.
+    """Writes sizes, numbers and arrays as lines of one function; implemented by `Emitter`.
 
     Attributes:
         code: The lines.
