@@ -1,23 +1,21 @@
-"""Questions to compiled circuits: rows of data in, rows out; NaN is what is missing."""
+"""Questions to compiled circuits: rows of data in, rows out; NaN is what is missing.
 
-from plica.frontend.expectations import Posterior, covariance, latent_posterior, mean, posterior, variance
-from plica.frontend.likelihoods import cdf, conditional_log_likelihood, log_likelihood, probability, quantile
-from plica.frontend.queries import Explanations, mpe, mpe_bounds, sample
+>>> import plica
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> layer = CategoricalLayer([0], 1, num_categories=3)
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> sample(circuit, 5, seed=0).shape
+torch.Size([5, 1])
 
-__all__ = [
-    "Explanations",
-    "Posterior",
-    "cdf",
-    "conditional_log_likelihood",
-    "covariance",
-    "latent_posterior",
-    "log_likelihood",
-    "mean",
-    "mpe",
-    "mpe_bounds",
-    "posterior",
-    "probability",
-    "quantile",
-    "sample",
-    "variance",
-]
+They take circuits compiled for any backend and answer with its arrays. The circuit must be smooth and decomposable and
+have one output of one unit; it need not be normalized. The functions are those of the table of queries
+(`plica/lower/queries/table.py`); `queries.pyi` names them for editors and type checkers.
+"""
+
+from plica.lower.queries.answers import Explanations, Posterior
+from plica.lower.queries.query import ask
+from plica.lower.queries.table import QUERIES
+
+__all__ = ["Explanations", "Posterior", "ask", *QUERIES]
+
+globals().update({name: query.ask for name, query in QUERIES.items()})

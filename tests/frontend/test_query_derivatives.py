@@ -10,7 +10,7 @@ from torch import Tensor
 from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.table import QUERIES
+from plica.lower.queries.table import NEEDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, StudentTLayer, SumLayer
 from tests.harness.flat_units import leaf
@@ -60,7 +60,7 @@ def model_of(point: dict[str, Any], semiring: str) -> Any:
 
 
 def test_every_query_is_asked_or_has_a_reason() -> None:
-    names = {needs.function for needs in QUERIES}
+    names = {needs.function for needs in NEEDS}
     assert names == {*ASKED, *WITHOUT}
 
 

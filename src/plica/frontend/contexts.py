@@ -23,6 +23,7 @@ from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.program import Bound, Program
 from plica.lower.layer_map import CompiledLayer
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
+from plica.lower.queries.query import Query
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
@@ -164,6 +165,19 @@ class PipelineContext:
             UnsupportedError: There is a row already, and `override` was not asked for.
         """
         self._rules.operators.add(row, override=override)
+
+    def add_query_rule(self, query: Query[Any], *, override: bool = False) -> None:
+        """Answer a query by its row (`plica.lower.queries.query`), in circuits that this context compiles from now on.
+
+        Args:
+            query: The row; `plica.queries.ask`, native files and the query's own function know it by its name.
+            override: Whether it may take the place of a query of this name, Plica's own among them.
+
+        Raises:
+            DTypeError: It is no `Query`, or a part of it is of another kind.
+            UnsupportedError: There is a query of this name, and `override` was not asked for.
+        """
+        self._rules.queries.add(query, override=override)
 
     def get_operator_rule(self, operator: str, *layers: type[Layer]) -> OperatorRow:
         """The row of an operator for layers of given classes; KeyError if the context has none."""

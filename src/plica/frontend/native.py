@@ -33,9 +33,7 @@ from plica.ir.program import Bound, Program
 from plica.lower.arrays import CircuitArrays
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.leaves import Leaf
-from plica.lower.queries.mpe import MPE
-from plica.lower.queries.query import Query
-from plica.lower.queries.sample import SAMPLING
+from plica.lower.queries.query import Choosing, Entry, Query, Upward
 from plica.paths import as_path, check_is_other
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
@@ -212,39 +210,44 @@ class _Circuit:
     dtype: DType
     usual: DType
 
-    def score(self, name: str, dtype: DType, text: str) -> Iterator[Question]:
-        folded, semiring = self.compiled.folded, self.compiled.semiring
-        return score_questions(folded, semiring, self.dtype, dtype, self.leaves, name, text)
+    @property
+    def entries(self) -> Mapping[str, tuple[Query[Any], Entry]]:
+        """What a file may answer, by the names that callers use."""
+        queries = self.compiled.queries.values()
+        return {entry.name: (query, entry) for query in queries for entry in query.entries}
+
+    def questions(self, name: str) -> Iterator[Question]:
+        """The functions of a file that answer an entry."""
+        query, entry = self.entries[name]
+        yield from _BY_POLICY[type(query.policy)](self, query, entry)
+
+    def data_of(self, entry: Entry, real: DType) -> DType | None:
+        """The dtype of the rows that an entry takes, beside real numbers of `real`."""
+        if entry.data == "none":
+            return None
+        return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
 
 
-def _log_likelihood(circuit: _Circuit) -> Iterator[Question]:
-    missing = "; NaN: missing, summed out" if circuit.usual.kind == "float" else ""
-    return circuit.score("log_likelihood", circuit.usual, f"The logarithm of each row's probability{missing}.")
+def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[Question]:  # noqa: ARG001
+    folded, semiring, dtype = circuit.compiled.folded, circuit.compiled.semiring, circuit.dtype
+    data = circuit.data_of(entry, dtype)
+    assert data is not None, "a score is of rows"
+    text = entry.text.format(missing="; NaN: missing, summed out" if data.kind == "float" else "")
+    return score_questions(folded, semiring, dtype, data, circuit.leaves, _function(entry), text)
 
 
-def _marginal(circuit: _Circuit) -> Iterator[Question]:
-    dtype = circuit.dtype if circuit.usual.kind == "int" else circuit.usual
-    return circuit.score("marginal", dtype, "The logarithm of each row's probability, NaN: missing, summed out.")
+def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[Question]:
+    real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
+    data = circuit.data_of(entry, real)
+    folded, leaves = circuit.compiled.folded, circuit.leaves
+    yield choice_question(query, folded, real, data, leaves, _function(entry), entry.text)
 
 
-def _chosen(query: Query, name: str, text: str, *, is_given: bool = True) -> Callable[[_Circuit], Iterator[Question]]:
-    def questions(circuit: _Circuit) -> Iterator[Question]:
-        real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
-        dtype = (real if circuit.usual.kind == "int" else circuit.usual) if is_given else None
-        yield choice_question(query, circuit.compiled.folded, real, dtype, circuit.leaves, name, text)
-
-    return questions
+def _function(entry: Entry) -> str:
+    return entry.name.replace("-", "_")
 
 
-_QUERIES: Mapping[str, Callable[[_Circuit], Iterator[Question]]] = {
-    "log-likelihood": _log_likelihood,
-    "marginal": _marginal,
-    "sample": _chosen(SAMPLING, "sample", "Rows that are drawn; `n` says how many.", is_given=False),
-    "conditional-sample": _chosen(
-        SAMPLING, "conditional_sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."
-    ),
-    "mpe": _chosen(MPE, "mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),
-}
+_BY_POLICY: Mapping[type, Callable[..., Iterator[Question]]] = {Upward: _scored, Choosing: _chosen}
 
 
 def _check_weights(circuit: CircuitArrays) -> None:
@@ -274,15 +277,15 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
         queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))
     if not wanted:
-        raise InputError(f"a native file answers at least one query; there are {', '.join(_QUERIES)}.")
+        raise InputError(f"a native file answers at least one query; there are {', '.join(found.entries)}.")
     for one in wanted:
-        if one not in _QUERIES:
-            raise InputError(f"there is no query {one!r} of native files; there are {', '.join(_QUERIES)}.")
+        if one not in found.entries:
+            raise InputError(f"there is no query {one!r} of native files; there are {', '.join(found.entries)}.")
     if not updatable:
         for one in wanted:
-            yield from _QUERIES[one](found)
+            yield from found.questions(one)
         return
-    main, *others = [question for one in wanted for question in _QUERIES[one](found)]
+    main, *others = [question for one in wanted for question in found.questions(one)]
     given = tuple(one for _, one in found.leaves if isinstance(one, UpdatableConstant))
     carrier = LSE_SUM if any(one.floors for one in (main, *others)) else compiled.semiring
     floors = floors_of(compiled, carrier, found.dtype, found.leaves)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, TypeAlias, final
 
 from plica.arguments import flag
-from plica.errors import DTypeError
+from plica.errors import DTypeError, UnsupportedError
 from plica.forks import cached_property
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
@@ -39,7 +39,9 @@ from plica.lower.optimize import (
     check_rules,
     optimize_circuit,
 )
+from plica.lower.queries.query import Query
 from plica.lower.queries.score import Lowered, lower_score
+from plica.lower.queries.table import QUERIES
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
 from plica.single_flight import SingleFlight
@@ -61,6 +63,7 @@ class CompiledCircuit:
         layer_map: Where each layer as it was described is computed.
         report: What optimizing did, if it was asked for.
         owners: The leaves that exist already, of circuits with which it shares tensors.
+        queries: The queries of its context that stand in front of Plica's, by name.
     """
 
     def __init__(
@@ -70,11 +73,13 @@ class CompiledCircuit:
         layer_map: LayerMap,
         report: Report | None = None,
         owners: Owners | None = None,
+        queries: Mapping[str, Query[Any]] | None = None,
     ) -> None:
         self.folded = folded
         self.semiring = semiring
         self.layer_map = layer_map
         self.report = report
+        self._queries = queries or {}
         self._owners: Owners = owners or {}
         self._programs: dict[Key, Lowered] = {}
         self._flights = SingleFlight()
@@ -115,6 +120,25 @@ class CompiledCircuit:
     def depth(self) -> int:
         """The most sums on a way from an output to an input."""
         return self.folded.depth()
+
+    @property
+    def queries(self) -> Mapping[str, Query[Any]]:
+        """The queries that it answers, by name: those of its context, and Plica's."""
+        return {**QUERIES, **self._queries}
+
+    def query(self, name: str) -> Query[Any]:
+        """One of `queries`.
+
+        Raises:
+            UnsupportedError: There is none of this name.
+        """
+        found = self._queries.get(name) or QUERIES.get(name)
+        if found is None:
+            raise UnsupportedError(
+                f"there is no query {name!r}; there are {', '.join(self.queries)}. Add your own to the context before "
+                "the circuit is compiled: context.add_query_rule(Query(...))."
+            )
+        return found
 
     def usual_input(self, dtype: DType) -> DType:
         """The dtype of rows that have a value of every variable, beside real parameters of `dtype`."""
@@ -244,11 +268,13 @@ class CircuitCompiler:
         optimized = self._optimized(resolved, self.context(dtype, device)) if self.optimize else None
         computed = resolved if optimized is None else optimized.circuit
         folded = (fold_circuit if self.fold else single_groups)(computed, resolved, rows)
+        queries = self.compilation_rules.queries.own
         if optimized is None:
-            return CompiledCircuit(folded, self.semiring, LayerMap(circuit, folded, Provenance()), None, owners)
+            layer_map = LayerMap(circuit, folded, Provenance())
+            return CompiledCircuit(folded, self.semiring, layer_map, None, owners, queries)
         folded = replace(folded, rewriting=optimized.rewriting)
         layer_map = LayerMap(circuit, folded, optimized.provenance)
-        return CompiledCircuit(folded, self.semiring, layer_map, optimized.report, owners)
+        return CompiledCircuit(folded, self.semiring, layer_map, optimized.report, owners, queries)
 
     def context(self, dtype: DType, device: str) -> RuleContext:
         """What rules may know of what they rewrite."""

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar, final
 
 from plica.errors import DTypeError, UnsupportedError
+from plica.lower.queries.query import Query
+from plica.lower.queries.table import QUERIES
 from plica.symbolic import initializers, parameters
 from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.layers import (
@@ -41,7 +43,7 @@ class RowKind:
 
     Args:
         row: The class of the rows.
-        subject: The field of a row that names what it is for: a class, or a tuple of classes.
+        subject: The field of a row that names what it is for: a class, or a tuple of classes; empty for no class.
         base: What that class is under.
         functions: The fields of a row that must be functions.
         other: Classes under `base` that have rows of another kind.
@@ -55,7 +57,7 @@ class RowKind:
 
     def problem(self, row: Any) -> str | None:
         """What is wrong with a row, or None."""
-        subject = getattr(row, self.subject)
+        subject = getattr(row, self.subject) if self.subject else ()
         for one in subject if isinstance(subject, tuple) else (subject,):
             if not isinstance(one, type) or not issubclass(one, self.base) or issubclass(one, self.other):
                 return f"its {self.subject} must be a class under {self.base.__name__}{self._but()}, found {_name(one)}"
@@ -140,6 +142,7 @@ _PARAMETER_KINDS = (
 )
 _INITIALIZER_KINDS = (RowKind(InitializerRow, "initializer", Initializer, ("draw",)),)
 _OPERATOR_KINDS = (RowKind(OperatorRow, "layers", Layer, ("rule",)),)
+_QUERY_KINDS = (RowKind(Query, "", object, ("ask",)),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +171,9 @@ class CompilationRules:
     operators: Registry[OperatorRow] = field(
         default_factory=lambda: Registry("add_operator_rule", _OPERATOR_KINDS, lambda row: (row.operator, row.layers))
     )
+    queries: Registry[Query[Any]] = field(
+        default_factory=lambda: Registry("add_query_rule", _QUERY_KINDS, lambda query: query.function, QUERIES)
+    )
 
     @property
     def overridden_layers(self) -> tuple[type[Layer], ...]:
@@ -194,4 +200,4 @@ def _key_name(key: Any) -> str:
     if isinstance(key, tuple):
         operator, layers = key
         return f"{operator}({', '.join(one.__name__ for one in layers)})"
-    return str(key.__name__)
+    return key if isinstance(key, str) else str(key.__name__)

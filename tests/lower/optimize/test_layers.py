@@ -9,7 +9,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import single_groups
 from plica.lower.optimize import optimize_circuit
-from plica.lower.queries.query import lower_query
+from plica.lower.queries.choosing import lower_choices
 from plica.lower.queries.sample import SAMPLING
 from plica.symbolic.circuit import Circuit, are_compatible
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, SumLayer, TensorDotLayer, TuckerLayer
@@ -288,7 +288,7 @@ def test_a_circuit_of_fused_layers_is_not_sampled() -> None:
     with pytest.raises(
         UnsupportedError, match=r"TuckerLayer\(2, .* is both at once; build the circuit of a product layer"
     ):
-        lower_query(SAMPLING, single_groups(fused), DType.FLOAT64)
+        lower_choices(SAMPLING, single_groups(fused), DType.FLOAT64)
 
 
 def test_one_rule_alone() -> None:

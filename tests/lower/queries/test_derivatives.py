@@ -12,7 +12,8 @@ from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower import cascade
 from plica.lower.cascade import Bound
-from plica.lower.queries.expect import LATENTS, POSTERIOR, lower_flows
+from plica.lower.queries.expect import LATENTS, POSTERIOR
+from plica.lower.queries.flowing import lower_flows
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, SumLayer, SumRow

@@ -9,7 +9,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import query_of
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import fold_circuit
-from plica.lower.queries.query import lower_query
+from plica.lower.queries.choosing import lower_choices
 from plica.lower.queries.sample import SAMPLING
 from tests.harness.circuits import CIRCUITS
 
@@ -43,7 +43,7 @@ def test_the_interpreter_agrees_with_torch(name: str, fold: bool) -> None:
 @pytest.mark.parametrize("name", ONE)
 def test_one_uniform_number_for_each_sum_and_variable_of_an_input(name: str) -> None:
     circuit = CIRCUITS[name]()
-    lowered = lower_query(SAMPLING, fold_circuit(circuit), DType.FLOAT32)
+    lowered = lower_choices(SAMPLING, fold_circuit(circuit), DType.FLOAT32)
     expected = len(circuit.sum_layers) + sum(layer.num_variables for layer in circuit.input_layers)
     assert lowered.num_uniforms == expected
     assert sorted(lowered.sums) == [circuit.layer_index(layer) for layer in circuit.sum_layers]

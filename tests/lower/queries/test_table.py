@@ -4,6 +4,7 @@ import itertools
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ import plica.queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.table import QUERIES
+from plica.lower.queries.table import NEEDS, QUERIES, stub
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
@@ -67,9 +68,16 @@ def check_cell(asked: Asked, needs: Needs, case: LayerCase) -> None:
 
 
 def test_every_query_has_a_check() -> None:
-    assert [needs.function for needs in QUERIES] == list(QUERY_CHECKS)
-    functions = {name for name in plica.queries.__all__ if name.islower()}
-    assert functions == {needs.function for needs in QUERIES} - {"IntegrateQuery"}
+    assert [needs.function for needs in NEEDS] == list(QUERY_CHECKS) == [*QUERIES, "IntegrateQuery"]
+
+
+def test_the_stub_has_the_functions_of_the_table() -> None:
+    """`python -m plica.lower.queries stub > src/plica/queries.pyi` makes it anew."""
+    assert (Path(plica.__file__).parent / "queries.pyi").read_text() == stub()
+    assert {name: getattr(plica.queries, name) for name in QUERIES} == {
+        name: query.ask for name, query in QUERIES.items()
+    }
+    assert {"ask", "Explanations", "Posterior", *QUERIES} == set(plica.queries.__all__)
 
 
 def test_values_of_any_sign_in_log_space() -> None:
@@ -92,7 +100,7 @@ def test_the_table_says_of_classes_what_holds_for_layers() -> None:
     for case in LAYER_CASES:
         circuit = circuit_of(case)
         layers = [layer for layer in circuit.layers if type(layer) is case.row.layer]
-        for needs in QUERIES:
+        for needs in NEEDS:
             found = {needs.lacking(case.row, layer) is None for layer in layers}
             assert found == {needs.lacking(case.row) is None}, (case, needs.function)
 
@@ -127,7 +135,7 @@ def test_cells_of_negative_numbers(semiring: str, circuit: Any) -> None:
     own = SEMIRINGS[semiring]
     described = circuit()
     asked = Asked(described, TorchCompiler(semiring, dtype="float64").compile(described), LAYER_CASES)
-    for needs in QUERIES:
+    for needs in NEEDS:
         if needs.carrier(own).negative:
             QUERY_CHECKS[needs.function](asked)
         else:
@@ -141,7 +149,7 @@ def test_negative_numbers_are_refused_where_nothing_carries_them(semiring: str) 
     asked = Asked(described, TorchCompiler(semiring, dtype="float64").compile(described), LAYER_CASES)
     negative = TorchCompiler("sum-product", dtype="float64").compile(signed_inputs())
     asked.compiled.load_state_dict(negative.state_dict())
-    for needs in QUERIES:
+    for needs in NEEDS:
         with pytest.raises((StructuralPropertyError, UnsupportedError), match="negative"):
             QUERY_CHECKS[needs.function](asked)
 
@@ -157,7 +165,7 @@ def test_cells_of_polynomials(semiring: str) -> None:
         draw=lambda _, rng, rows: rng.random((rows, 1)),
     )
     asked = asked_of(powers, semiring)
-    for needs in QUERIES:
+    for needs in NEEDS:
         check_cell(asked, needs, powers)
 
 
@@ -200,7 +208,7 @@ CHOICES: dict[str, Any] = {
     "mode": ["train", "eval"],
     "grad": [False, True],
 }
-PAIRS = list(pairwise({"case": FIRST, "needs": QUERIES, **CHOICES}))
+PAIRS = list(pairwise({"case": FIRST, "needs": NEEDS, **CHOICES}))
 
 
 def check_way(way: dict[str, Any], case: LayerCase, queries: Sequence[Needs]) -> None:
@@ -216,8 +224,8 @@ def check_way(way: dict[str, Any], case: LayerCase, queries: Sequence[Needs]) ->
 def test_cells_in_pairs(case: LayerCase) -> None:
     """A sixteenth of the queries, others for the next layer; the full suite has every pair of a query and a way."""
     ways = {way["needs"].function: way for way in PAIRS if way["case"] is case}
-    assert set(ways) == {needs.function for needs in QUERIES}
-    for needs in QUERIES[FIRST.index(case) % 16 :: 16]:
+    assert set(ways) == {needs.function for needs in NEEDS}
+    for needs in NEEDS[FIRST.index(case) % 16 :: 16]:
         check_way(ways[needs.function], case, [needs])
 
 
@@ -231,7 +239,7 @@ def test_cells_in_all_pairs(case: LayerCase) -> None:
 
 def test_pairs_have_each_query_in_each_semiring() -> None:
     assert {(way["needs"].function, way["semiring"]) for way in PAIRS} == {
-        (needs.function, semiring) for needs in QUERIES for semiring in SEMIRINGS
+        (needs.function, semiring) for needs in NEEDS for semiring in SEMIRINGS
     }
 
 
@@ -248,4 +256,4 @@ def test_cells_in_full(case: LayerCase) -> None:
     place = 8 * semiring + (flags + semiring) % 8
     turn = place.bit_count() + place // 16
     values = dict(zip(names, products[place], strict=True))
-    check_way({**values, "mode": ("train", "eval")[turn % 2], "grad": turn // 2 % 2 == 1}, case, QUERIES)
+    check_way({**values, "mode": ("train", "eval")[turn % 2], "grad": turn // 2 % 2 == 1}, case, NEEDS)

@@ -9,7 +9,7 @@ import torch
 
 import plica.queries
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.table import QUERIES
+from plica.lower.queries.table import NEEDS
 from plica.tracing.trees import flatten
 from tests.harness import query_checks
 from tests.harness.layer_cases import LayerCase
@@ -45,7 +45,7 @@ def _check_case(case: LayerCase, monkeypatch: pytest.MonkeyPatch) -> None:
         asked.compiled.train(is_training)
         with torch.no_grad():
             _checked(asked.compiled)(x)
-            for needs in QUERIES:
+            for needs in NEEDS:
                 if needs.lacking(case.row, layer) is None:
                     query_checks.QUERY_CHECKS[needs.function](asked)
     answers = _checked(asked.compiled)(x)  # with gradients

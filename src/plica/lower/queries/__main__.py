@@ -1,6 +1,14 @@
-"""Prints the tables of queries for `docs/queries.md`: `python -m plica.lower.queries`."""
+"""Prints the tables of queries for `docs/queries.md`: `python -m plica.lower.queries`.
 
-from plica.lower.queries.table import layers_table, reasons_list, semirings_table
+With the word `stub` behind it prints `src/plica/queries.pyi` instead.
+"""
+
+import sys
+
+from plica.lower.queries.table import layers_table, reasons_list, semirings_table, stub
 
 if __name__ == "__main__":
-    print(layers_table(), reasons_list(), semirings_table(), sep="\n\n")
+    if sys.argv[1:] == ["stub"]:
+        print(stub(), end="")
+    else:
+        print(layers_table(), reasons_list(), semirings_table(), sep="\n\n")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
@@ -17,15 +18,52 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
-from plica.lower.queries.needs import Needs
+from plica.lower.queries.query import Query, Upward, ask
 from plica.lower.queries.score import doubtful_weights
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.semirings import Params, Semiring, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
-CDF = Needs("cdf", "the distribution function", inputs=("interval",), signed=True)
-PROBABILITY = Needs("probability", "the probability of a box", inputs=("interval",), signed=True)
+
+def cdf(circuit: Any, x: Any) -> Any:
+    """The probability that every variable of a row is at most its entry, all of them together.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(B, D)` of any numbers, infinities among them; NaN where a variable may have any value.
+
+    Returns:
+        `(B,)` probabilities of the normalized distribution, without gradients. Errors are those of rounding beside 1 in
+        the dtype of the circuit: smaller tails are not resolved.
+
+    Raises:
+        UnsupportedError: The layer of a variable that has an end does not say what lies in an interval.
+        InputError, StructuralPropertyError, ShapeError: As for `log_likelihood`; no number is outside a domain here.
+    """
+    return ask(circuit, "cdf", x)
+
+
+def probability(circuit: Any, low: Any, high: Any) -> Any:
+    """The probability of boxes: that every variable lies between its ends, both included.
+
+    Args:
+        circuit: A compiled circuit.
+        low: Rows `(B, D)` of lower ends; minus infinity or NaN where there is none.
+        high: Rows of upper ends; infinity or NaN where there is none. A box with an end above the other is empty.
+
+    Returns:
+        `(B,)`, as `cdf` gives it; 0 for an empty box.
+
+    Raises:
+        InputError: `low` and `high` differ in shape, or do not fit the circuit.
+        UnsupportedError, StructuralPropertyError, ShapeError: As for `cdf`.
+    """
+    return ask(circuit, "probability", low, high)
+
+
+CDF = Query(cdf, "the distribution function", Upward(("interval",), signed=True), "boxes")
+PROBABILITY = Query(probability, "the probability of a box", Upward(("interval",), signed=True), "boxes")
 
 
 @dataclass(frozen=True, slots=True, eq=False)

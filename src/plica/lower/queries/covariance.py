@@ -12,8 +12,9 @@ computation of expected predictions", 2019.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -27,24 +28,46 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import of_place
-from plica.lower.queries.units import num_states, unit_moment
-from plica.symbolic.layers import InputLayer, InputRow
+from plica.lower.queries.query import Query, Upward, ask
+from plica.lower.queries.units import has_states, unit_moment
+from plica.symbolic.layers import InputRow
 from plica.symbolic.semirings import SIGNED_LSE_SUM, Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 
-def _has_states(layer: InputLayer) -> bool:
-    return not layer.num_variables or num_states(layer) is not None
+def covariance(circuit: Any, variables: Iterable[int], x: Any = None) -> Any:
+    """The covariance matrix of some variables.
+
+    It costs a walk up for each pair of variables (and for each), computed in float64, many at once.
+
+    Args:
+        circuit: A compiled circuit.
+        variables: The variables, in the order of the matrix.
+        x: Rows `(R, D)` with NaN in place of what is missing, to ask for covariances given the rest of each row; those
+            with what is known are 0. By default nothing is known.
+
+    Returns:
+        The matrix `(n, n)`, or one for each row, `(R, n, n)`. That of variables with states is of their numbers.
+
+    Raises:
+        StructuralPropertyError, ShapeError, InputError: As for `posterior`; a variable is none of the circuit's.
+        UnsupportedError: A layer of the variables, but for layers with states, does not say its mean or its variance;
+            or a layer of several of them not their covariance.
+    """
+    return ask(circuit, "covariance", variables, x)
 
 
-COVARIANCE = Needs(
-    "covariance",
+COVARIANCE = Query(
+    covariance,
     "the covariance",
-    inputs=("mean", "variance"),
-    sums=("choose",),  # of the mean, from which distances are measured
-    products=("route",),
-    spared=_has_states,
+    Upward(
+        ("mean", "variance"),
+        sums=("choose",),  # of the mean, from which distances are measured
+        products=("route",),
+        spared=has_states,
+    ),
+    driver="covariance",
 )
 _WITHIN = Needs("covariance", "the covariance", inputs=("covariance",))
 
@@ -93,7 +116,7 @@ def check_covariance(folded: FoldedCircuit, variables: Sequence[int]) -> None:
     circuit, asked = folded.circuit, set(variables)
     Needs("covariance", "the covariance").check(circuit, folded.row)
     read = {layer: len(asked & set(layer.scope)) for layer in circuit.live.input_layers}
-    COVARIANCE.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count])
+    COVARIANCE.needs.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count])
     _WITHIN.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count > 1])
 
 

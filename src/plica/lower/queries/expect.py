@@ -1,188 +1,113 @@
-"""Queries that ask for probabilities on the way down: each a row of a name, what it reads off the flows and of rows.
+"""Questions about what is missing in rows: its distribution, its mean and variance, and which terms sums would choose.
 
-Their Programs take data `(B, D)` of floats, NaN where it is missing, and return what the query reads off, then the
-logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to
-be proven, whether all of a row is proven right `(B,)`.
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> from plica.symbolic.parameters import ConstantParameter
+>>> layer = CategoricalLayer([0], 1, num_categories=3, probs=ConstantParameter(1, 3, value=[[0.5, 0.25, 0.25]]))
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> x = torch.tensor([[torch.nan], [2.0]])
+>>> posterior(circuit, x).probabilities.squeeze(1).tolist()
+[[0.5, 0.25, 0.25], [0.0, 0.0, 1.0]]
+>>> mean(circuit, x).squeeze(1).tolist(), variance(circuit, x).squeeze(1).tolist()
+([0.75, 2.0], [0.6875, 0.0])
+
+Each takes rows `(R, D)` with NaN in place of what is missing, any of it in each row, and answers for all variables in
+one pass up and one pass down. Means and variances of variables with states are those of the numbers of their states.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from functools import reduce
+from typing import Any
 
-import numpy as np
-
-from plica.errors import UnsupportedError
-from plica.ir.dtypes import DType
-from plica.ir.program import Program
-from plica.lower.checks import is_never_negative
-from plica.lower.data import InputData, input_width
-from plica.lower.fold.groups import FoldedCircuit
-from plica.lower.leaves import Constant, Leaf, Owners
-from plica.lower.lowering import LoweringScope
-from plica.lower.queries.bottom_up import layer_values
-from plica.lower.queries.derivatives import Derivatives
-from plica.lower.queries.flows import Flows, routes_of
-from plica.lower.queries.needs import Needs
-from plica.lower.queries.posterior import Known, Reading, with_states
-from plica.lower.queries.shares import LOGARITHMS, SCALED_NUMBERS
-from plica.lower.queries.top_down import walk_down
-from plica.lower.queries.units import num_states
-from plica.symbolic.layers import Choice, InputLayer, Layer, SumRow
-from plica.symbolic.semirings import LSE_SUM, Semiring, Value
+from plica.lower.queries.answers import Posterior
+from plica.lower.queries.posterior import Reading, with_states
+from plica.lower.queries.query import Flowing, Query, ask
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 
-@dataclass(frozen=True, slots=True)
-class FlowQuery:
-    """What is asked of the flows of a circuit.
+def posterior(circuit: Any, x: Any) -> Posterior:
+    """The distribution of each missing variable, given the rest of its row.
 
     Args:
-        function: The function of `plica.queries` by which users ask it.
-        name: What messages call it.
-        read: What the Program returns.
-        moments: The columns that it takes from the rows of input layers whose variables have no states.
-        rows: The axis of the results that counts rows of data.
-        of_sums: Whether it asks for the terms of sums, as they were described, and not for variables alone.
-    """
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing.
 
-    function: str
-    name: str
-    read: Callable[[Reading], list[Tracer]]
-    moments: tuple[str, ...] = ()
-    rows: int = 0
-    of_sums: bool = False
-
-    @property
-    def needs(self) -> Needs:
-        """What it needs of a circuit."""
-        return Needs(self.function, self.name, self.moments, sums=("choose",), products=("route",), spared=_has_states)
-
-
-def _has_states(layer: InputLayer) -> bool:
-    return not layer.num_variables or num_states(layer) is not None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class LoweredFlows:
-    """The Program of a query, and what stands behind its variables.
-
-    Args:
-        program: The Program.
-        captured: What stands behind each of its captured variables.
-        sums: The sum layers of each result of `LATENTS`, by topological index.
-        unread: The sum layers that no output depends on, by topological index, with their numbers of terms.
-        states: The variables that have states.
-    """
-
-    program: Program
-    captured: tuple[Leaf | Constant, ...]
-    sums: tuple[tuple[int, ...], ...]
-    unread: tuple[tuple[int, int], ...]
-    states: tuple[int, ...]
-
-
-def _posterior(found: Reading) -> list[Tracer]:
-    states = with_states(found.scope.folded.described)
-    reals = [variable for variable in found.scope.folded.described.scope if variable not in states]
-    variance = found.variance(reals)
-    return [found.probabilities(), found.mean(reals), xp.sqrt(variance) if reals else variance]
-
-
-def _latents(found: Reading) -> list[Tracer]:
-    return [terms for _, terms in found.flows.terms]
-
-
-POSTERIOR = FlowQuery("posterior", "the posterior", _posterior, ("mean", "variance"))
-MEAN = FlowQuery("mean", "the mean", lambda found: [found.mean()], ("mean",))
-VARIANCE = FlowQuery("variance", "the variance", lambda found: [found.variance()], ("mean", "variance"))
-LATENTS = FlowQuery("latent_posterior", "the posterior of latent variables", _latents, rows=1, of_sums=True)
-
-
-def lower_flows(
-    query: FlowQuery,
-    folded: FoldedCircuit,
-    dtype: DType,
-    input_dtype: DType,
-    owners: Owners | None = None,
-    semiring: Semiring = LSE_SUM,
-    *,
-    by_derivatives: bool = False,
-) -> LoweredFlows:
-    """The Program that answers a query, its numbers carried as a semiring says.
-
-    Args:
-        query: What is asked.
-        folded: The circuit as it was described or, where flows are found by derivatives, in any equivalent form.
-        dtype: The dtype of real parameters.
-        input_dtype: The dtype of the data, which is floating.
-        owners: The leaves that exist already.
-        semiring: How numbers are carried.
-        by_derivatives: Whether flows of variables are found by derivatives, of scaled numbers.
+    Returns:
+        Probabilities of states `(R, D, C)`, and mean and standard deviation `(R, D)` of variables without states: see
+        `Posterior`.
 
     Raises:
-        StructuralPropertyError: The circuit is not smooth and decomposable.
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
-        UnsupportedError: A layer does not say what the query needs.
+        InputError: A row does not fit the circuit, has a part of the variables of a layer that is filled in whole, or
+            has a probability that is zero or not finite.
+        UnsupportedError: A layer without states does not say its mean or its variance.
     """
-    query.needs.check(folded.described, folded.row)
-    if by_derivatives:
-        _check_inputs(query, folded)
-    scope, routes = LoweringScope(folded, semiring, dtype, owners or {}), {} if by_derivatives else routes_of(folded)
-    read: list[list[Value]] = []
-    flows: Flows | Derivatives
-    with scope.trace.active():
-        x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
-        data = InputData(scope, x)
-        up = layer_values(scope, data, read)
-        if by_derivatives:
-            flows = Derivatives(scope, up, read, x.dims[0])
-        else:
-            flows = Flows(scope, up, x.dims[0], routes, LOGARITHMS if semiring.logarithmic else SCALED_NUMBERS)
-        walk_down(scope, flows)
-        ((group, fold),) = folded.out_fold_idx
-        log_value = semiring.to_log(xp, up[group])[fold, :, 0]
-        reading = Reading(scope, flows, data, Known.of(x))
-        is_whole = reading.is_whole() if semiring.proven is not None else None  # before flows are written over
-        results = [*query.read(reading), log_value, _invalid(scope, flows)]
-        if semiring.proven is not None and is_whole is not None:
-            proven = [semiring.proven(xp, up[group])[fold, :, 0], is_whole, *flows.are_flows()]
-            results.append(reduce(xp.logical_and, proven))
-    circuit = folded.circuit
-    return LoweredFlows(
-        scope.build(results),
-        tuple(scope.captured),
-        tuple(tuple(circuit.layer_index(layer) for layer in group.members) for group, _ in flows.terms),
-        tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
-        tuple(with_states(folded.described)),
-    )
+    found: Posterior = ask(circuit, "posterior", x)
+    return found
 
 
-def _check_inputs(query: FlowQuery, folded: FoldedCircuit) -> None:
-    """Refuse a circuit whose inputs say less of variables than those that were described."""
-    query.needs.check_layers(folded.circuit, folded.row, folded.circuit.live.input_layers)
-    if query.of_sums or with_states(folded.circuit) != with_states(folded.described):
-        raise UnsupportedError(f"{query.name} is not found by derivatives of this circuit.")
+def latent_posterior(circuit: Any, x: Any) -> dict[int, Any]:
+    """For each sum layer the probability of each of its terms, given what is known of a row.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing.
+
+    Returns:
+        By topological index of the layer, `(R, N)`: the probability that a sample of the row, completed, comes by the
+        layer and takes term n, whatever the unit that takes it. Terms are columns of the weight (inputs for a mixing
+        layer), as in the choices of `SamplingQuery`. They add up to 1 where every sample comes by the layer, else to
+        the probability that it does.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit, or has a probability that is zero or not finite.
+    """
+    found: dict[int, Any] = ask(circuit, "latent_posterior", x)
+    return found
 
 
-def _unread(folded: FoldedCircuit) -> list[Layer]:
-    live = dict.fromkeys(folded.circuit.live.layers)
-    return [layer for layer in folded.circuit.layers if layer not in live and isinstance(folded.row(layer), SumRow)]
+def mean(circuit: Any, x: Any) -> Any:
+    """The mean of each variable, given what is known of its row: `(R, D)`.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(R, D)`; NaN is what is missing. What is known is its own mean. A row of NaN asks for the means of the
+            distribution itself.
+
+    Raises:
+        StructuralPropertyError, ShapeError, InputError: As for `posterior`.
+        UnsupportedError: A layer without states does not say its mean.
+    """
+    return ask(circuit, "mean", x)
 
 
-def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
-    row = folded.row(layer)
-    known = isinstance(row, SumRow) and isinstance(row.choose, Choice)
-    return int(np.asarray(row.choose.reads(layer)).shape[1]) if known else 0  # type: ignore[union-attr]
+def variance(circuit: Any, x: Any) -> Any:
+    """The variance of each variable, given what is known of its row: `(R, D)`, 0 for what is known.
+
+    Args and errors are those of `mean`; layers without states say their variance too.
+    """
+    return ask(circuit, "variance", x)
 
 
-def _invalid(scope: LoweringScope, flows: Flows | Derivatives) -> Tracer:
-    """`()`, whether a weight is negative; NaN among those of sums counts too, where their logarithms are taken."""
-    found = list(flows.invalid)
-    for group, name in scope.weights:
-        is_asked = isinstance(flows, Derivatives) or isinstance(group.representative, InputLayer)
-        if is_asked and not is_never_negative(group, name):
-            found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
-    return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
+def _posterior(reading: Reading) -> list[Tracer]:
+    states = with_states(reading.scope.folded.described)
+    reals = [variable for variable in reading.scope.folded.described.scope if variable not in states]
+    variance = reading.variance(reals)
+    return [reading.probabilities(), reading.mean(reals), xp.sqrt(variance) if reals else variance]
+
+
+def _terms(reading: Reading) -> list[Tracer]:
+    return [terms for _, terms in reading.flows.terms]
+
+
+POSTERIOR = Query(posterior, "the posterior", Flowing(_posterior, ("mean", "variance")), driver="expected")
+LATENTS = Query(
+    latent_posterior, "the posterior of latent variables", Flowing(_terms, rows=1, of_sums=True), driver="expected"
+)
+MEAN = Query(mean, "the mean", Flowing(lambda reading: [reading.mean()], ("mean",)))
+VARIANCE = Query(variance, "the variance", Flowing(lambda reading: [reading.variance()], ("mean", "variance")))

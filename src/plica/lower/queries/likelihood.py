@@ -1,10 +1,83 @@
-"""What queries of the way up need of a circuit: they read its value, and its total, off the end of it."""
+"""The probability of rows, whatever is missing in them: read off the end of the way up, and of its total.
+
+>>> import torch
+>>> import plica
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> from plica.symbolic.parameters import ConstantParameter
+>>> layer = CategoricalLayer([0], 1, num_categories=3, probs=ConstantParameter(1, 3, value=[[0.5, 0.25, 0.25]]))
+>>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
+>>> log_likelihood(circuit, torch.tensor([[0.0], [torch.nan]])).exp().tolist()
+[0.5, 1.0]
+"""
+
+from __future__ import annotations
+
+from typing import Any
 
 from plica.lower.queries.needs import Needs
+from plica.lower.queries.query import Entry, Query, Upward, ask
 from plica.symbolic.semirings import LSE_SUM, Semiring
 
-LOG_LIKELIHOOD = Needs("log_likelihood", "the log-likelihood", inputs=("marginal",), signed=True)
-CONDITIONAL = Needs("conditional_log_likelihood", "the conditional log-likelihood", inputs=("marginal",), signed=True)
+
+def log_likelihood(circuit: Any, x: Any) -> Any:
+    """The logarithm of the probability (or density) of what is known of rows; what is NaN is summed out.
+
+    That is the logarithm of the circuit's value minus that of its total, so that a circuit need not be normalized. The
+    total is computed once where parameters do not change: in eval mode, without gradients. Differentiable with respect
+    to parameters: a circuit trains on rows with holes, which send no gradient.
+
+    Args:
+        circuit: A compiled circuit, of any semiring of real numbers or of one that chooses: the answer is the same.
+        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
+
+    Returns:
+        `(B,)`; `-inf` for what has probability zero; NaN where a circuit of negative weights has a negative value.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        ShapeError: More than one output or unit.
+        InputError: A row does not fit the circuit (on the CPU; on other devices it is NaN, see `circuit.check`), or the
+            total is no positive number.
+        UnsupportedError: A weight is negative, and the semiring carries no such numbers.
+    """
+    return ask(circuit, "log_likelihood", x)
+
+
+def conditional_log_likelihood(circuit: Any, x: Any, given: Any) -> Any:
+    """The logarithm of the probability (or density) of a part of each row, given the rest of it.
+
+    Each row is conditioned on its own part. What is NaN is not known: in the part that is given it is left out of the
+    condition, in the other part it is summed out. Differentiable, as `log_likelihood` is.
+
+    Args:
+        circuit: A compiled circuit.
+        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
+        given: Booleans `(B, D)`, or `(D,)` for all rows alike: true where a row is conditioned on.
+
+    Returns:
+        `(B,)`; NaN where what is given has probability zero, since nothing follows from it.
+
+    Raises:
+        DTypeError: `given` is no mask of booleans.
+        InputError: A row, or the mask, does not fit the circuit, or a layer of several variables is given some of them.
+        StructuralPropertyError, ShapeError, UnsupportedError: As for `log_likelihood`.
+    """
+    return ask(circuit, "conditional_log_likelihood", x, given)
+
+
+LOG_LIKELIHOOD = Query(
+    log_likelihood,
+    "the log-likelihood",
+    Upward(("marginal",), signed=True),
+    driver="likelihood",
+    entries=(
+        Entry("log-likelihood", "The logarithm of each row's probability{missing}.", data="usual"),
+        Entry("marginal", "The logarithm of each row's probability, NaN: missing, summed out."),
+    ),
+)
+CONDITIONAL = Query(
+    conditional_log_likelihood, "the conditional log-likelihood", Upward(("marginal",), signed=True), "likelihood"
+)
 
 
 def integration(semiring: Semiring = LSE_SUM) -> Needs:

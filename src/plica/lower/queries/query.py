@@ -1,179 +1,168 @@
-"""A query that chooses: a name, a walk up and a way to choose on the walk down; and the Program that it lowers to."""
+"""A query is a row: the function by which users ask it, and the policy of its passes through a circuit.
+
+>>> from plica.lower.queries.mpe import LARGEST
+>>> from plica.symbolic.semirings import LSE_SUM
+>>> def greedy(circuit, x):
+...     "Completions in which each sum takes its most probable term, given what is known."
+...     return ask(circuit, "greedy", x)
+>>> GREEDY = Query(greedy, "greedy decoding", Choosing(LSE_SUM, LARGEST))
+>>> GREEDY.function, GREEDY.needs.inputs
+('greedy', ('marginal', 'mode'))
+
+The table is in `table.py`; a context takes further rows (`PipelineContext.add_query_rule`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import importlib
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any, Generic, Literal, TypeVar
 
-from plica.ir.dtypes import DType
-from plica.ir.program import Program
-from plica.lower.checks import is_never_negative
-from plica.lower.data import InputData, columns_of, fills_whole, input_width, samples_dtype
-from plica.lower.fold.groups import FoldedCircuit
-from plica.lower.leaves import Constant, Leaf, Owners
-from plica.lower.lowering import LoweringScope
-from plica.lower.queries.bottom_up import layer_values
-from plica.lower.queries.choose import Choices, Chooser
-from plica.lower.queries.filled import FilledRows
+from plica.errors import DTypeError, UnsupportedError
+from plica.lower.queries.choose import Chooser
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.top_down import walk_down
+from plica.lower.queries.posterior import Reading
+from plica.lower.queries.units import has_states
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.semirings import Semiring
-from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
+
+_BACKENDS = {"torch": "plica.backend.torch.queries"}
 
 
 @dataclass(frozen=True, slots=True)
-class Query:
-    """What is asked of a circuit.
+class Upward:
+    """The policy of a query whose driver reads values off upward passes.
 
     Args:
-        function: The function of `plica.queries` by which users ask it.
-        name: What messages call it.
+        inputs: The columns that it takes from the rows of input layers.
+        sums: The columns that it takes from the rows of sum layers.
+        products: The columns that it takes from the rows of products, and of layers that are both at once.
+        spared: Which input layers are asked for none of the columns; None for none.
+        signed: Whether it computes with negative and complex numbers where the circuit's own semiring carries these.
+    """
+
+    inputs: tuple[str, ...]
+    sums: tuple[str, ...] = ()
+    products: tuple[str, ...] = ()
+    spared: Callable[[InputLayer], bool] | None = None
+    signed: bool = False
+
+    def needs(self, function: str, name: str) -> Needs:
+        """What a query of this policy needs of a circuit."""
+        return Needs(function, name, self.inputs, self.sums, self.products, spared=self.spared, signed=self.signed)
+
+
+@dataclass(frozen=True, slots=True)
+class Flowing:
+    """The policy of a query that passes probability down, and reads its answer off the flows of units.
+
+    Args:
+        read: What the Program returns.
+        moments: The columns that it takes from the rows of input layers whose variables have no states.
+        rows: The axis of the results that counts rows of data.
+        of_sums: Whether it asks for the terms of sums, as they were described, and not for variables alone.
+    """
+
+    read: Callable[[Reading], list[Tracer]]
+    moments: tuple[str, ...] = ()
+    rows: int = 0
+    of_sums: bool = False
+
+    def needs(self, function: str, name: str) -> Needs:
+        """What a query of this policy needs of a circuit."""
+        return Needs(function, name, self.moments, sums=("choose",), products=("route",), spared=has_states)
+
+
+@dataclass(frozen=True, slots=True)
+class Choosing:
+    """The policy of a query that makes up rows of data: every sum chooses a term, every input layer a value.
+
+    Args:
         semiring: What a sum and a product are on the way up, and what stands for variables that are not known.
         chooser: How one is chosen of several, on the way down.
     """
 
-    function: str
-    name: str
     semiring: Semiring
     chooser: Chooser
+
+    def needs(self, function: str, name: str) -> Needs:
+        """What a query of this policy needs of a circuit."""
+        inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
+        return Needs(function, name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
+
+
+Policy = TypeVar("Policy", Upward, Flowing, Choosing, covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A function of native files that answers a query.
+
+    Args:
+        name: As `plica.native.compile` names it; the file names it alike, with `_` for `-`.
+        text: One sentence for `help`.
+        data: The rows that it takes: in the usual dtype of the circuit, in floats, where NaN is missing, or none.
+    """
+
+    name: str
+    text: str
+    data: Literal["usual", "floats", "none"] = "floats"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Query(Generic[Policy]):
+    """A question to a circuit.
+
+    Args:
+        ask: The function by which users ask it, whose name is that of the query. Its first parameter is the circuit.
+        name: What messages call it.
+        policy: The rules of its passes.
+        driver: The module in a backend's `queries/` with a function of the same name, which answers. By default the
+            results of the policy's Program are the answer.
+        entries: The functions of native files that answer it.
+        fills: What `plica complete --method` says of it; empty where the command does not have it.
+    """
+
+    ask: Callable[..., Any]
+    name: str
+    policy: Policy
+    driver: str = ""
+    entries: tuple[Entry, ...] = ()
+    fills: str = ""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.policy, Upward | Flowing | Choosing):
+            raise DTypeError(f"{self.name}: a policy is Flowing(...) or Choosing(...), found {self.policy!r:.80}.")
+        if isinstance(self.policy, Upward) and not self.driver:
+            raise DTypeError(f"{self.name}: Upward(...) needs a driver; read flows by Flowing(...), for instance.")
+
+    @property
+    def function(self) -> str:
+        """The name by which users and tables know it."""
+        return self.ask.__name__
 
     @property
     def needs(self) -> Needs:
         """What it needs of a circuit."""
-        inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
-        return Needs(self.function, self.name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
+        return self.policy.needs(self.function, self.name)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoweredQuery:
-    """The Program of a query, and what stands behind its variables.
-
-    It takes uniform numbers `(U, B)` where the query draws, then data `(B, D)` if it was lowered for some. Its results:
-    rows of data `(B, D)`, the chosen terms `(S, B)`, the logarithm of the circuit's value `(B,)` (or `(1,)` without
-    data), whether a weight has no logarithm `()` and, in a semiring whose results have to be proven, which rows are
-    `(B,)`.
+def ask(circuit: Any, query: str, *arguments: Any) -> Any:
+    """Ask a query by its name: one of the table, or one of the context in which the circuit was compiled.
 
     Args:
-        program: The Program.
-        captured: What stands behind each of its captured variables.
-        num_uniforms: U, how many uniform numbers one row takes; 0 where the query does not draw.
-        sums: The S sum layers, by topological index, in the order of the chosen terms.
-    """
-
-    program: Program
-    captured: tuple[Leaf | Constant, ...]
-    num_uniforms: int
-    sums: tuple[int, ...]
-
-
-def lower_query(
-    query: Query,
-    folded: FoldedCircuit,
-    dtype: DType,
-    *,
-    input_dtype: DType | None = None,
-    real_dtype: DType | None = None,
-    owners: Owners | None = None,
-    semiring: Semiring | None = None,
-    one_row: bool = False,
-    poisons: bool = False,
-) -> LoweredQuery:
-    """The Program that answers a query on a circuit as it was described.
-
-    Args:
-        query: The query.
-        folded: The circuit, with one output of one unit.
-        dtype: The dtype that it computes in.
-        input_dtype: The dtype of the data; None where nothing is known of any variable.
-        real_dtype: The dtype of real variables in the rows that are made up; by default that of the data if it is
-            floating, else `dtype`. Rows of nothing but states are int64.
-        owners: The leaves that exist already.
-        semiring: How numbers are carried, if not as the query says: in the same algebra.
-        one_row: Whether data is one row, `(1, D)`, that all rows that are made up complete.
-        poisons: Whether the logarithm is NaN for rows that cannot be completed: those with an entry that is no state,
-            or with some variables of a layer of several and not all. Who looks at data beforehand needs no such rows.
+        circuit: A compiled circuit.
+        query: The name.
+        arguments: What the query takes beside the circuit.
 
     Raises:
-        StructuralPropertyError: The circuit is not smooth and decomposable.
-        ShapeError: More than one output or unit.
-        UnsupportedError: A layer does not say what the query needs.
+        UnsupportedError: It is no compiled circuit, or has no such query.
     """
-    query.needs.check(folded.circuit, folded.row)
-    scope = LoweringScope(folded, semiring or query.semiring, dtype, owners or {})
-    floating = input_dtype is not None and input_dtype.kind == "float"
-    reals = real_dtype or (input_dtype if floating and input_dtype else dtype)
-    with scope.trace.active():
-        results, choices = _lowered(scope, query, input_dtype, samples_dtype(folded.circuit, reals), one_row, poisons)
-    circuit = folded.circuit
-    return LoweredQuery(
-        scope.build(results),
-        tuple(scope.captured),
-        _num_uniforms(query, folded),
-        tuple(circuit.layer_index(layer) for layer in choices.sums),
-    )
-
-
-def _num_uniforms(query: Query, folded: FoldedCircuit) -> int:
-    return sum(query.chooser.num_uniforms(folded.row(layer), layer) for layer in folded.circuit.live.layers)
-
-
-def _lowered(
-    scope: LoweringScope, query: Query, input_dtype: DType | None, dtype: DType, one_row: bool, poisons: bool
-) -> tuple[list[Tracer], Choices]:
-    uniforms = x = data = None
-    if query.chooser.draws:
-        uniforms = scope.argument("uniforms", (_num_uniforms(query, scope.folded), "b"), scope.dtype)
-    if input_dtype is not None:
-        x = scope.argument("x", (1 if one_row else "b", input_width(scope.folded.described)), input_dtype)
-        data = InputData(scope, x)
-    count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
-    up = layer_values(scope, data)
-    knows = data is not None and not one_row
-    choices = Choices(scope, query.chooser, up, data, knows, uniforms, FilledRows(scope, count, dtype))
-    walk_down(scope, choices)
-    choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
-    ((group, fold),) = scope.folded.out_fold_idx
-    semiring = scope.semiring
-    log_value = semiring.to_log(xp, up[group])[fold, :, 0]
-    if poisons and data is not None and x is not None:
-        log_value = data.poison(xp.reshape(log_value, (log_value.dims[0], 1, 1)))[:, 0, 0]
-        for some in _in_part(scope, x):
-            log_value = xp.where(some, float("nan"), log_value)
-    live = frozenset(scope.folded.circuit.live.layers)
-    choices.skip(layer for layer in scope.folded.circuit.layers if layer not in live)
-    terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
-    found = [*choices.invalid, *_negative(scope)]
-    invalid = xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
-    results = [_completed(x, choices.filled.rows()), terms, log_value, invalid]
-    if semiring.proven is not None:
-        results.append(semiring.proven(xp, up[group])[fold, :, 0])
-    return results, choices
-
-
-def _negative(scope: LoweringScope) -> list[Tracer]:
-    """For each weight of input layers that may be negative, `()`, whether it is; sums say so as they choose."""
-    return [
-        xp.any(xp.less(scope.parameters(group)[name], 0.0))
-        for group, name in scope.weights
-        if isinstance(group.representative, InputLayer) and not is_never_negative(group, name)
-    ]
-
-
-def _in_part(scope: LoweringScope, x: Tracer) -> Iterator[Tracer]:
-    """For each group of layers that fill in all of several variables or none, which rows have some, `(B,)`."""
-    for group in scope.folded.groups if x.dtype.kind == "float" else ():
-        if isinstance(group.representative, InputLayer) and fills_whole(scope.folded, group.representative):
-            missing = columns_of(scope, xp.permute_dims(xp.isnan(x), (1, 0)), group)  # (F, B, num_variables)
-            yield xp.any(xp.logical_and(xp.any(missing, axis=2), ~xp.all(missing, axis=2)), axis=0)
-
-
-def _completed(x: Tracer | None, rows: Tracer) -> Tracer:
-    """`rows` with the entries of `x` that are there."""
-    if x is None:
-        return rows
-    if x.dtype.kind != "float":
-        return xp.broadcast_to(xp.astype(x, rows.dtype), rows.dims)
-    missing = xp.isnan(x)
-    return xp.where(missing, rows, xp.astype(xp.where(missing, 0.0, x), rows.dtype))
+    backend = getattr(circuit, "backend", None)
+    if backend not in _BACKENDS:
+        raise UnsupportedError(
+            f"{query} takes a compiled circuit, found {type(circuit).__name__}; compile it: plica.compile(circuit)."
+        )
+    return importlib.import_module(_BACKENDS[backend]).answer(circuit, query, *arguments)

@@ -11,11 +11,35 @@ probabilistic models", 2019.
 from typing import Any
 
 from plica.lower.queries.choose import Chooser
-from plica.lower.queries.query import Query
+from plica.lower.queries.query import Choosing, Entry, Query, ask
 from plica.symbolic.layers import Layer
 from plica.symbolic.semirings import LSE_SUM, Params
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
+
+
+def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None) -> Any:
+    """Exact, independent samples, or exact completions of rows.
+
+    Args:
+        circuit: A compiled circuit.
+        n: How many samples; with `given`, how many of each row.
+        given: Rows `(R, D)` with NaN in place of what is to be drawn, from the distribution given the rest of its row.
+        seed: The samples depend on it alone (and on the device), not on how the circuit was compiled; by default they
+            come from the backend's own generator.
+
+    Returns:
+        `(n, D)`, or `(R * n, D)` with those of row r from `r * n` on. Column v is variable v, or 0 where no layer reads
+        it. int64 if every variable has states; else the dtype of the circuit, or that of `given` if it is floating
+        (float32 in place of float16 where some variable has states or is a count, which float16 rounds).
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+        InputError: `n` is negative, a row does not fit the circuit, or what is given has probability zero.
+        UnsupportedError: A layer does not say how it is sampled.
+    """
+    return ask(circuit, "sample", n, given, seed)
 
 
 def _term(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:
@@ -35,4 +59,13 @@ def _fill(sample: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tr
 
 
 DRAW = Chooser(_term, _term_of_numbers, _fill, column="sample", draws=True)
-SAMPLING = Query("sample", "sampling", LSE_SUM, DRAW)
+SAMPLING = Query(
+    sample,
+    "sampling",
+    Choosing(LSE_SUM, DRAW),
+    entries=(
+        Entry("sample", "Rows that are drawn; `n` says how many.", data="none"),
+        Entry("conditional-sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."),
+    ),
+    fills="drawn from the exact conditional",
+)

@@ -1,47 +1,54 @@
 """All queries, and the tables of which of them works for which layer and semiring: `python -m plica.lower.queries`.
 
 >>> from plica.symbolic.layers import CategoricalLayer
->>> [needs.function for needs in QUERIES if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
+>>> [needs.function for needs in NEEDS if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
 []
 """
 
-from dataclasses import replace
+from collections.abc import Mapping
+from typing import Any
 
 from plica.ir.op import Unsupported
+from plica.lower.queries.answers import Explanations, Posterior
 from plica.lower.queries.boxes import CDF, PROBABILITY
 from plica.lower.queries.covariance import COVARIANCE
 from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE
 from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD, integration
-from plica.lower.queries.mixture import QUANTILE
-from plica.lower.queries.mpe import MPE
+from plica.lower.queries.mpe import BOUNDS, MPE
 from plica.lower.queries.needs import Needs
+from plica.lower.queries.quantile import QUANTILE
+from plica.lower.queries.query import Query, ask
 from plica.lower.queries.sample import SAMPLING
 from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
 from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
 
-QUERIES: tuple[Needs, ...] = (
+_ROWS: tuple[Query[Any], ...] = (
     LOG_LIKELIHOOD,
     CONDITIONAL,
     CDF,
     PROBABILITY,
     QUANTILE,
-    SAMPLING.needs,
-    MPE.needs,
-    replace(MPE.needs, function="mpe_bounds"),
-    POSTERIOR.needs,
-    LATENTS.needs,
-    MEAN.needs,
-    VARIANCE.needs,
+    SAMPLING,
+    MPE,
+    BOUNDS,
+    POSTERIOR,
+    LATENTS,
+    MEAN,
+    VARIANCE,
     COVARIANCE,
-    integration(),
 )
-_COLUMNS = (*QUERIES, integration(MAX_SUM))
+QUERIES: Mapping[str, Query[Any]] = {query.function: query for query in _ROWS}
+"""By the name of the function: those of `plica.queries`, in the order of its documentation."""
+
+NEEDS: tuple[Needs, ...] = (*(query.needs for query in _ROWS), integration())
+"""What all of them need of a circuit, and `IntegrateQuery`."""
+_COLUMNS = (*NEEDS, integration(MAX_SUM))
 _KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
 
 
 def layers_table() -> str:
     """Markdown: a row for each kind of layer, a column for each query."""
-    names = [f"`{needs.function}`" for needs in QUERIES]
+    names = [f"`{needs.function}`" for needs in NEEDS]
     lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
     kinds, reasons = list(_KINDS), _reasons()
     for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
@@ -68,7 +75,7 @@ def _why(lacking: Unsupported | None) -> str | None:
 def semirings_table() -> str:
     """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
     lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
-    for needs in QUERIES:
+    for needs in NEEDS:
         lines.append(_line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]))
     return "\n".join(lines)
 
@@ -81,3 +88,13 @@ def _computed(needs: Needs, own: Semiring) -> str:
 
 def _line(cells: list[str]) -> str:
     return f"| {' | '.join(cells)} |"
+
+
+def stub() -> str:
+    """The names of `plica.queries` for editors and type checkers, which do not read the table."""
+    homes = {"Explanations": Explanations, "Posterior": Posterior, "ask": ask}
+    homes |= {name: query.ask for name, query in QUERIES.items()}
+    imports = sorted(f"from {home.__module__} import {name}" for name, home in homes.items())
+    names = [f'    "{name}",' for name in homes]
+    head = "# Made by `python -m plica.lower.queries stub > src/plica/queries.pyi`: the names of plica.queries."
+    return "\n".join([head, *imports, "", "__all__ = [", *names, "]", ""])

@@ -21,6 +21,11 @@ def num_states(layer: InputLayer) -> int | None:
     return layer.domain.num_states if layer.num_variables == 1 else None
 
 
+def has_states(layer: InputLayer) -> bool:
+    """Whether its variable has a known number of states; those without variables have nothing else, either."""
+    return not layer.num_variables or num_states(layer) is not None
+
+
 def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Ratio) -> Tracer:
     """The probability of each state under each unit, `(F, K, width)`: zeros for further states."""
     layer, row = group.representative, scope.folded.row(group.representative)

@@ -22,14 +22,15 @@ from plica.ir.program import Var
 from plica.ir.rewrite import rename
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.leaves import Constant, Leaf, owners_of
-from plica.lower.queries.query import Query, lower_query
+from plica.lower.queries.choosing import lower_choices
+from plica.lower.queries.query import Choosing, Query
 from plica.tracing import namespace as xp
 
 _ROWS = "n"  # the size of rows, as callers name it where no argument has it
 
 
 def choice_question(
-    query: Query,
+    query: Query[Choosing],
     folded: FoldedCircuit,
     dtype: DType,
     input_dtype: DType | None,
@@ -54,7 +55,7 @@ def choice_question(
     arrays = dict(leaves)
     described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
     described = replace(described, rewriting=folded.rewriting)
-    made = lower_query(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
+    made = lower_choices(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
     named = rename(made.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
     behind = [
         one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
@@ -84,7 +85,7 @@ def choice_question(
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
-        draws=1 if query.chooser.draws else 0,
+        draws=1 if query.policy.chooser.draws else 0,
         are_places_known=True,
         text=text,
         floors=(_non_negative(updatable),) if updatable else (),

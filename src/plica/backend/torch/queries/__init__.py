@@ -11,32 +11,26 @@
 (torch.Size([5, 1]), {})
 """
 
-from plica.backend.torch.queries.boxes import cdf, probability
-from plica.backend.torch.queries.choosing import TorchQuery, query_of
-from plica.backend.torch.queries.covariance import covariance
-from plica.backend.torch.queries.expected import latent_posterior, mean, posterior, variance
-from plica.backend.torch.queries.integrate import IntegrateQuery
-from plica.backend.torch.queries.likelihood import conditional_log_likelihood, log_likelihood
-from plica.backend.torch.queries.mpe import mpe, mpe_bounds
-from plica.backend.torch.queries.quantile import quantile
-from plica.backend.torch.queries.sampling import SamplingQuery, sample
+from importlib import import_module
+from typing import Any
 
-__all__ = [
-    "IntegrateQuery",
-    "SamplingQuery",
-    "TorchQuery",
-    "cdf",
-    "conditional_log_likelihood",
-    "covariance",
-    "latent_posterior",
-    "log_likelihood",
-    "mean",
-    "mpe",
-    "mpe_bounds",
-    "posterior",
-    "probability",
-    "quantile",
-    "query_of",
-    "sample",
-    "variance",
-]
+from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.queries.choosing import TorchQuery, complete, query_of
+from plica.backend.torch.queries.expected import read_off
+from plica.backend.torch.queries.integrate import IntegrateQuery
+from plica.backend.torch.queries.sampling import SamplingQuery, draw
+from plica.backend.torch.sources import untraced
+from plica.lower.queries.query import Flowing
+
+__all__ = ["IntegrateQuery", "SamplingQuery", "TorchQuery", "answer", "query_of"]
+
+
+@untraced
+def answer(circuit: TorchCircuit, name: str, *arguments: Any) -> Any:
+    """The answer to a query that a circuit knows by its name: of the query's driver, or what its Program returns."""
+    query = circuit.compiled.query(name)
+    if query.driver:
+        return getattr(import_module(f"{__name__}.{query.driver}"), name)(circuit, *arguments)
+    if isinstance(query.policy, Flowing):
+        return read_off(circuit, query, *arguments)
+    return (draw if query.policy.chooser.draws else complete)(circuit, query, *arguments)

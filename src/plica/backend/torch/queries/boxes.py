@@ -11,7 +11,6 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating
 from plica.backend.torch.queries.values import carried, check_needs, in_parts, log_total, real_logs
-from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.fold.groups import FoldedCircuit
@@ -21,14 +20,12 @@ from plica.lower.queries.needs import Needs
 from plica.symbolic.semirings import Semiring
 
 
-@untraced
 def cdf(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.cdf`."""
     high = floating(circuit.taken(x))
-    return _inside(circuit, CDF, torch.full_like(high, -math.inf), high)
+    return _inside(circuit, CDF.needs, torch.full_like(high, -math.inf), high)
 
 
-@untraced
 def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
     """See `plica.queries.probability`."""
     low, high = (floating(circuit.taken(one)) for one in (low, high))
@@ -38,7 +35,7 @@ def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
             "low.expand(high.shape), for instance."
         )
     dtype = torch.promote_types(low.dtype, high.dtype)
-    return _inside(circuit, PROBABILITY, low.to(dtype), high.to(dtype))
+    return _inside(circuit, PROBABILITY.needs, low.to(dtype), high.to(dtype))
 
 
 @torch.no_grad()

@@ -14,12 +14,13 @@ from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import device_of
+from plica.backend.torch.queries.rows import device_of, whole_layers
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.lower.cascade import Bound
 from plica.lower.leaves import owners_of
-from plica.lower.queries.query import LoweredQuery, Query, lower_query
+from plica.lower.queries.choosing import LoweredChoices, lower_choices
+from plica.lower.queries.query import Choosing, Query
 from plica.symbolic.semirings import Semiring
 
 _SHARE = 4  # of the budget, which many arrays that are read once each leave for those of one layer
@@ -58,7 +59,7 @@ class TorchQuery:
     def __init__(
         self,
         circuit: TorchCircuit,
-        query: Query,
+        query: Query[Choosing],
         input_dtype: torch.dtype | None,
         semiring: Semiring | None = None,
         *,
@@ -68,7 +69,7 @@ class TorchQuery:
         known = None if input_dtype is None else as_dtype(input_dtype)
         self._query = query
         self._dtype = query_dtype(circuit)
-        self.lowered: LoweredQuery = lower_query(
+        self.lowered: LoweredChoices = lower_choices(
             query,
             as_described(circuit),
             self._dtype,
@@ -78,10 +79,10 @@ class TorchQuery:
             semiring=semiring,
             one_row=one_row,
         )
-        carrier = (semiring or query.semiring).name
+        carrier = (semiring or query.policy.semiring).name
         self._has_bound = semiring is not None and semiring.proven is not None
         self.run = QueryProgram(
-            (query.name, carrier, input_dtype, one_row, circuit.dtype), self.lowered, query.chooser.column
+            (query, carrier, input_dtype, one_row, circuit.dtype), self.lowered, query.policy.chooser.column
         )
 
     def rows_at_once(self) -> int:
@@ -112,7 +113,7 @@ class TorchQuery:
 
     def uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor | None:
         """`(U, size)`, above 0 and below 1: the same numbers whether rows are drawn at once or in parts."""
-        if not self._query.chooser.draws:
+        if not self._query.policy.chooser.draws:
             return None
         dtype = getattr(torch, self._dtype.value)
         drawn = torch.rand((size, self.lowered.num_uniforms), dtype=dtype, device=device, generator=generator)
@@ -122,14 +123,14 @@ class TorchQuery:
 
 def query_of(
     circuit: TorchCircuit,
-    query: Query,
+    query: Query[Choosing],
     input_dtype: torch.dtype | None,
     semiring: Semiring | None = None,
     *,
     one_row: bool = False,
 ) -> TorchQuery:
     """The query of a circuit for data of one dtype, made once for each dtype of the circuit."""
-    key = (query.name, input_dtype, circuit.dtype, None if semiring is None else semiring.name, one_row)
+    key = (query, input_dtype, circuit.dtype, None if semiring is None else semiring.name, one_row)
     if key not in circuit.queries:
         circuit.queries[key] = TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row)
     found: TorchQuery = circuit.queries[key]
@@ -137,16 +138,16 @@ def query_of(
 
 
 @torch.no_grad()
-def answer(
+def choose(
     circuit: TorchCircuit,
-    query: Query,
+    query: Query[Choosing],
     size: int,
     x: Tensor | None = None,
     *,
     times: int = 1,
     generator: torch.Generator | None = None,
 ) -> Answer:
-    """The answer for `size` rows, computed in parts that the memory is enough for.
+    """`size` rows that a query makes up, computed in parts that the memory is enough for.
 
     Many rows for one row of data are made up as those without data are, once it is scored. Otherwise each has its own
     weights at every sum: on the CPU from scaled numbers first, where there are enough of them, and from logarithms for
@@ -173,7 +174,7 @@ def answer(
             ],
             alike=True,
         )
-    if query.chooser.draws and times * circuit.compiled.num_activations >= _ROW_BY_ROW_FROM:
+    if query.policy.chooser.draws and times * circuit.compiled.num_activations >= _ROW_BY_ROW_FROM:
         single = query_of(circuit, query, x.dtype, one_row=True)
         found = []
         for row in (x[number : number + 1] for number in range(len(x))):
@@ -182,7 +183,7 @@ def answer(
                 found.append(one._replace(log_value=one.log_value.expand(stop - start)))
         if found:
             return _joined(found)
-    stage = circuit.stages(query.semiring, x, size)[0]
+    stage = circuit.stages(query.policy.semiring, x, size)[0]
     first = query_of(circuit, query, x.dtype, None if stage.bound is Bound.NONE else stage.semiring)
     found = []
     for start, stop in parts(size, first.rows_at_once()):
@@ -196,7 +197,14 @@ def answer(
     return _joined(found)
 
 
-def _exact(circuit: TorchCircuit, query: Query, x: Tensor, uniforms: Tensor | None, rows: Tensor) -> Answer:
+def complete(circuit: TorchCircuit, query: Query[Choosing], x: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows with what is missing filled in `(B, D)`, and the logarithms of their values `(B,)`, without chance."""
+    x = whole_layers(circuit, query.needs, x)
+    found = choose(circuit, query, len(x), x)
+    return found.rows, found.log_value
+
+
+def _exact(circuit: TorchCircuit, query: Query[Choosing], x: Tensor, uniforms: Tensor | None, rows: Tensor) -> Answer:
     exact = query_of(circuit, query, x.dtype)
     return exact(circuit, x[rows], None if uniforms is None else uniforms[:, rows])[0]
 

@@ -9,23 +9,22 @@ from torch import Tensor
 
 from plica.arguments import elements
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.expected import mean
+from plica.backend.torch.queries.expected import read_off
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, integer, whole_layers
 from plica.backend.torch.queries.values import log_values, once
-from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.lower.leaves import owners_of
 from plica.lower.queries.covariance import COVARIANCE, check_covariance, lower_products
+from plica.lower.queries.expect import MEAN
 
 
-@untraced
 @torch.no_grad()
 def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None) -> Tensor:
     """See `plica.queries.covariance`."""
     device = device_of(circuit, COVARIANCE.name)
     described = circuit.folded.described
-    COVARIANCE.check_layers(described, circuit.folded.row, described.live.inner_layers)
+    COVARIANCE.needs.check_layers(described, circuit.folded.row, described.live.inner_layers)
     asked = _variables(circuit, variables)
     # before what is missing in rows is said to be at fault
     once(circuit, ("needs", COVARIANCE.name, *asked), lambda: check_covariance(as_described(circuit), asked))
@@ -33,7 +32,7 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
     if x is None:
         given = torch.full((1, max(circuit.scope, default=-1) + 1), torch.nan, dtype=torch.float64, device=device)
         return covariance(circuit, asked, given)[0]
-    x = whole_layers(circuit, COVARIANCE, x)
+    x = whole_layers(circuit, COVARIANCE.needs, x)
     if not asked:
         return torch.zeros((len(x), 0, 0), dtype=dtype, device=device)
 
@@ -45,7 +44,7 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
     run = once(circuit, key, program)
     log_value = log_values(circuit, x).double()
     check_known(log_value, 1, "no covariance")
-    reference = mean(circuit, x).double()
+    reference = read_off(circuit, MEAN, x).double()
     number = len(asked)
     one, other = torch.tril_indices(number, number, device=device)
     names = torch.tensor(asked, device=device)

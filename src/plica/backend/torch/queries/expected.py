@@ -15,12 +15,13 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.huge_pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
-from plica.backend.torch.sources import untraced
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Posterior
-from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE, FlowQuery, LoweredFlows, lower_flows
+from plica.lower.queries.expect import LATENTS, POSTERIOR
+from plica.lower.queries.flowing import LoweredFlows, lower_flows
+from plica.lower.queries.query import Flowing, Query
 from plica.symbolic.semirings import LSE_SUM, Semiring
 
 
@@ -35,7 +36,9 @@ class FlowProgram:
         semiring: How numbers are carried.
     """
 
-    def __init__(self, circuit: TorchCircuit, query: FlowQuery, input_dtype: torch.dtype, semiring: Semiring) -> None:
+    def __init__(
+        self, circuit: TorchCircuit, query: Query[Flowing], input_dtype: torch.dtype, semiring: Semiring
+    ) -> None:
         self.query, self._semiring = query, semiring
         self.lowered: LoweredFlows = _lowered(
             query,
@@ -45,7 +48,7 @@ class FlowProgram:
             owners_of(leaf for leaf, _ in circuit.leaves.items()),
             semiring,
         )
-        self.run = QueryProgram((query.name, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
+        self.run = QueryProgram((query, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
 
     def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[Sequence[Tensor], Tensor | None]:
         """What the query reads off for some rows, last the logarithms of their values, and for which a bound holds.
@@ -64,22 +67,22 @@ class FlowProgram:
         return results, holds
 
 
-def _exact(circuit: TorchCircuit, query: FlowQuery, x: Tensor, rows: Tensor) -> Sequence[Tensor]:
+def _exact(circuit: TorchCircuit, query: Query[Flowing], x: Tensor, rows: Tensor) -> Sequence[Tensor]:
     return _program(circuit, query, x.dtype, LSE_SUM)(circuit, x[rows])[0]
 
 
-def _lowered(query: FlowQuery, circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
+def _lowered(query: Query[Flowing], circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
     """By derivatives of the circuit as it is computed, where it can be told so, or as it was described."""
     *_, semiring = settings
-    if not (semiring.logarithmic or query.of_sums):
+    if not (semiring.logarithmic or query.policy.of_sums):
         with suppress(UnsupportedError):
             return lower_flows(query, circuit.folded, *settings, by_derivatives=True)
     return lower_flows(query, as_described(circuit), *settings)
 
 
-def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiring: Semiring) -> FlowProgram:
+def _program(circuit: TorchCircuit, query: Query[Flowing], dtype: torch.dtype, semiring: Semiring) -> FlowProgram:
     """The Program of a query, made once for each dtype of the circuit."""
-    key = (query.name, semiring.name, dtype, circuit.dtype)
+    key = (query, semiring.name, dtype, circuit.dtype)
     if key not in circuit.queries:
         circuit.queries[key] = FlowProgram(circuit, query, dtype, semiring)
     found: FlowProgram = circuit.queries[key]
@@ -89,7 +92,7 @@ def _program(circuit: TorchCircuit, query: FlowQuery, dtype: torch.dtype, semiri
 @torch.no_grad()
 def read_flows(
     circuit: TorchCircuit,
-    query: FlowQuery,
+    query: Query[Flowing],
     x: Tensor,
     keep: Callable[[list[Tensor]], list[Tensor]] = list,
     otherwise: str = "nothing to be expected of the rest",
@@ -113,16 +116,16 @@ def read_flows(
         part = x[start:stop]
         found, holds = asked(circuit, part)
         if holds is not None:
-            axes = [*[query.rows] * (len(found) - 1), 0]
+            axes = [*[query.policy.rows] * (len(found) - 1), 0]
             exact = partial(_exact, circuit, query, part)
             found = computed_again(found, axes, rows_without(holds), exact)
         *results, log_value = found
         results = keep(results)
         if not start:
-            whole = results if stop == len(x) else [_longer(one, query.rows, len(x)) for one in results]
+            whole = results if stop == len(x) else [_longer(one, query.policy.rows, len(x)) for one in results]
         if whole is not results:
             for one, result in zip(whole, results, strict=True):
-                one.narrow(query.rows, start, stop - start).copy_(result)
+                one.narrow(query.policy.rows, start, stop - start).copy_(result)
         logs.append(log_value)
     check_known(torch.cat(logs), 1, otherwise)
     return asked.lowered, whole
@@ -133,7 +136,6 @@ def _longer(array: Tensor, axis: int, size: int) -> Tensor:
     return empty((*array.shape[:axis], size, *array.shape[axis + 1 :]), array)
 
 
-@untraced
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
     """See `plica.queries.posterior`."""
     device_of(circuit, POSTERIOR.name)
@@ -157,21 +159,13 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
         probabilities.as_strided((span,), (1,)).index_fill_(0, places, 1.0)
 
 
-@untraced
-def mean(circuit: TorchCircuit, x: Tensor) -> Tensor:
-    """See `plica.queries.mean`."""
-    device_of(circuit, MEAN.name)
-    return read_flows(circuit, MEAN, whole_layers(circuit, MEAN.needs, x))[1][0]
+def read_off(circuit: TorchCircuit, query: Query[Flowing], x: Tensor) -> Any:
+    """What a query reads off the flows of rows: one array, or a tuple of several."""
+    device_of(circuit, query.name)
+    results = read_flows(circuit, query, whole_layers(circuit, query.needs, x))[1]
+    return results[0] if len(results) == 1 else tuple(results)
 
 
-@untraced
-def variance(circuit: TorchCircuit, x: Tensor) -> Tensor:
-    """See `plica.queries.variance`."""
-    device_of(circuit, VARIANCE.name)
-    return read_flows(circuit, VARIANCE, whole_layers(circuit, VARIANCE.needs, x))[1][0]
-
-
-@untraced
 def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
     """See `plica.queries.latent_posterior`."""
     device_of(circuit, LATENTS.name)

@@ -8,23 +8,20 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.rows import device_of, floating, mask_of
 from plica.backend.torch.queries.values import carrier_of, check_needs, log_total, log_values
-from plica.backend.torch.sources import untraced
 from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD
 
 
-@untraced
 def log_likelihood(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.log_likelihood`."""
     device_of(circuit, LOG_LIKELIHOOD.name)
-    check_needs(circuit, LOG_LIKELIHOOD)
+    check_needs(circuit, LOG_LIKELIHOOD.needs)
     return log_values(circuit, circuit.taken(x)) - log_total(circuit)
 
 
-@untraced
 def conditional_log_likelihood(circuit: TorchCircuit, x: Tensor, given: Tensor) -> Tensor:
     """See `plica.queries.conditional_log_likelihood`."""
     device_of(circuit, CONDITIONAL.name)
-    check_needs(circuit, CONDITIONAL)
+    check_needs(circuit, CONDITIONAL.needs)
     rows = floating(circuit.taken(x))
     evidence = torch.where(mask_of("given", given, rows), rows, torch.nan)
     if any(layer.num_variables > 1 for layer in circuit.symbolic.live.input_layers):

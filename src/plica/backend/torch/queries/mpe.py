@@ -1,4 +1,4 @@
-"""The most probable explanation: see `plica.queries.mpe` and `plica.queries.mpe_bounds`."""
+"""How good the most probable explanation is: see `plica.queries.mpe_bounds`."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.choosing import answer
+from plica.backend.torch.queries.choosing import complete
 from plica.backend.torch.queries.program import QueryProgram, as_described, query_dtype
 from plica.backend.torch.queries.rows import whole_layers
 from plica.backend.torch.queries.values import in_parts, log_values, once
-from plica.backend.torch.sources import untraced
 from plica.ir.dtypes import as_dtype
 from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Explanations
@@ -19,20 +18,11 @@ from plica.lower.queries.mpe import MOST, MPE
 from plica.lower.queries.score import lower_score
 
 
-@untraced
-def mpe(circuit: TorchCircuit, x: Tensor) -> tuple[Tensor, Tensor]:
-    """See `plica.queries.mpe`."""
-    x = whole_layers(circuit, MPE.needs, x)
-    found = answer(circuit, MPE, len(x), x)
-    return found.rows, found.log_value
-
-
-@untraced
 @torch.no_grad()
 def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
     """See `plica.queries.mpe_bounds`."""
     x = whole_layers(circuit, MPE.needs, x)
-    rows, values = mpe(circuit, x)
+    rows, values = complete(circuit, MPE, x)
     found = log_values(circuit, rows)
     is_exact = once(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))
     return Explanations(rows, values, found, torch.maximum(found, values if is_exact else _most(circuit, x)), is_exact)

@@ -21,11 +21,10 @@ from plica.backend.torch.queries.expected import read_flows
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import once
-from plica.backend.torch.sources import untraced
 from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.lower.leaves import owners_of
-from plica.lower.queries.mixture import INPUT_FLOWS, QUANTILE, lower_shares
+from plica.lower.queries.quantile import INPUT_FLOWS, QUANTILE, lower_shares
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.layers.rows import independent
@@ -71,14 +70,13 @@ class _Shares:
         return mixed.reshape(x.shape)
 
 
-@untraced
 @torch.no_grad()
 def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None) -> Tensor:
     """See `plica.queries.quantile`."""
     device = device_of(circuit, QUANTILE.name)
     layers = _layers_of(circuit, variable)
     folded = circuit.folded
-    QUANTILE.check_layers(folded.described, folded.row, layers)
+    QUANTILE.needs.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
     try:
         levels = torch.as_tensor(p, dtype=torch.float64, device=device)
@@ -131,7 +129,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
                 f"row {int(known[0])}: {QUANTILE.name} of variable {variable} needs all variables {layer.scope!s} of "
                 f"{circuit.symbolic.layer_name(layer)} to be missing; make the others missing, too."
             )
-    return circuit.readable(rows, QUANTILE.carrier(circuit.semiring))
+    return circuit.readable(rows, QUANTILE.needs.carrier(circuit.semiring))
 
 
 def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:

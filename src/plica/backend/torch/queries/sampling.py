@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.choosing import answer, query_of
+from plica.backend.torch.queries.choosing import choose, query_of
 from plica.backend.torch.queries.rows import (
     check_known,
     check_total,
@@ -20,21 +20,23 @@ from plica.backend.torch.queries.rows import (
 )
 from plica.backend.torch.sources import untraced
 from plica.ir.program import Program
+from plica.lower.queries.query import Choosing, Query
 from plica.lower.queries.sample import SAMPLING
 
 
-@untraced
-def sample(circuit: TorchCircuit, n: int, given: Tensor | None, seed: int | None) -> Tensor:
-    """See `plica.queries.sample`."""
+def draw(
+    circuit: TorchCircuit, query: Query[Choosing], n: int = 1, given: Tensor | None = None, seed: int | None = None
+) -> Tensor:
+    """Rows that a query draws, or completions of rows: see `plica.queries.sample`."""
     number = count("n", n)
-    device = device_of(circuit, SAMPLING.name)
+    device = device_of(circuit, query.name)
     generator = None if seed is None else torch.Generator(device).manual_seed(integer("seed", seed) % 2**64)
     if given is None:
-        found = answer(circuit, SAMPLING, number, generator=generator)
+        found = choose(circuit, query, number, generator=generator)
         check_total(found.log_value)
         return found.rows
-    x = whole_layers(circuit, SAMPLING.needs, given)
-    found = answer(circuit, SAMPLING, len(x) * number, x, times=number, generator=generator)
+    x = whole_layers(circuit, query.needs, given)
+    found = choose(circuit, query, len(x) * number, x, times=number, generator=generator)
     check_known(found.log_value, number)
     return found.rows
 
@@ -80,7 +82,7 @@ class SamplingQuery:
             InputError: `num_samples` is negative, or the circuit's total is zero or not finite.
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        found = answer(self._circuit, SAMPLING, count("num_samples", num_samples), generator=generator)
+        found = choose(self._circuit, SAMPLING, count("num_samples", num_samples), generator=generator)
         check_total(found.log_value)
         sums = query_of(self._circuit, SAMPLING, None).lowered.sums
         return found.rows, dict(zip(sums, found.terms, strict=True))

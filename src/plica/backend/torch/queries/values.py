@@ -52,7 +52,7 @@ def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
 
 def carrier_of(circuit: TorchCircuit) -> Semiring:
     """The carrier in which the probabilities of a circuit are added and multiplied."""
-    return LOG_LIKELIHOOD.carrier(circuit.semiring)
+    return LOG_LIKELIHOOD.needs.carrier(circuit.semiring)
 
 
 class _Lowered(LoweredProgram, Protocol):

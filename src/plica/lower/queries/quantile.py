@@ -1,4 +1,4 @@
-"""The distribution function of one variable, as a mixture of those of its layers' units: a Program.
+"""Quantiles: of the distribution function of one variable, as a mixture of those of its layers' units: a Program.
 
 How probable it is that each unit speaks for the variable, given the rest of a row, is the unit's flow (`flows.py`). The
 mixture is evaluated as often as a search for its quantiles asks, for many rows, without another walk.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
@@ -17,15 +18,45 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.boxes import Boxes
-from plica.lower.queries.expect import FlowQuery
-from plica.lower.queries.needs import Needs
+from plica.lower.queries.query import Flowing, Query, Upward, ask
 from plica.symbolic.layers import InputLayer
 from plica.symbolic.semirings import LSE_SUM
 from plica.tracing import namespace as xp
 
-QUANTILE = Needs("quantile", "the quantile", inputs=("marginal", "interval"), sums=("choose",), products=("route",))
-INPUT_FLOWS = FlowQuery(
-    QUANTILE.function, QUANTILE.name, lambda found: [flow for _, flow in found.flows.inputs], rows=1
+
+def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
+    """The smallest value of a variable up to which it lies with probability p or more, given the rest of a row.
+
+    Args:
+        circuit: A compiled circuit.
+        variable: The variable.
+        p: A number above 0 and below 1, or several of them `(P,)`.
+        given: Rows `(R, D)` with what is known, NaN elsewhere; what they say of the variable itself is left out. By
+            default nothing is known.
+
+    Returns:
+        Of the shape of `p`; with `given` `(R,)`, or `(R, P)`. Integers where the variable has states or counts, else
+        numbers in the dtype of the circuit: the first whose probability, as computed, suffices.
+
+    Raises:
+        InputError: `p` is no probability, `variable` not among the circuit's, a row does not fit or cannot be, or knows
+            another variable of a layer of this one.
+        UnsupportedError: A layer of the variable does not say what lies in an interval, or another layer how a query
+            goes through it.
+        StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
+        ShapeError: More than one output or unit.
+    """
+    return ask(circuit, "quantile", variable, p, given)
+
+
+QUANTILE = Query(
+    quantile,
+    "the quantile",
+    Upward(("marginal", "interval"), sums=("choose",), products=("route",)),
+    driver="quantile",
+)
+INPUT_FLOWS = Query(
+    quantile, QUANTILE.name, Flowing(lambda reading: [flow for _, flow in reading.flows.inputs], rows=1)
 )
 
 
