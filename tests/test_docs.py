@@ -10,7 +10,7 @@ import pytest
 import plica
 from plica.backend.native.scalars.__main__ import accuracy_table
 from plica.lower.optimize.__main__ import rules_table
-from plica.lower.queries.table import layers_table, reasons_list, semirings_table
+from plica.lower.queries.table import layers_table, passes_table, reasons_list, semirings_table
 from plica.ops.__main__ import operations_table
 from plica.symbolic.layers.__main__ import input_layers_table
 from plica.templates.data_modalities import image_data
@@ -42,6 +42,7 @@ TABLES = [
     (input_layers_table, "layers.md"),
     (layers_table, "queries.md"),
     (semirings_table, "queries.md"),
+    (passes_table, "queries.md"),
     (accuracy_table, "native.md"),
 ]
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from plica.cli.asking import PATH
 from plica.cli.errors import one_line_errors
@@ -101,6 +102,30 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
 }
 
 
+class _EntryName(click.ParamType):  # type: ignore[type-arg]
+    """A name that native files know a query by; the table of queries is imported where a name or help is asked for."""
+
+    name = "choice"
+
+    def get_metavar(self, param: click.Parameter, ctx: click.Context | None = None) -> str:  # noqa: ARG002
+        """The names, as help shows them."""
+        return f"[{'|'.join(_entry_names())}]"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """The name that was typed, or an error that lists all of them."""
+        return click.Choice(_entry_names()).convert(value, param, ctx)
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        """The names that begin so."""
+        return click.Choice(_entry_names()).shell_complete(ctx, param, incomplete)
+
+
+def _entry_names() -> tuple[str, ...]:
+    from plica.lower.queries.table import QUERIES
+
+    return tuple(entry.name for query in QUERIES.values() for entry in query.entries)
+
+
 @click.command(short_help="Write a trained model as a native file.")
 @click.argument("model", type=PATH)
 @click.option("-o", "--out", type=PATH, required=True, help="The file to write.")
@@ -116,7 +141,7 @@ _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     "--query",
     "queries",
     multiple=True,
-    type=click.Choice(("log-likelihood", "marginal", "sample", "conditional-sample", "mpe")),
+    type=_EntryName(),
     help="What is asked, the main question first. Default: log-likelihood, and marginal where states may be missing.",
 )
 @click.option(

@@ -64,7 +64,8 @@ def compile(  # noqa: A001 - the word of the field
         path: Where; what is there is replaced in one step.
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
         queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
-            where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe".
+            where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe", and the
+            entries of further queries of the circuit's context.
         updatable: What `NativeModule.update` may replace: tensors of a circuit, by their keys in its state dict, or
             True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
@@ -212,9 +213,20 @@ class _Circuit:
 
     @property
     def entries(self) -> Mapping[str, tuple[Query[Any], Entry]]:
-        """What a file may answer, by the names that callers use."""
-        queries = self.compiled.queries.values()
-        return {entry.name: (query, entry) for query in queries for entry in query.entries}
+        """What a file may answer, by the names that callers use.
+
+        Raises:
+            InputError: Two queries have an entry of one name.
+        """
+        entries: dict[str, tuple[Query[Any], Entry]] = {}
+        for query in self.compiled.queries.values():
+            for entry in query.entries:
+                other, _ = entries.setdefault(entry.name, (query, entry))
+                if other is not query:
+                    raise InputError(
+                        f"{other.function} and {query.function} both have an entry {entry.name!r}; rename one of them."
+                    )
+        return entries
 
     def questions(self, name: str) -> Iterator[Question]:
         """The functions of a file that answer an entry."""
@@ -233,18 +245,14 @@ def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[Q
     data = circuit.data_of(entry, dtype)
     assert data is not None, "a score is of rows"
     text = entry.text.format(missing="; NaN: missing, summed out" if data.kind == "float" else "")
-    return score_questions(folded, semiring, dtype, data, circuit.leaves, _function(entry), text)
+    return score_questions(folded, semiring, dtype, data, circuit.leaves, entry.function, text)
 
 
 def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[Question]:
     real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
     data = circuit.data_of(entry, real)
     folded, leaves = circuit.compiled.folded, circuit.leaves
-    yield choice_question(query, folded, real, data, leaves, _function(entry), entry.text)
-
-
-def _function(entry: Entry) -> str:
-    return entry.name.replace("-", "_")
+    yield choice_question(query, folded, real, data, leaves, entry.function, entry.text)
 
 
 _BY_POLICY: Mapping[type, Callable[..., Iterator[Question]]] = {Upward: _scored, Choosing: _chosen}

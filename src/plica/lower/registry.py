@@ -142,7 +142,7 @@ _PARAMETER_KINDS = (
 )
 _INITIALIZER_KINDS = (RowKind(InitializerRow, "initializer", Initializer, ("draw",)),)
 _OPERATOR_KINDS = (RowKind(OperatorRow, "layers", Layer, ("rule",)),)
-_QUERY_KINDS = (RowKind(Query, "", object, ("ask",)),)
+_QUERY_KINDS = (RowKind(Query, "", object, ()),)
 
 
 @dataclass(frozen=True, slots=True)

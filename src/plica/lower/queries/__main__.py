@@ -5,10 +5,10 @@ With the word `stub` behind it prints `src/plica/queries.pyi` instead.
 
 import sys
 
-from plica.lower.queries.table import layers_table, reasons_list, semirings_table, stub
+from plica.lower.queries.table import layers_table, passes_table, reasons_list, semirings_table, stub
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["stub"]:
         print(stub(), end="")
     else:
-        print(layers_table(), reasons_list(), semirings_table(), sep="\n\n")
+        print(layers_table(), reasons_list(), semirings_table(), passes_table(), sep="\n\n")

@@ -85,9 +85,8 @@ MPE = Query(
     "the most probable explanation",
     Choosing(MAX_SUM, LARGEST),
     entries=(Entry("mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),),
-    fills="the most probable explanation",
 )
-BOUNDS = replace(MPE, ask=mpe_bounds, driver="mpe", entries=(), fills="")
+BOUNDS = replace(MPE, ask=mpe_bounds, driver="mpe", entries=())
 MOST = replace(
     LSE_SUM,
     name="most",

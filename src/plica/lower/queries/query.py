@@ -110,6 +110,15 @@ class Entry:
     text: str
     data: Literal["usual", "floats", "none"] = "floats"
 
+    def __post_init__(self) -> None:
+        if not self.function.isidentifier():
+            raise DTypeError(f"an entry's name is made of letters, digits and '-', found {self.name!r}.")
+
+    @property
+    def function(self) -> str:
+        """Its name in the file."""
+        return self.name.replace("-", "_")
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Query(Generic[Policy]):
@@ -122,7 +131,6 @@ class Query(Generic[Policy]):
         driver: The module in a backend's `queries/` with a function of the same name, which answers. By default the
             results of the policy's Program are the answer.
         entries: The functions of native files that answer it.
-        fills: What `plica complete --method` says of it; empty where the command does not have it.
     """
 
     ask: Callable[..., Any]
@@ -130,13 +138,16 @@ class Query(Generic[Policy]):
     policy: Policy
     driver: str = ""
     entries: tuple[Entry, ...] = ()
-    fills: str = ""
 
     def __post_init__(self) -> None:
+        if not callable(self.ask) or not getattr(self.ask, "__name__", "").isidentifier():
+            raise DTypeError(f"{self.name}: ask must be a function that has a name, found {self.ask!r:.80}.")
         if not isinstance(self.policy, Upward | Flowing | Choosing):
             raise DTypeError(f"{self.name}: a policy is Flowing(...) or Choosing(...), found {self.policy!r:.80}.")
         if isinstance(self.policy, Upward) and not self.driver:
             raise DTypeError(f"{self.name}: Upward(...) needs a driver; read flows by Flowing(...), for instance.")
+        if isinstance(self.policy, Flowing) and self.entries:
+            raise DTypeError(f"{self.name}: native files do not answer a query of Flowing(...); leave out the entries.")
 
     @property
     def function(self) -> str:

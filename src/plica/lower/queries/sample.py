@@ -67,5 +67,4 @@ SAMPLING = Query(
         Entry("sample", "Rows that are drawn; `n` says how many.", data="none"),
         Entry("conditional-sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."),
     ),
-    fills="drawn from the exact conditional",
 )

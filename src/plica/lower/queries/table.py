@@ -80,6 +80,16 @@ def semirings_table() -> str:
     return "\n".join(lines)
 
 
+def passes_table() -> str:
+    """Markdown: for each query its passes through the circuit, and what native files and `plica export` call it."""
+    lines = [_line(["query", "passes", "in native files"]), _line(["---"] * 3)]
+    for query in QUERIES.values():
+        passes = "up and down" if query.needs.sums else "up"
+        entries = ", ".join(f"`{entry.name}`" for entry in query.entries)
+        lines.append(_line([f"`{query.function}`", passes, entries or "not"]))
+    return "\n".join(lines)
+
+
 def _computed(needs: Needs, own: Semiring) -> str:
     """In what a query computes, and what becomes of negative weights."""
     carrier = needs.carrier(own)
