@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from plica.backend.torch.emit import emit
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
+from plica.ir.op import OpTable
 from plica.ir.program import Literal, Operand, Program
 from plica.ir.sizes import Size, evaluate
 from plica.ir.types import ShapedArray
@@ -50,9 +51,15 @@ def literal(array: Array) -> Literal:
     return Literal(array.item(), ShapedArray((), as_dtype(array.dtype)))
 
 
-def one_equation(op: str, inputs: Sequence[Array], params: Mapping[str, Any], literals: Sequence[int] = ()) -> Program:
+def one_equation(
+    op: str,
+    inputs: Sequence[Array],
+    params: Mapping[str, Any],
+    literals: Sequence[int] = (),
+    table: OpTable = OPS,
+) -> Program:
     """The Program of one operation on inputs of static shapes; those at `literals` are written in the Program."""
-    builder = Builder(OPS)
+    builder = Builder(table)
     operands: list[Operand] = [
         literal(array) if place in literals else builder.argument(None, array.shape, as_dtype(array.dtype))
         for place, array in enumerate(inputs)
@@ -60,9 +67,9 @@ def one_equation(op: str, inputs: Sequence[Array], params: Mapping[str, Any], li
     return builder.build(builder.add(op, *operands, **params))
 
 
-def reference(op: str, inputs: Sequence[Array], params: Mapping[str, Any]) -> tuple[Array, ...]:
+def reference(op: str, inputs: Sequence[Array], params: Mapping[str, Any], table: OpTable = OPS) -> tuple[Array, ...]:
     """What the reference of an operation makes of arrays, run by nothing but references."""
-    row = OPS[op]
+    row = table[op]
     with np.errstate(all="ignore"):
         results = row.reference(run_region, *inputs, **params) if row.regions else row.reference(*inputs, **params)
     return results if isinstance(results, tuple) else (results,)

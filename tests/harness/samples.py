@@ -12,6 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
+from plica.ir.op import Op
 from plica.ir.types import array_type
 from plica.ops import OPS
 from tests.harness.programs import Array
@@ -32,13 +33,14 @@ class Case:
         return f"{self.op}-{self.number}-{shown}"
 
 
-def _samples() -> Iterator[Case]:
-    for op in OPS.values():
-        for number, sample in enumerate(op.samples()):
-            yield Case(op.name, str(number), sample.inputs, sample.params)
+def samples_of(ops: Iterable[Op]) -> tuple[Case, ...]:
+    """All samples of some operations."""
+    return tuple(
+        Case(op.name, str(number), one.inputs, one.params) for op in ops for number, one in enumerate(op.samples())
+    )
 
 
-SAMPLES = tuple(_samples())
+SAMPLES = samples_of(OPS.values())
 _FLOAT_SPECIAL = np.asarray([np.nan, np.inf, -np.inf, 0.0, -0.0, 1.0, -1.0, 2.5, 1e30, -1e-30])
 
 

@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from plica.errors import DTypeError, InputError, PlicaError, ShapeError, VerifyError
-from plica.frontend.programs import interpret, parse, verify
+from plica.frontend.programs import interpret
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.op import Sample, Unsupported, op_table, unsupported
-from plica.ir.types import array_type, resolve
+from plica.ir.op import Unsupported, op_table, unsupported
+from plica.ir.types import array_type
 from plica.ops import OPS
 from plica.ops.elementwise import ELEMENTWISE
-from tests.harness.programs import assert_same, one_equation, reference
+from tests.harness.operation_rows import check_samples, check_text, check_types
+from tests.harness.programs import one_equation
 from tests.harness.samples import CASES, Case, over
 from tests.harness.together import grouped
 
@@ -21,42 +22,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 
 @over(CASES)
 def test_type_rule_and_interpreter_follow_the_reference(case: Case) -> None:
-    op, (inputs, params) = OPS[case.op], (case.inputs, case.params)
-    results = reference(case.op, inputs, params)
-    sizes = [int(array) if array.dtype == np.int64 and array.ndim == 0 else None for array in inputs]
-    declared = op.types([array_type(array.shape, as_dtype(array.dtype)) for array in inputs], params, sizes)
-    types = [
-        resolve(type_, lambda place: int(results[place])) for type_ in declared
-    ]  # sizes that are results themselves
-    found = interpret(one_equation(case.op, inputs, params), *inputs)
-    for type_, one, result in zip(types, found, results, strict=True):
-        expected = np.asarray(result)
-        assert type_.shape == expected.shape
-        assert_same(one, expected.astype(type_.dtype.value))
-        # Types are the reference's, but for the widths that the standard gives: sums and indices of 64 bits.
-        if case.op not in ("erf", "erfinv"):  # computed in float64 number by number
-            assert np.dtype(type_.dtype.value).kind == expected.dtype.kind
-            assert type_.dtype.value == expected.dtype or expected.dtype.kind in "iu"
+    check_types(case)
 
 
 @over(CASES)
 def test_text_is_read_back(case: Case) -> None:
-    program = one_equation(case.op, case.inputs, case.params)
-    verify(program)
-    assert parse(str(program)) == program
-    assert str(parse(str(program))) == str(program)
+    check_text(case)
 
 
 def test_rows_have_samples_with_something_in_them() -> None:
-    for op in OPS.values():
-        samples = list(op.samples())
-        if isinstance(op.reference, Unsupported):  # what an object of a backend computes
-            assert not samples, op.name
-            continue
-        assert samples, op.name
-        results = [reference(op.name, sample.inputs, sample.params) for sample in samples]
-        assert any(np.size(one) > 1 for result in results for one in result), op.name
-        assert all(isinstance(sample, Sample) for sample in samples), op.name
+    check_samples(OPS.values())
 
 
 @over(CASES)
@@ -128,15 +103,6 @@ REFUSED: Any = (
     ("broadcast_to", (_X,), {"shape": (3,)}, ShapeError, "does not broadcast"),
     ("broadcast_to", (_X,), {"shape": (2, 6)}, ShapeError, "does not broadcast"),
     ("expand_dims", (_X,), {"axis": 3}, ShapeError, "axis 3 does not exist"),
-    ("multiply_runs", (_X,), {"runs": ()}, ShapeError, "found 1 and 0"),
-    ("multiply_runs", (_X,), {"runs": ((0, 0, 0, 1, 2),)}, ShapeError, "no run of 2 from 1"),
-    ("multiply_runs", (_X,), {"runs": ((0, 0, 1, 0, 2),)}, ShapeError, "reads array 1 of 1"),
-    ("multiply_runs", (_X, array_type((2, 4), F32)), {"runs": ((0, 0, 1, 0, 2),)}, ShapeError, "differ in other axes"),
-    ("multiply_runs", (_I,), {"runs": ((0, 0, 0, 0, 2),)}, DTypeError, "found int64, expected float"),
-    ("lookup_softmax", (array_type((1, 2, 3), I64), array_type((1, 2), I64)), {}, DTypeError, "expected float"),
-    ("matmul_taken", (_X, _X, _I), {}, ShapeError, "matmul_taken multiplies"),
-    ("tucker_derivatives", (_X, _X, _X, _X), {}, ShapeError, "tucker_derivatives takes"),
-    ("multiply_matmul", (_X, _X, _X), {}, ShapeError, "multiply_matmul multiplies"),
     ("squeeze", (_X,), {"axis": (0,)}, ShapeError, "has size 2"),
     ("concat", (_X, array_type((3, 2), F32)), {"axis": 0}, ShapeError, "do not fit together"),
     ("concat", (), {"axis": 0}, VerifyError, "at least 1"),

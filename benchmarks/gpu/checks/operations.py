@@ -14,14 +14,16 @@ from torch import Tensor
 from benchmarks.gpu.checks import Check
 from benchmarks.gpu.checks.comparison import require_same, waits
 from benchmarks.gpu.devices import Device
+from plica.backend.torch.operations.private import PRIVATE, TORCH_OPS
 from plica.errors import PlicaError
-from plica.ops import FACTORIZATIONS, OPS
+from plica.ops import FACTORIZATIONS
 from tests.harness.programs import one_equation, run_torch, to_torch, unique
-from tests.harness.samples import CASES, SAMPLES, Case
+from tests.harness.samples import CASES, SAMPLES, Case, samples_of
 
 if TYPE_CHECKING:
     from plica.ir.program import Program
 
+OWN = samples_of(PRIVATE)
 _OTHER = {"float32": "float64", "float64": "float32", "complex64": "complex128", "complex128": "complex64"}
 _NO_DERIVATIVE = ("not differentiable", "derivative for")  # in torch, on any device
 _WEIGHTS: Mapping[str, Callable[[Tensor], Tensor]] = {"log": torch.exp, "log_softmax": lambda x: x.softmax(-1)}
@@ -32,9 +34,9 @@ _SENSITIVE = frozenset(op.name for op in FACTORIZATIONS)  # errors of inputs gro
 def checks() -> Iterator[Check]:
     """One check for each operation."""
     cases: dict[str, list[Case]] = {}
-    for case in CASES:
+    for case in (*CASES, *OWN):
         cases.setdefault(case.op, []).append(case)
-    for op in OPS:
+    for op in TORCH_OPS:
         yield Check(f"operation {op}", partial(_check, tuple(cases.get(op, ()))))
 
 
@@ -48,7 +50,7 @@ def _check(cases: Sequence[Case], device: Device) -> str | None:
             scalars = tuple(place for place, array in enumerate(one.inputs) if array.ndim == 0)
             if scalars:
                 _compare(one, scalars, device)
-        if case in SAMPLES:
+        if case in (*SAMPLES, *OWN):
             _compare_gradients(case, device)
             program, given = _program(case, ()), _on(device, case.inputs)
             if waits(device, lambda program=program, given=given: run_torch(program, *given, device=device.name)):  # type: ignore[misc]
@@ -57,12 +59,12 @@ def _check(cases: Sequence[Case], device: Device) -> str | None:
 
 
 def _program(case: Case, literals: Sequence[int]) -> Program:
-    return one_equation(case.op, case.inputs, case.params, literals)
+    return one_equation(case.op, case.inputs, case.params, literals, TORCH_OPS)
 
 
 def _in_other_precision(case: Case) -> Case | None:
     """The case in float64 for float32 and the other way round; None where nothing is floating or it has regions."""
-    if OPS[case.op].regions or not any(array.dtype.name in _OTHER for array in case.inputs):
+    if TORCH_OPS[case.op].regions or not any(array.dtype.name in _OTHER for array in case.inputs):
         return None
     with np.errstate(over="ignore"):
         inputs = tuple(array.astype(_OTHER.get(array.dtype.name, array.dtype.name)) for array in case.inputs)
@@ -79,7 +81,7 @@ def _on(device: Device, arrays: Sequence[Any]) -> list[Tensor]:
 
 
 def _scale(op: str) -> float:
-    return OPS[op].tolerance * (100.0 if op in _SENSITIVE else 1.0)
+    return TORCH_OPS[op].tolerance * (100.0 if op in _SENSITIVE else 1.0)
 
 
 def _compare(case: Case, literals: Sequence[int], device: Device) -> None:

@@ -15,10 +15,8 @@ from plica.ops.indexing import INDEXING
 from plica.ops.linalg import LINALG
 from plica.ops.opaque import OPAQUE
 from plica.ops.packing import PACKING
-from plica.ops.products import PRODUCTS
 from plica.ops.random import RANDOM
 from plica.ops.reduce import REDUCE
-from plica.ops.runs import RUNS
 from plica.ops.search import SEARCH
 from plica.ops.shape import SHAPE
 from plica.ops.sorting import SORTING
@@ -37,10 +35,8 @@ __all__ = [
     "OPAQUE",
     "OPS",
     "PACKING",
-    "PRODUCTS",
     "RANDOM",
     "REDUCE",
-    "RUNS",
     "SEARCH",
     "SHAPE",
     "SORTING",
@@ -55,8 +51,6 @@ OPS = op_table(
     DENSITIES,
     REDUCE,
     SHAPE,
-    RUNS,
-    PRODUCTS,
     PACKING,
     SORTING,
     INDEXING,

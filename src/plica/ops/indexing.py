@@ -116,15 +116,6 @@ def _lookup(table: Array, index: Array) -> Any:
     return table[folds, :, index]
 
 
-def _lookup_softmax(table: Array, index: Array) -> Any:
-    return _lookup(softmax(table, axis=2), index)
-
-
-def _lookup_softmax_type(table: ArrayType, index: ArrayType) -> ArrayType:
-    require_kind([table], ("float",))
-    return _lookup_type(table, index)
-
-
 def _search_type(table: ArrayType, rows: ArrayType, uniforms: ArrayType) -> ArrayType:
     require_kind([rows], ("int",))
     require_kind([table], ("float",))
@@ -212,14 +203,6 @@ INDEXING = (
         lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]])), sample(_X.reshape(2, 1, 3), [[2], [0]])],
         range=as_first,
         view=View.SELECTED,
-    ),
-    Op(
-        "lookup_softmax",
-        _lookup_softmax_type,
-        _lookup_softmax,
-        lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]])), sample(_X.reshape(2, 1, 3), [[2], [0]])],
-        lambda xp, table, index: xp.lookup(xp.softmax(table, axis=2), index),
-        range=(0.0, 1.0),
     ),
     Op("search_cumulative", _search_type, _search, _search_samples, derivative=Derivative.NONE),
 )

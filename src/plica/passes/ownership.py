@@ -27,7 +27,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
-from plica.ir.op import Memory
+from plica.ir.op import Memory, OpTable
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested
 from plica.ops import OPS
 from plica.ops.control_operands import bounds_of, call_inputs, carries, explicit_outputs, returning
@@ -48,42 +48,46 @@ class Owned:
     copied: Mapping[Equation, tuple[int, ...]] = field(default_factory=dict)
 
 
-def owned(program: Program) -> Owned:
+def owned(program: Program, table: OpTable = OPS) -> Owned:
     """The updates of `program`, and of Programs nested in it, that may write over what they update.
+
+    Args:
+        program: The Program.
+        table: Its operations, where a backend has private ones.
 
     Assumes:
         An equation stands in one place: a Program that is called twice has equations of its own in each.
     """
     if not _has_updates(program):
         return Owned()
-    found = _analysed(program, writes=True)
+    found = _analysed(program, table, writes=True)
     return Owned(found.written, found.copied)
 
 
 def memory_of_results(program: Program) -> "Analysis":
     """Where the variables of `program`, and of Programs nested in it, lie where nothing is written over."""
-    return _analysed(program, writes=False)
+    return _analysed(program, OPS, writes=False)
 
 
 CALLERS = frozenset([0])
 """The memory of arguments and captured arrays."""
 
 
-def _analysed(program: Program, *, writes: bool) -> "Analysis":
+def _analysed(program: Program, table: OpTable, *, writes: bool) -> "Analysis":
     variables = (*program.consts, *program.inputs)
     caller = Held(CALLERS, is_whole=False)
-    return _Block(program, dict.fromkeys(variables, caller), frozenset(), count(1), writes=writes).run()
+    return _Block(program, dict.fromkeys(variables, caller), frozenset(), count(1), table, writes=writes).run()
 
 
-def memory_of(equation: Equation) -> Memory:
+def memory_of(equation: Equation, table: OpTable = OPS) -> Memory:
     """Where the results of an equation lie, as far as its operands say more than its operation."""
     if equation.op.name == "einsum" and len(equation.inputs) > 1:
         return Memory.NEW  # a sum of several operands returns none of them
     carriers = {one.type.dtype.carrier for one in (*equation.inputs, *equation.outputs)}
     if equation.op.name == "astype" and len(carriers) > 1:
         return Memory.NEW
-    row = OPS.get(equation.op.name)
-    return Memory.EITHER if row is None else row.memory  # one that a backend refuses, or has of its own
+    row = table.get(equation.op.name)
+    return Memory.EITHER if row is None else row.memory  # one that a backend refuses
 
 
 REPEATING = frozenset({"broadcast_to", "full"})
@@ -155,6 +159,7 @@ class _Block:
         held: Where its consts and inputs lie.
         alive: Memory that is read after the Program, or while it runs by others.
         ids: New numbers of memory.
+        table: The operations.
         writes: Whether updates write over what they may.
     """
 
@@ -164,12 +169,14 @@ class _Block:
         held: Mapping[Var, Held],
         alive: frozenset[int],
         ids: Iterator[int],
+        table: OpTable,
         *,
         writes: bool,
     ) -> None:
         self._program = program
         self._alive = alive | CALLERS
         self._ids = ids
+        self._table = table
         self._writes = writes
         self._found = Analysis(held=dict(held))
         self._last: dict[Operand, int] = {}
@@ -186,7 +193,7 @@ class _Block:
 
     def _inside(self, program: Program, held: Mapping[Var, Held], alive: frozenset[int] = frozenset()) -> Analysis:
         """What is known of a nested Program."""
-        return _Block(program, held, alive, self._ids, writes=self._writes).run()
+        return _Block(program, held, alive, self._ids, self._table, writes=self._writes).run()
 
     def _new(self) -> Held:
         return Held(frozenset([next(self._ids)]), is_whole=True)
@@ -210,7 +217,7 @@ class _Block:
             return (self._loop if self._writes else self._returning_loop)(index, equation)
         if returning(equation):
             return self._branches(index, equation)
-        memory = memory_of(equation)
+        memory = memory_of(equation, self._table)
         read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs
         operands = [self._found.where(one) for one in read]
         given = _together(operands)

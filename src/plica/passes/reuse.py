@@ -12,8 +12,9 @@ As with updates (`ownership.py`), nothing may be written over where gradients ar
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from plica.ir.op import Memory
+from plica.ir.op import Memory, OpTable
 from plica.ir.program import Equation, Operand, Program, Var, nested
+from plica.ops import OPS
 from plica.passes.ownership import memory_of
 
 _OWN = (Memory.NEW, Memory.COPY)
@@ -74,12 +75,13 @@ class _Memory:
         return True
 
 
-def overwritten(program: Program, places: Mapping[str, Sequence[int]]) -> dict[Equation, int]:
+def overwritten(program: Program, places: Mapping[str, Sequence[int]], table: OpTable = OPS) -> dict[Equation, int]:
     """The equations whose result may be written over an operand, and the place of that operand.
 
     Args:
         program: The Program; in one with updates or nested Programs nothing is written over.
         places: Over which operands the result of an operation can be written, by its name.
+        table: The operations, where a backend has private ones.
     """
     equations = program.equations
     if any(one.op.name == "update" or any(nested(one.params)) for one in equations):
@@ -95,13 +97,12 @@ def overwritten(program: Program, places: Mapping[str, Sequence[int]]) -> dict[E
             if is_float and operand.type == equation.outputs[0].type and memory.is_free(operand, number):
                 found[equation] = place
                 break
-        _note(memory, equation, found.get(equation))
+        _note(memory, equation, found.get(equation), memory_of(equation, table))
     return found
 
 
-def _note(memory: _Memory, equation: Equation, over: int | None) -> None:
+def _note(memory: _Memory, equation: Equation, over: int | None, kind: Memory) -> None:
     """Note where the results of an equation lie, the first over an operand where that is given."""
-    kind = memory_of(equation)
     read = equation.inputs[:1] if kind is Memory.VIEW else equation.inputs if kind is Memory.EITHER else ()
     arrays = [array for one in read for array in memory.inside.get(one, ())]
     for place, var in enumerate(equation.outputs):

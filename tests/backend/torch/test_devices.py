@@ -13,14 +13,15 @@ import torch
 from benchmarks.gpu.checks.circuits import circuit_cases
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
+from plica.backend.torch.operations.private import PRIVATE, TORCH_OPS
 from plica.errors import UnsupportedError
 from plica.ir.program import size_variables
-from plica.ops import FACTORIZATIONS, OPS
+from plica.ops import FACTORIZATIONS
 from plica.queries import mpe, sample
 from plica.symbolic.semirings import SEMIRINGS
 from tests.harness.circuits import data
 from tests.harness.programs import one_equation, run_torch, to_torch
-from tests.harness.samples import SAMPLES, Case, over
+from tests.harness.samples import SAMPLES, Case, over, samples_of
 
 CASES = circuit_cases()
 META = torch.device("meta")
@@ -78,9 +79,9 @@ def test_queries_without_numbers_are_refused(ask: Callable[[Any], Any]) -> None:
 
 def waits_by_nature(case: Case) -> bool:
     """Whether sizes or branches depend on numbers, or torch itself looks whether a matrix can be factorized."""
-    results = one_equation(case.op, case.inputs, case.params).results
+    results = one_equation(case.op, case.inputs, case.params, table=TORCH_OPS).results
     data_dependent = any(True for one in results for _ in size_variables(one.type))
-    return data_dependent or OPS[case.op].regions or OPS[case.op] in FACTORIZATIONS
+    return data_dependent or TORCH_OPS[case.op].regions or TORCH_OPS[case.op] in FACTORIZATIONS
 
 
 def kind_of(case: Case) -> tuple[Any, ...]:
@@ -90,7 +91,8 @@ def kind_of(case: Case) -> tuple[Any, ...]:
 
 
 LONG = ("betaincinv", "gammaincinv")  # decompositions of hundreds of operations that others use too
-SEEN = list({kind_of(case): case for case in SAMPLES if case.inputs and not waits_by_nature(case)}.values())
+_CASES = (*SAMPLES, *samples_of(PRIVATE))
+SEEN = list({kind_of(case): case for case in _CASES if case.inputs and not waits_by_nature(case)}.values())
 
 
 @over(case for case in SEEN if case.op not in LONG)
@@ -107,7 +109,7 @@ def test_long_operations_never_look_at_a_number(case: Case) -> None:
 def _on_meta(case: Case) -> None:
     scalars = tuple(place for place, array in enumerate(case.inputs) if array.ndim == 0)
     for literals in ((), scalars) if scalars else ((),):
-        program = one_equation(case.op, case.inputs, case.params, literals)
+        program = one_equation(case.op, case.inputs, case.params, literals, TORCH_OPS)
         given = [to_torch(array).to(META) for place, array in enumerate(case.inputs) if place not in literals]
         for one in run_torch(program, *given, device="meta"):
             assert one.device == META

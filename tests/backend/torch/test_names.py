@@ -11,9 +11,9 @@ import plica
 from plica.backend.torch.emit import emit, source
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import RESERVED
+from plica.backend.torch.operations.private import TORCH_OPS
 from plica.frontend.programs import interpret, parse
 from plica.ir.program import is_name
-from plica.ops import OPS
 from tests.harness.programs import assert_same, one_equation, to_torch
 from tests.harness.together import grouped
 
@@ -36,13 +36,13 @@ def test_variables_may_be_called_like_what_generated_code_uses() -> None:
         assert_same(run(leaves, to_torch(x)), interpret(program, x, consts=[leaf])[0])
 
 
-@grouped("name", OPS)
+@grouped("name", TORCH_OPS)
 def test_names_that_generated_code_uses_are_reserved(name: str) -> None:
     """All that a function does not assign itself, so that no variable takes such a name from it."""
-    for sample in OPS[name].samples():
+    for sample in TORCH_OPS[name].samples():
         scalars = [place for place, one in enumerate(sample.inputs) if not one.ndim]
         for literals in ([], scalars) if "body" not in sample.params else ([],):
-            program = one_equation(name, sample.inputs, sample.params, literals)
+            program = one_equation(name, sample.inputs, sample.params, literals, TORCH_OPS)
             tree = ast.parse(source(program, is_checked=True))
             names = [node for node in ast.walk(tree) if isinstance(node, ast.Name)]
             own = {node.id for node in names if isinstance(node.ctx, ast.Store)}

@@ -8,43 +8,45 @@ import torch
 
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.call import Row
-from plica.frontend.programs import interpret
+from plica.backend.torch.operations.private import PRIVATE, TORCH_OPS
+from plica.ir.interpret import interpret_program
 from plica.ir.op import Derivative, Unsupported
-from plica.ops import OPS
 from plica.ops.elementwise import ARITIES
 from tests.harness.operation_derivatives import check_operation, operations
 from tests.harness.programs import assert_same, one_equation, run_torch, to_torch, unique
-from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over
+from tests.harness.samples import CASES, SAMPLES, SCALARS, Case, over, samples_of
 from tests.harness.together import grouped
 
 pytestmark = pytest.mark.filterwarnings("ignore:Mean of empty slice")
 
+OWN = samples_of(PRIVATE)
+
 
 def _compare(case: Case, tensors: list[torch.Tensor], literals: tuple[int, ...] = ()) -> None:
-    program = one_equation(case.op, case.inputs, case.params, literals)
+    program = one_equation(case.op, case.inputs, case.params, literals, TORCH_OPS)
     arguments = [array for place, array in enumerate(case.inputs) if place not in literals]
     given = [tensor for place, tensor in enumerate(tensors) if place not in literals]
     results = tuple(one.detach().resolve_conj().numpy() for one in run_torch(program, *given))
-    expected_ones = unique(case.op, interpret(program, *arguments))
+    expected_ones = unique(case.op, interpret_program(program, TORCH_OPS, arguments))
     for found, expected in zip(unique(case.op, results), expected_ones, strict=True):
-        assert_same(found, expected, OPS[case.op].tolerance)
+        assert_same(found, expected, TORCH_OPS[case.op].tolerance)
 
 
 def test_every_row_runs() -> None:
-    for op in OPS.values():
+    for op in TORCH_OPS.values():
         assert op.name in ROWS or op.regions or not isinstance(op.decompose, Unsupported), op.name
 
 
 def test_there_is_no_row_of_an_operation_that_does_not_exist() -> None:
-    assert set(ROWS) <= set(OPS)
+    assert set(ROWS) <= set(TORCH_OPS)
 
 
-@over(CASES)
+@over((*CASES, *OWN))
 def test_torch_is_the_interpreter(case: Case) -> None:
     _compare(case, [to_torch(array) for array in case.inputs])
 
 
-@over(case for case in SAMPLES if case.inputs)
+@over(case for case in (*SAMPLES, *OWN) if case.inputs)
 def test_strides_do_not_matter(case: Case) -> None:
     """The same numbers with gaps between them and the axes stored in reverse order."""
     tensors = []
@@ -77,12 +79,12 @@ def test_literals_meet_arrays(case: Case) -> None:
 
 SMOOTH = tuple(
     case
-    for case in SAMPLES
+    for case in (*SAMPLES, *OWN)
     if case.inputs
     and case.inputs[0].dtype.kind in "f"
     and all(np.all(np.isfinite(array)) for array in case.inputs if array.dtype.kind == "f")
     # where it is another on purpose, this is tested where the operation is used
-    and OPS[case.op].derivative not in (Derivative.NONE, Derivative.ITS_OWN)
+    and TORCH_OPS[case.op].derivative not in (Derivative.NONE, Derivative.ITS_OWN)
     and all(array.size for array in case.inputs)
 )
 
@@ -93,7 +95,7 @@ def _moved(op: str, array: np.ndarray) -> np.ndarray:
         return array
     wide = array.astype("float64")
     steps = np.arange(array.size).reshape(array.shape) * 1e-3
-    if op in ("acosh", "safe_log", "log_matmul_exp") or OPS[op].derivative is Derivative.BESIDE_KINKS:
+    if op in ("acosh", "safe_log", "log_matmul_exp") or TORCH_OPS[op].derivative is Derivative.BESIDE_KINKS:
         return np.abs(wide) + 0.137 + steps if op != "log_matmul_exp" else wide
     return np.where(wide == 0, 0.01, wide) + (0 if op in ("acos", "asin", "atanh", "erfinv") else steps)
 
@@ -105,7 +107,7 @@ def _differentiated(case: Case) -> tuple[Any, ...]:
 
 
 LONG = ("betainc", "betaincc", "betaincinv", "gammaincinv")  # decompositions of hundreds of operations
-DISTINCT = tuple({_differentiated(case): case for case in SMOOTH if not OPS[case.op].regions}.values())
+DISTINCT = tuple({_differentiated(case): case for case in SMOOTH if not TORCH_OPS[case.op].regions}.values())
 
 
 # Regions have one dtype, and here it is widened; derivatives of control flow are tested in tests/frontend/test_jit.py.
@@ -122,11 +124,11 @@ def test_derivatives_of_long_operations_are_limits_of_differences(case: Case) ->
 
 def _has_its_derivative(case: Case) -> None:
     inputs = tuple(_moved(case.op, array) for array in case.inputs)
-    program = one_equation(case.op, inputs, case.params)
+    program = one_equation(case.op, inputs, case.params, table=TORCH_OPS)
     if program.results[0].type.dtype.kind != "float":
         return
     tensors = [to_torch(array).requires_grad_(array.dtype.kind == "f") for array in inputs]
-    derivative = OPS[case.op].derivative
+    derivative = TORCH_OPS[case.op].derivative
     if derivative is Derivative.BESIDE_KINKS and len(tensors) == 2:
         tensors[1] = (tensors[1] * 0.77 + 0.3).detach().requires_grad_()
 
@@ -138,7 +140,7 @@ def _has_its_derivative(case: Case) -> None:
     assert torch.autograd.gradgradcheck(first, tensors, atol=1e-4, rtol=1e-3, fast_mode=True)
 
 
-@grouped("op", operations(OPS), ids=lambda op: op.name)
+@grouped("op", operations(TORCH_OPS), ids=lambda op: op.name)
 def test_derivatives_over_numbers_of_all_sizes(op) -> None:
     check_operation(op)
 
@@ -158,4 +160,4 @@ def test_naive_operations_are_found(name: str, monkeypatch: pytest.MonkeyPatch) 
         ROWS, name, Row(lambda call: text.format(*(call.tensor(place) for place in range(ARITIES[name]))))
     )
     with pytest.raises(AssertionError, match=message):
-        check_operation(OPS[name])
+        check_operation(TORCH_OPS[name])

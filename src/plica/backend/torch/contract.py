@@ -15,8 +15,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from plica.backend.torch.indexing import is_traced, may_write
-
 _BLOCK = 1 << 20
 """Bytes of one block of the outer product for each thread; it stays in a core's second-level cache."""
 
@@ -109,27 +107,6 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
         result: Tensor = _Blocked.apply(first, second, weight)  # type: ignore[no-untyped-call]
         return result.mT
     return torch.bmm(_outer(first, second), weight.mT)
-
-
-def tucker_derivatives(change: Tensor, core: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """What `tucker([x, y], core)` hands on to x and to y, of what its result is told.
-
-    One product by the core is both's.
-
-    Shapes: change (F, B, O), core (F, O, I, J), x (F, B, I), y (F, B, J), results (F, B, I) and (F, B, J).
-    """
-    pairs, units = core.flatten(2), core.shape[2:]  # (F, O, I*J)
-    if is_traced(change, core, x, y) or not may_write(change, core, x, y) or not _in_blocks(x, y):
-        whole = torch.bmm(change, pairs).view(*change.shape[:2], *units)
-        return (whole * y.unsqueeze(2)).sum(3), (whole * x.unsqueeze(3)).sum(2)
-    to_x, to_y = (one.new_empty((*one.shape[::2], one.shape[1])) for one in (x, y))
-    for (some,), blocks in _blocks(pairs.shape[2], [pairs], [to_x, to_y, change.mT, x.mT, y.mT]):
-        for to_some_x, to_some_y, *turned in blocks:
-            some_change, some_x, some_y = (one.contiguous() for one in turned)
-            block = torch.bmm(some.mT, some_change).view(len(some), *units, -1)
-            torch.sum(block * some_y.unsqueeze(1), 2, out=to_some_x)
-            torch.sum(block.mul_(some_x.unsqueeze(2)), 1, out=to_some_y)
-    return to_x.mT, to_y.mT
 
 
 def _outer(x: Tensor, y: Tensor) -> Tensor:

@@ -27,8 +27,11 @@ from plica.backend.torch.operations.call import (
     size_source,
 )
 from plica.backend.torch.operations.indexing import in_place, is_python_index, written
+from plica.backend.torch.operations.private import TORCH_OPS
 from plica.backend.torch.operations.subscripts import not_negative, parts_read, slices, subscript, unproven
 from plica.backend.torch.operations.unsigned import UNSIGNED
+from plica.backend.torch.passes.runs import multiply_in_runs
+from plica.backend.torch.passes.tables import look_up_softmax
 from plica.backend.torch.plan import Plan
 from plica.backend.torch.reading import Chain, joined_reads, sizes_read
 from plica.errors import UnsupportedError
@@ -36,11 +39,8 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, size_vari
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
 from plica.passes.ownership import Owned, owned
-from plica.passes.products import join_products
 from plica.passes.results import own_results
 from plica.passes.reuse import overwritten
-from plica.passes.runs import multiply_in_runs
-from plica.passes.tables import look_up_softmax
 
 _NUMBERS = count()
 _OVER = {name: tuple(range(len(row.over))) for name, row in ROWS.items()}
@@ -92,15 +92,14 @@ def source(
     shares: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    program = look_up_softmax(multiply_in_runs(program))
-    program = join_products(program) if reuses else program
-    plan = Plan.of(program if shares else own_results(program), numbers, constants)
+    program = look_up_softmax(multiply_in_runs(program if shares else own_results(program)))
+    plan = Plan.of(program, numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]
     leaves = dict(zip(named.consts, names, strict=True))
     leaves.update((var, var.name) for var in named.arguments if var.type.dtype.is_storage)
-    over = overwritten(named, _OVER) if reuses else {}
-    emitter = _Emitter(plan, leaves, owned(named), Bounds(plan), over)
+    over = overwritten(named, _OVER, TORCH_OPS) if reuses else {}
+    emitter = _Emitter(plan, leaves, owned(named, TORCH_OPS), Bounds(plan), over)
     return "\n".join(emitter.function(name, is_checked)) + "\n"
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch import linalg, random
 from plica.backend.torch.choices import where_
-from plica.backend.torch.contract import aligned, einsum, integer_matmul, tucker, tucker_derivatives
+from plica.backend.torch.contract import aligned, einsum, integer_matmul, tucker
 from plica.backend.torch.densities import log_normal
 from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
@@ -32,7 +32,6 @@ from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_lo
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
 from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
 from plica.backend.torch.opaque import opaque
-from plica.backend.torch.products import matmul_taken, multiply_matmul
 from plica.backend.torch.runs import multiply_runs
 from plica.backend.torch.special import (
     betainc,
@@ -75,9 +74,7 @@ __all__ = [
     "lookup",
     "lookup_softmax",
     "matmul",
-    "matmul_taken",
     "may_write",
-    "multiply_matmul",
     "multiply_runs",
     "nonzero",
     "opaque",
@@ -106,7 +103,6 @@ __all__ = [
     "total",
     "transform",
     "tucker",
-    "tucker_derivatives",
     "uint4",
     "unique",
     "unpack",

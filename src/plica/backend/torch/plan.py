@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from plica.backend.torch.names import with_python_names
 from plica.backend.torch.operations import ROWS
+from plica.backend.torch.operations.private import TORCH_OPS
 from plica.backend.torch.operations.subscripts import sizes_compared
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, size_variables
 from plica.ir.sizes import Size
@@ -112,7 +113,8 @@ class Plan:
         for one in program.results:
             self._read(one)
         for equation in reversed(program.equations):
-            if any(var in self.reads or var in self.sizes for var in equation.outputs) or checks_sizes(equation):
+            is_read = any(var in self.reads or var in self.sizes for var in equation.outputs)
+            if is_read or checks_sizes(equation, TORCH_OPS):
                 self.live[equation] = None
                 self._need_operands(equation)
 

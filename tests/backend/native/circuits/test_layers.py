@@ -71,16 +71,6 @@ def test_image_is_layers_alone() -> None:
     assert not {"take", "einsum", "multiply", "log2", "rescale"} & set(names[: names.index("log")])
 
 
-@pytest.mark.parametrize("number", range(6))
-def test_sum_of_products(number: int) -> None:
-    """The reference has the types that its rule says."""
-    one = list(SUM_OF_PRODUCTS.samples())[number]
-    types = SUM_OF_PRODUCTS.types([ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs], one.params)
-    made = SUM_OF_PRODUCTS.reference(*one.inputs, **one.params)
-    found = made if isinstance(made, tuple) else (made,)
-    assert [(x.shape, x.dtype.name) for x in found] == [(type_.shape, type_.dtype.value) for type_ in types]
-
-
 def test_sum_of_products_refused() -> None:
     """Runs that are no folds of their source are refused."""
     one = next(iter(SUM_OF_PRODUCTS.samples()))

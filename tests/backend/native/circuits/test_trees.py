@@ -82,16 +82,6 @@ def test_several_trees_whose_exponents_are_added_up_together() -> None:
     np.testing.assert_allclose(after(x)[0], closed(x)[0], rtol=2e-6)
 
 
-@pytest.mark.parametrize("number", range(4))
-def test_tree_of_sums(number: int) -> None:
-    """The reference has the types that its rule says."""
-    one = list(TREE_OF_SUMS.samples())[number]
-    types = TREE_OF_SUMS.types([ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs], one.params)
-    made = TREE_OF_SUMS.reference(*one.inputs, **one.params)
-    found = made if isinstance(made, tuple) else (made,)
-    assert [(x.shape, x.dtype.name) for x in found] == [(type_.shape, type_.dtype.value) for type_ in types]
-
-
 def test_tree_of_sums_refused() -> None:
     """Steps that are too short for their forms are refused."""
     one = next(iter(TREE_OF_SUMS.samples()))

@@ -25,6 +25,7 @@ from plica.ir.builder import Names
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
+from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.replaced import names_of
 from plica.tracing import namespace as xp
 
@@ -84,8 +85,8 @@ class _Pass:
         gone = {joined[one.inputs[0]]: None for one in rescales}
         made = {**found, **rescales, **self.columns.reductions()}
         equations = [made.get(one, one) for one in self.program.equations if one not in gone]
-        equations = _read(self.columns.inserted(equations), self.program.outputs)
-        program = with_exponents(replace(self.program, equations=tuple(equations)))
+        program = replace(self.program, equations=tuple(self.columns.inserted(equations)))
+        program = with_exponents(eliminate_dead_code(program, NATIVE_OPS))
         return self.body.rewritten(program, self.constants, self.updatable)
 
     def _rows(self, equation: Equation) -> Equation | None:
@@ -241,14 +242,3 @@ def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
         last = source, start, length
     if last is not None:
         yield last
-
-
-def _read(equations: list[Equation], outputs: tuple[Operand, ...]) -> list[Equation]:
-    """The equations that something reads."""
-    needed: dict[Operand, None] = dict.fromkeys(outputs)
-    kept = []
-    for equation in reversed(equations):
-        if any(var in needed for var in equation.outputs) or not NATIVE_OPS[equation.op.name].pure:
-            kept.append(equation)
-            needed.update(dict.fromkeys(equation.inputs))
-    return kept[::-1]

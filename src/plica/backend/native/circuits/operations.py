@@ -234,5 +234,6 @@ LOOK_UP = Op("look_up", _look_up_type, _values, _look_up_samples)
 SUM_OF_PRODUCTS = Op("sum_of_products", _type, _reference, _samples)
 TREE_OF_SUMS = Op("tree_of_sums", _tree_type, _tree, _tree_samples)
 
-NATIVE_OPS = op_table(OPS.values(), (LOOK_UP, SUM_OF_PRODUCTS, TREE_OF_SUMS))
+PRIVATE = (LOOK_UP, SUM_OF_PRODUCTS, TREE_OF_SUMS)
+NATIVE_OPS = op_table(OPS.values(), PRIVATE)
 """The operations of Programs that become native code."""

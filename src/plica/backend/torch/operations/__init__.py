@@ -11,6 +11,7 @@ from plica.backend.torch.operations.indexing import INDEXING
 from plica.backend.torch.operations.linalg import LINALG
 from plica.backend.torch.operations.opaque import OPAQUE
 from plica.backend.torch.operations.packing import PACKING
+from plica.backend.torch.operations.private import PRIVATE_ROWS
 from plica.backend.torch.operations.random import RANDOM
 from plica.backend.torch.operations.reduce import REDUCE
 from plica.backend.torch.operations.shape import SHAPE
@@ -32,5 +33,6 @@ ROWS: dict[str, Row] = with_unsigned(
         **RANDOM,
         **OPAQUE,
         **CONTROL,
+        **PRIVATE_ROWS,
     }
 )

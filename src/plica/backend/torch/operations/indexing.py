@@ -108,7 +108,6 @@ INDEXING: dict[str, Row] = {
         lambda call: f"kernels.take_along({call.tensor(0)}, {call.params['axis']}, {indices(call, 1)})",
         unsigned=Unsigned.MODULAR,
     ),
-    "lookup_softmax": Row(lambda call: f"kernels.lookup_softmax({call.tensor(0)}, {indices(call, 1)})"),
     "lookup": Row(lambda call: f"kernels.lookup({call.tensor(0)}, {indices(call, 1)})", unsigned=Unsigned.MODULAR),
     "search_cumulative": Row(
         lambda call: f"kernels.search_cumulative({call.tensor(0)}, {indices(call, 1)}, {call.tensor(2)})"

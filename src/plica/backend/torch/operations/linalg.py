@@ -3,7 +3,7 @@
 from math import prod
 
 from plica.backend.torch.contract import is_tucker
-from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function, indices
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function
 from plica.ir.program import Equation
 
 
@@ -94,15 +94,8 @@ def _matmul(call: Call) -> str:
     return f"{'kernels' if is_stack and kind == 'float' and known >= _LARGE else 'torch'}.matmul({call.tensors})"
 
 
-def _matmul_taken(call: Call) -> str:
-    return f"kernels.matmul_taken({call.tensor(0)}, {call.tensor(1)}, {indices(call, 2)})"
-
-
 LINALG: dict[str, Row] = {
     "matmul": Row(_matmul, unsigned=Unsigned.MODULAR),
-    "matmul_taken": Row(_matmul_taken),
-    "tucker_derivatives": Row(lambda call: f"kernels.tucker_derivatives({call.tensors})"),
-    "multiply_matmul": Row(lambda call: f"kernels.multiply_matmul({call.tensors})"),
     "log_matmul_exp": Row(
         lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
     ),

@@ -51,10 +51,6 @@ def _split(call: Call) -> str:
     return parts + ("[0]" if len(call.equation.outputs) == 1 else "")
 
 
-def _multiply_runs(call: Call) -> str:
-    return f"kernels.multiply_runs({call.params['runs']!r}, {call.tensors})"
-
-
 def _roll(call: Call) -> str:
     if not call.params["axis"]:  # torch would roll the flat array
         return call.tensor(0)
@@ -80,7 +76,6 @@ SHAPE: dict[str, Row] = {
     "stack": Row(_joined("torch.stack")),
     "unstack": Row(_unstack),
     "split": Row(_split),
-    "multiply_runs": Row(_multiply_runs),
     "roll": Row(_roll),
     "tril": Row(_triangle("torch.tril"), unsigned=Unsigned.MODULAR),
     "triu": Row(_triangle("torch.triu"), unsigned=Unsigned.MODULAR),

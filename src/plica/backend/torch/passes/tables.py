@@ -16,6 +16,7 @@ all of it again. The rule fires where one lookup is all that reads the softmax.
 from collections import Counter
 from dataclasses import replace
 
+from plica.backend.torch.operations.private import TORCH_OPS
 from plica.ir.program import Equation, Operand, OpRef, Program
 from plica.passes.dead_code import eliminate_dead_code
 
@@ -38,4 +39,6 @@ def look_up_softmax(program: Program) -> Program:
         return replace(equation, op=_LOOKUP_SOFTMAX, inputs=(tables[equation.inputs[0]], equation.inputs[1]))
 
     equations = tuple(map(found, program.equations))
-    return program if equations == program.equations else eliminate_dead_code(replace(program, equations=equations))
+    if equations == program.equations:
+        return program
+    return eliminate_dead_code(replace(program, equations=equations), TORCH_OPS)

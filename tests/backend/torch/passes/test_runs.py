@@ -13,16 +13,18 @@ import plica
 import plica.numpy as pnp
 from plica.backend.torch import runs as kernels
 from plica.backend.torch.emit import load, source
-from plica.frontend.programs import interpret, verify
+from plica.backend.torch.operations.private import TORCH_OPS
+from plica.backend.torch.passes.runs import MIN_LENGTH, multiply_in_runs
+from plica.ir.interpret import interpret_program
+from plica.ir.verify import verify_program
 from plica.passes.clean import clean
-from plica.passes.runs import MIN_LENGTH, multiply_in_runs
 
 X = plica.spec((32, 3), "float64")
 
 
 def runs_of(function: Callable[..., Any], *specs: Any) -> list[Any]:
     program = multiply_in_runs(clean(plica.trace(function, *specs)))
-    verify(program)
+    verify_program(program, TORCH_OPS)
     return [one.params["runs"] for one in program.equations if one.op.name == "multiply_runs"]
 
 
@@ -93,7 +95,11 @@ def test_which_products_are_of_runs(name: str) -> None:
 def test_values_stay(name: str) -> None:
     program = clean(plica.trace(CASES[name][0], X))
     x = np.random.default_rng(0).normal(size=(32, 3))
-    for one, other in zip(interpret(program, x), interpret(multiply_in_runs(program), x), strict=True):
+    for one, other in zip(
+        interpret_program(program, TORCH_OPS, [x]),
+        interpret_program(multiply_in_runs(program), TORCH_OPS, [x]),
+        strict=True,
+    ):
         np.testing.assert_array_equal(one, other)
 
 
@@ -130,12 +136,12 @@ def test_products_of_any_joins_and_their_derivatives(
 
     program = clean(plica.trace(function, X, X))
     changed = multiply_in_runs(program)
-    verify(changed)
+    verify_program(changed, TORCH_OPS)
     generator = torch.Generator().manual_seed(0)
     x, y = (torch.rand(32, 3, generator=generator, dtype=torch.float64) for _ in range(2))
     if transposed:
         x, y = (one.T.contiguous().T for one in (x, y))
-    (expected,), (found,) = (interpret(one, x.numpy(), y.numpy()) for one in (program, changed))
+    (expected,), (found,) = (interpret_program(one, TORCH_OPS, [x.numpy(), y.numpy()]) for one in (program, changed))
     np.testing.assert_array_equal(found, expected)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(kernels, "_SMALL", 10**6 if small else 0)

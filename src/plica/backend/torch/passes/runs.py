@@ -29,8 +29,8 @@ from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
 
+from plica.backend.torch.operations.private import TORCH_OPS, Run
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
-from plica.ops.runs import Run
 from plica.passes.dead_code import eliminate_dead_code
 
 MIN_LENGTH = 8  # on average, of runs: each costs a call
@@ -73,7 +73,8 @@ def multiply_in_runs(program: Program) -> Program:
             del found[one]
     if not found:
         return program
-    return eliminate_dead_code(replace(program, equations=tuple(found.get(one, one) for one in program.equations)))
+    equations = tuple(found.get(one, one) for one in program.equations)
+    return eliminate_dead_code(replace(program, equations=equations), TORCH_OPS)
 
 
 def _is_along_first(equation: Equation, name: str) -> bool:

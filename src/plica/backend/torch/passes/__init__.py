@@ -1,0 +1,1 @@
+"""Passes that make the private operations of this backend, before a Program is emitted."""
