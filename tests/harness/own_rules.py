@@ -12,7 +12,6 @@ from plica.pipeline import PipelineContext
 from plica.rules.view import made
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, SumLayer
-from plica.symbolic.layers.gaussian import ROW
 from plica.symbolic.parameters import Parameter
 
 TIMES_ITSELF = Pattern(Entry("product", "multiply", ("x", "x")))
@@ -45,7 +44,7 @@ def _squared_distance(xp: Any, semiring: Any, layer: Any, params: Any, x: Any) -
     return semiring.from_log(xp, standard * standard * -0.5 + (-xp.log(stddev) - 0.5 * math.log(2.0 * math.pi)))
 
 
-MULTIPLYING = replace(ROW, body=_squared_distance)
+MULTIPLYING = replace(GaussianLayer.row, body=_squared_distance)
 """The row of Gaussian layers written with products, for rules on Programs to find."""
 
 

@@ -11,105 +11,67 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, final
 
 import numpy as np
 
-from plica.symbolic.domains import Domain, finite
-from plica.symbolic.layers import counts, states, trials
-from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
-from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.rows import normalized_total
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike
-from plica.symbolic.scope import Scope
+from plica.symbolic.domains import finite
+from plica.symbolic.layers import counts, trials
+from plica.symbolic.layers.declared import setting
+from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 MOST_TABLED = 1024  # trials: up to here a layer is a table of its states, which is faster; beyond, nothing is tabled
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class BinomialLayer(InputLayer):
-    """Distributions over the numbers 0 to n of successes in n trials.
+class BinomialLayer(trials.TrialLayer, name="binomial"):
+    """Distributions over the numbers 0 to n of successes in n trials."""
 
-    Args:
-        scope: The variable.
-        num_output_units: K, the number of distributions.
-        total_count: n, the number of trials.
-        logits: `(K,)` log-odds `log(p / (1 - p))` of a success; standard normal draws by default.
-        probs: `(K,)` probabilities p of a success, from 0 to 1.
-        logits_factory: Makes the logits from their shape.
-        probs_factory: Makes the probabilities from their shape.
+    total_count: int = setting("n, the number of trials", 2)
+    domain = property(lambda self: finite(self.total_count + 1))
 
-    Raises:
-        ShapeError: More than one variable, no trials, a parameter of another shape.
-        InputError: Two ways to give the parameter.
-    """
+    @staticmethod
+    def table(xp: Namespace, total_count: int, log_failure: Array, log_success: Array, params: Params) -> Weight:
+        total = total_count
+        x = xp.astype(xp.arange(total + 1), log_success.dtype)
+        ways = [math.log(math.comb(total, n)) for n in range(total + 1)]  # of integers: exact to the last rounding
+        log_ways = xp.astype(xp.asarray(np.array(ways)), log_success.dtype)
+        logs = trials.times(xp, x, log_success) + trials.times(xp, total - x, log_failure) + log_ways
+        return trials.masses(xp, params, logs, (total - x, x), log_ways, axis=-1)
 
-    scope: Scope
-    num_output_units: int
-    total_count: int
-    logits: Parameter | None
-    probs: Parameter | None
+    @staticmethod
+    def mode(xp: Namespace, total_count: int, success: Array) -> Array:
+        return xp.clip(xp.floor((total_count + 1) * success), 0.0, total_count)
 
-    def __init__(
-        self,
-        scope: Iterable[int],
-        num_output_units: int,
-        *,
-        total_count: int = 2,
-        logits: ParameterLike | None = None,
-        probs: ParameterLike | None = None,
-        logits_factory: ParameterFactory | None = None,
-        probs_factory: ParameterFactory | None = None,
-    ) -> None:
-        name = "BinomialLayer"
-        units, total = (
-            positive(name, "num_output_units", num_output_units),
-            positive(name, "total_count", total_count),
-        )
-        chosen = trials.choose_successes(name, units, logits, probs, logits_factory, probs_factory)
-        assign(self, scope=input_scope(name, scope, 1), num_output_units=units, total_count=total, **chosen)
+    @staticmethod
+    def log_maximum(
+        total_count: int,
+        xp: Namespace,
+        mode: Array,
+        failure: Array,
+        success: Array,
+        log_failure: Array,
+        log_success: Array,
+    ) -> Array:
+        return _log_masses(xp, total_count, mode, (failure, success), (log_failure, log_success))
 
-    @property
-    def domain(self) -> Domain:
-        """The numbers of successes."""
-        return finite(self.total_count + 1)
+    expectation = staticmethod(lambda total_count, success: total_count * success)
+    variance = staticmethod(lambda total_count, failure, success: total_count * success * failure)
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings beside the parameter."""
-        return fields_of(self, "scope", "num_output_units", "total_count")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The logits or the probabilities, whichever the layer has."""
-        return trials.given_successes(self)
-
-    @property
-    def evaluated_params(self) -> dict[str, Parameter]:
-        """The parameter; the logits of probabilities that are a sigmoid."""
-        return trials.evaluated_successes(self)
+    @staticmethod
+    def settings(num_values: int) -> dict[str, int]:
+        """For data of some number of values; of one value alone, which no trial has, as for two."""
+        return {"total_count": max(num_values - 1, 1)}
 
 
-def _table(xp: Namespace, layer: BinomialLayer, params: Params) -> Weight:
-    total = layer.total_count
-    failure, success = (xp.expand_dims(one, axis=-1) for one in trials.log_shares(xp, params))  # (F, K, 1)
-    x = xp.astype(xp.arange(total + 1), success.dtype)
-    ways = [math.log(math.comb(total, n)) for n in range(total + 1)]  # of integers: exact to the last rounding
-    log_ways = xp.astype(xp.asarray(np.array(ways)), success.dtype)
-    logs = trials.times(xp, x, success) + trials.times(xp, total - x, failure) + log_ways
-    return trials.masses(xp, params, logs, (total - x, x), log_ways, axis=-1)
+_TABLED = BinomialLayer.row
 
 
-_TABLED = states.input_row(BinomialLayer, _table)
-
-
-def _log_masses(xp: Namespace, layer: BinomialLayer, x: Array, shares: Any, log_shares: Any) -> Array:
+def _log_masses(xp: Namespace, total: int, x: Array, shares: Any, log_shares: Any) -> Array:
     """The logarithms of the masses of x successes, as floats, whose shape meets those of the shares."""
-    total, (log_failure, log_success) = layer.total_count, log_shares
+    log_failure, log_success = log_shares
     successes = xp.clip(x, 1.0, max(total - 1.0, 1.0))
     numbers = (xp.maximum(total - successes, 1.0), successes)
     found = counts.log_binomial(xp, numbers, shares, log_shares)
@@ -127,26 +89,7 @@ def _body(xp: Namespace, semiring: Semiring, layer: BinomialLayer, params: Param
     if layer.total_count <= MOST_TABLED:
         return _TABLED.body(xp, semiring, layer, params, x)
     shares, log_shares = _of_units(xp, params, 1)  # (F, 1, K)
-    return semiring.from_log(xp, _log_masses(xp, layer, xp.astype(x, shares[0].dtype), shares, log_shares))
-
-
-def _mode(xp: Namespace, layer: BinomialLayer, params: Params) -> Array:
-    _, success = trials.shares(xp, params)
-    return xp.expand_dims(xp.clip(xp.floor((layer.total_count + 1) * success), 0.0, layer.total_count), axis=-1)
-
-
-def _maximum(xp: Namespace, semiring: Semiring, layer: BinomialLayer, params: Params) -> Value:
-    mode = xp.permute_dims(_mode(xp, layer, params), (0, 2, 1))  # (F, 1, K)
-    return semiring.from_log(xp, _log_masses(xp, layer, mode, *_of_units(xp, params, 1)))
-
-
-def _mean(xp: Namespace, layer: BinomialLayer, params: Params) -> Array:
-    return xp.expand_dims(layer.total_count * trials.shares(xp, params)[1], axis=-1)
-
-
-def _variance(xp: Namespace, layer: BinomialLayer, params: Params) -> Array:
-    failure, success = trials.shares(xp, params)
-    return xp.expand_dims(layer.total_count * success * failure, axis=-1)
+    return semiring.from_log(xp, _log_masses(xp, layer.total_count, xp.astype(x, shares[0].dtype), shares, log_shares))
 
 
 def _sample(xp: Namespace, layer: BinomialLayer, params: Params, units: Array, uniforms: Array) -> Array:
@@ -191,26 +134,12 @@ def _interval(
         counts.whole_ends(xp, low, xp.minimum(high, float(layer.total_count)), shares[0].dtype),
         below,
         above,
-        log_mass=lambda x: _log_masses(xp, layer, xp.minimum(x, float(layer.total_count)), shares, log_shares),
+        log_mass=lambda x: _log_masses(
+            xp, layer.total_count, xp.minimum(x, float(layer.total_count)), shares, log_shares
+        ),
         mean=layer.total_count * shares[1],
     )
     return semiring.from_log(xp, xp.astype(found, trials.shares(xp, params)[0].dtype))
 
 
-def _trials(num_values: int) -> dict[str, int]:
-    """The settings for data of some number of values; of one value alone, which no trial has, as for two."""
-    return {"total_count": max(num_values - 1, 1)}
-
-
-ROW = replace(
-    _TABLED,
-    body=_body,
-    marginal=normalized_total,
-    sample=_sample,
-    mode=_mode,
-    maximum=_maximum,
-    mean=_mean,
-    variance=_variance,
-    interval=_interval,
-    distribution=Distribution("binomial", BinomialLayer, ("logits", "probs"), _trials),
-)
+BinomialLayer.row = replace(_TABLED, body=_body, sample=_sample, interval=_interval)

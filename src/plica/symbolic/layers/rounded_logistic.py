@@ -9,29 +9,15 @@ between a and b is s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)): a product, right f
 (RoundedLogisticLayer(scope={2}, 8), Domain('whole numbers'), ['loc', 'scale'])
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
-from plica.symbolic.domains import INTEGERS, Domain
-from plica.symbolic.layers.distribution import Column, Distribution
-from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.domains import INTEGERS
+from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
+from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import around, beyond
-from plica.symbolic.layers.univariate import (
-    UnivariateLayer,
-    finite,
-    inside,
-    of_units,
-    positive_normal,
-    rows,
-    standardized,
-)
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
-from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Params, Semiring, Value
+from plica.symbolic.layers.univariate import finite, inside, positive_normal, standardized
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
 
 MIN_SCALE = 0.01  # of layers fitted to a column: all of a density is in one or two whole numbers then
 _LARGEST = 2.0**62  # a whole number that float32, float64 and int64 all hold
@@ -41,51 +27,49 @@ _FOURIER_TERMS = 4
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class RoundedLogisticLayer(UnivariateLayer):
-    """Logistic densities of one variable, rounded to the nearest whole number.
+class RoundedLogisticLayer(UnivariateLayer, name="rounded-logistic"):
+    """Logistic densities of one variable, rounded to the nearest whole number."""
 
-    Args:
-        scope: The variable.
-        num_output_units: K, the number of distributions.
-        loc: `(K,)` centres of the densities; standard normal draws by default.
-        scale: `(K,)` positive scales, the standard deviations times sqrt(3)/pi; by default the softplus of normal
-            draws, plus 1e-5.
-        loc_factory: Makes the centres from their shape.
-        scale_factory: Makes the scales from their shape.
+    loc: Parameter = unit_parameter(normal, "centres of the densities; standard normal draws by default")
+    scale: Parameter = unit_parameter(
+        positive_normal,
+        "positive scales, the standard deviations times sqrt(3)/pi; by default the softplus of normal draws, plus 1e-5",
+    )
+    domain = INTEGERS
 
-    Raises:
-        ShapeError: More than one variable, a parameter of another shape.
-        InputError: Two ways to give one parameter.
-    """
+    log_density = staticmethod(lambda xp, x, loc, log_scale: _log_share(xp, loc, log_scale, x, x))
+    mode = staticmethod(lambda xp, loc: _nearest(xp, loc))
 
-    scope: Scope
-    num_output_units: int
-    loc: Parameter
-    scale: Parameter
-    parameter_names: ClassVar[tuple[str, ...]] = ("loc", "scale")
+    @staticmethod
+    def sample(xp: Namespace, uniforms: Array, loc: Array, scale: Array) -> Array:
+        uniforms = inside(xp, uniforms)
+        centre = _nearest(xp, loc)
+        away = finite(xp, loc - centre) + scale * (xp.log(uniforms) - xp.log1p(-uniforms))
+        away = xp.clip(_rounded(xp, away), -0.5 * _LARGEST, 0.5 * _LARGEST)
+        return xp.astype(centre, xp.int64) + xp.astype(away, xp.int64)
 
-    def __init__(
-        self,
-        scope: Iterable[int],
-        num_output_units: int,
-        *,
-        loc: ParameterLike | None = None,
-        scale: ParameterLike | None = None,
-        loc_factory: ParameterFactory | None = None,
-        scale_factory: ParameterFactory | None = None,
-    ) -> None:
-        self._assign(
-            scope,
-            num_output_units,
-            loc=(loc, loc_factory, normal),
-            scale=(scale, scale_factory, positive_normal),
-        )
+    @staticmethod
+    def expectation(xp: Namespace, loc: Array, scale: Array) -> Array:
+        nearest, distance, _ = _moments(xp, loc, scale)
+        return xp.squeeze(nearest + distance, axis=-1)
 
-    @property
-    def domain(self) -> Domain:
-        """The variable is a whole number."""
-        return INTEGERS
+    variance = staticmethod(lambda xp, loc, scale: xp.squeeze(_moments(xp, loc, scale)[2], axis=-1))
+
+    @staticmethod
+    def log_interval(xp: Namespace, lower: Array, upper: Array, loc: Array, log_scale: Array) -> Array:
+        first = finite(xp, xp.ceil(xp.astype(lower, loc.dtype)))
+        last = finite(xp, xp.floor(xp.astype(upper, loc.dtype)))
+        empty = xp.less(last, first)
+        found = _log_share(xp, loc, log_scale, first, xp.where(empty, first, last))
+        return xp.where(empty, -math.inf, found)
+
+    @staticmethod
+    def fitted(column: Column) -> dict[str, ParameterFactory]:
+        """Densities spread like their column."""
+        return {
+            "loc_factory": around(column.mean, column.spread),
+            "scale_factory": beyond(MIN_SCALE, 0.5 * column.spread),
+        }
 
 
 def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: Array) -> Array:
@@ -104,22 +88,6 @@ def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: 
     return xp.where(xp.logical_or(xp.greater(low, far), xp.less(high, -far)), -math.inf, found)
 
 
-def _log_mass(xp: Namespace, params: Params, x: Array) -> Array:
-    loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    x = xp.astype(x, loc.dtype)
-    return _log_share(xp, loc, log_scale, x, x)
-
-
-def _body(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: RoundedLogisticLayer,  # noqa: ARG001
-    params: Params,
-    x: Array,
-) -> Value:
-    return semiring.from_log(xp, _log_mass(xp, params, x))
-
-
 def _rounded(xp: Namespace, x: Array) -> Array:
     """The nearest whole number, also of those that are whole and too large to hold a half beside."""
     below = xp.floor(x)
@@ -130,33 +98,9 @@ def _nearest(xp: Namespace, x: Array) -> Array:
     return xp.clip(_rounded(xp, x), -_LARGEST, _LARGEST)
 
 
-def _maximum(xp: Namespace, semiring: Semiring, layer: RoundedLogisticLayer, params: Params) -> Value:  # noqa: ARG001
-    (loc,) = rows(xp, params["loc"])
-    return semiring.from_log(xp, _log_mass(xp, params, _nearest(xp, loc)))
-
-
-def _mode(xp: Namespace, layer: RoundedLogisticLayer, params: Params) -> Array:  # noqa: ARG001
-    return xp.expand_dims(_nearest(xp, params["loc"]), axis=-1)  # (F, K, 1)
-
-
-def _sample(
-    xp: Namespace,
-    layer: RoundedLogisticLayer,  # noqa: ARG001
-    params: Params,
-    units: Array,
-    uniforms: Array,
-) -> Array:
-    loc, scale = of_units(xp, params, units, "loc", "scale")
-    uniforms = inside(xp, uniforms)
-    centre = _nearest(xp, loc)
-    away = finite(xp, loc - centre) + scale * (xp.log(uniforms) - xp.log1p(-uniforms))
-    away = xp.clip(_rounded(xp, away), -0.5 * _LARGEST, 0.5 * _LARGEST)
-    return xp.astype(centre, xp.int64) + xp.astype(away, xp.int64)
-
-
-def _moments(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
+def _moments(xp: Namespace, loc: Array, scale: Array) -> tuple[Array, Array, Array]:
     """The whole number next to each centre, and the mean and the variance of the distance from it: `(F, K, 1)`."""
-    loc, scale = (xp.expand_dims(params[name], axis=-1) for name in ("loc", "scale"))
+    loc, scale = xp.expand_dims(loc, axis=-1), xp.expand_dims(scale, axis=-1)
     nearest = _rounded(xp, loc)
     d = loc - nearest
     narrow = xp.less(scale, _NARROW)
@@ -182,51 +126,3 @@ def _moments(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
     wide = math.pi**2 / 3.0 * xp.square(s) + 1.0 / 12.0 + ripple - xp.square(shift)
 
     return nearest, xp.where(narrow, direct, d + shift), xp.where(narrow, direct_square - xp.square(direct), wide)
-
-
-def _mean(xp: Namespace, layer: RoundedLogisticLayer, params: Params) -> Array:  # noqa: ARG001
-    nearest, distance, _ = _moments(xp, params)
-    return nearest + distance
-
-
-def _variance(xp: Namespace, layer: RoundedLogisticLayer, params: Params) -> Array:  # noqa: ARG001
-    return _moments(xp, params)[2]
-
-
-def _interval(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: RoundedLogisticLayer,  # noqa: ARG001
-    params: Params,
-    low: Array,
-    high: Array,
-) -> Value:
-    loc, log_scale = rows(xp, params["loc"], params.log(xp, "scale"))
-    first, last = (
-        finite(xp, end) for end in (xp.ceil(xp.astype(low, loc.dtype)), xp.floor(xp.astype(high, loc.dtype)))
-    )
-    empty = xp.less(last, first)
-    found = _log_share(xp, loc, log_scale, first, xp.where(empty, first, last))
-    return semiring.from_log(xp, xp.where(empty, -math.inf, found))
-
-
-def _fitted(column: Column) -> dict[str, ParameterFactory]:
-    """Densities spread like their column."""
-    return {
-        "loc_factory": around(column.mean, column.spread),
-        "scale_factory": beyond(MIN_SCALE, 0.5 * column.spread),
-    }
-
-
-ROW = InputRow(
-    RoundedLogisticLayer,
-    body=_body,
-    marginal=normalized_total,
-    sample=_sample,
-    mode=_mode,
-    maximum=_maximum,
-    mean=_mean,
-    variance=_variance,
-    interval=_interval,
-    distribution=Distribution("rounded-logistic", RoundedLogisticLayer, ("loc", "scale"), fitted=_fitted),
-)

@@ -4,11 +4,11 @@ The logit is `log(p / (1 - p))`, so that every number is the logit of some proba
 """
 
 import math
-from typing import Any
 
 from plica.ir.dtypes import DType
 from plica.symbolic.layers import states
-from plica.symbolic.layers.base import InputLayer, at_most_one, choose_parameter
+from plica.symbolic.layers.base import InputLayer
+from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.univariate import exp_or_infinity
 from plica.symbolic.parameters import (
@@ -17,7 +17,6 @@ from plica.symbolic.parameters import (
     Namespace,
     Parameter,
     ParameterFactory,
-    ParameterLike,
     Shape,
     SigmoidParameter,
     SumParameter,
@@ -28,25 +27,27 @@ from plica.symbolic.semirings import Params, Weight
 _LEAST_MEAN = 0.01  # of a column of counts: one of zeros alone may have others where it goes on
 
 
-def choose_successes(
-    owner: str,
-    units: int,
-    logits: ParameterLike | None,
-    probs: ParameterLike | None,
-    logits_factory: ParameterFactory | None,
-    probs_factory: ParameterFactory | None,
-) -> dict[str, Parameter | None]:
-    """The logits or the probabilities of a layer, `(K,)`; logits of standard normal draws where nothing is given."""
-    at_most_one(owner, logits=logits, probs=probs, logits_factory=logits_factory, probs_factory=probs_factory)
-    if probs is None and probs_factory is None:
-        return {"logits": choose_parameter(owner, "logits", (units,), logits, logits_factory, normal), "probs": None}
-    return {"logits": None, "probs": choose_parameter(owner, "probs", (units,), probs, probs_factory, normal)}
+class TrialLayer(UnivariateLayer):
+    """A distribution of trials that succeed with one probability for each unit."""
 
+    logits: Parameter | None = unit_parameter(
+        normal, "log-odds `log(p / (1 - p))` of a success; standard normal draws by default"
+    )
+    probs: Parameter | None = unit_parameter(
+        normal, "probabilities p of a success, from 0 to 1, in place of the logits", instead_of="logits"
+    )
 
-def given_successes(layer: Any) -> dict[str, Parameter]:
-    """The logits or the probabilities of a layer, whichever it has."""
-    found = {"logits": layer.logits, "probs": layer.probs}
-    return {name: parameter for name, parameter in found.items() if parameter is not None}
+    @property
+    def evaluated_params(self) -> dict[str, Parameter]:
+        """The parameters; the logits of probabilities that are a sigmoid."""
+        return evaluated_successes(self)
+
+    failure = staticmethod(lambda xp, params: shares(xp, params)[0])
+    success = staticmethod(lambda xp, params: shares(xp, params)[1])
+    log_failure = staticmethod(lambda xp, params: log_shares(xp, params)[0])
+    log_success = staticmethod(lambda xp, params: log_shares(xp, params)[1])
+    wide_failure = staticmethod(lambda xp, params: shares(xp, params, xp.float64)[0])
+    wide_success = staticmethod(lambda xp, params: shares(xp, params, xp.float64)[1])
 
 
 def evaluated_successes(layer: InputLayer) -> dict[str, Parameter]:

@@ -1,26 +1,21 @@
-"""What layers of densities of one variable share: constructor, arrays of parameters, standard scores, tails.
+"""What densities of one variable share: defaults of positive parameters, standard scores, tails.
 
 A tail is computed as the logarithm of a distribution function, so that a probability of 1e-300 keeps its digits.
 """
 
 import math
-from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from collections.abc import Callable
 
-from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
     Namespace,
     Parameter,
-    ParameterFactory,
-    ParameterLike,
     Shape,
     SoftplusParameter,
     SumParameter,
     normal,
 )
-from plica.symbolic.semirings import Params
 
 MIN_STDDEV = 1e-5  # default spreads are at least this, far from where their squares leave float32
 LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
@@ -32,55 +27,6 @@ def positive_normal(shape: Shape) -> Parameter:
     """softplus(normal draws) + MIN_STDDEV: never zero, unbounded above, and with a gradient everywhere."""
     spread = Parameter.from_unary(SoftplusParameter(shape), normal(shape))
     return Parameter.from_binary(SumParameter(shape, shape), spread, ConstantParameter(*shape, value=MIN_STDDEV))
-
-
-class UnivariateLayer(InputLayer):
-    """A layer of one variable each of whose parameters is one number for each unit."""
-
-    __slots__ = ()
-    parameter_names: ClassVar[tuple[str, ...]]
-
-    def _assign(
-        self,
-        scope: Iterable[int],
-        num_output_units: int,
-        **parameters: tuple[ParameterLike | None, ParameterFactory | None, ParameterFactory],
-    ) -> None:
-        """Set the fields: each parameter from what was given, the factory that was given, and the default one.
-
-        Raises:
-            ShapeError: More than one variable, a parameter of another shape.
-            InputError: Two ways to give one parameter.
-        """
-        owner = type(self).__name__
-        for name, (given, factory, _) in parameters.items():
-            at_most_one(owner, **{name: given, f"{name}_factory": factory})
-        units = positive(owner, "num_output_units", num_output_units)
-        assign(self, scope=input_scope(owner, scope, 1), num_output_units=units)
-        for name, (given, factory, default) in parameters.items():
-            assign(self, **{name: choose_parameter(owner, name, (units,), given, factory, default)})
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The parameters `(K,)` by name."""
-        return {name: getattr(self, name) for name in self.parameter_names}
-
-
-def rows(xp: Namespace, *arrays: Array) -> tuple[Array, ...]:
-    """Arrays `(F, K)` as `(F, 1, K)`, to meet data."""
-    return tuple(xp.expand_dims(one, axis=1) for one in arrays)
-
-
-def of_units(xp: Namespace, params: Params, units: Array, *names: str) -> tuple[Array, ...]:
-    """The parameters `(F, B, 1)` of chosen units `(F, B)`."""
-    return tuple(
-        xp.expand_dims(xp.take_along_axis(params[name], units, axis=-1, nonnegative=True), axis=-1) for name in names
-    )
 
 
 def finite(xp: Namespace, x: Array) -> Array:

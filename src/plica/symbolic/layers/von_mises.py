@@ -5,82 +5,106 @@
 Domain('angles')
 """
 
-from __future__ import annotations
-
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import final
 
 from plica.ir.op import unsupported
-from plica.symbolic.domains import ANGLES, Domain
-from plica.symbolic.layers.distribution import Column, Distribution
-from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.domains import ANGLES
+from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
+from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import around, beyond
-from plica.symbolic.layers.univariate import UnivariateLayer, of_units, positive_normal, rows
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
-from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import Params, Semiring, Value
+from plica.symbolic.layers.univariate import positive_normal
+from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 _DEEP = 45.0  # exp(-45) is below the last place of float64
 _NODES = 33  # on each side of the middle of an integral: right to 1e-11
 _FEWER_NODES = 20  # right to 1e-6, for draws
 _STEPS = 3  # of draws, from starts that are nearly right
-_NO_MOMENT = unsupported(
-    "an angle has no mean or variance that a mixture could average, since -pi and pi are one angle; take the mean of "
-    "its sine and cosine over samples"
-)
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class VonMisesLayer(UnivariateLayer):
+class VonMisesLayer(UnivariateLayer, name="von-mises"):
     """Densities exp(concentration * cos(x - loc)) / (2 pi I0(concentration)) of an angle from -pi to pi.
 
     They integrate to 1 over one turn, so angles must be wrapped into it; `loc` may be any number. A mean and a variance
     are refused by name.
-
-    Args:
-        scope: The variable.
-        num_output_units: K, the number of densities.
-        loc: `(K,)` angles at which densities are largest; standard normal draws by default.
-        concentration: `(K,)` positive concentrations; by default the softplus of normal draws, plus 1e-5.
-        loc_factory: Makes the angles from their shape.
-        concentration_factory: Makes the concentrations from their shape.
-
-    Raises:
-        ShapeError: More than one variable, a parameter of another shape.
-        InputError: Two ways to give one parameter.
     """
 
-    scope: Scope
-    num_output_units: int
-    loc: Parameter
-    concentration: Parameter
-    parameter_names: ClassVar[tuple[str, ...]] = ("loc", "concentration")
+    loc: Parameter = unit_parameter(normal, "angles at which densities are largest; standard normal draws by default")
+    concentration: Parameter = unit_parameter(
+        positive_normal, "positive concentrations; by default the softplus of normal draws, plus 1e-5"
+    )
+    domain = ANGLES
 
-    def __init__(
-        self,
-        scope: Iterable[int],
-        num_output_units: int,
-        *,
-        loc: ParameterLike | None = None,
-        concentration: ParameterLike | None = None,
-        loc_factory: ParameterFactory | None = None,
-        concentration_factory: ParameterFactory | None = None,
-    ) -> None:
-        self._assign(
-            scope,
-            num_output_units,
-            loc=(loc, loc_factory, normal),
-            concentration=(concentration, concentration_factory, positive_normal),
+    @staticmethod
+    def log_density(xp: Namespace, x: Array, loc: Array, concentration: Array) -> Array:
+        half = xp.sin(0.5 * (x - loc))  # cos d - 1 = -2 sin^2(d / 2)
+        return _log_peak(xp, concentration) - 2.0 * concentration * (half * half)
+
+    log_maximum = staticmethod(lambda xp, concentration: _log_peak(xp, concentration))
+    mode = staticmethod(lambda xp, loc: _wrapped(xp, loc))
+    expectation = variance = unsupported(
+        "an angle has no mean or variance that a mixture could average, since -pi and pi are one angle; take the mean "
+        "of its sine and cosine over samples"
+    )
+
+    @staticmethod
+    def sample(xp: Namespace, uniforms: Array, loc: Array, concentration: Array) -> Array:
+        wide, share = xp.astype(concentration, xp.float64), xp.astype(uniforms, xp.float64)
+        wanted = xp.minimum(share, 1.0 - share)
+        low, high = xp.zeros_like(wanted), xp.full_like(wanted, math.pi)
+        # the normal distribution's, or the uniform one's
+        centred = 1.0 - 2.0 * xp.maximum(wanted, 1e-16)
+        angle = xp.minimum(math.sqrt(2.0) * xp.erfinv(centred) / xp.sqrt(xp.maximum(wide, 1e-300)), math.pi * centred)
+        for _ in range(_STEPS):  # Halley's steps for the logarithm of the tail, or halves where those leave the bracket
+            tail, density = _tail(xp, angle, wide, _FEWER_NODES)
+            short = xp.greater(tail, wanted)
+            low, high = xp.where(short, angle, low), xp.where(short, high, angle)
+            rate = density / xp.maximum(tail, 1e-300)
+            newton = xp.log(xp.maximum(tail, 1e-300) / xp.maximum(wanted, 1e-300)) / xp.maximum(rate, 1e-300)
+            bent = xp.clip(1.0 - 0.5 * newton * (wide * xp.sin(angle) - rate), 0.5, 2.0)
+            moved = angle + newton / bent
+            inside = xp.logical_and(xp.greater_equal(moved, low), xp.less_equal(moved, high))
+            angle = xp.where(inside, moved, 0.5 * (low + high))
+        turned = xp.astype(loc, xp.float64) + xp.where(xp.less(share, 0.5), -angle, angle)
+        return xp.astype(_wrapped(xp, turned), loc.dtype)
+
+    @staticmethod
+    def interval(xp: Namespace, lower: Array, upper: Array, loc: Array, concentration: Array) -> Array:
+        loc, concentration = xp.astype(loc, xp.float64), xp.astype(concentration, xp.float64)
+        loc, turn = _wrapped(xp, loc), 2.0 * math.pi
+
+        def placed(end: Array) -> tuple[Array, Array]:
+            """The angle from `loc`, from -pi to pi, and the number of whole turns."""
+            away = xp.clip(xp.astype(end, xp.float64), -math.pi, math.pi) - loc
+            turns = xp.stop_gradient(xp.floor((away + math.pi) / turn))
+            return xp.clip(away - turn * turns, -math.pi, math.pi), turns
+
+        def left(angle: Array) -> Array:
+            """What lies on the left of an angle, which is right where it is tiny."""
+            is_left = xp.less(angle, 0.0)
+            tail, _ = _tail(xp, xp.where(is_left, -angle, angle), concentration, _NODES)  # abs has no derivative at 0
+            return xp.where(is_left, tail, 1.0 - tail)
+
+        (first, before), (last, after) = placed(lower), placed(upper)
+        turned = xp.greater(after, before)  # between them lies the angle opposite to `loc`
+        flipped = xp.logical_and(xp.greater(first + last, 0.0), xp.logical_not(turned))  # where left tails are about 1
+        more, less = (
+            left(xp.where(flipped, -first, last)),
+            left(xp.where(flipped, -last, xp.where(turned, -first, first))),
         )
+        share = xp.where(turned, more + less + (after - before - 1.0), more - less)
+        return xp.where(xp.greater(upper, lower), xp.clip(share, 0.0, 1.0), 0.0)
 
-    @property
-    def domain(self) -> Domain:
-        """The variable is an angle from -pi to pi."""
-        return ANGLES
+    @staticmethod
+    def fitted(column: Column) -> dict[str, ParameterFactory]:
+        spread = max(column.spread, 1e-6)  # whose square is far from underflow
+        sharpness = 1.0 / spread**2
+        return {
+            "loc_factory": around(column.mean, spread),
+            "concentration_factory": beyond(0.01 * sharpness, sharpness),
+        }
 
 
 def _log_peak(xp: Namespace, concentration: Array) -> Array:
@@ -102,24 +126,10 @@ def _log_peak(xp: Namespace, concentration: Array) -> Array:
     return xp.where(large, asymptotic, xp.where(little, near, -xp.log(xp.i0e(small))) - _LOG_TWO_PI)
 
 
-def _body(xp: Namespace, semiring: Semiring, layer: VonMisesLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    loc, concentration = rows(xp, params["loc"], params["concentration"])
-    half = xp.sin(0.5 * (xp.astype(x, loc.dtype) - loc))  # cos d - 1 = -2 sin^2(d / 2)
-    return semiring.from_log(xp, _log_peak(xp, concentration) - 2.0 * concentration * (half * half))
-
-
-def _maximum(xp: Namespace, semiring: Semiring, layer: VonMisesLayer, params: Params) -> Value:  # noqa: ARG001
-    return semiring.from_log(xp, *rows(xp, _log_peak(xp, params["concentration"])))
-
-
 def _wrapped(xp: Namespace, angle: Array) -> Array:
     """The angle in -pi to pi."""
     turn = 2.0 * math.pi
     return xp.clip(angle - turn * xp.round(angle / turn), -math.pi, math.pi)
-
-
-def _mode(xp: Namespace, layer: VonMisesLayer, params: Params) -> Array:  # noqa: ARG001
-    return xp.expand_dims(_wrapped(xp, params["loc"]), axis=-1)
 
 
 def _nodes(xp: Namespace, number: int) -> tuple[Array, Array]:
@@ -149,80 +159,3 @@ def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tup
     first, second = xp.expand_dims(angle, axis=-1), xp.expand_dims(concentration, axis=-1)
     drop = 2.0 * second * xp.sin(first + 0.5 * beyond_it) * xp.sin(0.5 * beyond_it)
     return density * reach * xp.sum(weights * xp.exp(-drop), axis=-1), density
-
-
-def _sample(xp: Namespace, layer: VonMisesLayer, params: Params, units: Array, uniforms: Array) -> Array:  # noqa: ARG001
-    loc, concentration = of_units(xp, params, units, "loc", "concentration")
-    wide, share = xp.astype(concentration, xp.float64), xp.astype(uniforms, xp.float64)
-    wanted = xp.minimum(share, 1.0 - share)
-    low, high = xp.zeros_like(wanted), xp.full_like(wanted, math.pi)
-    # the normal distribution's, or the uniform one's
-    centred = 1.0 - 2.0 * xp.maximum(wanted, 1e-16)
-    angle = xp.minimum(math.sqrt(2.0) * xp.erfinv(centred) / xp.sqrt(xp.maximum(wide, 1e-300)), math.pi * centred)
-    for _ in range(_STEPS):  # Halley's steps for the logarithm of the tail, or halves where those leave the bracket
-        tail, density = _tail(xp, angle, wide, _FEWER_NODES)
-        short = xp.greater(tail, wanted)
-        low, high = xp.where(short, angle, low), xp.where(short, high, angle)
-        rate = density / xp.maximum(tail, 1e-300)
-        newton = xp.log(xp.maximum(tail, 1e-300) / xp.maximum(wanted, 1e-300)) / xp.maximum(rate, 1e-300)
-        bent = xp.clip(1.0 - 0.5 * newton * (wide * xp.sin(angle) - rate), 0.5, 2.0)
-        moved = angle + newton / bent
-        inside = xp.logical_and(xp.greater_equal(moved, low), xp.less_equal(moved, high))
-        angle = xp.where(inside, moved, 0.5 * (low + high))
-    turned = xp.astype(loc, xp.float64) + xp.where(xp.less(share, 0.5), -angle, angle)
-    return xp.astype(_wrapped(xp, turned), loc.dtype)
-
-
-def _interval(
-    xp: Namespace,
-    semiring: Semiring,
-    layer: VonMisesLayer,  # noqa: ARG001
-    params: Params,
-    low: Array,
-    high: Array,
-) -> Value:
-    loc, concentration = (xp.astype(one, xp.float64) for one in rows(xp, params["loc"], params["concentration"]))
-    loc, turn = _wrapped(xp, loc), 2.0 * math.pi
-
-    def placed(end: Array) -> tuple[Array, Array]:
-        """The angle from `loc`, from -pi to pi, and the number of whole turns."""
-        away = xp.clip(xp.astype(end, xp.float64), -math.pi, math.pi) - loc
-        turns = xp.stop_gradient(xp.floor((away + math.pi) / turn))
-        return xp.clip(away - turn * turns, -math.pi, math.pi), turns
-
-    def left(angle: Array) -> Array:
-        """What lies on the left of an angle, which is right where it is tiny."""
-        is_left = xp.less(angle, 0.0)
-        tail, _ = _tail(xp, xp.where(is_left, -angle, angle), concentration, _NODES)  # abs has no derivative at 0
-        return xp.where(is_left, tail, 1.0 - tail)
-
-    (first, before), (last, after) = placed(low), placed(high)
-    turned = xp.greater(after, before)  # between them lies the angle opposite to `loc`
-    flipped = xp.logical_and(xp.greater(first + last, 0.0), xp.logical_not(turned))  # where left tails are about 1
-    more, less = left(xp.where(flipped, -first, last)), left(xp.where(flipped, -last, xp.where(turned, -first, first)))
-    share = xp.where(turned, more + less + (after - before - 1.0), more - less)
-    share = xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
-    return semiring.from_linear(xp, xp.astype(share, params["loc"].dtype))
-
-
-def _fitted(column: Column) -> dict[str, ParameterFactory]:
-    spread = max(column.spread, 1e-6)  # whose square is far from underflow
-    sharpness = 1.0 / spread**2
-    return {
-        "loc_factory": around(column.mean, spread),
-        "concentration_factory": beyond(0.01 * sharpness, sharpness),
-    }
-
-
-ROW = InputRow(
-    VonMisesLayer,
-    body=_body,
-    marginal=normalized_total,
-    sample=_sample,
-    mode=_mode,
-    maximum=_maximum,
-    mean=_NO_MOMENT,
-    variance=_NO_MOMENT,
-    interval=_interval,
-    distribution=Distribution("von-mises", VonMisesLayer, ("loc", "concentration"), fitted=_fitted),
-)
