@@ -13,7 +13,7 @@ import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, get_type_hints
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,19 +54,17 @@ def constructor_arguments(kind: type) -> dict[str, Any] | None:
     if inspect.isabstract(kind):
         return None
     try:
-        signature = inspect.signature(kind, eval_str=True)
-    except NameError:  # an annotation of names that only a type checker reads
-        signature = inspect.signature(kind)
+        arguments = inspect.signature(kind).parameters.values()
     except ValueError:  # nothing written in Python
         return None
-    arguments = signature.parameters.values()
+    try:
+        hints = get_type_hints(kind.__init__)  # type: ignore[misc]
+    except NameError:  # an annotation of names that only a type checker reads
+        hints = {}
     if any(argument.kind is inspect.Parameter.VAR_KEYWORD for argument in arguments):
         return None
-    return {
-        argument.name: argument.annotation
-        for argument in arguments
-        if argument.kind is not inspect.Parameter.VAR_POSITIONAL
-    }
+    named = [argument for argument in arguments if argument.kind is not inspect.Parameter.VAR_POSITIONAL]
+    return {argument.name: hints.get(argument.name, argument.annotation) for argument in named}
 
 
 def form_of(kind: Hashable) -> Form | None:

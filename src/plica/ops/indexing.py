@@ -13,7 +13,6 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Array, Derivative, Memory, Op, Sample, View, sample
 from plica.ir.ranges import as_first
 from plica.ir.types import ArrayType, array_type
-from plica.ops.reduce import softmax
 from plica.ops.rules import broadcast, normal_axis, require_equal_sizes, require_kind, require_same_dtype
 
 _X = np.arange(6.0, dtype="float32").reshape(2, 3)

@@ -30,6 +30,7 @@ from plica.symbolic.layers.binomial import BinomialLayer
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.cpt import CPTLayer
+from plica.symbolic.layers.declared import UnivariateLayer, setting, unit_parameter
 from plica.symbolic.layers.diagonal_gaussian import DiagonalGaussianLayer
 from plica.symbolic.layers.discretized_logistic import DiscretizedLogisticLayer
 from plica.symbolic.layers.distribution import Column, Distribution, distribution_table
@@ -156,10 +157,13 @@ __all__ = [
     "TensorDotLayer",
     "TuckerLayer",
     "UniformLayer",
+    "UnivariateLayer",
     "VonMisesLayer",
     "distribution_table",
     "held_layers",
     "histogram_edges",
     "layer_table",
+    "setting",
+    "unit_parameter",
     "with_sub_layers",
 ]

@@ -1,0 +1,210 @@
+"""Formulas of a distribution that is declared (see `declared.py`), and the row that they make.
+
+A formula is a static function of the class, whose arguments are found by name when the class is created:
+
+* `xp` is the array namespace.
+* `loc` is the parameter of that name, or None where the layer lacks it. `log_loc` are its logarithms, right where it
+  underflows. `params` are all parameters as they are, `(F, K)`. A setting is the number that the layer has.
+* The name of another static function is its result: `width` in a sampler, where the class has `width(xp, low, high)`.
+* `x`, `lower`, `upper` and `uniforms` are operands. `x` comes in the dtype of the parameters, ends as they are given.
+
+Shapes: `log_density` gets parameters `(F, 1, K)` and data `(F, B, 1)`, and gives logarithms `(F, B, K)`, or a `Weight`
+where ordinary numbers have derivatives that logarithms lack. The others, and what they give:
+
+    table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states
+    log_maximum        (F, 1, K): the logarithms of the largest values; those at the mode where it is left out
+    log_total          (F, 1, K): the logarithms of what units integrate to; None where that is 1
+    log_interval       (F, 1, K), ends (F, B, 1): logarithms of the shares between the ends, (F, B, K)
+    interval           the same as ordinary numbers
+    sample             (F, B, 1) of the chosen units, uniform numbers (F, B, 1): draws
+    mode, expectation, variance  (F, K): the same
+
+In place of a function, a formula may be an `unsupported("why")`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias
+
+from plica.errors import GraphError
+from plica.ir.op import Unsupported, unsupported
+from plica.symbolic.layers import states
+from plica.symbolic.layers.base import InputLayer
+from plica.symbolic.layers.rows import InputRow, normalized_total
+from plica.symbolic.parameters import Array, Namespace
+from plica.symbolic.semirings import Params, Semiring, Value, Weight
+
+Source: TypeAlias = Callable[[Namespace, Any, Params], Any]
+# (F, K) -> the shape that a formula reads
+Place: TypeAlias = Callable[[Array], Array]
+
+_OPERANDS = ("x", "lower", "upper", "uniforms")
+_NO_SAMPLE = unsupported("its class has no 'sample'; give it a static function (xp, uniforms, <parameters>)")
+
+
+@dataclass(frozen=True, slots=True)
+class Formula:
+    """A static function of a distribution's class, with what its arguments are.
+
+    Args:
+        function: The function.
+        of_units: How the arrays `(F, K)` among its arguments are computed.
+        others: What its other arguments are, but for operands.
+        operands: The operands that it takes.
+    """
+
+    function: Callable[..., Any]
+    of_units: Mapping[str, Source]
+    others: Mapping[str, Source]
+    operands: tuple[str, ...]
+
+    @staticmethod
+    def of(kind: Any, name: str) -> Formula:
+        """The formula of a name.
+
+        Raises:
+            GraphError: An argument that names nothing of the class.
+        """
+        function: Callable[..., Any] = getattr(kind, name)
+        of_units: dict[str, Source] = {}
+        others: dict[str, Source] = {}
+        operands = []
+        for argument in inspect.signature(function).parameters:
+            parameter = argument.removeprefix("log_")
+            if argument in kind.parameter_names:
+                of_units[argument] = partial(_parameter, argument)
+            elif parameter in kind.parameter_names:
+                of_units[argument] = partial(_logarithms, parameter)
+            elif argument in _OPERANDS:
+                operands.append(argument)
+            elif argument in kind.setting_names:
+                others[argument] = partial(_setting, argument)
+            elif argument in _WHOLE:
+                others[argument] = _WHOLE[argument]
+            elif isinstance(inspect.getattr_static(kind, argument, None), staticmethod):
+                of_units[argument] = Formula.of(kind, argument)
+            else:
+                raise GraphError(
+                    f"{kind.__name__}.{name} takes {argument!r}, which is none of its parameters "
+                    f"({', '.join(kind.parameter_names)}) or their logarithms ('log_<name>'), settings, operands "
+                    f"({', '.join(_OPERANDS)}) or static functions; rename the argument, or declare it"
+                )
+        return Formula(function, of_units, others, tuple(operands))
+
+    def __call__(
+        self, xp: Namespace, layer: Any, params: Params, place: Place = lambda array: array, **operands: Array
+    ) -> Any:
+        """The result for a layer; arrays of units come in the shape that `place` gives them."""
+        arrays = {name: source(xp, layer, params) for name, source in self.of_units.items()}
+        arrays = {name: None if array is None else place(array) for name, array in arrays.items()}
+        given = {name: source(xp, layer, params) for name, source in self.others.items()}
+        given |= {name: operands[name] for name in self.operands}
+        if "x" in given:
+            like = next((array for array in arrays.values() if array is not None), given["x"])
+            given["x"] = xp.astype(given["x"], like.dtype)
+        return self.function(**arrays, **given)
+
+
+def _parameter(name: str, xp: Namespace, layer: Any, params: Params) -> Array | None:  # noqa: ARG001
+    return params[name] if name in tuple(params) else None  # `name in params` would compute it
+
+
+def _logarithms(name: str, xp: Namespace, layer: Any, params: Params) -> Array:  # noqa: ARG001
+    return params.log(xp, name)
+
+
+def _setting(name: str, xp: Namespace, layer: Any, params: Params) -> Any:  # noqa: ARG001
+    return getattr(layer, name)
+
+
+# The arguments that every formula may take.
+_WHOLE: Mapping[str, Source] = {"xp": lambda xp, _, __: xp, "params": lambda _, __, params: params}
+
+
+# The columns of a row.
+
+
+def _body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
+    value = layer.formulas["log_density"](xp, layer, params, partial(xp.expand_dims, axis=1), x=x)
+    return semiring.from_weight(xp, value) if isinstance(value, Weight) else semiring.from_log(xp, value)
+
+
+def _table(xp: Namespace, layer: Any, params: Params) -> Weight:
+    table: Weight = layer.formulas["table"](xp, layer, params, partial(xp.expand_dims, axis=-1))
+    return table
+
+
+def _marginal(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+    total = layer.formulas["log_total"](xp, layer, params, partial(xp.expand_dims, axis=1))
+    return normalized_total(xp, semiring, layer, params) if total is None else semiring.from_log(xp, total)
+
+
+def _maximum(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
+    if "log_maximum" in layer.formulas:
+        return semiring.from_log(xp, layer.formulas["log_maximum"](xp, layer, params, partial(xp.expand_dims, axis=1)))
+    return _body(xp, semiring, layer, params, xp.expand_dims(layer.formulas["mode"](xp, layer, params), axis=1))
+
+
+def _sample(xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
+    def chosen(array: Array) -> Array:
+        return xp.expand_dims(xp.take_along_axis(array, units, axis=-1, nonnegative=True), axis=-1)
+
+    return layer.formulas["sample"](xp, layer, params, chosen, uniforms=uniforms)
+
+
+def _of_each_unit(formula: str, xp: Namespace, layer: Any, params: Params) -> Array:
+    return xp.expand_dims(layer.formulas[formula](xp, layer, params), axis=-1)
+
+
+def _interval(
+    formula: str, xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array
+) -> Value:
+    share = layer.formulas[formula](xp, layer, params, partial(xp.expand_dims, axis=1), lower=low, upper=high)
+    share = xp.astype(share, params[next(iter(params))].dtype)
+    value = semiring.from_log(xp, share) if formula == "log_interval" else semiring.from_linear(xp, share)
+    if "log_total" not in layer.formulas:
+        return value
+    return semiring.product(xp, value, _marginal(xp, semiring, layer, params))
+
+
+# formula -> the column that it makes, and its rule
+_COLUMNS: Mapping[str, tuple[str, Any]] = {
+    "log_density": ("body", _body),
+    "log_total": ("marginal", _marginal),
+    "log_maximum": ("maximum", _maximum),
+    "log_interval": ("interval", partial(_interval, "log_interval")),
+    "interval": ("interval", partial(_interval, "interval")),
+    "sample": ("sample", _sample),
+    "mode": ("mode", partial(_of_each_unit, "mode")),
+    "expectation": ("mean", partial(_of_each_unit, "expectation")),
+    "variance": ("variance", partial(_of_each_unit, "variance")),
+}
+
+
+def formulas_of(kind: type[InputLayer]) -> dict[str, Formula]:
+    """The formulas of a class that make columns of its row.
+
+    Raises:
+        GraphError: An argument of a formula that names nothing of the class.
+    """
+    attributes = {name: inspect.getattr_static(kind, name, None) for name in ("table", *_COLUMNS)}
+    names = [name for name, attribute in attributes.items() if isinstance(attribute, staticmethod)]
+    return {name: Formula.of(kind, name) for name in names}
+
+
+def formula_row(kind: type[InputLayer], formulas: Mapping[str, Formula]) -> InputRow:
+    """The row that the formulas of a class make."""
+    columns: dict[str, Any] = {"marginal": normalized_total}
+    if {"log_density", "mode"} <= formulas.keys():
+        columns["maximum"] = _maximum
+    for name, (column, rule) in _COLUMNS.items():
+        value = inspect.getattr_static(kind, name, None)
+        if name in formulas or isinstance(value, Unsupported):
+            columns[column] = value if isinstance(value, Unsupported) else rule
+    if "table" in formulas:
+        return replace(states.input_row(kind, _table), **columns)
+    return InputRow(kind, **{"sample": _NO_SAMPLE} | columns)
