@@ -32,7 +32,7 @@ LEVELS = {
     "tracing": 3,
     "passes": 3,
     "eager": 4,
-    "constants": 4,
+    "constants": 5,
     "symbolic": 5,
     "templates": 6,
     "lower": 6,
@@ -56,7 +56,7 @@ OPTIONAL = (
     ("torch", ("backend/torch", "learn"), ("cli",)),
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
-    ("array_api_compat", ("eager", "frontend"), ()),
+    ("array_api_compat", ("eager", "constants", "frontend"), ()),
     ("iree", (), ("runtime", "backend/native")),
     ("cryptography", (), ("runtime",)),
 )

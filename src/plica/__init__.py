@@ -8,6 +8,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from plica.constants.changes.states import invalidate
     from plica.constants.policy import FoldPolicy
     from plica.constants.store.cache import FoldCache
     from plica.eager.packed import PackedArray
@@ -17,7 +18,6 @@ if TYPE_CHECKING:
     from plica.frontend.jit import jit
     from plica.frontend.programs import interpret, parse, trace, verify
     from plica.frontend.saving import load, save
-    from plica.frontend.sources import invalidate
     from plica.ir.types import spec
     from plica.symbolic.circuit import Circuit
     from plica.symbolic.scope import Scope
@@ -55,7 +55,7 @@ _MODULES = {
     "plica.frontend.jit": ("jit",),
     "plica.frontend.saving": ("load", "save"),
     "plica.constants.store.cache": ("FoldCache",),
-    "plica.frontend.sources": ("invalidate",),
+    "plica.constants.changes.states": ("invalidate",),
     "plica.frontend.folding": ("FoldedProgram", "fold_constants"),
     "plica.constants.policy": ("FoldPolicy",),
     "plica.eager.packed": ("PackedArray",),

@@ -39,7 +39,7 @@ def _constants():
 
 def _kept(run):
     """The values that a function keeps."""
-    return [value for part in run._snapshots.latest.parts for one in part.buffers for value in one.values]
+    return [value for part in run._sources._snapshots.latest.parts for one in part.entries for value in one.values]
 
 
 def _expected(given):
@@ -206,7 +206,7 @@ def test_many_first_callers_cause_one_fold() -> None:
 def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch) -> None:
     given = _arrays()
     run = plica.fold_constants(MLP, run_time=("w1", "b1", "w2")).compile()
-    folded, waiting = run._snapshots._folded, threading.Event()
+    folded, waiting = run._sources._folded, threading.Event()
     attempts = []
 
     def failing(sources):
@@ -214,7 +214,7 @@ def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch
         waiting.wait(5)
         raise MemoryError("no room")
 
-    monkeypatch.setattr(run._snapshots, "_folded", failing)
+    monkeypatch.setattr(run._sources, "_folded", failing)
 
     def call(place):
         if place == 0:
@@ -224,7 +224,7 @@ def test_an_error_reaches_all_who_wait_and_the_next_call_tries_again(monkeypatch
     found = _together(6, call)
     assert all(isinstance(one, MemoryError) for one in found)
     assert len(attempts) == 1
-    monkeypatch.setattr(run._snapshots, "_folded", folded)
+    monkeypatch.setattr(run._sources, "_folded", folded)
     assert_same(run(**given), _expected(given))
 
 
@@ -251,7 +251,7 @@ def test_each_call_sees_all_old_or_all_new_constants() -> None:
     assert not wrong
 
 
-# Buffers
+# CacheEntry
 
 
 def test_updates_never_write_over_what_is_kept_or_given() -> None:

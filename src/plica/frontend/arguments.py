@@ -7,21 +7,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from itertools import chain, repeat
 from typing import Any
 
-from plica.errors import DTypeError, InputError, ShapeError, TraceError
-from plica.ir.dtypes import DType, as_dtype, promote
-from plica.ir.program import Program, Var
+from plica.errors import DTypeError, ShapeError, TraceError
+from plica.ir.dtypes import promote
+from plica.ir.program import Program
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Dim
 from plica.ir.types import Spec, spec
 from plica.tracing.control import parameter_names, place_of
+from plica.tracing.leaves import PYTHON_NUMBERS, dtype_of, is_array, shape_of
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.trace import NUMBERS, AbstractedAxes, abstracted, axes_of_arguments, axis_names, check_axes
 from plica.tracing.trees import flatten, shown, unflatten
-
-PYTHON_NUMBERS = (bool, int, float, complex)
-_KINDS = ("bool", "int", "float", "complex")  # each holds the numbers of those before it
 
 
 class Call:
@@ -156,45 +154,6 @@ def dynamic_axes(axes: AbstractedAxes, annotated: Sequence[Any] | None) -> Any:
 def _named_axes(names: Any) -> dict[int, str]:
     listed = [names] if isinstance(names, str) else list(names)
     return {axis: name for axis, name in enumerate(listed) if isinstance(name, str)}
-
-
-def is_array(leaf: Any) -> bool:
-    """Whether a leaf is an array, of any library."""
-    return hasattr(leaf, "dtype") and hasattr(leaf, "shape")
-
-
-def shape_of(leaf: Any) -> tuple[int, ...]:
-    """The shape of an array or a number."""
-    return tuple(getattr(leaf, "shape", ()))
-
-
-def dtype_of(leaf: Any) -> DType:
-    """The dtype of an array or a number."""
-    return as_dtype(leaf.dtype if is_array(leaf) else type(leaf))
-
-
-def declared_dtype(leaf: Any, var: Var) -> DType:
-    """The dtype of an argument; that which is declared where a number is given that it holds.
-
-    Raises:
-        InputError: It is neither an array nor a number.
-        DTypeError: It is a number, and an array or a number of another kind is expected.
-    """
-    if is_array(leaf):
-        return dtype_of(leaf)
-    if not isinstance(leaf, PYTHON_NUMBERS):
-        raise InputError(
-            f"argument {var.name} is of type {type(leaf).__name__}, but the program expects {var!r}; give an array, as "
-            "numpy.asarray makes."
-        )
-    if not is_number_of(dtype_of(leaf).kind, var):
-        raise DTypeError(f"argument {var.name} is {leaf!r}, but the program expects {var.type}.")
-    return var.type.dtype
-
-
-def is_number_of(kind: str, var: Var) -> bool:
-    """Whether numbers of a kind may stand for a variable."""
-    return not var.type.shape and _KINDS.index(kind) <= _KINDS.index(var.type.dtype.kind)
 
 
 def _spec_of(leaf: Any, axes: Any) -> Any:

@@ -15,15 +15,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import (
-    PYTHON_NUMBERS,
-    declared_dtype,
-    dtype_of,
-    is_array,
-    is_number_of,
-    leaf_key,
-    shape_of,
-)
+from plica.frontend.arguments import leaf_key
 from plica.frontend.executors import EXECUTORS, Run, from_dlpack, require_backend, result_converter
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes, check_leaf
@@ -32,6 +24,7 @@ from plica.ir.verify import verify_program
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting
 from plica.tracing.call import call_program
+from plica.tracing.leaves import PYTHON_NUMBERS, declared_dtype, dtype_of, is_array, is_number_of, shape_of
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.trace import captured_values

@@ -14,13 +14,13 @@ import numpy as np
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
 from plica.forks import cached_property
-from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.passes.results import own_results
 from plica.passes.rewriting import Rewriting
+from plica.tracing.leaves import PYTHON_NUMBERS, is_array
 from plica.tracing.scope import Reference
 
 Run = Callable[[Sequence[Any]], Any]

@@ -15,39 +15,47 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from plica.constants.fold import Folding
 from plica.constants.store.cache import SHARED, FoldCache
 from plica.constants.store.components import Component, Components
+from plica.constants.store.named import NamedConstants, Version
+from plica.constants.store.released import released_error
+from plica.constants.store.shapes import described, of_arguments
 from plica.errors import InputError
-from plica.frontend.arguments import leaf_key, shape_of
+from plica.frontend.arguments import leaf_key
 from plica.frontend.compiled_program import CompiledProgram
-from plica.frontend.constant_shapes import described, of_arguments
 from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
-from plica.frontend.released import released_error
-from plica.frontend.snapshots import Snapshot, Snapshots
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
 from plica.passes.rewriting import Rewriting
+from plica.tracing.leaves import shape_of
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What calls of one snapshot have in common.
+    """What calls with one version of the constants have in common.
 
     Args:
-        values: The kept values.
+        version: The constants.
         leaves: The arguments of `entry`; those that are not constant are put in their places at each call.
         runs: What runs arguments of some kinds, and what its results become.
     """
 
-    values: Mapping[str, Any]
+    version: Version
     leaves: list[Any]
     runs: dict[Hashable, tuple[Run, Any]]
+
+
+def _planned(names: Sequence[str], version: Version, values: Mapping[str, Any]) -> _Plan:
+    """What calls with these constants have in common, given the names of the arguments of `entry`."""
+    known = {**version.shown, **values}
+    return _Plan(version, [known.get(name) for name in names], {})
 
 
 class FoldedFunction:
@@ -103,7 +111,7 @@ class FoldedFunction:
             (backend, rewriting),
             released,
         )
-        self._snapshots = Snapshots(
+        self._sources = NamedConstants(
             program,
             components,
             constants,
@@ -111,11 +119,11 @@ class FoldedFunction:
             is_torch=backend == "torch",
             checksum=folding.policy.check == "checksum",
             released=released,
+            prepare=partial(_planned, [var.name for var in entry.arguments]),
         )
         self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
         self._outside: Any = torch_function("outside") if backend == "torch" else None
         self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
-        self._plan: _Plan | None = None
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
         self._checks = self._size_checks()
@@ -151,7 +159,7 @@ class FoldedFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have the constants as they are now, which are folded anew."""
-        known, given = self._snapshots.at_hand()
+        known, given = self._sources.at_hand()
         options = (self.backend, self._rewriting, self._cache)
         return _copied, (self.program, self.folding, [*self._constants], known, options, self._is_releasing, given)
 
@@ -167,12 +175,12 @@ class FoldedFunction:
     @property
     def num_folds(self) -> int:
         """How often a component was folded."""
-        return self._snapshots.num_folds
+        return self._sources.num_folds
 
     @property
     def num_bytes(self) -> int:
         """The bytes that are kept beside the constants, those that other functions share among them."""
-        return self._snapshots.num_bytes
+        return self._sources.num_bytes
 
     # Calls
 
@@ -214,27 +222,20 @@ class FoldedFunction:
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""
         constants = {name: value for name, value in given.items() if name in self._constants}
-        current = self._snapshots.current(constants)
-        if current is None:
-            known = {**self._snapshots.all_sources(constants), **given}
+        plan = self._sources.current(constants)
+        if plan is None:
+            known = {**self._sources.all_sources(constants), **given}
             leaves = [known[name] for name in self._names]
             run, convert = self._running(1, leaves, known)
             return run, leaves, convert
-        snapshot, values = current
-        self._check_sizes(given, snapshot)
-        plan = self._plan
-        if plan is None or plan.values is not values:
-            known = {**snapshot.shown, **values}
-            plan = _Plan(values, [known.get(var.name) for var in self._entry.arguments], {})
-            if snapshot.values is not None:  # else the cache alone holds them, so that it can evict them
-                self._plan = plan
+        self._check_sizes(given, plan.version)
         leaves = plan.leaves.copy()
         for name, place in self._places.items():
             leaves[place] = given[name]
         key = tuple([leaf_key(leaves[place], self._dynamic[0][place]) for place in self._places.values()])
         found = plan.runs.get(key)
         if found is None:
-            found = plan.runs[key] = self._running(0, leaves, {**snapshot.shown, **given})
+            found = plan.runs[key] = self._running(0, leaves, {**plan.version.shown, **given})
         run, convert = found
         return run, leaves, convert
 
@@ -247,14 +248,14 @@ class FoldedFunction:
             found = self._runs[key] = self._specialized(place, leaves, arguments)
         return found
 
-    def _check_sizes(self, given: Mapping[str, Any], snapshot: Snapshot) -> None:
+    def _check_sizes(self, given: Mapping[str, Any], version: Version) -> None:
         """Check sizes that constants have too, of which `entry` may know nothing any more."""
         for name, axis, size in self._checks:
             found = shape_of(given[name])
-            if len(found) > axis and found[axis] != snapshot.sizes[size]:
+            if len(found) > axis and found[axis] != version.sizes[size]:
                 raise InputError(
                     f"argument {name} has shape {found}, but the constants were folded for {size.name} = "
-                    f"{snapshot.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the "
+                    f"{version.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the "
                     "constants."
                 )
 
@@ -288,7 +289,7 @@ class FoldedFunction:
     def _recorded(self, given: Mapping[str, Any]) -> Any:
         """A call while another function is traced: the whole Program, which that function may fold."""
         constants = {name: value for name, value in given.items() if name in self._constants}
-        known = {**self._snapshots.all_sources(constants), **given}
+        known = {**self._sources.all_sources(constants), **given}
         leaves = tuple(self._known.get(name, known[name]) for name in self._captured)
         return CompiledProgram(Bound(self.program, leaves), backend=self.backend, rewriting=self._rewriting)(
             *(known[name] for name in self._names)
@@ -296,7 +297,7 @@ class FoldedFunction:
 
     def fold_known(self) -> None:
         """Fold now what is made of constants alone whose values are known."""
-        self._snapshots.fold_known()
+        self._sources.fold_known()
 
     def update(self, **constants: Any) -> None:
         """Fold new values of some constants; calls in flight finish with the old ones, later ones see all new ones.
@@ -309,8 +310,7 @@ class FoldedFunction:
             raise InputError(
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
-        self._snapshots.update(constants)
-        self._plan = None  # which has the old values
+        self._sources.update(constants)
 
 
 def _copied(
@@ -323,5 +323,5 @@ def _copied(
     given: Mapping[str, Any],
 ) -> FoldedFunction:
     found = FoldedFunction(program, folding, constants, known, *options, release_sources=is_releasing)
-    found._snapshots.give(given)
+    found._sources.give(given)
     return found

@@ -22,12 +22,11 @@ from plica.constants.fold import Folding, fold
 from plica.constants.policy import FoldPolicy
 from plica.constants.report import FoldReport
 from plica.constants.store.cache import FoldCache, checked_cache
-from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import PYTHON_NUMBERS, dtype_of, is_array, shape_of
+from plica.constants.store.shapes import sizes_of
+from plica.errors import InputError
 from plica.frontend.executors import Run
 from plica.frontend.folded_function import FoldedFunction
-from plica.ir.program import Bound, Program, Var
-from plica.ir.sizes import single_atom
+from plica.ir.program import Bound, Program
 from plica.passes.rewriting import Rewriting
 from plica.tracing.trace import captured_values
 from plica.tracing.trees import flatten
@@ -163,7 +162,7 @@ def fold_constants(
     known = dict(zip(given, (compile_time or {}).values(), strict=True))
     marked = (*marked, *(name for name in before if name not in known and name not in marked))
     early = (*known, *(name for name in leaves if name not in known)) if _FORMS[form] else tuple(known)
-    sizes = _sizes(program, known)
+    sizes = sizes_of(program, known)
     folding = fold(program, early, marked, sizes=sizes, policy=policy, is_two=_FORMS[form])
     return FoldedProgram(program, leaves, known, marked, form, folding)
 
@@ -230,40 +229,6 @@ def _check_names(program: Program, names: Sequence[str]) -> None:
             )
         if name in names[:place]:
             raise InputError(f"fold_constants: {name!r} is named twice; it is known now or at run time, not both.")
-
-
-def _sizes(program: Program, known: Mapping[str, Any]) -> dict[Any, int]:
-    """The sizes that known arrays tell, which are checked.
-
-    Raises:
-        InputError: A shape does not fit.
-        DTypeError: A dtype does not fit.
-    """
-    sizes: dict[Any, int] = {}
-    for var in (*program.consts, *program.arguments):
-        if var.name in known:
-            _check(var, known[var.name], sizes)
-    return sizes
-
-
-def _check(var: Var, array: Any, sizes: dict[Any, int]) -> None:
-    if not is_array(array) and not isinstance(array, PYTHON_NUMBERS):
-        raise InputError(
-            f"fold_constants: {var.name} is of type {type(array).__name__}, but the program expects {var!r}; give an "
-            "array, as numpy.asarray makes."
-        )
-    shape = shape_of(array)
-    if dtype_of(array) != var.type.dtype and (shape or hasattr(array, "dtype")):
-        raise DTypeError(
-            f"fold_constants: {var.name} is {dtype_of(array).value}, but the program expects {var!r}; use astype."
-        )
-    fits = len(shape) == len(var.type.shape)
-    for dim, found in zip(var.type.shape, shape, strict=False):
-        atom = None if isinstance(dim, int) else single_atom(dim)
-        wanted = dim if isinstance(dim, int) else sizes.setdefault(atom, found) if atom is not None else found
-        fits = fits and wanted == found
-    if not fits:
-        raise InputError(f"fold_constants: {var.name} has shape {shape}, but the program expects {var!r}; reshape it.")
 
 
 # Decorated functions

@@ -27,11 +27,9 @@ from plica.frontend.arguments import (
     Call,
     annotated_specs,
     check_annotated,
-    dtype_of,
     dynamic_axes,
     fit_annotated,
     leaf_key,
-    shape_of,
     signature_of,
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
@@ -44,6 +42,7 @@ from plica.passes.rewriting import Rewriting
 from plica.single_flight import SingleFlight
 from plica.tracing.call import trace_call
 from plica.tracing.control import parameter_names, place_of
+from plica.tracing.leaves import dtype_of, shape_of
 from plica.tracing.scope import current_trace
 from plica.tracing.trace import (
     NUMBERS,

@@ -16,11 +16,11 @@ import numpy as np
 from plica.backend.native.loops.calls import compile_jit
 from plica.errors import InputError
 from plica.forks import cached_property
-from plica.frontend.arguments import PYTHON_NUMBERS, is_array
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
+from plica.tracing.leaves import PYTHON_NUMBERS, is_array
 from plica.tracing.scope import Reference
 
 Run = Callable[[Sequence[Any]], Any]

@@ -15,6 +15,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from plica.backend.torch import constants
 from plica.backend.torch.compiler import TorchCompiler
 from plica.constants.policy import FoldPolicy
+from plica.constants.store.cache import FoldCache
 from plica.errors import UnsupportedError
 from plica.lower import cascade
 from plica.lower.cascade import Bound
@@ -329,7 +330,7 @@ def test_weights_that_are_written_to_during_a_fold_do_not_stand_for_those_before
 
 
 def test_threads_that_call_first_fold_once(monkeypatch) -> None:
-    circuit = TorchCompiler().compile(image()).eval()
+    circuit = TorchCompiler(cache=FoldCache()).compile(image()).eval()  # alone, so that it finds nothing made
     made = []
     own = constants._own
     monkeypatch.setattr(constants, "_own", lambda *given: (made.append(1), own(*given))[1])

@@ -8,10 +8,10 @@ import torch
 
 import plica
 import plica.numpy as pnp
-from plica.constants.store.cache import SHARED, Buffers, CachedBuffer
+from plica.constants.changes.states import is_same, state_of
+from plica.constants.store.cache import SHARED, CachedBuffer, CacheEntry
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
-from plica.frontend.sources import is_same, state_of
 from plica.ir.dtypes import DType
 
 PROGRAM = plica.trace(
@@ -38,7 +38,7 @@ def _itself(one):
 
 
 def _kept(work, num_bytes):
-    return Buffers((np.zeros(num_bytes, "uint8"),), (), work)
+    return CacheEntry((np.zeros(num_bytes, "uint8"),), (), work)
 
 
 def test_what_saves_the_least_work_for_each_byte_is_evicted_first() -> None:
@@ -56,7 +56,7 @@ def test_kept_arrays_are_listed_with_shapes_and_strides() -> None:
     cache = plica.FoldCache()
     values = (np.zeros((2, 3), "float32").T, torch.zeros(2, 3, dtype=torch.bfloat16).mT, 3)
     packed = PackedArray.of(np.zeros((2, 3), DType.INT4.numpy))
-    one, other = Buffers(values, (), 1), Buffers((packed,), (), 1)
+    one, other = CacheEntry(values, (), 1), CacheEntry((packed,), (), 1)
     cache.get("one", lambda: one)
     cache.get("other", lambda: other)
     assert cache.buffers == {

@@ -7,7 +7,7 @@ import plica
 import plica.numpy as pnp
 from plica.constants.fold import fold
 from plica.constants.store.cache import FoldCache
-from plica.constants.store.components import Component, Components
+from plica.constants.store.components import Component, Components, Constants
 from plica.ir.program import Program
 
 VECTOR = plica.spec((3,), "float64")
@@ -33,10 +33,8 @@ class _Folder:
             ran.append(component.program.equations[0].op.name)
             return [f"{name}({', '.join(component.reads)})" for name in component.makes]
 
-        unchanged = self.components.unchanged(states, self.parts)
-        self.parts, self.values = self.components.fold(
-            states, unchanged, make, lambda name: (name,), lambda: not self.is_written_to
-        )
+        constants = Constants(states, make, lambda name: (name,), lambda: not self.is_written_to)
+        self.parts, self.values = self.components.fold(constants, self.parts)
         return ran
 
 
@@ -69,7 +67,7 @@ def _kept(program: Program, cache: FoldCache) -> tuple[dict[str, Any], list[str]
         ran.extend(one.makes)
         return [object() for _ in one.makes]
 
-    parts, values = components.fold({"w": 0}, [None], make, lambda name: (name,), lambda: True)
+    parts, values = components.fold(Constants({"w": 0}, make, lambda name: (name,), lambda: True))
     return values, ran, parts
 
 
@@ -132,7 +130,7 @@ def test_what_was_handed_on_is_let_go_and_made_again_where_it_is_read() -> None:
 def test_what_was_evicted_is_made_again_without_what_reads_it() -> None:
     folder = _Folder(FoldCache())
     folder(v=0, w=0)
-    folder.parts[0].buffers[0].values = None
+    folder.parts[0].entries[0].values = None
     assert folder.components.taken(folder.parts) is None
     assert folder(v=0, w=0) == ["exp"]
 

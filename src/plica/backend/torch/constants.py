@@ -30,11 +30,11 @@ from plica.constants.fold import fold
 from plica.constants.policy import SMALL, FoldPolicy
 from plica.constants.report import FoldReport
 from plica.constants.store.cache import SHARED, FoldCache
-from plica.constants.store.components import Component, Components, Parts
+from plica.constants.store.components import Component, Components, Constants
+from plica.constants.store.snapshots import Snapshots
 from plica.forks import ForkSafeLock
 from plica.ir.program import Program, Var
 from plica.lower.leaves import Constant, Leaf
-from plica.single_flight import SingleFlight
 
 
 class LoweredProgram(Protocol):
@@ -81,19 +81,15 @@ class Ready:
         return self.run(self.leaves, *arguments, *self.values)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Snapshot:
-    """What calls run with until a tensor changes; never changed itself, so that a call sees all of one.
+_Version = tuple[Watch, Any]
+"""What watches the tensors, and what has them as attributes."""
 
-    Args:
-        parts: What each component keeps.
-        watch: The tensors that it was computed from.
-        ready: What runs; None where the cache alone may hold values, so that it can evict them.
-    """
 
-    parts: Parts
-    watch: Watch
-    ready: Ready | None
+def _ready(
+    run: Callable[..., Any], kept: Sequence[str], constant: Sequence[int], version: _Version, values: Mapping[str, Any]
+) -> Ready:
+    watch, leaves = version
+    return Ready(run, leaves, tuple([values[name] for name in kept]), watch, constant)
 
 
 @final
@@ -123,51 +119,40 @@ class _FoldedProgram:
         folding = fold(program, policy=policy, is_held=True)
         split, self.report = folding.split, folding.report
         self.entry = split.entry
-        self._run = emit(split.entry, "folded", reuses=True)
         self._transposed = dict.fromkeys(_transposed(split.entry))
-        self._constant = constant_results(split)
         self._behind = {
             var.name: one.digest if isinstance(one, Constant) else places[one]
             for var, one in zip(program.consts, captured, strict=True)
         }
-        self._kept = [var.name for var in split.kept]
+        kept = [var.name for var in split.kept]
         made = [Component(one, emit(one, "fold", shares=True)) for one in folding.components]
-        self._components = Components(made, self._kept, cache, device)
-        self._snapshot: _Snapshot | None = None
-        self._flights = SingleFlight()
+        self._snapshots: Snapshots[_Version, Ready] = Snapshots(
+            Components(made, kept, cache, device),
+            partial(_ready, emit(split.entry, "folded", reuses=True), kept, constant_results(split)),
+            is_replaced_early=True,
+        )
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
         """What runs with the tensors that are watched."""
         while True:
-            ready = self._current(watch, reads)
+            ready = self._current(watch)
             if ready is None:
-                ready = self._flights.once("fold", partial(self._newest, watch, reads), watch)
+                ready = self._snapshots.once(partial(self._newest, watch, reads), watch)
             if ready is not None:
                 return ready
 
-    def _current(self, watch: Watch, reads: Callable[[], Any]) -> Ready | None:
+    def _current(self, watch: Watch) -> Ready | None:
         """What runs with the tensors that are watched, where nothing has to be folded."""
-        snapshot = self._snapshot
-        if snapshot is None or snapshot.watch is not watch:
-            return None
-        if snapshot.ready is not None:
-            return snapshot.ready
-        values = self._components.taken(snapshot.parts)
-        return None if values is None else self._with(values, reads(), watch)
+        snapshot = self._snapshots.latest
+        return None if snapshot is None or snapshot.version[0] is not watch else self._snapshots.ready(snapshot)
 
     def _newest(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
-        ready = self._current(watch, reads)
-        return self._folded(watch, reads) if ready is None else ready
+        ready = self._current(watch)
+        return self._folded(watch, reads()) if ready is None else ready
 
-    def _with(self, values: Mapping[str, Any], leaves: Any, watch: Watch) -> Ready:
-        return Ready(self._run, leaves, tuple([values[name] for name in self._kept]), watch, self._constant)
-
-    def _folded(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
-        leaves, states = reads(), watch.states
+    def _folded(self, watch: Watch, leaves: Any) -> Ready:
+        states = watch.states
         behind = {name: states[one] if isinstance(one, int) else one for name, one in self._behind.items()}
-        before, self._snapshot = self._snapshot, None
-        unchanged = self._components.unchanged(behind, None if before is None else before.parts)
-        del before  # what has changed goes before the new is made
 
         def make(component: Component, given: Mapping[str, Any]) -> list[Tensor]:
             made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
@@ -178,25 +163,21 @@ class _FoldedProgram:
             place = self._behind[name]
             return watch.pins(place) if isinstance(place, int) else ()
 
+        constants = Constants(behind, make, pins, lambda: watch.is_current(watch.tensors))
         with undisturbed():
-            parts, values = self._components.fold(
-                behind, unchanged, make, pins, lambda: watch.is_current(watch.tensors)
-            )
+            snapshot, ready = self._snapshots.folded((watch, leaves), constants)
         if leaves.device.type == "cuda":  # another stream may read them next
             torch.cuda.current_stream(leaves.device).synchronize()
-        ready = self._with(values, leaves, watch)
-        if self._components.are_lasting(parts):
-            self._snapshot = _Snapshot(parts, watch, None if self._components.may_evict else ready)
+        self._snapshots.latest = snapshot
         return ready
 
     def values(self) -> Sequence[Tensor]:
         """What is kept."""
-        snapshot = self._snapshot
-        return () if snapshot is None else self._components.values(snapshot.parts)
+        return self._snapshots.values()
 
     def forget(self) -> None:
         """Keep nothing."""
-        self._snapshot = None
+        self._snapshots.latest = None
 
 
 def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:

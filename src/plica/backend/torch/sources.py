@@ -16,6 +16,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.nn import Module, Parameter
 from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
+from plica.constants.changes.tensors import SMALL
+
 __all__ = [
     "constant_result",
     "content_of",
@@ -40,8 +42,6 @@ __all__ = [
 F = TypeVar("F", bound=Callable[..., Any])
 PLAIN = (Tensor, Parameter)
 """The classes of tensors whose entries lie in one memory."""
-SMALL = 2**16
-"""A tensor of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
 
 
 class _Stamps:

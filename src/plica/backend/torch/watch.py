@@ -21,7 +21,25 @@ from typing import NamedTuple, final
 from torch import Tensor
 
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.sources import PLAIN, SMALL, content_of, counts_versions, events, is_read, place_of, stamps_of
+from plica.backend.torch.sources import (
+    PLAIN,
+    content_of,
+    counts_versions,
+    doubt_all,
+    events,
+    folding,
+    is_read,
+    owned,
+    pin,
+    place_of,
+    stamps_of,
+    state_of,
+    wants_gradient,
+)
+from plica.constants.changes.tensors import SMALL
+
+# what `constants.changes.tensors.Tensors` asks for
+__all__ = ["Watch", "can_watch", "doubt_all", "folding", "owned", "pin", "state_of", "wants_gradient"]
 
 _version, _layout = attrgetter("_version"), attrgetter("shape", "dtype")
 

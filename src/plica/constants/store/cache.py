@@ -1,7 +1,7 @@
 """What folding keeps between calls, and the cache in which functions and circuits find it.
 
 >>> cache = FoldCache(max_bytes=100)
->>> made = Buffers((1.0,), (), work=5)
+>>> made = CacheEntry((1.0,), (), work=5)
 >>> cache.get("key", lambda: made)[0] is cache.get("key", lambda: None)[0]
 True
 """
@@ -61,7 +61,7 @@ def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1] if shape else ()
 
 
-class Buffers:
+class CacheEntry:
     """Values that are kept together, until they are evicted.
 
     Args:
@@ -111,7 +111,7 @@ class FoldCache:
         check_limit("FoldCache: max_bytes", max_bytes)
         self.max_bytes = max_bytes
         self.num_evictions = 0
-        self._found: WeakValueDictionary[Hashable, Buffers] = WeakValueDictionary()
+        self._found: WeakValueDictionary[Hashable, CacheEntry] = WeakValueDictionary()
         self._age = 0.0  # the rank of what was evicted last
         self._lock = ForkSafeLock()  # collecting garbage may call back while it is held
 
@@ -133,8 +133,8 @@ class FoldCache:
         return {one.index: tuple(map(CachedBuffer.of, one.values or ())) for one in kept}
 
     def get(
-        self, key: Hashable | None, fold: Callable[[], Buffers], is_current: Callable[[], bool] = lambda: True
-    ) -> tuple[Buffers, Sequence[Any], bool]:
+        self, key: Hashable | None, fold: Callable[[], CacheEntry], is_current: Callable[[], bool] = lambda: True
+    ) -> tuple[CacheEntry, Sequence[Any], bool]:
         """What is kept under a key, and its values; where there is nothing, what `fold` makes.
 
         Args:
@@ -143,7 +143,7 @@ class FoldCache:
             is_current: Asked after it: whether they are those of the key.
 
         Returns:
-            Buffers, their values, and whether these are those of the key.
+            The entry, its values, and whether these are those of the key.
         """
         with self._lock:
             found = None if key is None else self._found.get(key)
@@ -164,13 +164,13 @@ class FoldCache:
                 self._evict()
         return found, values, True
 
-    def take(self, one: Buffers) -> Sequence[Any] | None:
-        """The values of buffers, which count as used now; None where they were evicted."""
+    def take(self, entry: CacheEntry) -> Sequence[Any] | None:
+        """The values of an entry, which count as used now; None where they were evicted."""
         if self.max_bytes is not None:
-            one.rank = self._age + one.work / max(1, one.num_bytes)
-        return one.values
+            entry.rank = self._age + entry.work / max(1, entry.num_bytes)
+        return entry.values
 
-    def _kept(self) -> list[Buffers]:
+    def _kept(self) -> list[CacheEntry]:
         with self._lock:
             found = [reference() for reference in self._found.valuerefs()]
             return [one for one in found if one is not None and one.values is not None]

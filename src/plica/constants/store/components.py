@@ -14,7 +14,7 @@ from typing import Any, final
 
 from plica.constants.analysis.facts import work_of
 from plica.constants.analysis.origins import needed_by
-from plica.constants.store.cache import Buffers, FoldCache
+from plica.constants.store.cache import CacheEntry, FoldCache
 from plica.forks import cached_property
 from plica.ir.program import Program, Var
 
@@ -80,15 +80,32 @@ class Part:
 
     Args:
         states: The states of the constants that it was made of; None where one of them changed meanwhile.
-        buffers: The values, in order.
+        entries: The values, in order.
     """
 
     states: tuple[Hashable, ...] | None
-    buffers: Sequence[Buffers]
+    entries: Sequence[CacheEntry]
 
 
 Parts = Sequence[Part | None]
-Make = Callable[[Component, Mapping[str, Any]], Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constants:
+    """Constants as a fold reads them.
+
+    Args:
+        states: The state of each constant, by name.
+        make: Runs a component, given the results of others by name.
+        pins: What keeps the state of a constant from being that of another one.
+        is_current: Whether the constants still have these states. Results made while another thread wrote to them are
+            returned, and never found again (`are_lasting`).
+    """
+
+    states: Mapping[str, Hashable]
+    make: Callable[[Component, Mapping[str, Any]], Sequence[Any]]
+    pins: Callable[[str], Iterable[Any]]
+    is_current: Callable[[], bool]
 
 
 @final
@@ -139,26 +156,16 @@ class Components:
         return found
 
     def fold(
-        self,
-        states: Mapping[str, Hashable],
-        before: Parts,
-        make: Make,
-        pins: Callable[[str], Iterable[Any]],
-        is_current: Callable[[], bool],
-        places: Collection[int] | None = None,
+        self, constants: Constants, before: Parts | None = None, places: Collection[int] | None = None
     ) -> tuple[list[Part | None], dict[str, Any]]:
         """What the components keep, and the kept values by name; those run that are neither unchanged nor in the cache.
 
         Args:
-            states: The state of each constant.
-            before: What is unchanged, for each component.
-            make: Runs a component, given what others make by name.
-            pins: What keeps the state of a constant from being that of another one.
-            is_current: Whether the constants still have these states. What was made while another thread wrote to them
-                is returned, and never found again (`are_lasting`).
+            constants: The constants.
+            before: What the components kept before.
             places: The places of the components; by default all.
         """
-        parts = list(before)
+        parts = self.unchanged(constants.states, before)
         found = [None if one is None else self._taken(one) for one in parts]
         todo = range(len(parts)) if places is None else places
         wanted = {
@@ -174,50 +181,43 @@ class Components:
                     for one in self._given[place]
                     for name, value in zip(self.components[one].makes, found[one] or (), strict=True)
                 }
-                parts[place], found[place] = self._folded(place, states, parts, given, make, pins, is_current)
+                parts[place], found[place] = self._folded(place, constants, parts, given)
         return parts, self._named(found)
 
     def _folded(
-        self,
-        place: int,
-        states: Mapping[str, Hashable],
-        parts: Parts,
-        given: Mapping[str, Any],
-        make: Make,
-        pins: Callable[[str], Iterable[Any]],
-        is_current: Callable[[], bool],
+        self, place: int, constants: Constants, parts: Parts, given: Mapping[str, Any]
     ) -> tuple[Part, list[Any]]:
-        component, own = self.components[place], self._states(place, states)
+        component, states = self.components[place], constants.states
         others = {
             name: one
             for maker in self._given[place]
-            for name, one in zip(self.components[maker].makes, _buffers(parts[maker]), strict=True)
+            for name, one in zip(self.components[maker].makes, _entries(parts[maker]), strict=True)
         }
         made: list[Any] = []
 
-        def value(at: int) -> Buffers:
+        def value(at: int) -> CacheEntry:
             if not made:
-                made.extend(make(component, given))
+                made.extend(constants.make(component, given))
             _, _, reads = component.texts[at]
             work = component.work[at]
-            pinned = (pin for name in reads if name not in others for pin in pins(name))
-            return Buffers((made[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
+            pinned = (pin for name in reads if name not in others for pin in constants.pins(name))
+            return CacheEntry((made[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
 
-        found: list[Buffers] = []
+        found: list[CacheEntry] = []
         values: list[Any] = []
         are_lasting = True
         for at, (text, number, reads) in enumerate(component.texts):
             read = tuple([id(others[name]) if name in others else states[name] for name in reads])
             key = None if self._is_alone[place] else (text, number, self._options, read)
-            buffers, (result,), is_lasting = self._cache.get(key, partial(value, at), is_current)
+            buffers, (result,), is_lasting = self._cache.get(key, partial(value, at), constants.is_current)
             found.append(buffers)
             values.append(result)
             are_lasting = are_lasting and is_lasting
-        return Part(own if are_lasting else None, found), values
+        return Part(self._states(place, states) if are_lasting else None, found), values
 
     def _taken(self, part: Part) -> list[Any] | None:
         """The values of a part; None where some were evicted."""
-        found = [self._cache.take(one) for one in part.buffers]
+        found = [self._cache.take(one) for one in part.entries]
         return None if any(one is None for one in found) else [value for one in found for value in one or ()]
 
     def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
@@ -232,7 +232,7 @@ class Components:
         """Let values go that are not kept: they were made for others, which are there now."""
         for part, is_passing in zip(parts, self._is_passing, strict=True):
             if is_passing:
-                for one in _buffers(part):
+                for one in _entries(part):
                     one.values = None
 
     @property
@@ -243,7 +243,7 @@ class Components:
     @staticmethod
     def values(parts: Parts) -> list[Any]:
         """All values of parts that are not evicted."""
-        return [value for part in parts for one in _buffers(part) for value in one.values or ()]
+        return [value for part in parts for one in _entries(part) for value in one.values or ()]
 
     def taken(self, parts: Parts) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""
@@ -258,5 +258,5 @@ class Components:
         return {name: value for pairs in made for name, value in pairs}
 
 
-def _buffers(part: Part | None) -> Sequence[Buffers]:
-    return () if part is None else part.buffers
+def _entries(part: Part | None) -> Sequence[CacheEntry]:
+    return () if part is None else part.entries

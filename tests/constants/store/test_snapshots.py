@@ -364,14 +364,14 @@ def test_constants_that_do_not_fit_each_other_are_refused(new) -> None:
 
 def test_a_caller_that_waits_is_not_told_the_error_of_other_constants(monkeypatch) -> None:
     run, started, waiting = _folded(), threading.Event(), threading.Event()
-    folded = run._snapshots._folded
+    folded = run._sources._folded
 
     def slow(sources):
         started.set()
         waiting.wait(5)
         return folded(sources)
 
-    monkeypatch.setattr(run._snapshots, "_folded", slow)
+    monkeypatch.setattr(run._sources, "_folded", slow)
     weight = _large()
     with ThreadPoolExecutor(2) as threads:
         bad = threads.submit(lambda: run(X, w=torch.zeros(N, N + 1)))
@@ -634,16 +634,16 @@ def test_a_refused_constant_is_not_kept_where_gradients_are_asked_for() -> None:
 def test_constants_that_are_written_to_during_a_fold_do_not_stand_for_those_before(make, monkeypatch) -> None:
     run = _folded(NARROW, backend="torch" if make is torch.ones else "interpreter")
     x, weight = make((1, 4)), make((4,))
-    snapshots = run._snapshots
-    own = snapshots._make
+    constants = run._sources
+    own = constants._make
 
     def fold_while_another_thread_writes(*given):
         weight[...] = 2.0
         return own(*given)
 
-    monkeypatch.setattr(snapshots, "_make", fold_while_another_thread_writes)
+    monkeypatch.setattr(constants, "_make", fold_while_another_thread_writes)
     run(x, w=weight)
-    monkeypatch.setattr(snapshots, "_make", own)
+    monkeypatch.setattr(constants, "_make", own)
     for value in (1.0, 2.0):
         weight[...] = value
         assert np.allclose(run(x, w=weight), np.exp(value))

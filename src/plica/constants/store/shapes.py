@@ -6,52 +6,49 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from plica.constants.store.released import placeholder
 from plica.errors import DTypeError, InputError
-from plica.frontend.arguments import declared_dtype, dtype_of, is_array, shape_of
-from plica.frontend.released import stand_in
 from plica.ir.program import Program, Var
 from plica.ir.sizes import Size, atoms, evaluate, single_atom
 from plica.ir.types import SCALAR_SIZE
+from plica.tracing.leaves import declared_dtype, shape_of
 
 
 def sizes_of(program: Program, sources: Mapping[str, Any]) -> dict[Var, int]:
-    """The sizes that constants have, given by name.
+    """The sizes that some arguments and captured arrays have, given by name.
 
     Raises:
-        InputError: A shape does not fit, alone or beside others.
+        InputError: A shape does not fit, alone or beside others, or a source is neither an array nor a number.
         DTypeError: A dtype does not fit.
     """
     found: dict[Any, int] = {}
     implicit = dict.fromkeys(program.inputs[: program.num_implicit_inputs])
-    arguments = [
-        (var, stand_in(sources[var.name]))
-        for var in program.arguments
-        if var.name in sources and is_array(stand_in(sources[var.name]))
+    arrays = [
+        (var, placeholder(sources[var.name])) for var in (*program.consts, *program.arguments) if var.name in sources
     ]
-    for var, one in arguments:
-        if dtype_of(one) != var.type.dtype or len(one.shape) != len(var.type.shape):
-            raise _unfitting(var, one)
-        for dim, size in zip(var.type.shape, shape_of(one), strict=True):
+    for var, one in arrays:
+        dtype, shape = declared_dtype(one, var), shape_of(one)
+        if dtype != var.type.dtype:
+            raise DTypeError(f"argument {var.name} is {dtype.value}, but the program expects {var!r}; use astype.")
+        if len(shape) != len(var.type.shape):
+            raise _unfitting(var, shape)
+        for dim, size in zip(var.type.shape, shape, strict=True):
             atom = single_atom(dim) if isinstance(dim, Size) else None
             if atom in implicit:
                 found.setdefault(atom, size)
-    for var, one in arguments:
+    for var, one in arrays:
         for dim, size in zip(var.type.shape, shape_of(one), strict=True):
             is_known = all(atom in found for atom in atoms(dim))
             if is_known and evaluate(dim, found.__getitem__) != size:
-                raise _unfitting(var, one, found)
+                raise _unfitting(var, shape_of(one), found)
     return found
 
 
-def _unfitting(var: Var, array: Any, sizes: Mapping[Var, int] | None = None) -> Exception:
-    if dtype_of(array) != var.type.dtype:
-        return DTypeError(
-            f"argument {var.name} has dtype {dtype_of(array).value}, but the program expects {var!r}; use astype."
-        )
+def _unfitting(var: Var, shape: tuple[int, ...], sizes: Mapping[Var, int] | None = None) -> InputError:
     where = f" with {', '.join(f'{size.name} = {value}' for size, value in sizes.items())}" if sizes else ""
     return InputError(
-        f"argument {var.name} has shape {shape_of(array)}, but the program expects {var!r}{where}; give constants "
-        "whose sizes fit each other."
+        f"argument {var.name} has shape {shape}, but the program expects {var!r}{where}; give constants whose sizes "
+        "fit each other."
     )
 
 

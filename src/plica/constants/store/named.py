@@ -1,33 +1,32 @@
-"""The constants of one function as they are now, and what was folded of them: when again, by whom, and who waits.
-
-A snapshot never changes: a call that has one sees all of its constants and nothing of another snapshot.
-"""
+"""`NamedConstants`: the constants of one function, which calls give by name, and what was folded of them."""
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from plica.constants.store.components import Component, Components, Part
+from plica.constants.changes.states import Watched, owned, pin, state_of, wants_gradient
+from plica.constants.changes.tensors import tensors
+from plica.constants.store.components import Component, Components, Constants
+from plica.constants.store.released import Released, is_same_constant, placeholder, released, released_error, resolved
+from plica.constants.store.shapes import described, sizes_of
+from plica.constants.store.snapshots import Snapshot, Snapshots
 from plica.errors import InputError
-from plica.frontend.arguments import is_array
-from plica.frontend.constant_shapes import described, sizes_of
-from plica.frontend.executors import torch_function
-from plica.frontend.released import Released, held, is_same_constant, released, released_error, stand_in
-from plica.frontend.sources import Watched, owned, pin, state_of, wants_gradient
 from plica.ir.program import Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.types import SCALAR_SIZE
-from plica.single_flight import SingleFlight
+from plica.tracing.leaves import is_array
 from plica.tracing.scope import Reference
+
+Ready = TypeVar("Ready")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Snapshot:
-    """What calls run with until a constant changes.
+class Version:
+    """The constants of a function at one time.
 
     Args:
         sources: The constants by name; weak references to what was released.
@@ -35,8 +34,6 @@ class Snapshot:
         given: What had been given for them then.
         watched: Those that are not released, as they were then.
         states: What all were like.
-        parts: What each component keeps.
-        values: The kept values by name; None where they may be evicted.
         sizes: The values of sizes that constants have.
     """
 
@@ -45,12 +42,10 @@ class Snapshot:
     given: Mapping[str, Any]
     watched: Watched
     states: Mapping[str, Hashable]
-    parts: Sequence[Part | None]
-    values: Mapping[str, Any] | None
     sizes: Mapping[Var, int]
 
 
-class Snapshots:
+class NamedConstants(Generic[Ready]):
     """The constants of a function, and what was folded of them.
 
     Args:
@@ -61,9 +56,9 @@ class Snapshots:
         is_torch: Whether torch folds.
         checksum: Whether all constants are told by their entries.
         released: The names of constants that are let go once they were folded.
+        prepare: Makes what calls run with of a version and the kept values by name.
 
     Attributes:
-        latest: What was folded last.
         num_folds: How often a component was folded.
     """
 
@@ -77,25 +72,28 @@ class Snapshots:
         is_torch: bool,
         checksum: bool,
         released: Iterable[str],
+        prepare: Callable[[Version, Mapping[str, Any]], Ready],
     ) -> None:
-        self.latest: Snapshot | None = None
         self.num_folds = 0
-        self._program, self._components, self._constants, self._known = program, components, constants, dict(known)
+        self._program, self._constants, self._known = program, constants, dict(known)
+        self._snapshots: Snapshots[Version, Ready] = Snapshots(components, prepare)
         self._captured = [var.name for var in program.consts]
         self._references = [(name, known[name]) for name in self._captured if isinstance(known[name], Reference)]
         self._is_torch, self._checksum = is_torch, checksum
         self._released = dict.fromkeys(released)
         self._given: Mapping[str, Any] = {}
-        self._early: list[Part | None] = []
         self._states: Mapping[str, Hashable] = {}
-        self._flights = SingleFlight()
+
+    @property
+    def latest(self) -> Version | None:
+        """The constants that were folded last."""
+        snapshot = self._snapshots.latest
+        return None if snapshot is None else snapshot.version
 
     @property
     def num_bytes(self) -> int:
         """The bytes that are kept."""
-        parts = () if self.latest is None else self.latest.parts
-        buffers = (one for part in parts if part is not None for one in part.buffers)
-        return sum(one.num_bytes for one in buffers if one.values is not None)
+        return sum(getattr(value, "nbytes", 0) for value in self._snapshots.values())
 
     # Constants
 
@@ -105,15 +103,15 @@ class Snapshots:
         Raises:
             InputError: One was never given.
         """
-        latest = {} if self.latest is None else self.latest.sources
+        latest = self._latest_sources()
         found = {**self._known, **latest, **self._given, **constants}
-        found = {name: held(one) for name, one in found.items()}
+        found = {name: resolved(one) for name, one in found.items()}
         missing = [name for name in self._constants if name not in found]
         if missing:
             raise InputError(f"the constant {missing[0]!r} was not given yet; pass {missing[0]}=... at the first call.")
         for name in self._captured:
             leaf = self._known[name]
-            found[name] = leaf.read() if isinstance(leaf, Reference) else held(leaf)
+            found[name] = leaf.read() if isinstance(leaf, Reference) else resolved(leaf)
         return found
 
     def at_hand(self) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -122,13 +120,17 @@ class Snapshots:
         Raises:
             InputError: What the Program captures is released.
         """
-        latest = {} if self.latest is None else self.latest.sources
+        latest = self._latest_sources()
         given = {name: one for name, one in {**latest, **self._given}.items() if name in self._constants}
-        known, given = ({name: held(one) for name, one in found.items()} for found in (self._known, given))
+        known, given = ({name: resolved(one) for name, one in found.items()} for found in (self._known, given))
         gone = [name for name in self._captured if isinstance(known[name], Released)]
         if gone:
             raise released_error(gone, "for a copy, the whole program")
         return _not_released(known), _not_released(given)
+
+    def _latest_sources(self) -> Mapping[str, Any]:
+        latest = self.latest
+        return {} if latest is None else latest.sources
 
     def all_sources(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         """All constants as they are now, for the Program as a whole.
@@ -145,18 +147,8 @@ class Snapshots:
     def fold_known(self) -> None:
         """Fold what is made of constants alone whose values are known."""
         known = {name: one.read() if isinstance(one, Reference) else one for name, one in self._known.items()}
-        places = self._components.of_known(known)
         watched, self._states = self._watched(known)
-        self._early, _ = self._components.fold(
-            self._states,
-            self._components.unchanged(self._states, None),
-            partial(self._make, known),
-            partial(self._pins, known),
-            partial(self._are_still, known, watched, self._states),
-            places,
-        )
-        others = (one for place, one in enumerate(self._components.components) if place not in places)
-        read = dict.fromkeys(name for one in others for name in one.reads)
+        read = self._snapshots.fold_early(known, self._as_read(known, watched, self._states))
         self._known = {name: one if name in read else self._let_go(name, one) for name, one in self._known.items()}
 
     def give(self, constants: Mapping[str, Any]) -> None:
@@ -165,8 +157,8 @@ class Snapshots:
 
     # Calls
 
-    def current(self, constants: Mapping[str, Any]) -> tuple[Snapshot, Mapping[str, Any]] | None:
-        """The snapshot to run with, and the values that it keeps; None where derivatives of constants are asked for.
+    def current(self, constants: Mapping[str, Any]) -> Ready | None:
+        """What to run with; None where derivatives of constants are asked for.
 
         Args:
             constants: The constants that the call gives.
@@ -175,49 +167,49 @@ class Snapshots:
             InputError: A constant was never given, or does not fit.
         """
         while True:
-            snapshot = self.latest
-            if snapshot is not None and self._is_current(snapshot, constants):
-                if wants_gradient(self._tensors(snapshot)):
+            snapshot = self._snapshots.latest
+            if snapshot is not None and self._is_current(snapshot.version, constants):
+                if wants_gradient(self._tensors(snapshot.version)):
                     return None
-                values = self._components.taken(snapshot.parts) if snapshot.values is None else snapshot.values
-                if values is not None:
-                    return snapshot, values
+                ready = self._snapshots.ready(snapshot)
+                if ready is not None:
+                    return ready
             sources = self.sources(constants)
             if wants_gradient(sources.values()):
                 if constants:
                     sizes_of(self._program, sources)  # what does not fit is refused, and not kept
                     self.give(constants)
                 return None
-            made = self._flights.once("fold", partial(self._folded_after, snapshot, sources), sources, _is_same)
-            if made is not None:
-                return made
+            ready = self._snapshots.once(partial(self._folded_after, snapshot, sources), sources, _is_same)
+            if ready is not None:
+                return ready
 
     def update(self, constants: Mapping[str, Any]) -> None:
         """Fold new values of some constants beside the old ones."""
-        while self._flights.once("fold", lambda: self._folded(self.sources(constants)), None, _is_same) is None:
+        while self._snapshots.once(lambda: self._folded(self.sources(constants)), None, _is_same) is None:
             pass
 
-    def _is_current(self, snapshot: Snapshot, constants: Mapping[str, Any]) -> bool:
-        if snapshot.given is not self._given:
+    def _is_current(self, version: Version, constants: Mapping[str, Any]) -> bool:
+        if version.given is not self._given:
             constants = {**self._given, **constants}
-        sources = snapshot.sources
+        sources = version.sources
         for name, value in constants.items():
-            if value is not sources[name] and not is_same_constant(held(sources[name]), value):
+            if value is not sources[name] and not is_same_constant(resolved(sources[name]), value):
                 return False
-        if any(leaf.read() is not held(sources[name]) for name, leaf in self._references):
+        if any(leaf.read() is not resolved(sources[name]) for name, leaf in self._references):
             return False
-        return self._are_still(sources, snapshot.watched, snapshot.states)
+        return self._are_still(sources, version.watched, version.states)
 
     def _are_still(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> bool:
         """Whether constants are as they were, those among them that are released and not gone."""
-        released = ((name, held(sources[name])) for name in self._released if name in sources)
+        released = ((name, resolved(sources[name])) for name in self._released if name in sources)
         return watched.is_current() and all(
             isinstance(one, Released) or self._state(one) == states[name] for name, one in released
         )
 
-    def _tensors(self, snapshot: Snapshot) -> list[Any]:
-        others = [held(snapshot.sources[name]) for name in self._released]
-        return snapshot.watched.tensors if not others else [*snapshot.watched.tensors, *others]
+    def _tensors(self, version: Version) -> list[Any]:
+        others = [resolved(version.sources[name]) for name in self._released]
+        return version.watched.tensors if not others else [*version.watched.tensors, *others]
 
     def _state(self, source: Any) -> Hashable:
         """The state of a constant that is released, which nothing may hold."""
@@ -225,9 +217,9 @@ class Snapshots:
 
     def _watched(self, sources: Mapping[str, Any]) -> tuple[Watched, dict[str, Hashable]]:
         """Constants as they are now; those that are gone are as they were."""
-        before = None if self.latest is None else self.latest.watched
+        latest = self.latest
         kept = {name: one for name, one in sources.items() if name not in self._released}
-        watched = Watched(kept, checksum=self._checksum, before=before)
+        watched = Watched(kept, checksum=self._checksum, before=None if latest is None else latest.watched)
         others = {name: one for name, one in sources.items() if name in self._released}
         told = {
             name: self._states.get(name) if isinstance(one, Released) else self._state(one)
@@ -237,33 +229,30 @@ class Snapshots:
 
     # Folding
 
-    def _folded_after(
-        self, snapshot: Snapshot | None, sources: Mapping[str, Any]
-    ) -> tuple[Snapshot, Mapping[str, Any]] | None:
-        """The snapshot of these constants; None where another thread has made one since."""
-        return self._folded(sources) if self.latest is snapshot else None
+    def _folded_after(self, snapshot: Snapshot[Version, Ready] | None, sources: Mapping[str, Any]) -> Ready | None:
+        """What runs with these constants; None where another thread has folded since."""
+        return self._folded(sources) if self._snapshots.latest is snapshot else None
 
-    def _folded(self, sources: Mapping[str, Any]) -> tuple[Snapshot, Mapping[str, Any]]:
-        """The snapshot of these constants; components whose sources are as they were are not folded again."""
+    def _folded(self, sources: Mapping[str, Any]) -> Ready:
+        """What runs with these constants, which are folded."""
         sizes = sizes_of(self._program, sources)
         watched, states = self._watched(sources)
-        before = self._early if self.latest is None else self.latest.parts
-        unchanged = self._components.unchanged(states, before)
-        make, pins = partial(self._make, sources), partial(self._pins, sources)
-        are_still = partial(self._are_still, sources, watched, states)
-        parts, values = self._components.fold(states, unchanged, make, pins, are_still)
-        self._components.let_go(parts)
-        kept = {name: self._let_go(name, one) for name, one in sources.items()}
         given = {name: sources[name] for name in self._constants if name not in self._released}
-        shown = {name: stand_in(one) for name, one in kept.items()}
-        held_values = None if self._components.may_evict else values
-        snapshot = Snapshot(kept, shown, given, watched, states, tuple(parts), held_values, sizes)
-        if not self._components.are_lasting(parts):  # for this call alone
+        kept = {name: self._let_go(name, one) for name, one in sources.items()}
+        shown = {name: placeholder(one) for name, one in kept.items()}
+        version = Version(kept, shown, given, watched, states, sizes)
+        snapshot, ready = self._snapshots.folded(version, self._as_read(sources, watched, states))
+        if snapshot is None:  # for this call alone
             self.give(given)
-            return snapshot, values
+            return ready
         self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
-        self._early, self._states, self._given, self.latest = [], states, given, snapshot
-        return snapshot, values
+        self._states, self._given, self._snapshots.latest = states, given, snapshot
+        return ready
+
+    def _as_read(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> Constants:
+        """Constants as a fold reads them."""
+        are_still = partial(self._are_still, sources, watched, states)
+        return Constants(states, partial(self._make, sources), partial(self._pins, sources), are_still)
 
     def _let_go(self, name: str, source: Any) -> Any:
         """A source, or a weak reference to it where it is to be released."""
@@ -285,7 +274,7 @@ class Snapshots:
         known = {**sources, **given}
         arguments = [known[var.name] for var in program.arguments]
         bind_sizes(program, described(program, arguments))
-        with torch_function("folding")() if self._is_torch else nullcontext():
+        with tensors().folding() if self._is_torch else nullcontext():
             results = component.runner.specialize(arguments)(arguments)
             self.num_folds += 1
             listed = results if isinstance(results, tuple) else (results,)

@@ -9,9 +9,9 @@ from weakref import ref
 
 import array_api_compat
 
+from plica.constants.changes.states import is_same
 from plica.eager.packed import PackedArray
 from plica.errors import InputError
-from plica.frontend.sources import is_same
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,8 +27,8 @@ class Released:
     like: Any
 
 
-def held(one: Any) -> Any:
-    """A constant; one that was released and that nobody else has stays what it is."""
+def resolved(one: Any) -> Any:
+    """A constant that was released, where something else still holds it; else what is given, unchanged."""
     found = one.source() if isinstance(one, Released) else one
     return one if found is None else found
 
@@ -40,8 +40,8 @@ def is_same_constant(first: Any, second: Any) -> bool:
     return is_same(first, second)
 
 
-def stand_in(one: Any) -> Any:
-    """A constant; for one that was released an array like it."""
+def placeholder(one: Any) -> Any:
+    """An array of the kind, shape and dtype of a released constant; what is given, if it was not released."""
     return one.like if isinstance(one, Released) else one
 
 

@@ -19,14 +19,10 @@ from typing import Any
 import array_api_compat
 import numpy as np
 
+from plica.constants.changes.tensors import SMALL, TensorWatch, tensors
 from plica.eager.packed import PackedArray
-from plica.frontend.arguments import is_array
-from plica.frontend.executors import torch_function
 from plica.ir.dtypes import as_dtype
-
-SMALL = 2**16
-"""An array of fewer bytes is told from another one by its entries; reading these takes microseconds."""
-
+from plica.tracing.leaves import is_array
 
 _doubts = count(1)
 _last_doubt = [0]  # the number of the last call of `invalidate`
@@ -50,14 +46,13 @@ def invalidate() -> None:
     """
     _last_doubt[0] = next(_doubts)
     if "plica.backend.torch.sources" in sys.modules:  # else no tensor was folded yet
-        torch_function("doubt_all")()
+        tensors().doubt_all()
 
 
 def state_of(array: Any, *, checksum: bool) -> Hashable:
     """What differs once an array has changed; numbers and small arrays are told by what they hold."""
     if array_api_compat.is_torch_array(array):
-        state: Hashable = torch_function("state_of")(array, checksum=checksum)
-        return state
+        return tensors().state_of(array, checksum=checksum)
     if isinstance(array, PackedArray):
         return (array.dtype, array.shape, state_of(array.data, checksum=checksum))
     if not is_array(array):
@@ -79,12 +74,12 @@ class Watched:
 
     def __init__(self, sources: Mapping[str, Any], *, checksum: bool, before: Watched | None = None) -> None:
         self.tensors = [one for one in sources.values() if array_api_compat.is_torch_array(one)]
-        watched = {id(one): one for one in self.tensors if torch_function("can_watch", "watch")(one)}
+        watched = {id(one): one for one in self.tensors if tensors().can_watch(one)}
         self._watched = list(watched.values())
-        self._watch: Any = None
+        self._watch: TensorWatch | None = None
         if watched:
             seen = None if before is None else before._watch
-            self._watch = torch_function("Watch", "watch")(self._watched, checksum=checksum, before=seen)
+            self._watch = tensors().Watch(self._watched, checksum=checksum, before=seen)
         others = {name: one for name, one in sources.items() if id(one) not in watched}
         self._readers = [_reader(one, checksum=checksum) for one in others.values() if is_array(one)]
         self._entries = [read() for read in self._readers]
@@ -120,7 +115,7 @@ def pin(source: Any) -> object:
     """What keeps the identity of a source's memory from being given to another one, where the source does not."""
     if isinstance(source, PackedArray):
         return pin(source.data)
-    return torch_function("pin")(source) if array_api_compat.is_torch_array(source) else None
+    return tensors().pin(source) if array_api_compat.is_torch_array(source) else None
 
 
 def is_same(first: Any, second: Any) -> bool:
@@ -130,8 +125,8 @@ def is_same(first: Any, second: Any) -> bool:
 
 def wants_gradient(arrays: Iterable[Any]) -> bool:
     """Whether derivatives are asked for now of one of the arrays."""
-    tensors = [one for one in arrays if array_api_compat.is_torch_array(one)]
-    return bool(tensors) and bool(torch_function("wants_gradient")(tensors))
+    found = [one for one in arrays if array_api_compat.is_torch_array(one)]
+    return bool(found) and tensors().wants_gradient(found)
 
 
 def owned(value: Any, sources: Sequence[Any]) -> Any:
@@ -140,7 +135,7 @@ def owned(value: Any, sources: Sequence[Any]) -> Any:
     What is stored in four bits is packed, two entries to a byte.
     """
     if array_api_compat.is_torch_array(value):
-        return torch_function("owned")(value, sources)
+        return tensors().owned(value, sources)
     if isinstance(value, PackedArray):
         return value.with_data(owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
     found = np.asarray(value)

@@ -1,0 +1,106 @@
+"""`Snapshots`: what was folded of constants, for one function or circuit: which thread folds, and which ones wait.
+
+A snapshot never changes: a call that has one sees one version of all constants and nothing of another version.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, Generic, TypeVar, final
+
+from plica.constants.store.components import Components, Constants, Part
+from plica.single_flight import SingleFlight
+
+Version = TypeVar("Version")
+Ready = TypeVar("Ready")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Snapshot(Generic[Version, Ready]):
+    """What calls run with until a constant changes.
+
+    Args:
+        version: The constants.
+        parts: What each component keeps.
+        ready: What runs with the kept values; None where the cache alone may hold these, so that it can evict them.
+    """
+
+    version: Version
+    parts: Sequence[Part | None]
+    ready: Ready | None
+
+
+@final
+class Snapshots(Generic[Version, Ready]):
+    """The snapshots of one folding, of which the latest is kept.
+
+    Args:
+        components: The folding.
+        prepare: Makes what runs of a version and the kept values by name.
+        is_replaced_early: Whether values that changed go before new ones are made, so that memory holds one of both;
+            else calls that run meanwhile find the snapshot before.
+
+    Attributes:
+        latest: The snapshot that calls run with; whoever folds sets it.
+    """
+
+    def __init__(
+        self,
+        components: Components,
+        prepare: Callable[[Version, Mapping[str, Any]], Ready],
+        *,
+        is_replaced_early: bool = False,
+    ) -> None:
+        self.latest: Snapshot[Version, Ready] | None = None
+        self._components, self._prepare, self._is_replaced_early = components, prepare, is_replaced_early
+        self._early: Sequence[Part | None] = ()
+        self._flights = SingleFlight()
+
+    def ready(self, snapshot: Snapshot[Version, Ready]) -> Ready | None:
+        """What runs with a snapshot; None where some of its values were evicted."""
+        if snapshot.ready is not None:
+            return snapshot.ready
+        values = self._components.taken(snapshot.parts)
+        return None if values is None else self._prepare(snapshot.version, values)
+
+    def once(
+        self, fold: Callable[[], Ready | None], subject: Any, is_same: Callable[[Any, Any], bool] = is_
+    ) -> Ready | None:
+        """What `fold` returns; None where another thread has folded meanwhile.
+
+        Args:
+            fold: Folds.
+            subject: The constants, of which an error is raised in all threads that wait for the same ones.
+            is_same: Whether two threads fold the same.
+        """
+        return self._flights.once("fold", fold, subject, is_same)
+
+    def folded(self, version: Version, constants: Constants) -> tuple[Snapshot[Version, Ready] | None, Ready]:
+        """The snapshot of a version, and what runs with it; components whose constants are as before do not run.
+
+        The snapshot is None where a constant changed meanwhile: then what runs is for one call.
+        """
+        before = self._early if self.latest is None else self.latest.parts
+        if self._is_replaced_early:
+            before, self.latest = self._components.unchanged(constants.states, before), None
+        parts, values = self._components.fold(constants, before)
+        self._components.let_go(parts)
+        ready = self._prepare(version, values)
+        if not self._components.are_lasting(parts):
+            return None, ready
+        self._early = ()
+        return Snapshot(version, tuple(parts), None if self._components.may_evict else ready), ready
+
+    def fold_early(self, names: Collection[str], constants: Constants) -> dict[str, None]:
+        """Fold what is made of constants of these names alone; returns the names of those that others read too."""
+        places = self._components.of_known(names)
+        self._early, _ = self._components.fold(constants, places=places)
+        others = (one for place, one in enumerate(self._components.components) if place not in places)
+        return dict.fromkeys(name for one in others for name in one.reads)
+
+    def values(self) -> list[Any]:
+        """All values that are kept now."""
+        snapshot = self.latest
+        return [] if snapshot is None else self._components.values(snapshot.parts)
