@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Protocol
 
 import array_api_compat
@@ -73,14 +72,14 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
     return array_api_compat.array_namespace(arrays[0]).from_dlpack
 
 
-@cache
-def torch_function(name: str, module: str = "sources") -> Any:
-    """What says of tensors what folding needs to know; torch is imported when it is first called."""
+def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that torch.compile never looks into."""
+    wrapped: Callable[..., Any] = _torch("untraced", "sources")(function)
+    return wrapped
+
+
+def _torch(name: str, module: str = "functions") -> Any:
     return getattr(importlib.import_module(f"plica.backend.torch.{module}"), name)
-
-
-def _torch(name: str) -> Any:
-    return getattr(importlib.import_module("plica.backend.torch.functions"), name)
 
 
 def _torch_executor(bound: Bound, name: str, numbers: frozenset[int], rewriting: Rewriting | None = None) -> Executor:

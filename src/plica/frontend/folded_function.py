@@ -27,7 +27,7 @@ from plica.constants.store.shapes import described, of_arguments
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key
 from plica.frontend.compiled_program import CompiledProgram
-from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, torch_function
+from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, untraced
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
@@ -121,8 +121,9 @@ class FoldedFunction:
             released=released,
             prepare=partial(_planned, [var.name for var in entry.arguments]),
         )
-        self._is_compiling = torch_function("is_compiling") if backend == "torch" else None
-        self._outside: Any = torch_function("outside") if backend == "torch" else None
+        # torch.compile sees what runs, and nothing of how constants are looked up
+        prepared = FoldedFunction._prepared
+        self._ready = untraced(prepared) if backend == "torch" else prepared
         self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
         self._runs: dict[Hashable, tuple[Run, Any]] = {}
         self._whole: Any = None
@@ -197,7 +198,7 @@ class FoldedFunction:
         given = self._named(args, kwargs)
         if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
             return self._recorded(given)
-        run, leaves, convert = self._ready(given)
+        run, leaves, convert = self._ready(self, given)
         made = run(leaves)
         if convert is None:
             return made
@@ -209,15 +210,8 @@ class FoldedFunction:
         Raises:
             InputError: A shape does not fit.
         """
-        run, leaves, _ = self._ready(given)
+        run, leaves, _ = self._ready(self, given)
         return run(leaves)
-
-    def _ready(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
-        """`_prepared`; torch.compile sees what runs, and nothing of how constants are looked up."""
-        if self._is_compiling is not None and self._is_compiling():
-            ready: tuple[Run, list[Any], Any] = self._outside(self._prepared, given)
-            return ready
-        return self._prepared(given)
 
     def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
         """What runs, at which leaves, and what its results become."""

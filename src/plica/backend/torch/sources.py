@@ -18,27 +18,6 @@ from torch.optim.optimizer import Optimizer, register_optimizer_step_post_hook
 
 from plica.constants.changes.tensors import SMALL
 
-__all__ = [
-    "constant_result",
-    "content_of",
-    "counts_versions",
-    "doubt",
-    "doubt_all",
-    "events",
-    "facts_of",
-    "folding",
-    "is_compiling",
-    "is_read",
-    "outside",
-    "owned",
-    "pin",
-    "place_of",
-    "seal",
-    "stamps_of",
-    "state_of",
-    "wants_gradient",
-]
-
 F = TypeVar("F", bound=Callable[..., Any])
 PLAIN = (Tensor, Parameter)
 """The classes of tensors whose entries lie in one memory."""
