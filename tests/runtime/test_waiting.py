@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from plica.runtime.waiting import patiently
+from plica.runtime.waiting import batch_scheduling
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "SCHED_BATCH"), reason="policies of threads are Linux's")
 
@@ -21,7 +21,7 @@ def test_the_policy_of_a_thread_changes_for_a_call() -> None:
     found = []
 
     def call() -> None:
-        with patiently():
+        with batch_scheduling():
             found.append(os.sched_getscheduler(0))
             raise KeyError
 
@@ -33,7 +33,7 @@ def test_the_policy_of_a_thread_changes_for_a_call() -> None:
 
 def test_a_policy_that_somebody_chose_stays() -> None:
     os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
-    with patiently():
+    with batch_scheduling():
         assert os.sched_getscheduler(0) == os.SCHED_BATCH
     assert os.sched_getscheduler(0) == os.SCHED_BATCH
 
@@ -44,5 +44,5 @@ def test_sandboxes_that_forbid_it_are_no_error(monkeypatch: pytest.MonkeyPatch) 
 
     with monkeypatch.context() as patched:
         patched.setattr(os, "sched_setscheduler", refused)
-        with patiently():
+        with batch_scheduling():
             assert os.sched_getscheduler(0) == os.SCHED_OTHER

@@ -29,63 +29,63 @@ class Sizes:
         self.known: dict[str, int] = {}
         self._from: dict[str, tuple[int, ArrayType | None]] = {}
 
-    def bind(self, symbol: str, size: int, axis: int = 0, one: ArrayType | None = None) -> None:
+    def bind(self, symbol: str, size: int, axis: int = 0, argument: ArrayType | None = None) -> None:
         """Give a symbol its value, or compare it with the one that it has.
 
         Args:
             symbol: The symbol.
             size: Its value.
-            axis: Of the argument that has it.
-            one: That argument; None: the caller says it.
+            axis: The axis of the argument that has this size.
+            argument: The argument; None if the caller passes the size by name.
 
         Raises:
-            ShapeError: It has another one.
+            ShapeError: The symbol has another value already.
         """
         known = self.known.setdefault(symbol, size)
-        source = self._from.setdefault(symbol, (axis, one))
+        source = self._from.setdefault(symbol, (axis, argument))
         if known != size:
             raise ShapeError(
-                f"{self.where}: {_source((axis, one))} has size {size}, but {symbol} = {known} by {_source(source)}; "
-                f"sizes of the same symbol are equal"
+                f"{self.where}: {_source((axis, argument))} has size {size}, but {symbol} = {known} by "
+                f"{_source(source)}; sizes of the same symbol are equal"
             )
 
     def arrays(self, values: list[Any], types: tuple[ArrayType, ...]) -> list[Array]:
-        """What a caller passes as arrays of the right dtypes and shapes; they may share its memory.
+        """The values of a caller as arrays of the right dtypes and shapes; they may share the caller's memory.
 
         Raises:
             InputError: Something is no array.
             DTypeError: An array has a dtype that does not become the right one without loss.
             ShapeError: The shapes are not those of the types, or sizes disagree.
         """
-        read = [_reading(one) for one in types]
-        found = [_array(value, one, self.where) for value, one in zip(values, read, strict=True)]
-        for array, one in zip(found, read, strict=True):
-            if array.ndim != one.rank:
+        requirements = [_requirement(argument) for argument in types]
+        arrays = [_array(value, required, self.where) for value, required in zip(values, requirements, strict=True)]
+        for array, required in zip(arrays, requirements, strict=True):
+            if array.ndim != required.rank:
                 raise ShapeError(
-                    f"{self.where}: expected {one.type}, found an array of {array.ndim} axes and shape {array.shape}"
-                    + ("; a single row is x[None]" if array.ndim == one.rank - 1 else "")
+                    f"{self.where}: expected {required.type}, found an array of {array.ndim} axes and shape "
+                    f"{array.shape}" + ("; a single row is x[None]" if array.ndim == required.rank - 1 else "")
                 )
-            for axis, symbol in one.symbols:
-                self.bind(symbol, array.shape[axis], axis, one.type)
-        for array, one in zip(found, read, strict=True):
-            for axis, size in one.sizes:
+            for axis, symbol in required.symbols:
+                self.bind(symbol, array.shape[axis], axis, required.type)
+        for array, required in zip(arrays, requirements, strict=True):
+            for axis, size in required.sizes:
                 expected = evaluate(size, self.known)
                 if array.shape[axis] != expected:
                     formula = f" = {size}" if isinstance(size, str) else ""
                     raise ShapeError(
-                        f"{self.where}: expected {one.type}, found shape {array.shape}: axis {axis} of {one.type.name} "
-                        f"has size {array.shape[axis]}, expected {expected}{formula}"
+                        f"{self.where}: expected {required.type}, found shape {array.shape}: axis {axis} of "
+                        f"{required.type.name} has size {array.shape[axis]}, expected {expected}{formula}"
                     )
-        return found
+        return arrays
 
-    def shape(self, one: ArrayType) -> tuple[int, ...]:
+    def shape(self, argument: ArrayType) -> tuple[int, ...]:
         """The shape of a type, its symbols being known."""
-        return tuple(evaluate(size, self.known) for size in one.shape)
+        return tuple(evaluate(size, self.known) for size in argument.shape)
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
-    """What an argument is compared with.
+class _Requirement:
+    """The dtype and shape that an argument must have, prepared for comparison.
 
     Args:
         type: The argument.
@@ -103,16 +103,16 @@ class _Reading:
 
 
 @functools.lru_cache(maxsize=1024)
-def _reading(one: ArrayType) -> _Reading:
-    axes = tuple(enumerate(one.shape))
+def _requirement(argument: ArrayType) -> _Requirement:
+    axes = tuple(enumerate(argument.shape))
     bound = tuple((axis, str(size)) for axis, size in axes if is_symbol(size))
     rest = tuple((axis, size) for axis, size in axes if not is_symbol(size))
-    return _Reading(one, numpy_dtype(one.dtype), len(axes), bound, rest)
+    return _Requirement(argument, numpy_dtype(argument.dtype), len(axes), bound, rest)
 
 
 def _source(source: tuple[int, ArrayType | None]) -> str:
-    axis, one = source
-    return "the call" if one is None else f"axis {axis} of {one.name}"
+    axis, argument = source
+    return "the call" if argument is None else f"axis {axis} of {argument.name}"
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -120,8 +120,8 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
     if name == "bfloat16":
         import ml_dtypes  # noqa: F401 - with it numpy knows the name
 
-    found: np.dtype[Any] = np.dtype(name)
-    return found
+    dtype: np.dtype[Any] = np.dtype(name)
+    return dtype
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
@@ -130,37 +130,39 @@ def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
 
 
 def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An array in bytes that are at hand, `ALIGNMENT` more of them than it has."""
+    """An aligned array within existing bytes, which must be `ALIGNMENT` more than the array has."""
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[start : start + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
 
-def _array(value: Any, wanted: _Reading, where: str) -> Array:
-    one, dtype = wanted.type, wanted.dtype
+def _array(value: Any, required: _Requirement, where: str) -> Array:
+    argument, dtype = required.type, required.dtype
     if isinstance(value, np.ndarray):
-        array = value if type(value) is np.ndarray else _unmasked(value, one, where)
+        array = value if type(value) is np.ndarray else _unmasked(value, argument, where)
     elif hasattr(value, "__dlpack__"):
-        array = _exchanged(value, one, where)
+        array = _exchanged(value, argument, where)
     else:
-        array = _listed(value, wanted, where)
+        array = _listed(value, required, where)
     if array.dtype == dtype:
         return array
     if not np.can_cast(array.dtype, dtype, "safe"):
         raise DTypeError(
-            f"{where}: expected {one}, found an array of dtype {array.dtype}, which does not become {dtype} without "
-            f"loss; convert it yourself if that is meant: {one.name}.astype({str(dtype)!r})"
+            f"{where}: expected {argument}, found an array of dtype {array.dtype}, which does not become {dtype} "
+            f"without loss; convert it yourself if that is meant: {argument.name}.astype({str(dtype)!r})"
         )
     return array.astype(dtype)
 
 
-def _unmasked(array: Array, one: ArrayType, where: str) -> Array:
-    """An array of a class of its own, whose entries are all there; those under a mask are not."""
+def _unmasked(array: Array, argument: ArrayType, where: str) -> Array:
+    """An array of a subclass of numpy's, unless some of its entries are masked."""
     if np.any(getattr(array, "mask", False)):
-        raise InputError(f"{where}: {one.name}: some entries are masked; fill them in, with NaN where they are missing")
+        raise InputError(
+            f"{where}: {argument.name}: some entries are masked; fill them in, with NaN where they are missing"
+        )
     return array
 
 
-def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
+def _exchanged(value: Any, argument: ArrayType, where: str) -> Array:
     """An object of another library as an array that shares its memory."""
     kind = type(value).__name__
     try:
@@ -169,42 +171,42 @@ def _exchanged(value: Any, one: ArrayType, where: str) -> Array:
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         raise InputError(
-            f"{where}: {one.name}: this {kind} gives no array ({reason}); detach, copy or convert it first"
+            f"{where}: {argument.name}: this {kind} gives no array ({reason}); detach, copy or convert it first"
         ) from error
     if array is None:
-        raise InputError(f"{where}: {one.name}: this {kind} lies on another device; move it to the CPU first")
+        raise InputError(f"{where}: {argument.name}: this {kind} lies on another device; move it to the CPU first")
     return array
 
 
-def _listed(value: Any, wanted: _Reading, where: str) -> Array:
-    """Numbers and lists, which have no dtype of their own: in the right one, if they are numbers of its kind."""
+def _listed(value: Any, required: _Requirement, where: str) -> Array:
+    """Numbers and lists as an array of the wanted dtype, if they are numbers of its kind."""
     try:
         array = np.asarray(value)
     except ValueError:  # lists of several lengths
         array = np.empty(0, object)
     if array.dtype.kind not in "biufc":
         raise InputError(
-            f"{where}: expected {wanted.type}, found {type(value).__name__} {value!r:.60}, which is no array"
+            f"{where}: expected {required.type}, found {type(value).__name__} {value!r:.60}, which is no array"
         )
     if not array.size:
-        return array.astype(wanted.dtype)
-    return as_numbers(array, wanted.type, where)
+        return array.astype(required.dtype)
+    return as_numbers(array, required.type, where)
 
 
-def as_numbers(array: Array, one: ArrayType, where: str) -> Array:
-    """Numbers whose dtype says nothing, in the one that is wanted; real numbers are rounded to it.
+def as_numbers(array: Array, argument: ArrayType, where: str) -> Array:
+    """Converts numbers to the dtype of an argument, whatever dtype their reader gave them; real numbers are rounded.
 
-    An array of numbers of a wider kind (real numbers where whole ones are wanted) comes back as it is.
+    An array of a wider kind comes back unchanged, for example real numbers where whole ones are wanted.
 
     Args:
-        array: Numbers of text or of a file, whose dtype is that of whoever read or wrote it.
-        one: The argument.
+        array: Numbers of text or of a file, in the dtype of their reader or writer.
+        argument: The argument.
         where: The entry, for messages.
 
     Raises:
         InputError: A number is too large for the dtype.
     """
-    dtype = numpy_dtype(one.dtype)
+    dtype = numpy_dtype(argument.dtype)
     if array.dtype == dtype or _RANKS.get(array.dtype.kind, 9) > _RANKS[dtype.kind]:
         return array
     with np.errstate(all="ignore"):
@@ -212,7 +214,7 @@ def as_numbers(array: Array, one: ArrayType, where: str) -> Array:
         fits = converted == array if dtype.kind in "iu" else np.isfinite(converted) | ~np.isfinite(array)
     if not fits.all():
         raise InputError(
-            f"{where}: expected {one}, found the number {array[~fits].flat[0]!s:.60}, which {dtype} does not hold; "
-            f"give numbers that it holds"
+            f"{where}: expected {argument}, found the number {array[~fits].flat[0]!s:.60}, which {dtype} does not "
+            f"hold; give numbers that it holds"
         )
     return converted

@@ -34,17 +34,17 @@ def missing_device(driver: str) -> str:
         return ""
     rt = binding()
     try:
-        found = rt.create_hal_driver(driver).query_available_devices()
+        devices = rt.create_hal_driver(driver).query_available_devices()
     except (RuntimeError, ValueError):
-        found = []
-    return "" if found else f"needs a device for {driver}, and this machine has none, or no driver of it"
+        devices = []
+    return "" if devices else f"needs a device for {driver}, and this machine has none, or no driver of it"
 
 
 def check_version(written: str) -> None:
     """Raise unless the runtime is of the version that code was compiled for, but for its last number.
 
     Raises:
-        NativeFileError: It is another one.
+        NativeFileError: The versions differ.
     """
     binding()
     from iree._runtime_libs.version import VERSION

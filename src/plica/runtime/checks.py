@@ -1,4 +1,4 @@
-"""Whether the pieces of a manifest fit together: asked before a file is written, and before one that is read runs."""
+"""Checks that the pieces of a manifest fit together, before a file is written and before a file that was read runs."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
@@ -27,9 +27,9 @@ ITEM_SIZES: Mapping[str, int] = {
 """The dtypes that arguments and tensors have, with the bytes of an entry."""
 
 RESERVED = ("answer", "close", "constants", "entries", "manifest", "path", "signer", "target", "update")
-"""What a loaded file has beside its entries."""
+"""The attributes of a loaded file beside its entries, which no entry may be named after."""
 
-SEED = "seed"  # what a caller passes beside the arguments
+SEED = "seed"  # the keyword that a caller passes beside the arguments
 _UNIFORMS = ("float32", "float64")
 
 
@@ -37,7 +37,7 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     """Raise unless every name is there once, every reference leads somewhere and every array lies within its part.
 
     Args:
-        manifest: What a file says of itself.
+        manifest: The manifest.
         parts: The parts of the file, with their bytes.
 
     Raises:
@@ -51,15 +51,15 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     main = entries.get(manifest.main)
     _require(main is not None and main.public, f"the main entry {manifest.main} is not among the public entries")
     for name in manifest.also:
-        other = entries.get(name)
-        fits = all(one is not None and one.public and len(one.arguments) == 1 for one in (main, other))
+        alternative = entries.get(name)
+        fits = all(entry is not None and entry.public and len(entry.arguments) == 1 for entry in (main, alternative))
         _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
     for tensor in manifest.tensors:
         _check_tensor(tensor, parts)
-    _check_places(manifest.tensors, parts)
+    _check_offsets(manifest.tensors, parts)
     for entry in manifest.entries:
         _check_entry(entry, entries, tensors)
     _check_folds(manifest.folds, tensors)
@@ -78,8 +78,8 @@ def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
     _require(end <= parts[tensor.part], f"{where}: ends at {end} of {parts[tensor.part]} bytes of {tensor.part}")
 
 
-def _check_places(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
-    """Tensors fill their parts without overlap: one that lies elsewhere has another one's numbers, or indices."""
+def _check_offsets(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
+    """Raise unless the tensors fill their parts without overlap; a tensor at a wrong offset reads others' numbers."""
     ends: dict[str, int] = {}
     for tensor in tensors:
         expected = _aligned(ends.get(tensor.part, 0))
@@ -102,17 +102,17 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     where = f"entry {entry.name}"
     _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
     _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
-    given = (*entry.arguments, *entry.draws)
-    is_free = not entry.draws or all(one.name != SEED for one in given)
+    inputs = (*entry.arguments, *entry.draws)
+    is_free = not entry.draws or all(array.name != SEED for array in inputs)
     _require(is_free, f"{where}: no argument of what draws can be called {SEED}, which says what is drawn")
-    _unique(f"{where}: argument", (one.name for one in given))
-    _unique(f"{where}: result", (one.name for one in entry.results))
-    for one in (*given, *entry.results):
-        _check_array(where, one)
-    bound = {size for one in entry.arguments for size in one.shape if is_symbol(size)}
-    for one in entry.arguments:
-        loose = [symbol for size in one.shape for symbol in symbols(size) if symbol not in bound]
-        _require(not loose, f"{where}: no argument says what {', '.join(loose)} is in {one}")
+    _unique(f"{where}: argument", (array.name for array in inputs))
+    _unique(f"{where}: result", (array.name for array in entry.results))
+    for array in (*inputs, *entry.results):
+        _check_array(where, array)
+    bound = {size for argument in entry.arguments for size in argument.shape if is_symbol(size)}
+    for argument in entry.arguments:
+        loose = [symbol for size in argument.shape for symbol in symbols(size) if symbol not in bound]
+        _require(not loose, f"{where}: no argument says what {', '.join(loose)} is in {argument}")
     for draw in entry.draws:
         _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
     for name in entry.constants:
@@ -126,7 +126,7 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     names = () if entry.takes is None else entry.takes.keys
     fits = entry.takes is None or entry.takes.kind == "dict"
     _require(
-        fits and all(isinstance(one, str) and one != SEED for one in names), f"{where}: its arguments have no names"
+        fits and all(isinstance(key, str) and key != SEED for key in names), f"{where}: its arguments have no names"
     )
     if entry.rows is not None:
         _check_rows(where, entry, entry.rows.symbol, entry.rows.chunk)
@@ -142,36 +142,37 @@ def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
     _require(tree.kind in ("tuple", "list", "dict", "named"), f"{where}: no kind of tree {tree.kind}")
     keys = len(tree.items) if tree.kind in ("dict", "named") else 0
     _require(len(tree.keys) == len(set(tree.keys)) == keys, f"{where}: a {tree.kind} of the keys {tree.keys[:9]}")
-    is_named = tree.kind != "named" or all(str(one).isidentifier() for one in (tree.name, *tree.keys))
+    is_named = tree.kind != "named" or all(str(word).isidentifier() for word in (tree.name, *tree.keys))
     _require(is_named, f"{where}: {tree.name} of {tree.keys[:9]} is no named tuple")
-    for one in tree.items:
-        yield from _leaves(one, where)
+    for item in tree.items:
+        yield from _leaves(item, where)
 
 
-def _check_array(where: str, one: ArrayType) -> None:
-    _require(one.dtype in ITEM_SIZES, f"{where}: {one} has no dtype of arrays")
-    for size in one.shape:
+def _check_array(where: str, array: ArrayType) -> None:
+    _require(array.dtype in ITEM_SIZES, f"{where}: {array} has no dtype of arrays")
+    for size in array.shape:
         symbols(size)
 
 
 def _check_rows(where: str, entry: Entry, rows: str, chunk: int | None) -> None:
     _require(is_symbol(rows), f"{where}: the size of rows {rows} is no symbol")
     _require(chunk is None or chunk > 0, f"{where}: pieces of no rows")
-    _require(any(rows in one.shape for one in (*entry.arguments, *entry.draws)), f"{where}: no argument has {rows}")
-    for one in (*entry.arguments, *entry.draws, *entry.results):
-        inside = [size for size in one.shape if rows in symbols(size)]
-        _require(inside in ([], [rows]), f"{where}: {one} cannot be cut into pieces of {rows}")
-    for one in entry.results:
-        _require(rows in one.shape, f"{where}: the result {one} has no axis of {rows}")
+    _require(any(rows in array.shape for array in (*entry.arguments, *entry.draws)), f"{where}: no argument has {rows}")
+    for array in (*entry.arguments, *entry.draws, *entry.results):
+        inside = [size for size in array.shape if rows in symbols(size)]
+        _require(inside in ([], [rows]), f"{where}: {array} cannot be cut into pieces of {rows}")
+    for array in entry.results:
+        _require(rows in array.shape, f"{where}: the result {array} has no axis of {rows}")
 
 
 def _check_way_out(where: str, entry: Entry, entries: Mapping[str, Entry]) -> None:
     assert entry.way_out is not None  # the caller asks
-    proven = [one for one in entry.results if one.name == entry.way_out.proven]
+    proven = [result for result in entry.results if result.name == entry.way_out.proven]
     _require(entry.rows is not None, f"{where}: has a way out and no rows")
     rows = entry.rows.symbol if entry.rows is not None else ""
     _require(
-        [(one.dtype, one.shape) for one in proven] == [("bool", (rows,))], f"{where}: no result says what is proven"
+        [(result.dtype, result.shape) for result in proven] == [("bool", (rows,))],
+        f"{where}: no result says what is proven",
     )
     seen = {entry.name}
     step = entry
@@ -181,24 +182,24 @@ def _check_way_out(where: str, entry: Entry, entries: Mapping[str, Entry]) -> No
             raise NativeFileError(f"{where}: its way out {step.way_out.entry} is missing or leads back to it")
         seen.add(following.name)
         step = following
-    other = entries[entry.way_out.entry]
-    same = (entry.arguments, entry.draws, entry.shown) == (other.arguments, other.draws, other.shown)
-    _require(same and other.rows is not None, f"{where}: its way out {other.name} has other arguments or results")
+    fallback = entries[entry.way_out.entry]
+    same = (entry.arguments, entry.draws, entry.shown) == (fallback.arguments, fallback.draws, fallback.shown)
+    _require(same and fallback.rows is not None, f"{where}: its way out {fallback.name} has other arguments or results")
 
 
 def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None:
-    made: set[str] = set()
-    computed = [name for fold in folds for name in fold.outputs]
-    _unique("output of a fold", computed)
+    computed_before: set[str] = set()
+    outputs = [name for fold in folds for name in fold.outputs]
+    _unique("output of a fold", outputs)
     for fold in folds:
         where = f"fold {fold.function}"
         for name in (*fold.inputs, *fold.outputs):
             _require(name in tensors, f"{where}: there is no tensor {name}")
         for name in fold.outputs:
             _require(not tensors[name].updatable, f"{where}: gives {name}, which callers may replace")
-        late = [name for name in fold.inputs if name in computed and name not in made]
+        late = [name for name in fold.inputs if name in outputs and name not in computed_before]
         _require(not late, f"{where}: reads {', '.join(late)}, which a later one gives")
-        made.update(fold.outputs)
+        computed_before.update(fold.outputs)
 
 
 def _check_floor(floor: Floor, tensors: Mapping[str, Tensor]) -> None:
@@ -207,10 +208,10 @@ def _check_floor(floor: Floor, tensors: Mapping[str, Tensor]) -> None:
     _require(fits, f"floor: {floor.tensor} is no tensor of {len(floor.names)} numbers")
 
 
-def _unique(what: str, names: Iterable[str]) -> None:
+def _unique(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
-        _require(name not in seen, f"{what} {name} is there twice")
+        _require(name not in seen, f"{kind} {name} is there twice")
         seen.add(name)
 
 

@@ -1,4 +1,4 @@
-"""The file itself: a head that says where the parts are and what they hash to, and the parts, aligned to pages.
+"""The native file: a head with the offsets and hashes of the parts, and the parts, aligned to pages.
 
 | bytes | what |
 |---|---|
@@ -10,11 +10,11 @@
 | 32 | SHA-256 of the description |
 | 0 or 128 | signature: public key, Ed25519 signature of the 64 bytes above, SHA-256 of the two |
 | ... | description: JSON with the manifest and, for each part, name, place, length and SHA-256 |
-| ... | the parts, each at the next multiple of `PAGE`; what lies between is zero |
+| ... | the parts, each at the next multiple of `PAGE`; the bytes between them are zero |
 
-Every byte is covered: by a hash, by a comparison, or by having to be zero. Numbers are little-endian. The parts are
-mapped, not read: processes that load the same file share its memory. A part may be a file of its own in the same
-folder, whose name holds its hash, so that several files have the same constants.
+A hash, a comparison or the demand to be zero covers every byte. Numbers are little-endian. The parts are mapped, not
+read, so processes that load the same file share its memory. A part may be a separate file in the same folder. The
+name of that file holds its hash, so several native files can share constants.
 """
 
 import hashlib
@@ -68,9 +68,9 @@ class Image:
 
     Args:
         path: The file.
-        manifest: What it says of itself.
+        manifest: Its manifest.
         parts: Its parts by name.
-        signer: The public key that it says it was signed with; empty if it is not signed.
+        signer: The public key that the file names as its signer's; empty if it is not signed.
         digest: SHA-256 of its head and description: two files of one digest are the same.
         view: All its bytes.
         views: The bytes of each part.
@@ -100,13 +100,12 @@ def write(
     """Write a file, whole or not at all.
 
     Args:
-        path: Where; what is there is replaced in one step, and processes that have it loaded keep what they have.
-            Where it is a link, what that leads to is replaced.
+        path: The file. An existing file is replaced in one step; processes that loaded it keep its old contents. If
+            the path is a link, its target is replaced.
         parts: The bytes of each part: code and tensors.
-        manifest: What names them.
+        manifest: The manifest, which names the parts.
         key: The Ed25519 private key to sign with, as 32 bytes.
-        beside: Parts that become files of their own in the same folder, named by what they hold: they are there before
-            the file that needs them is.
+        beside: Parts that become separate files in the same folder, named by their hashes.
 
     Raises:
         NativeFileError: The manifest does not fit the parts.
@@ -116,7 +115,7 @@ def write(
 
     views = {name: memoryview(data).cast("B") for name, data in parts.items()}
     check_manifest(manifest, {name: len(view) for name, view in views.items()})
-    # The description says where the parts are, and its own length says where they begin: settled from below.
+    # The description holds the offsets of the parts, and its length decides where they begin: repeat until it fits.
     signed = 0 if key is None else SIGNATURE
     rows: list[Part] = []
     start = 0
@@ -136,10 +135,10 @@ def write(
             for row in inside:
                 file.write(bytes(row.offset - file.tell()))
                 file.write(views[row.name])
-        for row in rows:
+        for row in rows:  # before the native file takes its name: it needs them
             if row.file:
-                with replacing(temporary.with_name(row.file)) as other:
-                    other.write_bytes(views[row.name])
+                with replacing(temporary.with_name(row.file)) as part_file:
+                    part_file.write_bytes(views[row.name])
 
 
 def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> Image:
@@ -165,25 +164,25 @@ def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> I
 
 
 def beside(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """The names of the files that are parts of a native file; they need not be there.
+    """The names of the files that are parts of a native file; the files need not exist.
 
     Raises:
-        NativeFileError: What says so is damaged or of another version.
+        NativeFileError: The description is damaged or of another version.
         FileFormatError: There is no such file.
     """
     where = os.fspath(path)
     try:
-        found, _, _ = _described(_mapped(where))
+        description, _, _ = _described(_mapped(where))
     except NativeFileError as error:
         raise NativeFileError(f"{where}: {error}") from None
-    return tuple(part.file for part in found.parts if part.file)
+    return tuple(part.file for part in description.parts if part.file)
 
 
 def place_of(path: str | os.PathLike[str], name: str) -> str:
-    """Where the file of a part lies: in the folder of the native file, or of what that is a link to."""
+    """The path of the file of a part: in the folder of the native file, or of the file that it is a link to."""
     folders = map(os.path.dirname, (path, os.path.realpath(path)))
-    places = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
-    return next(filter(os.path.isfile, places), places[0])
+    paths = [os.path.join(folder, name) for folder in folders]  # noqa: PTH118
+    return next(filter(os.path.isfile, paths), paths[0])
 
 
 def check_signed(image: Image, public_key: PublicKey) -> None:
@@ -202,8 +201,8 @@ def _mapped(path: str) -> memoryview:
     with open(path, "rb") as file:  # noqa: PTH123
         if os.fstat(file.fileno()).st_size == 0:
             raise NativeFileError(f"{path}: the file is empty (0 bytes); copy or export it again")
-        # Nothing is ever written there, and if it were, the file would not see it: the runtime takes arrays in memory
-        # that may be written, and asks for no copy of them then.
+        # The runtime takes arrays without a copy only in memory that may be written. Nothing writes there, and
+        # ACCESS_COPY would keep a write from the file.
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
 
 
@@ -216,12 +215,14 @@ def _say_what_is_there(path: str) -> None:
 
 
 def _checked(path: str, view: memoryview) -> Image:
-    found, begin, end = _described(view)
-    views = _parts(path, found.parts, view, end)
-    check_manifest(found.manifest, {part.name: part.length for part in found.parts})
+    description, begin, end = _described(view)
+    views = _parts(path, description.parts, view, end)
+    check_manifest(description.manifest, {part.name: part.length for part in description.parts})
     whole = hashlib.sha256(view[:begin]).hexdigest()
     signer = bytes(view[_HEAD.size : begin])[:32]
-    return Image(path, found.manifest, {part.name: part for part in found.parts}, signer, whole, view, views)
+    return Image(
+        path, description.manifest, {part.name: part for part in description.parts}, signer, whole, view, views
+    )
 
 
 def _described(view: memoryview) -> tuple["_Description", int, int]:
@@ -244,11 +245,11 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
     signature = bytes(view[_HEAD.size : begin])
     if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
         raise _damaged("its signature does not hash to what was written")
-    found: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
-    for part in found.parts:
+    record: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
+    for part in record.parts:
         if part.file and (part.file != os.path.basename(part.file) or part.offset):  # noqa: PTH119
             raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
-    return found, begin, begin + described
+    return record, begin, begin + described
 
 
 def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> dict[str, memoryview]:
@@ -275,7 +276,7 @@ def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> di
 
 
 def _file_of(path: str, part: Part) -> memoryview:
-    """The bytes of a part that is a file of its own, within the same folder."""
+    """The bytes of a part that is a separate file in the same folder."""
     where = place_of(path, part.file)
     its = f"its part {part.name} is the file {part.file}"
     if not os.path.isfile(where):  # noqa: PTH113
@@ -289,8 +290,8 @@ def _file_of(path: str, part: Part) -> memoryview:
     return view
 
 
-def _damaged(what: str) -> NativeFileError:
-    return NativeFileError(f"the file is damaged: {what}; copy or export it again")
+def _damaged(problem: str) -> NativeFileError:
+    return NativeFileError(f"the file is damaged: {problem}; copy or export it again")
 
 
 def _page(offset: int) -> int:
@@ -302,7 +303,7 @@ def _placed(
 ) -> list[Part]:
     rows = []
     for name, view in views.items():
-        is_own = name in beside and len(view)  # nothing cannot be mapped
+        is_own = name in beside and len(view)  # an empty file cannot be mapped
         file = f"weights-{hashes[name][:_DIGITS]}.bin" if is_own else ""
         rows.append(Part(name, 0 if file else start, len(view), hashes[name], file))
         start = start if file else _page(start + len(view))
@@ -310,12 +311,12 @@ def _placed(
 
 
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    found: dict[str, Any] = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
-    for entry in found["manifest"]["entries"]:
-        for name in ("takes", "gives"):  # which readers of before know nothing of
+    description: dict[str, Any] = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    for entry in description["manifest"]["entries"]:
+        for name in ("takes", "gives"):  # older readers do not know these keys
             if entry[name] is None:
                 del entry[name]
-    return json.dumps(found, separators=(",", ":"), allow_nan=False).encode()
+    return json.dumps(description, separators=(",", ":"), allow_nan=False).encode()
 
 
 @dataclass(frozen=True, slots=True)

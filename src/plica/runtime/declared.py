@@ -18,32 +18,32 @@ _ARRAY = "tensor<"
 _SPELT = {"bool": "i1", "bfloat16": "bf16", "complex64": "complex<f32>", "complex128": "complex<f64>"}
 
 
-def misfit_of_types(declared: str, given: Sequence[ArrayType], results: Sequence[ArrayType]) -> str:
-    """What of a function's declaration is not as a manifest has it; empty if all is.
+def misfit_of_types(declared: str, arguments: Sequence[ArrayType], results: Sequence[ArrayType]) -> str:
+    """The first difference between a function's declaration and the types of a manifest; empty if there is none.
 
     Args:
-        declared: As the code says it of itself.
-        given: What the function is called with.
-        results: What it is to give.
+        declared: The declaration in the code.
+        arguments: The types of the arguments that the function is called with.
+        results: The types that it must return.
     """
     inward, arrow, outward = declared.partition(") -> ")
     if not arrow:
         inward, outward = declared, ""
-    for verb, texts, types in (("takes", _TYPE.findall(inward), given), ("gives", _TYPE.findall(outward), results)):
+    for verb, texts, types in (("takes", _TYPE.findall(inward), arguments), ("gives", _TYPE.findall(outward), results)):
         if len(texts) != len(types):
             return f"{verb} {len(texts)} arrays, expected {len(types)}"
-        for text, one in zip(texts, types, strict=True):
-            if not _fits(text, one) or (verb == "takes" and not text.startswith(_ARRAY)):
-                return f"{verb} {text} for {one}"
+        for text, array in zip(texts, types, strict=True):
+            if not _fits(text, array) or (verb == "takes" and not text.startswith(_ARRAY)):
+                return f"{verb} {text} for {array}"
     return ""
 
 
-def _fits(text: str, one: ArrayType) -> bool:
-    """Whether an array of a type may stand for one of the code's; code that takes any size takes a known one too."""
-    element = _SPELT.get(one.dtype) or one.dtype.replace("uint", "i").replace("int", "i").replace("float", "f")
+def _fits(text: str, array: ArrayType) -> bool:
+    """Whether an array may be passed for a declared type; a `?` in the declaration takes any size."""
+    element = _SPELT.get(array.dtype) or array.dtype.replace("uint", "i").replace("int", "i").replace("float", "f")
     if not text.startswith(_ARRAY):  # a number
-        return text == element and not one.shape
-    *sizes, found = text.removeprefix(_ARRAY).removesuffix(">").replace("complex", "comple*").split("x")
-    if found.replace("*", "x") != element or len(sizes) != len(one.shape):
+        return text == element and not array.shape
+    *sizes, suffix = text.removeprefix(_ARRAY).removesuffix(">").replace("complex", "comple*").split("x")
+    if suffix.replace("*", "x") != element or len(sizes) != len(array.shape):
         return False
-    return all(size in ("?", str(expected)) for size, expected in zip(sizes, one.shape, strict=True))
+    return all(size in ("?", str(expected)) for size, expected in zip(sizes, array.shape, strict=True))

@@ -1,7 +1,7 @@
-"""JSON of a file's head becomes frozen dataclasses, or one line that says where it does not fit.
+"""Turns the JSON of a file's head into frozen dataclasses, or raises an error of one line that says where it fails.
 
-Every field is named here with what reads it; an object has exactly the keys of its class. Nothing of what is read is
-believed: numbers are whole and not negative, names are short words, and JSON of any depth or length ends in an error.
+The tables at the end name every field with its reader; an object has exactly the keys of its class. The readers trust
+nothing: numbers are whole and not negative, names are short words, and JSON of any depth or length ends in an error.
 """
 
 import json
@@ -36,24 +36,24 @@ def parse(text: bytes, where: str) -> Any:
 
 
 def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Reader:
-    """Reads an object whose keys are the fields of `kind`, of which optional ones may be left out."""
+    """A reader of objects whose keys are the fields of `kind`; the `optional` ones may be left out."""
 
     def read(value: Any, where: str) -> Any:
         if not isinstance(value, dict) or value.keys() | set(optional) != readers.keys():
-            found = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
-            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {found}")
+            shown = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
+            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {shown}")
         return kind(**{name: readers[name](item, f"{where}.{name}") for name, item in value.items()})
 
     return read
 
 
 def many(reader: Reader) -> Reader:
-    """Reads a list."""
+    """A reader of lists whose items `reader` reads."""
 
     def read(value: Any, where: str) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise _wrong(where, "a list", value)
-        return tuple([reader(item, f"{where}[{place}]") for place, item in enumerate(value)])
+        return tuple([reader(item, f"{where}[{index}]") for index, item in enumerate(value)])
 
     return read
 
@@ -93,15 +93,15 @@ def _optional(reader: Reader) -> Reader:
 
 
 def word_or_empty(value: Any, where: str) -> str:
-    """Reads a name, or nothing where there need not be one."""
+    """Reads a name that may be empty."""
     return value if value == "" else word(value, where)
 
 
 def _tree(value: Any, where: str) -> Tree | int | None:
     if value is None or isinstance(value, int):
         return value if value is None else number(value, where)
-    found: Tree = _NODE(value, where)
-    return found
+    tree: Tree = _NODE(value, where)
+    return tree
 
 
 def _key(value: Any, where: str) -> str | int:
@@ -119,10 +119,10 @@ def _wrong(where: str, expected: str, value: Any) -> NativeFileError:
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         raise ValueError("a key stands twice in one object")
-    return found
+    return members
 
 
 def _no_constant(text: str) -> Any:

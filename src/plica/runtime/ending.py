@@ -1,7 +1,7 @@
-"""The end of a process, which daemon threads must not meet within the IREE runtime.
+"""Lets the process end only after calls of the IREE runtime have returned.
 
-Python up to 3.13 ends such a thread where it takes the interpreter's lock again. That is below C++ of the runtime,
-which nothing may pass in this way, and so the process ended with a signal.
+Python up to 3.13 ends a daemon thread where the thread takes the interpreter's lock again. In a call of the runtime
+this unwinds C++ frames that must not be unwound, and the process ends with a signal.
 """
 
 import atexit
@@ -11,14 +11,14 @@ import time
 
 _LONGEST = 5.0  # seconds that the end of a process waits for calls
 _RUNNING: list[object] = []
-_ENDING: list[bool] = []  # no Event, whose lock a child may find taken
+_ENDING: list[bool] = []  # no Event: a forked child may find the lock of an Event taken
 
 
-def begins(call: object) -> None:
-    """Note a call of the runtime.
+def enter(call: object) -> None:
+    """Record that a call of the runtime begins.
 
     Raises:
-        SystemExit: The process ends, and so does this thread, without a word.
+        SystemExit: The process is ending; this thread ends silently.
     """
     _RUNNING.append(call)  # first, so that either the end sees the call or the call sees the end
     if _ENDING and threading.current_thread() is not threading.main_thread():
@@ -26,8 +26,8 @@ def begins(call: object) -> None:
         raise SystemExit
 
 
-def ends(call: object) -> None:
-    """Note that it is over."""
+def leave(call: object) -> None:
+    """Record that a call is over."""
     _RUNNING.remove(call)
 
 

@@ -1,4 +1,4 @@
-"""What users call: an entry of a file, with arguments by place and name, sizes by name, and a seed."""
+"""The callables of a loaded file: an entry with arguments by position and name, sizes by name, and a seed."""
 
 import operator
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ class EntryPoint:
     """One question that a file answers; call it with arrays.
 
     Args:
-        entry: Its description in the manifest of the file.
+        entry: The entry in the manifest of the file.
         answer: Gives the results of an entry for checked arguments, and for sizes by name.
         path: The file.
     """
@@ -36,8 +36,8 @@ class EntryPoint:
         Args:
             arguments: numpy arrays, other arrays with `__dlpack__` in the CPU's memory, numbers or lists; trees of
                 these where the function takes trees.
-            seed: Of what is drawn: a number, or a `numpy.random.Generator`; None: another one for each call. Of an
-                entry that draws nothing, its argument of this name.
+            seed: A number or a `numpy.random.Generator` for the draws; None: another seed for each call. If the entry
+                draws nothing, this is its argument named `seed`.
             named: Arguments by name, and sizes that no argument has (`n=10`).
 
         Raises:
@@ -57,33 +57,33 @@ class EntryPoint:
             InputError, ShapeError, DTypeError: As a call.
         """
         entry = self.entry
-        if seed is not None and not entry.draws and any(one.name == SEED for one in entry.arguments):
+        if seed is not None and not entry.draws and any(argument.name == SEED for argument in entry.arguments):
             named[SEED], seed = seed, None
         if entry.takes is not None:
             arguments, named = (), arrays_of(entry.takes, entry, arguments, named)
         sizes = Sizes(entry.name)
         for symbol in free_sizes(entry):
             sizes.bind(symbol, _size(named.pop(symbol, None), symbol, entry.name))
-        given = sizes.arrays(self._ordered(arguments, named), entry.arguments)
+        inputs = sizes.arrays(self._ordered(arguments, named), entry.arguments)
         if entry.draws:
-            given += _draws(entry, sizes, seed)
+            inputs += _draws(entry, sizes, seed)
         elif seed is not None:
             raise InputError(f"{entry.name}: takes no seed: it draws nothing")
-        return tuple(self._answer(entry, given, sizes.known))
+        return tuple(self._answer(entry, inputs, sizes.known))
 
     def _ordered(self, arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Any]:
         entry = self.entry
         if not named and len(arguments) == len(entry.arguments):
             return list(arguments)
-        names = [one.name for one in entry.arguments]
+        names = [argument.name for argument in entry.arguments]
         values = dict(zip(names, arguments, strict=False))
         twice = sorted(values.keys() & named.keys())
         unknown = sorted(named.keys() - set(names))
         missing = [name for name in names if name not in values and name not in named]
         if len(arguments) > len(names) or twice or unknown or missing:
             wrong = [
-                f"{_some(kind)} {what}"
-                for kind, what in ((twice, "twice"), (unknown, "unknown"), (missing, "missing"))
+                f"{_some(kind)} {problem}"
+                for kind, problem in ((twice, "twice"), (unknown, "unknown"), (missing, "missing"))
                 if kind
             ]
             raise InputError(
@@ -98,27 +98,27 @@ class EntryPoint:
 
 def signature(entry: Entry) -> str:
     """An entry as one writes it: `name(x: int64[n, 64]) -> score: float32[n]`."""
-    given = ", ".join(map(str, entry.arguments))
+    arguments = ", ".join(map(str, entry.arguments))
     if entry.takes is not None:
         parts = zip(entry.takes.keys, entry.takes.items, strict=True)
-        given = ", ".join(f"{name}={shown(one, entry.arguments)}" for name, one in parts)
+        arguments = ", ".join(f"{name}={shown(tree, entry.arguments)}" for name, tree in parts)
     results = ", ".join(map(str, entry.shown)) if entry.gives is None else shown(entry.gives, entry.shown)
-    return f"{entry.name}({given}) -> {results}"
+    return f"{entry.name}({arguments}) -> {results}"
 
 
 def free_sizes(entry: Entry) -> tuple[str, ...]:
     """The symbols of draws that no argument has: callers give them by name."""
     if not entry.draws:
         return ()
-    bound = {size for one in entry.arguments for size in one.shape if is_symbol(size)}
-    drawn = [symbol for one in entry.draws for size in one.shape for symbol in symbols(size)]
+    bound = {size for array in entry.arguments for size in array.shape if is_symbol(size)}
+    drawn = [symbol for array in entry.draws for size in array.shape for symbol in symbols(size)]
     return tuple(dict.fromkeys(symbol for symbol in drawn if symbol not in bound))
 
 
 def _some(names: list[str]) -> str:
-    """The first of some names, which anybody may have sent, and how many more there are."""
+    """The first few names, cut short since a caller may send any text, and how many more there are."""
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
-    return ", ".join(f"{one:.40}" for one in names[:_NAMES]) + more
+    return ", ".join(f"{name:.40}" for name in names[:_NAMES]) + more
 
 
 def _size(value: Any, symbol: str, where: str) -> int:
@@ -127,8 +127,8 @@ def _size(value: Any, symbol: str, where: str) -> int:
     except TypeError:
         size = -1
     if not 0 <= size < 2**63:
-        found = "nothing" if value is None else f"{value!r:.60}"
-        raise InputError(f"{where}: expected {symbol} as a number of rows or entries, found {found}; pass {symbol}=10")
+        shown = "nothing" if value is None else f"{value!r:.60}"
+        raise InputError(f"{where}: expected {symbol} as a number of rows or entries, found {shown}; pass {symbol}=10")
     return size
 
 
@@ -140,7 +140,7 @@ def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
     except (TypeError, ValueError) as error:
         raise InputError(f"{entry.name}: expected a number or a Generator as seed, found {seed!r:.60}") from error
     try:
-        return [generator.random(sizes.shape(one), one.dtype) for one in entry.draws]  # type: ignore[call-overload]
+        return [generator.random(sizes.shape(draw), draw.dtype) for draw in entry.draws]  # type: ignore[call-overload]
     except (ValueError, MemoryError) as error:
         known = ", ".join(f"{name}={size}" for name, size in sizes.known.items())
         raise InputError(f"{entry.name}: there is no memory for what {known} asks for; pass smaller sizes") from error

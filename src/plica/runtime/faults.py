@@ -1,7 +1,7 @@
 """Errors that native code finds while it runs: a size that does not fit, an index beyond its axis.
 
-Code fails with a text that names the error of Plica that it stands for and what it says, with `{0}`, `{1}` in the place
-of numbers. The numbers are kept in the code's own state; the function `VALUES` of the module gives them.
+The code fails with a text that names a class of Plica's errors and holds its message, with `{0}`, `{1}` for numbers.
+The code stores the numbers in its state; the function `VALUES` of the module returns them.
 
 >>> text = marked("BoundsError", "index {0} does not lie within axis 1 of size {1}.")
 >>> raised(RuntimeError(f"Error invoking function: FAILED_PRECONDITION; {text}; "), lambda: [7, 3])
@@ -22,7 +22,7 @@ def marked(error: str, message: str) -> str:
 
     Args:
         error: The name of a class in `plica.errors`.
-        message: What it says, a format for the numbers.
+        message: Its message, a format for the numbers.
     """
     return f"<plica {error}>{message}</plica>"
 
@@ -31,12 +31,12 @@ def raised(error: BaseException, values: Callable[[], Sequence[int]]) -> errors.
     """The error of Plica that an error of the IREE runtime stands for; None if it is another one.
 
     Args:
-        error: What a call raised.
+        error: The error that a call raised.
         values: Calls the function `VALUES` of the module.
     """
-    found = _MARKED.search(str(error))
-    kind = getattr(errors, found[1], None) if found else None
-    if found is None or not (isinstance(kind, type) and issubclass(kind, errors.PlicaError)):
+    match = _MARKED.search(str(error))
+    kind = getattr(errors, match[1], None) if match else None
+    if match is None or not (isinstance(kind, type) and issubclass(kind, errors.PlicaError)):
         return None
-    made: errors.PlicaError = kind(found[2].format(*values()) if "{" in found[2] else found[2])
-    return made
+    fault: errors.PlicaError = kind(match[2].format(*values()) if "{" in match[2] else match[2])
+    return fault

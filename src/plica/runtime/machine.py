@@ -1,4 +1,4 @@
-"""What this machine is, as targets say it: an architecture, and features of its processor by Linux's names.
+"""Describes this machine as targets do: its architecture, and the features of its processor by Linux's names.
 
 >>> "avx2" in LEVELS["x86-64-v3"], "avx512f" in LEVELS["x86-64-v3"]
 (True, False)
@@ -23,15 +23,15 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 
 _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}  # other systems' words for the same
 _CPUINFO = "/proc/cpuinfo"  # of Linux: one line of features for each processor, all alike
-_LINES = ("flags", "Features")  # how it begins on x86 and on ARM
-# Where there is no such file, what numpy found is asked; no processor with AVX2 lacks the rest of its level.
+_LINES = ("flags", "Features")  # the beginning of that line on x86 and on ARM
+# Without that file, numpy's detection answers; no processor with AVX2 lacks the other features of its level.
 _OF_NUMPY = {"AVX2": _V3, "AVX512_SKX": LEVELS["x86-64-v4"], "ASIMD": ("asimd",), "ASIMDHP": ("asimdhp",)}
 
 
 def architecture() -> str:
-    """`x86_64`, `aarch64`, or what else the system calls itself."""
-    found = platform.machine().lower()
-    return _ARCHITECTURES.get(found, found)
+    """`x86_64`, `aarch64`, or the system's own name for another architecture."""
+    name = platform.machine().lower()
+    return _ARCHITECTURES.get(name, name)
 
 
 @functools.cache

@@ -1,8 +1,9 @@
-"""What a native file says of itself: its entry points, their types, its constants, its targets and where it comes from.
+"""The manifest of a native file: its entry points, their types, its constants, its targets and its provenance.
 
-A manifest is written into the head of the file as JSON (`decode.py` reads it back, `checks.py` refuses one whose parts
-do not fit together). A size of a shape is a number, a symbol (`"n"`) or a formula of symbols as Programs print it
-(`"2*n^2"`, `"max(n-1,0)"`).
+The head of the file holds the manifest as JSON. `decode.py` reads it back; `checks.py` refuses a manifest whose parts
+do not fit together. A size of a shape is a number, a symbol (`"n"`) or a formula of symbols as Programs print it
+(`"2*n^2"`, `"max(n-1,0)"`). The field `way_out` names the fallback of an entry, and `proven` the result that says of
+which rows the bound holds.
 
 >>> score = Entry(
 ...     "log_likelihood",
@@ -27,7 +28,7 @@ class ArrayType:
     """An argument, a result, or an array of uniforms that the host draws.
 
     Args:
-        name: As callers and messages call it.
+        name: The name for callers and messages.
         dtype: A name of the Array API standard: `float32`, `bool`, ...
         shape: Numbers, symbols, and formulas of symbols.
     """
@@ -42,13 +43,13 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """What arguments or results are parts of: numbers of arrays, None where there is nothing, and trees of these.
+    """The nesting of arguments or results: its leaves are numbers of arrays, or None where there is no array.
 
     Args:
         kind: `tuple`, `list`, `dict`, or `named`: an object with fields, which comes back as a named tuple.
         items: The parts.
-        keys: Of a dict and of a named tuple, the key of each part.
-        name: Of a named tuple.
+        keys: The key of each part of a dict or a named tuple.
+        name: The name of a named tuple's class.
     """
 
     kind: str
@@ -59,13 +60,13 @@ class Tree:
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """That an entry answers each row by itself, so that many rows are asked for in pieces.
+    """Marks an entry that computes each row independently, so that rows can be passed in pieces.
 
     Args:
-        symbol: The size of the axis of rows, wherever it stands in the shapes of arguments, draws and results.
-        chunk: How many rows one call of the function gets at most; None: all.
-        alone: Up to how many rows the thread that calls answers alone, though the driver has threads that could help:
-            waking them would take longer than the answer.
+        symbol: The size of the axis of rows in the shapes of arguments, draws and results.
+        chunk: The most rows that one call of the function gets; None: all.
+        alone: Up to this many rows, the calling thread computes alone. Waking the driver's other threads would take
+            longer than the computation.
     """
 
     symbol: str
@@ -75,11 +76,11 @@ class Rows:
 
 @dataclass(frozen=True, slots=True)
 class WayOut:
-    """Who answers the rows whose answer is not proven.
+    """The fallback of an entry: it computes the rows whose bound fails.
 
     Args:
-        entry: Another entry, of the same arguments, draws and results.
-        proven: The result of shape (rows,) and dtype `bool` that says whose answers are; callers do not see it.
+        entry: The name of another entry, of the same arguments, draws and results.
+        proven: The result of shape (rows,) and dtype `bool` that says where the bound holds; callers do not see it.
     """
 
     entry: str
@@ -90,18 +91,18 @@ class WayOut:
 class Entry:
     """One question that the file answers, by a function of its code.
 
-    The function is called with the arguments, then the draws, then the constants, and gives the results.
+    The function is called with the arguments, then the draws, then the constants, and returns the results.
 
     Args:
-        name: As users call it: `module.name(...)`.
-        function: Its name in the code of every target.
-        arguments: What callers pass.
-        results: What the function gives, in order.
+        name: The attribute that users call: `module.name(...)`.
+        function: The name of the function in the code of every target.
+        arguments: The arrays that callers pass.
+        results: The arrays that the function returns, in order.
         draws: Uniforms in [0, 1) that the host draws, from the seed of the call.
         constants: Tensors of the file that are passed as arguments: those that `NativeModule.update` may change.
-        rows: Set where rows are answered one by one.
-        way_out: Set where the function says which of its rows are proven.
-        public: Whether users see it; an entry that is only a way out is not.
+        rows: Set if rows are independent of each other.
+        way_out: Set if the function says for which rows its bound holds.
+        public: Whether users see the entry; they do not see an entry that is only a fallback.
         text: One sentence for `help` and `plica inspect`.
         takes: The arguments by the names of parameters, a dict of trees of `arguments`; None where each is an array.
         gives: The tree of `results` that callers get; None where it is an array, or a tuple of arrays.
@@ -123,7 +124,7 @@ class Entry:
     @property
     def shown(self) -> tuple[ArrayType, ...]:
         """The results that callers get."""
-        return tuple(one for one in self.results if self.way_out is None or one.name != self.way_out.proven)
+        return tuple(result for result in self.results if self.way_out is None or result.name != self.way_out.proven)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,10 +139,10 @@ class Tensor:
         dtype: As in `ArrayType`.
         shape: Numbers.
         part: The part of the file that holds it.
-        offset: Where in that part it begins: the first multiple of `ALIGNMENT` after the tensor listed before it.
+        offset: Its first byte in that part: the first multiple of `ALIGNMENT` after the tensor listed before it.
         updatable: Whether users may replace it.
-        parts: The names by which they replace the arrays along its first axis, an empty one where one stays; empty
-            where they replace all of it.
+        parts: The names by which users replace the arrays along its first axis; an empty name for an array that is
+            fixed. An empty tuple if users replace the whole tensor.
     """
 
     name: str
@@ -154,18 +155,18 @@ class Tensor:
 
     @property
     def updates(self) -> Mapping[str, tuple[ArrayType, int | None]]:
-        """By the names of what users replace: its type, and where along the first axis it stands; None: all of it."""
+        """The replaceable arrays by name: the type of each, and its index along the first axis (None: the whole)."""
         if not self.updatable:
             return {}
         if not self.parts:
             return {self.name: (self.type, None)}
         return {
-            name: (ArrayType(name, self.dtype, self.shape[1:]), place) for place, name in enumerate(self.parts) if name
+            name: (ArrayType(name, self.dtype, self.shape[1:]), index) for index, name in enumerate(self.parts) if name
         }
 
     @property
     def type(self) -> ArrayType:
-        """What it is as an argument or a result."""
+        """The tensor's type as an argument or a result."""
         return ArrayType(self.name, self.dtype, self.shape)
 
 
@@ -186,11 +187,11 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """Numbers none of which may be negative: an update that would make one so is refused.
+    """A non-negative check: an update that would make one of these numbers negative is refused.
 
     Args:
-        tensor: The numbers, of one axis, given or computed.
-        names: What has each of them.
+        tensor: The numbers, of one axis: the smallest entry of each named tensor, stored or computed.
+        names: The tensor that each number belongs to, for messages.
     """
 
     tensor: str
@@ -202,9 +203,9 @@ class Target:
     """The code for one kind of machine.
 
     Args:
-        name: As `plica export --target` calls it.
+        name: The name for `plica export --target`.
         architecture: `x86_64`, `aarch64`, or empty where the processor does not matter.
-        features: What the processor must be able to, in the words of `machine.py`.
+        features: The features that the processor must have, by the names of `machine.py`.
         driver: The driver of the IREE runtime that runs it.
         part: The part of the file that holds it.
     """
@@ -221,16 +222,16 @@ class Manifest:
     """Everything but the bytes of the parts.
 
     Args:
-        main: The entry that `module(x)` asks.
-        entries: Every entry, ways out included.
+        main: The entry that `module(x)` calls.
+        entries: Every entry, fallbacks included.
         targets: The best first: the first that fits the machine is taken.
         iree: The version of the compiler; a runtime of the same major and minor version runs the code.
         tensors: The constants.
         folds: In an order in which they can run.
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
-        also: Other entries that `module(x)` asks instead, where data is of the kind of theirs (floats, not integers)
-            and not of that of the main one.
-        floors: What is checked before an update counts.
+        also: Entries that `module(x)` calls instead of the main one if the data has their kind of dtype, for example
+            floats where the main entry takes integers.
+        floors: The non-negative checks that an update must pass.
     """
 
     main: str
@@ -245,8 +246,8 @@ class Manifest:
 
     def entry(self, name: str) -> Entry:
         """The entry of a name; names are checked before (`checks.py`)."""
-        return next(one for one in self.entries if one.name == name)
+        return next(entry for entry in self.entries if entry.name == name)
 
 
 SCOPE = "plica"  # of parameters in the code
-ALIGNMENT = 64  # bytes: what the code that IREE makes expects of every array
+ALIGNMENT = 64  # bytes: the code that IREE makes expects every array to begin at a multiple

@@ -1,6 +1,6 @@
 """Arrays where code reads and writes them: in the host's memory, or copied to and from that of a device.
 
-The binding holds none of the memory that it is given or shows: whoever calls keeps it.
+The binding keeps no reference to memory that it takes or exposes: its caller must keep the arrays alive.
 """
 
 from abc import ABC, abstractmethod
@@ -31,7 +31,7 @@ class Memory(ABC):
         device: A device of the IREE runtime.
 
     Attributes:
-        is_shared: Whether a view of an array shows what is written there later.
+        is_shared: Whether a view of an array shows later writes to the array.
     """
 
     is_shared: ClassVar[bool] = False
@@ -49,12 +49,12 @@ class Memory(ABC):
         return self.given(array if stored is array.dtype else array.view(stored), array.shape, element)
 
     def array(self, view: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Any]:
-        """What the runtime gives as an array, and what must outlive it."""
+        """A buffer view of the runtime as an array, and the objects that must outlive the array."""
         _, stored = self._elements.get(dtype) or self._element(dtype)
         buffer = self.readable(view)
         mapped = buffer.map()
-        found: Array = mapped.asarray(shape, stored)
-        return found.view(dtype), (buffer, mapped)
+        stored_array: Array = mapped.asarray(shape, stored)
+        return stored_array.view(dtype), (buffer, mapped)
 
     @abstractmethod
     def given(self, array: Array, shape: tuple[int, ...], element: Any) -> Any:
@@ -62,16 +62,16 @@ class Memory(ABC):
 
     @abstractmethod
     def readable(self, view: Any) -> Any:
-        """What a buffer view holds, in memory that the host can map."""
+        """A buffer with the contents of a buffer view, in memory that the host can map."""
 
     def _element(self, dtype: np.dtype[Any]) -> tuple[Any, np.dtype[Any]]:
-        found = getattr(self.rt.HalElementType, _ELEMENTS[dtype.name]), _STORED.get(dtype.name, dtype)
-        self._elements[dtype] = found
-        return found
+        element = getattr(self.rt.HalElementType, _ELEMENTS[dtype.name]), _STORED.get(dtype.name, dtype)
+        self._elements[dtype] = element
+        return element
 
 
 class HostMemory(Memory):
-    """Of devices that compute in the memory of the process: nothing is copied."""
+    """The memory of devices that compute in the memory of the process: nothing is copied."""
 
     is_shared = True
 
@@ -90,7 +90,7 @@ class HostMemory(Memory):
 
 
 class DeviceMemory(Memory):
-    """Of devices with memory of their own: arguments and results are copied."""
+    """The memory of devices with separate memory: arguments and results are copied."""
 
     def given(self, array: Array, shape: tuple[int, ...], element: Any) -> Any:
         """A copy on the device."""
@@ -124,4 +124,4 @@ class DeviceMemory(Memory):
 
 
 MEMORIES: Mapping[str, type[Memory]] = {"local-sync": HostMemory, "local-task": HostMemory}
-"""The memory of each driver's devices; that of others is their own."""
+"""The memory of each driver's devices; drivers that are not listed have `DeviceMemory`."""

@@ -2,10 +2,10 @@
 
     module = plica.native.load("digits.plicab")
     module(x)  # its main entry, for any number of rows
-    module.sample(n=10, seed=0)  # another one
+    module.sample(n=10, seed=0)  # another entry
     module.update(w2=...)  # constants that may change
 
-What makes such files lives in `backend/native`.
+`backend/native` makes such files.
 """
 
 import os
@@ -25,10 +25,10 @@ from plica.runtime.entry_points import EntryPoint, signature
 from plica.runtime.machine import misfit
 from plica.runtime.manifest import Entry, Floor, Manifest, Target
 from plica.runtime.memory import MEMORIES
-from plica.runtime.sessions import ALONE, Code, Session, Tensors, first_values, kept_value
+from plica.runtime.sessions import ALONE, Code, Session, Tensors, first_values, owned_copy
 from plica.runtime.signature import PublicKey
 
-_MOST_IDLE = 16  # sessions that wait for a call; more threads than that at one time make and drop theirs
+_MOST_IDLE = 16  # sessions that wait for a call; if more threads call at one time, the rest of the sessions are dropped
 
 
 def load(
@@ -36,12 +36,12 @@ def load(
 ) -> "NativeModule":
     """Load a native file, every byte of which is checked before anything of it runs.
 
-    The code of a file is machine code: hashes tell damage, a signature tells who made it. Load files of people whom
-    you trust.
+    A file holds machine code: hashes detect damage, a signature proves who made the file. Load only files of people
+    whom you trust.
 
     Args:
-        path: What `plica.native.compile` or `plica export` wrote.
-        public_key: The Ed25519 public key, as 32 bytes, of whoever must have signed it; None: anyone.
+        path: A file that `plica.native.compile` or `plica export` wrote.
+        public_key: The Ed25519 public key, as 32 bytes, of the required signer; None: anyone.
         target: The name of a target of the file; None: the first that this machine can run.
 
     Raises:
@@ -59,14 +59,14 @@ def load(
 class NativeModule:
     """A native file that is loaded; several threads may call it at one time.
 
-    Entry points are attributes; calling the module asks the main one. Use it as a context manager, or `close` it, to
-    let its memory go early.
+    Entry points are attributes; calling the module calls the main one. Use it as a context manager, or `close` it, to
+    release its memory early.
 
     Attributes:
         path: The file.
-        manifest: What it says of itself.
-        target: The code that runs.
-        signer: The public key that it says it was signed with; empty if it is not.
+        manifest: Its manifest.
+        target: The target whose code runs.
+        signer: The public key that the file names as its signer's; empty if it is not signed.
     """
 
     def __init__(self, image: Image, target: Target, public_key: PublicKey | None = None) -> None:
@@ -80,21 +80,21 @@ class NativeModule:
         self._updating = ForkSafeLock()
         self._updated = False
         code = Code(image, target)
-        tensors = {one.name: one.type for one in image.manifest.tensors}
+        tensors = {tensor.name: tensor.type for tensor in image.manifest.tensors}
         for entry in image.manifest.entries:
-            given = (*entry.arguments, *entry.draws, *(tensors[name] for name in entry.constants))
-            code.check_function(entry.function, given, entry.results)
+            argument_types = (*entry.arguments, *entry.draws, *(tensors[name] for name in entry.constants))
+            code.check_function(entry.function, argument_types, entry.results)
         for fold in image.manifest.folds:
             inputs, outputs = ([tensors[name] for name in names] for names in (fold.inputs, fold.outputs))
             code.check_function(fold.function, inputs, outputs)
         self._state: tuple[Code, Tensors] | None = (code, first_values(image))
         self._idle: dict[str, list[Session]] = {ALONE: [], target.driver: []}
-        self._calls: list[object] = []  # that run, and are work for several threads
+        self._calls: list[object] = []  # running calls that are work for several threads
         with self._session(code, ALONE if target.driver in MEMORIES else target.driver):
-            pass  # what the runtime refuses is told now
+            pass  # so that an error of the runtime is raised now
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
-        """What the main entry answers, or another one whose argument is of the kind of data (`Manifest.also`)."""
+        """Calls the main entry, or the entry of `Manifest.also` whose argument has the data's kind of dtype."""
         entry = self._entries[self.manifest.main]
         if self.manifest.also:
             entry = _of_kind(
@@ -103,10 +103,10 @@ class NativeModule:
         return EntryPoint(entry, self.answer, self.path)(*arguments, **named)
 
     def __getattr__(self, name: str) -> EntryPoint:
-        found = self.__dict__.get("_entries", {}).get(name)
-        if found is None:
+        entry = self.__dict__.get("_entries", {}).get(name)
+        if entry is None:
             raise AttributeError(f"{self.__dict__.get('path')}: no entry {name!r}; it has {', '.join(self.entries)}")
-        return EntryPoint(found, self.answer, self.path)
+        return EntryPoint(entry, self.answer, self.path)
 
     def __getitem__(self, name: str) -> EntryPoint:
         if name not in self._entries:
@@ -125,19 +125,19 @@ class NativeModule:
     def constants(self) -> Mapping[str, Array]:
         """The arrays that `update` replaces, read-only, with their names."""
         _, tensors = self._open()
-        found = {
-            name: tensors[one.name].view() if place is None else tensors[one.name][place, ...]
-            for one in self.manifest.tensors
-            for name, (_, place) in one.updates.items()
+        arrays = {
+            name: tensors[tensor.name].view() if index is None else tensors[tensor.name][index, ...]
+            for tensor in self.manifest.tensors
+            for name, (_, index) in tensor.updates.items()
         }
-        for array in found.values():
+        for array in arrays.values():
             array.flags.writeable = False
-        return MappingProxyType(found)
+        return MappingProxyType(arrays)
 
     def update(self, values: Mapping[str, Any] | None = None, /, **named: Any) -> None:
-        """Replace constants, all or none: calls that run see the old ones, calls that begin later the new ones.
+        """Replace constants, all or none: running calls see the old values, later calls the new ones.
 
-        What was computed from them is computed again here, so that no call sees a stale value.
+        The update computes again all values that depend on them, so that no call sees a stale value.
 
         Args:
             values: New values by name, for names that are no Python names.
@@ -150,25 +150,25 @@ class NativeModule:
             UnsupportedError: A weight of a circuit that carries no negative numbers would be negative.
         """
         wanted = {**(values or {}), **named}
-        known = {one.name: one for one in self.manifest.tensors}
-        places = {name: (one.name, *found) for one in known.values() for name, found in one.updates.items()}
+        known = {tensor.name: tensor for tensor in self.manifest.tensors}
+        updates = {name: (tensor.name, *update) for tensor in known.values() for name, update in tensor.updates.items()}
         for name in wanted:
-            if name not in places:
-                free = ", ".join(places) or "none"
+            if name not in updates:
+                free = ", ".join(updates) or "none"
                 raise InputError(f"{self.path}: {name} cannot be updated; those that can: {free}")
         with self._updating:
             code, tensors = self._open()
             changed = dict(tensors)
             fresh: set[str] = set()
             for name, value in wanted.items():
-                tensor, type_, place = places[name]
+                tensor, type_, index = updates[name]
                 [array] = Sizes("update").arrays([value], (type_,))
-                if place is None:
-                    changed[tensor] = kept_value(array)
+                if index is None:
+                    changed[tensor] = owned_copy(array)
                 else:
                     if tensor not in fresh:
-                        changed[tensor] = kept_value(changed[tensor])
-                    changed[tensor][place] = array
+                        changed[tensor] = owned_copy(changed[tensor])
+                    changed[tensor][index] = array
                 fresh.add(tensor)
             driver = ALONE if self.target.driver in MEMORIES else self.target.driver
             with self._session(code, driver) as session:
@@ -176,8 +176,8 @@ class NativeModule:
                     if fresh.isdisjoint(fold.inputs):
                         continue
                     outputs = tuple(known[name].type for name in fold.outputs)
-                    found = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
-                    changed |= {name: kept_value(array) for name, array in zip(fold.outputs, found, strict=True)}
+                    results = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
+                    changed |= {name: owned_copy(array) for name, array in zip(fold.outputs, results, strict=True)}
                     fresh.update(fold.outputs)
             for floor in self.manifest.floors:
                 _check_floor(floor, changed[floor.tensor])
@@ -186,7 +186,7 @@ class NativeModule:
             self._updated = True
 
     def close(self) -> None:
-        """Let the file and its memory go; calls that run finish."""
+        """Release the file and its memory; running calls finish."""
         self._state = None
         self._let_go()
 
@@ -208,10 +208,12 @@ class NativeModule:
 
     def __repr__(self) -> str:
         state = f"for {self.target.name}" if self._state is not None else "closed"
-        return f"<NativeModule {self.path} ({state}): {', '.join(signature(one) for one in self._entries.values())}>"
+        return (
+            f"<NativeModule {self.path} ({state}): {', '.join(signature(entry) for entry in self._entries.values())}>"
+        )
 
     def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
-        """The results of an entry for arguments and draws that were checked: what entry points call."""
+        """The results of an entry for checked arguments and draws; entry points call this."""
         code, tensors = self._open()
 
         def session(entry: Entry, sizes: Mapping[str, int]) -> AbstractContextManager[Session]:
@@ -223,13 +225,13 @@ class NativeModule:
         return answer(session, self.manifest, entry, given, sizes, tensors)
 
     def _open(self) -> tuple[Code, Tensors]:
-        """The code and the constants of this moment: one read, so that both are of one update."""
+        """The current code and constants, read at once, so that both are of the same update."""
         state = self._state
         if state is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
         if state[0].stale:
             self._let_go()
-            self._calls = []  # other threads of the parent had some
+            self._calls = []  # these were calls of the parent's other threads
             state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
@@ -239,9 +241,9 @@ class NativeModule:
 
     @contextmanager
     def _wide(self, code: Code, driver: str) -> Iterator[Session]:
-        """A session of a call that is work for several threads, but where other such calls give all of them work."""
+        """A session for a call that is work for several threads, unless other such calls keep all threads busy."""
         call, calls = object(), self._calls
-        calls.append(call)  # and no number: threads would count past each other, and locks outlive a fork
+        calls.append(call)  # a list and not a counter: counting needs a lock, and locks outlive a fork
         try:
             is_busy = 2 * len(calls) > (os.cpu_count() or 1)
             with self._session(code, ALONE if is_busy else driver) as session:
@@ -251,7 +253,7 @@ class NativeModule:
 
     @contextmanager
     def _session(self, code: Code, driver: str) -> Iterator[Session]:
-        """A session that no other thread has."""
+        """A session that no other thread uses."""
         idle = self._idle[driver]
         try:
             session = idle.pop()
@@ -272,11 +274,11 @@ def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> Nat
     return module
 
 
-def _of_kind(entries: list[Entry], given: tuple[Any, ...]) -> Entry:
-    """The first entry whose argument is of the kind of what is given, integers or floats; else the first."""
-    if len(given) == 1:
+def _of_kind(entries: list[Entry], arguments: tuple[Any, ...]) -> Entry:
+    """The first entry whose argument has the kind of the data, integers or floats; else the first entry."""
+    if len(arguments) == 1:
         try:
-            dtype = getattr(given[0], "dtype", None) or np.asarray(given[0]).dtype
+            dtype = getattr(arguments[0], "dtype", None) or np.asarray(arguments[0]).dtype
         except (TypeError, ValueError):  # no array: the entry says so
             return entries[0]
         # `bfloat16` is of kind V; the name of a dtype of numpy takes longer than a call of small code
@@ -306,5 +308,5 @@ def _chosen(targets: tuple[Target, ...], name: str | None) -> Target:
     for target, reason in zip(wanted, reasons, strict=True):
         if not reason:
             return target
-    found = "; ".join(f"{target.name} {reason}" for target, reason in zip(wanted, reasons, strict=True))
-    raise NativeFileError(f"has no code for this machine: {found}; export it with a --target that fits")
+    reasons_shown = "; ".join(f"{target.name} {reason}" for target, reason in zip(wanted, reasons, strict=True))
+    raise NativeFileError(f"has no code for this machine: {reasons_shown}; export it with a --target that fits")

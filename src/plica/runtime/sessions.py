@@ -1,4 +1,4 @@
-"""Code and what runs it: a `Code` for each loaded file, and a `Session` for each thread that asks it at one time."""
+"""Loads code and runs it: a `Code` for each loaded file, and a `Session` for each thread that calls it at one time."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -19,13 +19,13 @@ from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
-from plica.runtime.waiting import patiently
+from plica.runtime.waiting import batch_scheduling
 
 Tensors = Mapping[str, Array]
 
-ALONE = "local-sync"  # the driver that runs code on the thread that calls; others have threads or memory of their own
-_MOST_KEPT = 16 * 2**20  # bytes of an argument whose memory is kept for the next call
-_STATUSES = (RuntimeError, ValueError, IndexError)  # what the binding raises: it has one for each kind of status
+ALONE = "local-sync"  # the driver that runs code on the calling thread; others have their own threads or memory
+_MOST_REUSED = 16 * 2**20  # bytes of an argument whose memory is used again in the next call
+_STATUSES = (RuntimeError, ValueError, IndexError)  # errors of the binding, one for each kind of status
 
 
 class Code:
@@ -33,10 +33,10 @@ class Code:
 
     Args:
         image: The file.
-        target: Which of its codes.
+        target: The target whose code is loaded.
 
     Attributes:
-        stale: Whether this process forked from the one that made it, and its threads are gone.
+        stale: Whether the code was loaded before this process was forked, so that its threads are gone.
 
     Raises:
         NativeFileError: The runtime is of another version, has no driver for the target, or refuses the code.
@@ -58,22 +58,22 @@ class Code:
         handles: dict[str, Any] = {}
         for tensor in image.manifest.tensors:
             length = prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
-            if length and tensor.name not in changeable(image):  # code must not see what updates leave behind
+            if length and tensor.name not in changeable(image):  # code must not see values that an update replaced
                 if tensor.part not in handles:
                     handles[tensor.part] = rt.FileHandle.wrap_memory(image.part(tensor.part))
                 self.index.add_from_file_handle(tensor.name, handles[tensor.part], length, offset=tensor.offset)
         at_fork(self)
-        self.image = image  # the last: attributes are let go in order, and the memory of all above lies in the file
+        self.image = image  # the last: attributes are released in order, and those above use the memory of the file
 
     def in_child(self) -> None:
-        """Be stale, and stay: the end of its devices waits for their threads."""
+        """Become stale and stay alive: destroying the devices would wait for their threads, which are gone."""
         self.stale = True
         keep_for_ever(self)
 
     def device(self, driver: str) -> Any:
-        """What runs the code of a new session: a device of its own where that is but a record.
+        """The device for a new session: a fresh one of the driver `ALONE`, else one that all sessions share.
 
-        Threads are started when they are first needed.
+        Other drivers start their threads when they are first needed.
         """
         with self._devices:
             if driver not in self._drivers:
@@ -86,31 +86,31 @@ class Code:
 
     def function(self, name: str) -> Any:
         """A function by its name."""
-        found = self.module.lookup_function(name)
-        if found is None:
+        function = self.module.lookup_function(name)
+        if function is None:
             raise NativeFileError(f"its code has no function {name}; export the model again")
-        return found
+        return function
 
-    def check_function(self, name: str, given: Sequence[ArrayType], results: Sequence[ArrayType]) -> None:
-        """Raise unless the code has a function of these types: arrays of others would lie beyond what it reads.
+    def check_function(self, name: str, inputs: Sequence[ArrayType], results: Sequence[ArrayType]) -> None:
+        """Raise unless the code has a function of these types; with other types it would read beyond its arrays.
 
         Raises:
-            NativeFileError: It has none of that name, or one of other types.
+            NativeFileError: The code has no function of that name, or one of other types.
         """
         declared = self.function(name).reflection.get("iree.abi.declaration", "")
-        problem = misfit_of_types(declared, given, results)
+        problem = misfit_of_types(declared, inputs, results)
         if problem:
             raise NativeFileError(f"its code does not fit its manifest: {name} {problem}; export the model again")
 
 
 @dataclass(frozen=True, slots=True)
 class _Argument:
-    """Where the argument of a function lies from one call to the next.
+    """The memory for one argument of a function, used again from call to call.
 
     Args:
-        memory: Bytes, more than it needs.
-        array: Its copy in them.
-        view: The copy as the runtime takes it; None where that is a copy once more.
+        memory: Bytes, at least as many as the argument needs.
+        array: The copy of the argument in these bytes.
+        view: The copy as the runtime takes it; None if the runtime copies it once more.
     """
 
     memory: Array
@@ -119,11 +119,11 @@ class _Argument:
 
 
 class Session:
-    """One context: whoever has it is alone with it, so several threads run at one time.
+    """A context of the runtime; one thread uses it at a time, and several threads use several.
 
     Args:
-        code: What runs.
-        driver: What runs it: that of its target, or `ALONE` where that has the same memory.
+        code: The code to run.
+        driver: The driver that runs it: that of its target, or `ALONE` if both have the same memory.
 
     Attributes:
         stale: As of `Code`.
@@ -143,16 +143,16 @@ class Session:
         except _STATUSES as error:
             raise NativeFileError(f"the IREE runtime cannot start the code: {_line(error)}") from error
         self._memory = MEMORIES.get(driver, DeviceMemory)(device)
-        self._waiting = nullcontext if driver == ALONE else patiently
+        self._waiting = nullcontext if driver == ALONE else batch_scheduling
         self._functions: dict[str, Any] = {}
-        self._kept: dict[tuple[str, int], _Argument] = {}
+        self._argument_memory: dict[tuple[str, int], _Argument] = {}
         self._alive: list[Any] = []
         self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
         at_fork(self)  # every device has threads
         self._code = code  # the last, as in `Code`
 
     def in_child(self) -> None:
-        """Be stale, and stay: the end of its devices waits for their threads."""
+        """Become stale and stay alive, as `Code` does."""
         self.stale = True
         keep_for_ever(self)
 
@@ -169,36 +169,36 @@ class Session:
         Args:
             function: Its name.
             arguments: Arrays of the right dtypes; they are copied.
-            results: The types of what it gives.
+            results: The types of its results.
             constants: Names of tensors, passed after the arguments.
-            tensors: Their values.
+            tensors: The values of tensors by name.
 
         Returns:
-            Arrays in memory of the code, good until the next call.
+            Arrays in memory of the code, valid until the next call.
         """
         rt = binding()
         passed = rt.VmVariantList(len(arguments) + len(constants))
-        copies = [self._copied((function, place), array) for place, array in enumerate(arguments)]
-        self._alive = [copies]  # the binding holds none of the memory that it is given, nor what its arrays show
-        for one in copies:
-            passed.push_ref((one.view or self._memory.view(one.array)).ref)
+        copies = [self._copied((function, index), array) for index, array in enumerate(arguments)]
+        self._alive = [copies]  # the binding keeps no reference to memory that it takes or exposes
+        for argument in copies:
+            passed.push_ref((argument.view or self._memory.view(argument.array)).ref)
         for name in constants:
             passed.push_ref(self._constant(name, tensors).ref)
-        given = rt.VmVariantList(len(results))
-        ending.begins(self)
+        outputs = rt.VmVariantList(len(results))
+        ending.enter(self)
         try:
             with self._waiting():
-                self._context.invoke(self._function(function), passed, given)
+                self._context.invoke(self._function(function), passed, outputs)
         except _STATUSES as error:
             raise faults.raised(error, self._fault_values) or _failure(function, error) from None
         finally:
-            ending.ends(self)
-        if len(given) != len(results):
-            raise NativeFileError(f"its function {function} gives {len(given)} results, expected {len(results)}")
-        return [self._result(given, place, one, function) for place, one in enumerate(results)]
+            ending.leave(self)
+        if len(outputs) != len(results):
+            raise NativeFileError(f"its function {function} gives {len(outputs)} results, expected {len(results)}")
+        return [self._result(outputs, index, result, function) for index, result in enumerate(results)]
 
     def release(self) -> None:
-        """Let go of what the last call gave."""
+        """Release the arrays of the last call."""
         self._alive = []
 
     def _function(self, name: str) -> Any:
@@ -207,17 +207,19 @@ class Session:
         return self._functions[name]
 
     def _copied(self, key: tuple[str, int], array: Array) -> "_Argument":
-        """An argument in aligned memory: code may hand it out as a result, and the caller's may be read-only."""
-        kept = self._kept.get(key)
-        if kept is None or kept.array.shape != array.shape or kept.array.dtype != array.dtype:
+        """A copy of an argument in aligned memory: code may return it as a result; the caller's may be read-only."""
+        argument = self._argument_memory.get(key)
+        if argument is None or argument.array.shape != array.shape or argument.array.dtype != array.dtype:
             needed = array.nbytes + ALIGNMENT
-            memory = np.empty(needed, np.uint8) if kept is None or len(kept.memory) < needed else kept.memory
+            memory = (
+                np.empty(needed, np.uint8) if argument is None or len(argument.memory) < needed else argument.memory
+            )
             copy = placed(memory, array.shape, array.dtype)
-            kept = _Argument(memory, copy, self._memory.view(copy) if self._memory.is_shared else None)
-            if needed <= _MOST_KEPT:
-                self._kept[key] = kept
-        np.copyto(kept.array, array)
-        return kept
+            argument = _Argument(memory, copy, self._memory.view(copy) if self._memory.is_shared else None)
+            if needed <= _MOST_REUSED:
+                self._argument_memory[key] = argument
+        np.copyto(argument.array, array)
+        return argument
 
     def _constant(self, name: str, tensors: Tensors) -> Any:
         if self._constants[0] is not tensors:  # an update came between
@@ -227,32 +229,32 @@ class Session:
             views[name] = self._memory.view(tensors[name])
         return views[name]
 
-    def _result(self, given: Any, place: int, one: ArrayType, function: str) -> Array:
+    def _result(self, outputs: Any, index: int, result: ArrayType, function: str) -> Array:
         rt = binding()
-        dtype = numpy_dtype(one.dtype)
-        value = given.get_variant(place)
+        dtype = numpy_dtype(result.dtype)
+        value = outputs.get_variant(index)
         if not isinstance(value, rt.VmRef):
             return np.asarray(value, dtype)
         view = value.deref(rt.HalBufferView)
         shape = tuple(view.shape)
-        fits = len(shape) == len(one.shape) and all(
-            size == expected for size, expected in zip(shape, one.shape, strict=True) if isinstance(expected, int)
+        fits = len(shape) == len(result.shape) and all(
+            size == expected for size, expected in zip(shape, result.shape, strict=True) if isinstance(expected, int)
         )
         if not fits or view.byte_length != prod(shape) * dtype.itemsize:
-            raise NativeFileError(f"its function {function} gives other results than {one}; export the model again")
-        array, held = self._memory.array(view, shape, dtype)
-        self._alive.append(held)
+            raise NativeFileError(f"its function {function} gives other results than {result}; export the model again")
+        array, owners = self._memory.array(view, shape, dtype)
+        self._alive.append(owners)
         return array
 
     def _fault_values(self) -> list[int]:
         """The numbers in the message of the error that the last call ended with."""
-        given = binding().VmVariantList(8)
-        self._context.invoke(self._function(faults.VALUES), binding().VmVariantList(0), given)
-        return [given.get_variant(place) for place in range(len(given))]
+        values = binding().VmVariantList(8)
+        self._context.invoke(self._function(faults.VALUES), binding().VmVariantList(0), values)
+        return [values.get_variant(index) for index in range(len(values))]
 
 
 def changeable(image: Image) -> frozenset[str]:
-    """The tensors that updates replace, given by callers or computed from those."""
+    """The tensors that updates replace: those that callers replace, and those computed from them."""
     updatable = (tensor.name for tensor in image.manifest.tensors if tensor.updatable)
     return frozenset((*updatable, *(name for fold in image.manifest.folds for name in fold.outputs)))
 
@@ -268,7 +270,7 @@ def first_values(image: Image) -> Tensors:
     return MappingProxyType(values)
 
 
-def kept_value(array: Array) -> Array:
+def owned_copy(array: Array) -> Array:
     """A copy in aligned memory, which outlives the call that gave the array."""
     copy = aligned(array.shape, array.dtype)
     np.copyto(copy, array)
@@ -276,7 +278,7 @@ def kept_value(array: Array) -> Array:
 
 
 def _failure(function: str, error: Exception) -> Exception:
-    """An error of the runtime that no check of ours stands behind."""
+    """The error for a failure of the runtime that none of the code's own checks raised."""
     if "RESOURCE_EXHAUSTED" in str(error):
         return MemoryError(f"its function {function} needs more memory than there is: {_line(error)}")
     return NativeFileError(f"its function {function} failed: {_line(error)}")

@@ -1,6 +1,6 @@
-"""Who made a file: an Ed25519 signature of its head, which holds the hash of everything else.
+"""Signs and verifies files: an Ed25519 signature of the head, which holds the hash of everything else.
 
-Hashes tell damage; they do not tell who wrote the file. `cryptography` is imported when a signature is made or checked.
+Hashes detect damage; they do not prove who wrote the file. Signing and verifying import `cryptography`.
 
 >>> public, private = make_keys()
 >>> block = sign(private, b"head")
@@ -20,7 +20,7 @@ PublicKey = bytes  # 32 of them
 PrivateKey = bytes  # 32 of them
 
 _ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
-_CONTEXT = b"plica native file\0"  # before what is signed, so that nothing else that a key signs is a file
+_CONTEXT = b"plica native file\0"  # before the signed bytes, so that a key's other signatures are none of a file
 SIGNATURE = 32 + 64 + 32  # bytes: public key, signature, SHA-256 of the two
 
 
@@ -35,7 +35,7 @@ def make_keys() -> tuple[PublicKey, PrivateKey]:
 
 
 def sign(key: PrivateKey, head: bytes) -> bytes:
-    """The signature of a head, with the public key that it is checked by."""
+    """The signature of a head, with the public key that verifies it."""
     _check_length("private", key)
     private = require(_ED25519).Ed25519PrivateKey.from_private_bytes(key)
     signed: bytes = private.public_key().public_bytes_raw() + private.sign(_CONTEXT + head)
@@ -47,8 +47,8 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
 
     Args:
         key: The public key that must have signed.
-        head: What must have been signed.
-        block: What `sign` gave.
+        head: The bytes that must have been signed.
+        block: The result of `sign`.
         signer: The public key that the file names; empty if it is not signed.
 
     Raises:
@@ -69,7 +69,7 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
 
 
 def _check_length(kind: str, key: bytes) -> None:
-    """Raise unless a key is 32 bytes; what it holds instead is not said, since it may be a secret all the same."""
+    """Raise unless a key is 32 bytes; the message does not show a wrong key, since it may be a secret."""
     if not isinstance(key, bytes) or len(key) != 32:
-        found = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
-        raise NativeFileError(f"expected a {kind} key of 32 bytes, found {found}")
+        shown = f"{len(key)} bytes" if isinstance(key, bytes) else type(key).__name__
+        raise NativeFileError(f"expected a {kind} key of 32 bytes, found {shown}")

@@ -36,9 +36,9 @@ def symbols(size: int | str) -> tuple[str, ...]:
     """
     if isinstance(size, int):
         return ()
-    found = tuple(dict.fromkeys(token for token in _tokens(size) if is_symbol(token)))
-    evaluate(size, dict.fromkeys(found, 1))  # reads it
-    return found
+    names = tuple(dict.fromkeys(token for token in _tokens(size) if is_symbol(token)))
+    evaluate(size, dict.fromkeys(names, 1))  # raises if the text is no formula
+    return names
 
 
 def evaluate(size: int | str, known: Mapping[str, int]) -> int:
@@ -83,7 +83,7 @@ class _Reader:
         )
 
     def take(self, token: str) -> bool:
-        """Whether the next token is this one; if so, it is passed."""
+        """Whether the next token is this one; if so, the reader goes past it."""
         if self.token != token:
             return False
         self.token = next(self.rest, "")

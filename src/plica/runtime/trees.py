@@ -1,4 +1,4 @@
-"""Trees of arguments and results, as a manifest keeps them: taken apart, put together, and shown.
+"""Takes trees of arguments apart into arrays, puts results together into trees, and prints trees.
 
 >>> tree = Tree("dict", (1, Tree("tuple", (0, None))), ("mean", "range"))
 >>> tree_of_results(tree, ["a", "b"])
@@ -21,43 +21,43 @@ Node = Tree | int | None
 def arrays_of(takes: Tree, entry: Entry, arguments: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
     """The arrays in the arguments of a call, by the names that the manifest gives them.
 
-    What is named as the manifest names an array, or a size, stays as it is.
+    A keyword argument that is no parameter, such as an array's own name or a size, is passed on unchanged.
 
     Raises:
-        InputError: An argument is missing or there twice, or is another tree; the message says where.
+        InputError: An argument is missing, given twice, or another tree; the message says where.
     """
     if len(arguments) > len(takes.keys):
         names = ", ".join(map(str, takes.keys))
         raise InputError(f"{entry.name}: takes {names}, found {len(arguments)} arguments by place")
     trees = {**dict(zip(takes.keys, arguments, strict=False))}
-    given = dict(named)
+    arrays = dict(named)
     for name in takes.keys:
         if name in named and name in trees:
             raise InputError(f"{entry.name}: {name} is there twice")
-        if name in given:
-            trees[name] = given.pop(str(name))
+        if name in arrays:
+            trees[name] = arrays.pop(str(name))
     for name, tree in zip(takes.keys, takes.items, strict=True):
         if name in trees:
-            for place, array in _parts(tree, trees[name], f"{entry.name}: {name}"):
-                given[entry.arguments[place].name] = array
-    missing = [f"{name}={shown(one, entry.arguments)}" for name, one in _missing(takes, entry, given)]
+            for number, array in _parts(tree, trees[name], f"{entry.name}: {name}"):
+                arrays[entry.arguments[number].name] = array
+    missing = [f"{name}={shown(tree, entry.arguments)}" for name, tree in _missing(takes, entry, arrays)]
     if missing:
         raise InputError(f"{entry.name}: expected {', '.join(missing)}, found nothing there")
-    return given
+    return arrays
 
 
-def _missing(takes: Tree, entry: Entry, given: Mapping[str, Any]) -> Iterator[tuple[str | int, Node]]:
+def _missing(takes: Tree, entry: Entry, arrays: Mapping[str, Any]) -> Iterator[tuple[str | int, Node]]:
     """The parameters of which arrays are missing."""
     for name, tree in zip(takes.keys, takes.items, strict=True):
-        if any(entry.arguments[place].name not in given for place in leaves(tree)):
+        if any(entry.arguments[number].name not in arrays for number in leaves(tree)):
             yield name, tree
 
 
 def leaves(tree: Node) -> Iterator[int]:
     """The numbers of the arrays of a tree, from left to right."""
     if isinstance(tree, Tree):
-        for one in tree.items:
-            yield from leaves(one)
+        for item in tree.items:
+            yield from leaves(item)
     elif tree is not None:
         yield tree
 
@@ -75,17 +75,17 @@ def _parts(tree: Node, value: Any, where: str) -> Iterator[tuple[int, Any]]:
 
 
 def _items(tree: Tree, value: Any, where: str) -> list[tuple[str, Any]]:
-    """The parts of a value in the order of a tree, each with what leads to it."""
+    """The parts of a value in the order of a tree, each with its path in the value, such as `[0]` or `.mean`."""
     if tree.kind == "dict" and isinstance(value, Mapping):
         return _by_key(tree, value, where, "[{!r}]")
-    if tree.kind == "named" and not isinstance(value, Mapping) and all(hasattr(value, str(one)) for one in tree.keys):
+    if tree.kind == "named" and not isinstance(value, Mapping) and all(hasattr(value, str(key)) for key in tree.keys):
         return [(f".{name}", getattr(value, str(name))) for name in tree.keys]
     if tree.kind == "named" and isinstance(value, Mapping):
         return _by_key(tree, value, where, ".{}")
     if tree.kind != "dict" and isinstance(value, tuple | list):
         if len(value) != len(tree.items):
             raise InputError(f"{where}: expected {_outline(tree)}, found {len(value)} part(s)")
-        return [(f"[{place}]", one) for place, one in enumerate(value)]
+        return [(f"[{index}]", item) for index, item in enumerate(value)]
     raise InputError(f"{where}: expected {_outline(tree)}, found {type(value).__name__}")
 
 
@@ -104,10 +104,10 @@ def _outline(tree: Tree) -> str:
 
 
 def tree_of_results(tree: Node, arrays: Sequence[Any]) -> Any:
-    """The tree with arrays in the places of their numbers."""
+    """The tree with arrays in place of their numbers."""
     if not isinstance(tree, Tree):
         return None if tree is None else arrays[tree]
-    parts = [tree_of_results(one, arrays) for one in tree.items]
+    parts = [tree_of_results(item, arrays) for item in tree.items]
     match tree.kind:
         case "dict":
             return dict(zip(tree.keys, parts, strict=True))
@@ -119,20 +119,20 @@ def tree_of_results(tree: Node, arrays: Sequence[Any]) -> Any:
 
 @lru_cache(maxsize=256)
 def _named(name: str, fields: tuple[str, ...]) -> Callable[..., Any]:
-    """The class of named tuples that stands for a class that nobody has here."""
+    """A class of named tuples in place of the user's class, which is not available here."""
     return namedtuple(name, fields, rename=True)
 
 
 def shown(tree: Node, arrays: Sequence[Any]) -> str:
-    """A tree as one writes it, with the types of its arrays."""
+    """A tree as Python writes it, with the types of its arrays."""
     if not isinstance(tree, Tree):
         return "None" if tree is None else str(arrays[tree])
-    parts = [shown(one, arrays) for one in tree.items]
+    parts = [shown(item, arrays) for item in tree.items]
     match tree.kind:
         case "dict":
-            return f"{{{', '.join(f'{key!r}: {one}' for key, one in zip(tree.keys, parts, strict=True))}}}"
+            return f"{{{', '.join(f'{key!r}: {part}' for key, part in zip(tree.keys, parts, strict=True))}}}"
         case "named":
-            return f"{tree.name}({', '.join(f'{key}={one}' for key, one in zip(tree.keys, parts, strict=True))})"
+            return f"{tree.name}({', '.join(f'{key}={part}' for key, part in zip(tree.keys, parts, strict=True))})"
         case "list":
             return f"[{', '.join(parts)}]"
         case _:
