@@ -153,7 +153,7 @@ def naming_impossible(model: "Model", batch: "Batch", x: "torch.Tensor") -> Iter
         column = int(log_likelihood(model.circuit, alone).argmin())
         shown = f"column {model.names[column]!r}: {x[row, column].item():g} is least likely there"
         raise InputError(
-            f"{batch.places[row]}: the model gives the row a probability of 0, so that nothing can be filled in; "
+            f"{batch.labels[row]}: the model gives the row a probability of 0, so that nothing can be filled in; "
             f"{shown}; correct the cell, or leave it empty where the value is not known"
         ) from error
 

@@ -1,4 +1,4 @@
-"""From the options of the command line to a circuit, and from a circuit to a compiled one.
+"""Builds a circuit from the options of the command line, and compiles it.
 
 >>> TABLE_REGION_GRAPHS["linear-tree"](3, 0).num_variables
 3
@@ -20,6 +20,7 @@ from plica.symbolic.layers import DISTRIBUTIONS, Column, InputLayer
 from plica.symbolic.parameters import mixing_weight_factory, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import IMAGE_REGION_GRAPHS
+from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import LinearTree, RandomBinaryTree, RegionGraph
 
 if TYPE_CHECKING:
@@ -27,14 +28,12 @@ if TYPE_CHECKING:
 
     from plica.backend.torch.circuits import TorchCircuit
 
-InputFactory = Callable[[Scope, int], InputLayer]
-
 # name: makes the graph from the number of columns and a seed
 TABLE_REGION_GRAPHS: dict[str, Callable[[int, int], RegionGraph]] = {
     "random-binary-tree": lambda width, seed: RandomBinaryTree(width, seed=seed),
     "linear-tree": lambda width, seed: LinearTree(width, seed=seed),
 }
-# name: settings of inputs whose own start may be negative, so that they are probabilities as those of others are
+# name: settings of input layers whose default start may be negative; with these they start as probabilities
 NORMALIZED: dict[str, dict[str, Any]] = {"embedding": {"weight_factory": softmax_normal}}
 REGION_GRAPHS = tuple(dict.fromkeys((*IMAGE_REGION_GRAPHS, *TABLE_REGION_GRAPHS)))
 
@@ -68,7 +67,7 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
 
 
 def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
-    """Layers of the distribution that was asked for; where it can, it starts where each column of the data lies."""
+    """A function that makes input layers of the chosen distribution, fitted to each column if it can be fitted."""
     if data.encoding is not None:
         return _typed_factory(data.encoding, describe_columns(data, settings.dtype))
     distribution = DISTRIBUTIONS[settings.input]
@@ -86,7 +85,7 @@ def _input_factory(settings: Settings, data: Dataset) -> InputFactory:
 
 
 def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactory:
-    """For each column the distribution that is asked for, or that of its kind."""
+    """A function that makes input layers, for each column of its chosen distribution or of that of its kind."""
 
     def factory(scope: Scope, units: int) -> InputLayer:
         (variable,) = scope
@@ -113,7 +112,7 @@ def _typed_factory(encoding: Encoding, columns: Sequence[Column]) -> InputFactor
 
 
 def compile_circuit(circuit: Circuit, options: Mapping[str, Any]) -> "TorchCircuit":
-    """The circuit compiled with the options that a model file keeps: `semiring` and `dtype`."""
+    """The circuit compiled with the options of a model file: `semiring` and `dtype`."""
     import torch
 
     from plica.backend.torch.compiler import TorchCompiler

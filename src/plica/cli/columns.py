@@ -1,4 +1,4 @@
-"""The columns of a data set before training: where their values lie, and whether the weights' dtype can hold them."""
+"""Describes the columns of a data set before training, and checks that the weights' dtype can hold their values."""
 
 import json
 
@@ -22,37 +22,37 @@ def describe_columns(data: Dataset, dtype: str) -> list[Column]:
         dtype: The dtype of weights, in which densities read the data.
 
     Raises:
-        InputError: `dtype` cannot hold the values of a column, or not what they differ by.
+        InputError: `dtype` cannot hold the values of a column, or cannot tell them apart.
     """
-    names = [f"{place} (counted from 0)" for place in range(data.num_variables)]
+    names = [f"{position} (counted from 0)" for position in range(data.num_variables)]
     if data.encoding is not None:
-        names = [repr(one.name) for one in data.encoding.modelled]
+        names = [repr(column.name) for column in data.encoding.modelled]
     return [
-        _describe(f"{data.name}: the values of column {name}", _present(data.train[:, place]), dtype)
-        for place, name in enumerate(names)
+        _describe(f"{data.name}: the values of column {name}", _present(data.train[:, variable]), dtype)
+        for variable, name in enumerate(names)
     ]
 
 
 def show_kinds(encoding: Encoding) -> str:
-    """A line for each kind of columns, one for each reason to ignore some, and how to change them."""
+    """One line for each kind of columns, one for each reason to ignore columns, and one on how to change them."""
     groups: dict[str, list[str]] = {}
     for column in encoding.columns:
         why, _, detail = column.why.partition(": ")
-        said = f"ignored, {why}" if why else column.kind
+        description = f"ignored, {why}" if why else column.kind
         shown = column.format or detail
-        groups.setdefault(said, []).append(f"{column.name} ({shown})" if shown else column.name)
+        groups.setdefault(description, []).append(f"{column.name} ({shown})" if shown else column.name)
     lines = []
-    for said, names in groups.items():
+    for description, names in groups.items():
         rest = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
-        lines.append(f"  {said}: {', '.join(names[:_SHOWN])}{rest}")
+        lines.append(f"  {description}: {', '.join(names[:_SHOWN])}{rest}")
     example = json.dumps({encoding.columns[0].name: "categorical"}, ensure_ascii=False)
     return "\n".join(["columns:", *lines, f"  to change one: --columns FILE, a file with {example}; kinds: {_KINDS}"])
 
 
 def _present(values: Array) -> Array:
-    """The values that are not missing; 0 where all are."""
-    found = values[~np.isnan(values)] if values.dtype.kind == "f" else values
-    return found if len(found) else np.zeros(1)
+    """The values that are not missing, or a single 0 if all are."""
+    present = values[~np.isnan(values)] if values.dtype.kind == "f" else values
+    return present if len(present) else np.zeros(1)
 
 
 def _describe(where: str, values: Array, dtype: str) -> Column:

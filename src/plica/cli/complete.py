@@ -64,8 +64,8 @@ def complete(model: Path, data: Path, out: Path, method: str, seed: int, device:
 def _sample(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":
     from plica.queries import sample
 
-    found: torch.Tensor = sample(model.circuit, 1, given=x, seed=batch_seed(seed))
-    return found
+    rows: torch.Tensor = sample(model.circuit, 1, given=x, seed=batch_seed(seed))
+    return rows
 
 
 def _mpe(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
@@ -76,17 +76,17 @@ def _mpe(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Ten
 
 
 def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Tensor":  # noqa: ARG001
-    """Of reals the mean, of counts the whole number next to it, of categories the most probable."""
+    """The mean of reals, the nearest whole number for counts, the most probable category."""
     from plica.queries import posterior
 
-    found = posterior(model.circuit, x)
-    filled: torch.Tensor = found.mean.clone()
+    conditionals = posterior(model.circuit, x)
+    filled: torch.Tensor = conditionals.mean.clone()
     domains = column_domains(model.circuit.symbolic)
-    states = [place for place, domain in enumerate(domains) if domain.num_states is not None]
-    whole = [place for place, domain in enumerate(domains) if domain.whole and domain.num_states is None]
+    states = [variable for variable, domain in enumerate(domains) if domain.num_states is not None]
+    whole = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
     filled[:, whole] = filled[:, whole].round()
     if states:  # else there may be no probabilities at all
-        filled[:, states] = found.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
+        filled[:, states] = conditionals.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
     return filled
 
 

@@ -1,4 +1,4 @@
-"""Where the command `plica` begins; it imports next to nothing before it can be stopped without a traceback."""
+"""The entry point of the command `plica`; it imports little before it handles signals without a traceback."""
 
 from plica.cli.signals import leaving_at_once
 

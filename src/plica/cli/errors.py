@@ -1,4 +1,4 @@
-"""How the command line ends when something is wrong: one line on stderr and an exit status."""
+"""Ends a failed command with one line on stderr and an exit status."""
 
 import contextlib
 import functools
@@ -32,10 +32,10 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
         except PlicaError as error:
             fail(str(error))
         except BrokenPipeError:
-            raise  # the reader has seen enough, as in `plica show ... | head`: click ends quietly
+            raise  # the reader closed the pipe, as in `plica show ... | head`: click ends quietly
         except OSError as error:
             reason = (error.strerror or type(error).__name__).lower()
-            if error.filename is None:  # no file of ours: every one is opened by its name
+            if error.filename is None:  # stdout: all other files are opened by their names
                 _forget_output()
                 fail(f"cannot write the output: {reason}")
             fail(f"{os.fsdecode(error.filename)}: {reason}")
@@ -44,10 +44,10 @@ def one_line_errors(command: Callable[P, None]) -> Callable[P, None]:
                 raise
             fail("out of memory; choose smaller --units, --batch or --num-values")
         except ModuleNotFoundError as error:
-            found = missing(error)
-            if found is None:
+            missing_extra = missing(error)
+            if missing_extra is None:
                 raise
-            fail(str(found))
+            fail(str(missing_extra))
         except KeyboardInterrupt:
             click.echo(INTERRUPTED_LINE, err=True)
             raise SystemExit(INTERRUPTED) from None
@@ -69,13 +69,13 @@ def _is_memory(error: BaseException) -> bool:
 
 
 def _print_anything() -> None:
-    """Letters that the terminal has no code for are printed as their numbers: names of files may hold any bytes."""
+    """Have letters that the terminal cannot encode printed as escapes, since file names may hold any bytes."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
 
 
 def _forget_output() -> None:
-    """Let what stdout still holds go nowhere: Python would try to write it once more as it ends."""
+    """Discard the buffer of stdout: Python would try to write it once more as it ends."""
     with contextlib.suppress(OSError, ValueError, AttributeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -22,7 +22,7 @@ _ALL = "all"
 
 @dataclass(frozen=True, slots=True)
 class _Options:
-    """What the options of the command say; nothing where they are left out."""
+    """The options of the command; empty where they are left out."""
 
     queries: Sequence[str]
     targets: Sequence[str]
@@ -80,18 +80,18 @@ def _check_has_no_sizes(form: str, options: _Options) -> None:
 
 
 def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
-    """Write both or neither: the arrays take their place, and then at once the text that needs them."""
+    """Write both files or neither: the arrays get their final name first, and then at once the text."""
     import numpy as np
 
     with replacing(out) as temporary:
         temporary.write_text(text, encoding="utf-8")
         if arrays:
-            with replacing(_beside(out)) as other, other.open("wb") as file:
+            with replacing(_beside(out)) as weights_file, weights_file.open("wb") as file:
                 np.savez(file, **dict(arrays))
 
 
 def _beside(out: Path) -> Path:
-    """Where weights stand that are not in the text."""
+    """The file of the weights that are not in the text."""
     return out.with_name(f"{out.name}.npz")
 
 

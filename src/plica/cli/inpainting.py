@@ -18,12 +18,12 @@ _FILLINGS = 3  # of each image that are drawn
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Inpainted:
-    """What a picture shows.
+    """The images of an inpainting picture.
 
     Attributes:
-        columns: Images `(N, D)`, by what stands above them.
-        real: `(N, D)`.
-        hidden: `(D,)`, which values were hidden.
+        columns: Images `(N, D)`, by the title of their column.
+        real: The original images, `(N, D)`.
+        hidden: Which values were hidden, `(D,)`.
     """
 
     columns: Mapping[str, Array]
@@ -34,7 +34,7 @@ class Inpainted:
 def inpaint(model: "TorchCircuit", data: Dataset, seed: int) -> Inpainted | None:
     """The first test images filled in: draws from the exact conditional, and the most probable explanation.
 
-    None where rows are not images, or of a single line.
+    None if rows are not images, or images of a single line.
     """
     if data.shape is None or data.shape[1] < 2:
         return None
@@ -45,8 +45,8 @@ def inpaint(model: "TorchCircuit", data: Dataset, seed: int) -> Inpainted | None
     _, height, width = data.shape
     hidden = np.tile(np.repeat(np.arange(height) >= height // 2, width), data.shape[0])
     real = data.test[:_IMAGES]
-    given = torch.from_numpy(np.where(hidden, np.nan, real.astype(np.float64))).to(model.leaves.device)
-    drawn = sample(model, _FILLINGS, given=given, seed=seed).reshape(len(real), _FILLINGS, -1).cpu().numpy()
-    columns = {f"sample {place + 1}": drawn[:, place] for place in range(_FILLINGS)}
-    best, _ = mpe(model, given)
+    visible = torch.from_numpy(np.where(hidden, np.nan, real.astype(np.float64))).to(model.leaves.device)
+    drawn = sample(model, _FILLINGS, given=visible, seed=seed).reshape(len(real), _FILLINGS, -1).cpu().numpy()
+    columns = {f"sample {number + 1}": drawn[:, number] for number in range(_FILLINGS)}
+    best, _ = mpe(model, visible)
     return Inpainted({**columns, "most probable": best.cpu().numpy(), "truth": real}, real, hidden)

@@ -100,7 +100,9 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
 
 
 def _targets(manifest: "Manifest") -> list[str]:
-    return _columns([(one.name, one.architecture or "any", one.driver, _runs_here(one)) for one in manifest.targets])
+    return _columns(
+        [(target.name, target.architecture or "any", target.driver, _runs_here(target)) for target in manifest.targets]
+    )
 
 
 def _runs_here(target: "Target") -> str:
@@ -108,7 +110,7 @@ def _runs_here(target: "Target") -> str:
 
     try:
         reason = misfit(target)
-    except ModuleNotFoundError:  # the driver of a graphics processor is the runtime's
+    except ModuleNotFoundError:  # only the IREE runtime has drivers of graphics processors
         return "the IREE runtime, which is not installed, would know whether it runs here"
     return f"does not run here: {reason}" if reason else "runs here"
 
@@ -118,10 +120,10 @@ def _constants(manifest: "Manifest") -> list[str]:
     return _columns(
         [
             (
-                str(one.type),
-                f"computed by {computed[one.name]}" if one.name in computed else _updates(one),
+                str(tensor.type),
+                f"computed by {computed[tensor.name]}" if tensor.name in computed else _updates(tensor),
             )
-            for one in manifest.tensors
+            for tensor in manifest.tensors
         ]
     )
 
@@ -144,5 +146,5 @@ def _columns(rows: Sequence[tuple[str, ...]]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Text of the file without what would steer a terminal."""
-    return "".join(one if one.isprintable() else repr(one)[1:-1] for one in text)
+    """Text of the file with control characters escaped, since these would steer a terminal."""
+    return "".join(letter if letter.isprintable() else repr(letter)[1:-1] for letter in text)

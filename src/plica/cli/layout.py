@@ -1,6 +1,6 @@
-"""The table that a command writes, laid out as the table that it reads: names, types, and the form of each cell.
+"""Writes tables with the names, types and forms of the cells of the table that was read.
 
-A cell that is there stays as it is; one that is missing is written in the format of its column.
+A cell that is not missing is copied; a missing cell is written in the format of its column.
 """
 
 import datetime
@@ -30,20 +30,20 @@ ARRAYS = (".npy", ".npz")
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """How the rows of a file are written again.
+    """The types and forms in which the rows of a file are written again.
 
     Args:
-        model: Fills in what is missing.
+        model: The model that fills in missing cells.
         rows: The file that is read.
-        places: Where each variable stands in it.
-        types: What the cells of each column are once it is filled in, or how the file stores it.
-        forms: How the cells of each variable are written.
-        verbatim: Whether cells are written as they are read: both files are of one kind.
+        positions: The column of each variable in that file.
+        types: The type of each column in the written file: a Python type, or the read file's own.
+        forms: The form in which the cells of each variable are written.
+        verbatim: Whether cells are copied without conversion, since both files are of the same kind.
     """
 
     model: Model
     rows: "RowFile"
-    places: Sequence[int]
+    positions: Sequence[int]
     types: Sequence[Any]
     forms: Sequence[Form]
     verbatim: bool
@@ -55,27 +55,27 @@ class Layout:
         verbatim = endings[0] == endings[1] or set(endings) <= set(ARRAYS)
         types: list[Any] = list(rows.stored or rows.types)
         usual: Form = "number" if endings[1] in ARRAYS else "text" if endings[1] == ".csv" else "typed"
-        forms, places = [usual] * model.width, model.places(rows)
-        for variable, (place, type_) in enumerate(zip(places, model.types, strict=True)):
-            stored = rows.types[place]
+        forms, positions = [usual] * model.width, model.positions(rows)
+        for variable, (position, type_) in enumerate(zip(positions, model.types, strict=True)):
+            stored = rows.types[position]
             if verbatim and (stored is str or _has_digits(model, variable, stored, rows)):
                 forms[variable] = "text"
             elif (type_, stored) not in _STAYS:  # numbers of other types need not fit
-                types[place] = type_
-        return Layout(model, rows, places, tuple(types), tuple(forms), verbatim)
+                types[position] = type_
+        return Layout(model, rows, positions, tuple(types), tuple(forms), verbatim)
 
     def completed(self, batch: "Batch", x: "Array", filled: "Array", *, keep: bool = True) -> Any:
-        """The cells of a batch: those that are missing from what is filled in, the others as they are, or in its form.
+        """The cells of a batch with the missing ones filled in; the others are copied, or converted to the new form.
 
         Args:
-            batch: The rows as they lie in the file.
-            x: `(B, D)` their numbers, NaN where one is missing or not known.
+            batch: The rows of the file.
+            x: `(B, D)` their numbers, NaN where a cell is missing or a category is unknown.
             filled: `(B, D)` the numbers without NaN.
-            keep: Whether categories that the model has never seen stay, whatever is filled in.
+            keep: Whether to copy categories that the model has never seen instead of filling them in.
         """
         model = self.model
         if x.dtype.kind != "f":
-            # Whole numbers have no NaN: nothing is missing. Truth values are those of arrays alone.
+            # Whole numbers have no NaN: nothing is missing. Only arrays have truth values here.
             return batch.cells if self.verbatim or x.dtype.kind != "b" else x.astype(np.uint8)
         unread = np.isnan(x)
         if batch.cells.dtype != object and model.encoding is None:
@@ -83,28 +83,28 @@ class Layout:
         cells = batch.cells.astype(object)
         missing = unread
         if model.encoding is not None and keep:
-            missing = model.encoding.missing(batch.cells[:, list(self.places)])
-        found = model.cells(np.where(unread, shortened(model.rounded(filled)), x), self.forms)
+            missing = model.encoding.missing(batch.cells[:, list(self.positions)])
+        completed_rows = model.cells(np.where(unread, shortened(model.rounded(filled)), x), self.forms)
         if batch.cells.dtype != object and self.verbatim:  # numbers of categories and of reals, in its dtype
             cells = batch.cells.copy()
-        kept = unread & ~missing
-        for variable, place in enumerate(self.places):
-            # Truth values and numbers beside categories that are text: "True" is true, and true would be another text.
-            type_, stored = model.types[variable], self.rows.types[place]
+        unknown = unread & ~missing
+        for variable, position in enumerate(self.positions):
+            # The model's categories are text and the file's cells are not: a cell true is written as the text "True".
+            type_, stored = model.types[variable], self.rows.types[position]
             translated = cells.dtype == object and type_ is str and stored is not str and model.is_closed(variable)
-            written = missing[:, variable] | (translated or not self.verbatim) & ~kept[:, variable]
+            written = missing[:, variable] | (translated or not self.verbatim) & ~unknown[:, variable]
             for row in np.flatnonzero(written).tolist():
-                cell = found[row][variable]
+                cell = completed_rows[row][variable]
                 is_number = self.forms[variable] == "text" and self.verbatim and stored in (int, float)
-                cells[row, place] = int(str(cell)) if is_number else cell
+                cells[row, position] = int(str(cell)) if is_number else cell
             if not self.verbatim and type_ is int:
-                for row in np.flatnonzero(kept[:, variable]).tolist():
-                    number = reader("")(cells[row, place])
-                    cells[row, place] = number if isinstance(number, int) else cells[row, place]
+                for row in np.flatnonzero(unknown[:, variable]).tolist():
+                    number = reader("")(cells[row, position])
+                    cells[row, position] = number if isinstance(number, int) else cells[row, position]
         return cells
 
 
-# (type of the model, type of the file): how the file stores such cells is kept
+# (type of the model, type of the file) for which the written file stores such cells with the type of the read file
 _STAYS = frozenset(
     [
         (str, str),
@@ -129,7 +129,7 @@ def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bo
 def rewriting(
     model: Model, data: Path, out: Path, **options: Any
 ) -> Iterator[tuple[Layout, Iterator[tuple["Batch", "torch.Tensor"]], Callable[[Any], None]]]:
-    """The layout of a file of rows, its batches with their rows as a tensor, and a function that writes rows again."""
+    """The layout of a file of rows, its batches with their rows as a tensor, and a function that writes rows."""
     with reading(model, data, **options) as (rows, batches):
         layout = Layout.of(model, rows, data, out)
         names, has_names = model.names_of(rows), named(model, rows)
@@ -138,5 +138,5 @@ def rewriting(
 
 
 def named(model: Model, rows: "RowFile | None" = None) -> bool:
-    """Whether columns have names, of the model or of a file."""
+    """Whether columns have names, by the model or by a file."""
     return model.encoding is not None or (rows is not None and rows.names is not None)

@@ -1,4 +1,4 @@
-"""Whether a model fits this machine, asked before anything of its size is made.
+"""Checks that a model fits the memory of this machine, before anything of its size is allocated.
 
 >>> check_fits(1000, "float32")
 """
@@ -14,32 +14,32 @@ _BYTES = {"float32": 4, "float64": 8}
 
 
 def check_fits(num_parameters: int, dtype: str, memory: int | None = None) -> None:
-    """Raise where the parameters of a model, as training needs them, are more than the memory of this machine.
+    """Raise if training would need more memory for the parameters of a model than this machine has.
 
     Args:
         num_parameters: How many numbers are learned.
-        dtype: Of the weights.
-        memory: In bytes; by default what the machine, or its container, has.
+        dtype: The dtype of the weights.
+        memory: In bytes; by default the memory of the machine or of its container.
 
     Raises:
-        InputError: They do not fit.
+        InputError: The parameters do not fit.
     """
-    found = machine_memory() if memory is None else memory
+    available = machine_memory() if memory is None else memory
     needed = num_parameters * _BYTES[dtype] * _COPIES
-    if found is not None and needed > found:
+    if available is not None and needed > available:
         raise InputError(
             f"the model would have {num_parameters:,} parameters, which take {needed / 2**30:,.0f} GiB in training, "
-            f"and this machine has {found / 2**30:,.0f} GiB of memory; choose smaller --units or --num-values"
+            f"and this machine has {available / 2**30:,.0f} GiB of memory; choose smaller --units or --num-values"
         )
 
 
 def machine_memory() -> int | None:
-    """The memory in bytes of this machine, or of the container that it is; None where it cannot be known."""
+    """The memory in bytes of this machine, or of its container; None if it is unknown."""
     try:
-        found = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+        physical = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, ValueError, OSError):  # not on this system
         return None
     try:
-        return min(found, int(_LIMIT.read_text()))
+        return min(physical, int(_LIMIT.read_text()))
     except (OSError, ValueError):
-        return found
+        return physical

@@ -1,4 +1,4 @@
-"""A trained model as the commands ask it: rows of a file in, numbers or rows out, a batch at a time."""
+"""A trained model for the commands: it reads rows of files, and turns numbers into rows, a batch at a time."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A compiled circuit in eval mode, and what the columns of its tables mean.
+    """A compiled circuit in eval mode, and the encoding of its tables.
 
     Args:
         circuit: The circuit.
-        encoding: Of tables with typed columns; None where rows are numbers as they are.
-        image_shape: (channels, height, width) where rows are images.
+        encoding: The encoding of tables with typed columns; None if rows are plain numbers.
+        image_shape: (channels, height, width) if rows are images.
     """
 
     circuit: "TorchCircuit"
@@ -38,13 +38,13 @@ class Model:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Of the variables: the columns that they stand for, or their numbers."""
+        """The names of the variables: of the columns that they stand for, or their numbers."""
         if self.encoding is not None:
             return tuple(column.name for column in self.encoding.modelled)
         return tuple(map(str, range(self.width)))
 
     def names_of(self, rows: RowFile) -> tuple[str, ...]:
-        """Of the columns of a file: its own as it has them, else those that the model knows, else numbers."""
+        """The names of the columns of a file: its own, else those of the model, else numbers."""
         return rows.header or (self.names if self.encoding is None else self.encoding.names(rows))
 
     @property
@@ -61,11 +61,11 @@ class Model:
     def reader(
         self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
     ) -> Callable[[Batch], Array]:
-        """What makes rows `(B, D)` of numbers, NaN where a cell is missing, of batches of a file.
+        """A function from batches of a file to rows `(B, D)` of numbers, NaN where a cell is missing.
 
         Args:
             rows: The file.
-            unknown: Called with each category that a column does not have, which is then taken for missing.
+            unknown: Called with each category that a column does not have; the cell then counts as missing.
 
         Raises:
             InputError: The file has other columns; a cell does not fit its column.
@@ -81,22 +81,22 @@ class Model:
             wrong = outside(np, x.T, domains)
             for column, row in [] if wrong is None else np.argwhere(wrong)[:1].tolist():
                 domain = domains[column]
-                called = f"{column} (counted from 0)" if counted else repr(self.names[column])
+                label = f"{column} (counted from 0)" if counted else repr(self.names[column])
                 raise InputError(
-                    f"{batch.places[row]}, column {called}: {x[row, column]} is {domain.refusal}; "
+                    f"{batch.labels[row]}, column {label}: {x[row, column]} is {domain.refusal}; "
                     f"{domain.advice}, or {'NaN' if counted else 'leave it empty'} where the value is missing"
                 )
             return x
 
         return read
 
-    def places(self, rows: RowFile) -> tuple[int, ...]:
-        """Where each variable stands in a file."""
-        return tuple(range(self.width)) if self.encoding is None else self.encoding.places(rows)
+    def positions(self, rows: RowFile) -> tuple[int, ...]:
+        """The column of each variable in a file."""
+        return tuple(range(self.width)) if self.encoding is None else self.encoding.positions(rows)
 
     @property
     def types(self) -> tuple[CellType, ...]:
-        """What the cells of each variable are."""
+        """The Python type of each variable's cells."""
         if self.encoding is None:
             return tuple(int if domain.whole else float for domain in column_domains(self.circuit.symbolic))
         return tuple(type_of(column) for column in self.encoding.modelled)
@@ -110,7 +110,10 @@ class Model:
         x = widened(x)
         if self.encoding is None:
             whole = [domain.whole for domain in column_domains(self.circuit.symbolic)]
-            return [[int(value) if one else float(value) for value, one in zip(row, whole, strict=True)] for row in x]
+            return [
+                [int(value) if is_whole else float(value) for value, is_whole in zip(row, whole, strict=True)]
+                for row in x
+            ]
         columns = [
             decode(column, values, form)
             for column, values, form in zip(self.encoding.modelled, x.T, forms, strict=True)
@@ -126,9 +129,9 @@ class Model:
         return np.stack([rounded(column, values, domain) for column, values, domain in columns], axis=1)
 
     def numbers(self, x: Array) -> Array:
-        """Rows `(B, D)` of numbers as an array has them: categories that are text by the numbers of their states.
+        """Rows `(B, D)` of numbers for an array: categories that are text become the numbers of their states.
 
-        They are in double precision where a column counts from far away, as time stamps do from 1970.
+        They are in double precision if a column has an origin, as the time stamps have.
         """
         if self.encoding is None:
             return x
@@ -139,12 +142,12 @@ class Model:
 
 
 def widened(x: Array) -> Array:
-    """Numbers in double precision that are written as those of `x` are: 0.1 of single precision is 0.1."""
+    """Numbers in double precision that print as those of `x`: 0.1 in single precision becomes 0.1."""
     return x.astype(str).astype(np.float64) if x.dtype == np.float32 else x
 
 
 def shortened(x: Array) -> Array:
-    """Numbers in double precision; those that come from single precision as that writes them, as `widened` has it."""
+    """Numbers in double precision; those that single precision holds exactly become the decimals that it prints."""
     if x.dtype != np.float64:
         return widened(x)
     single = x.astype(np.float32)
@@ -157,8 +160,8 @@ def open_model(path: Path, device: str) -> Model:
     from plica.frontend.saving import load
 
     circuit = load(path)
-    place = find_device(device)
-    kept: Any = circuit.saved_with.get("encoding")
+    torch_device = find_device(device)
+    stored: Any = circuit.saved_with.get("encoding")
     shape = circuit.saved_with.get("image_shape")
-    encoding = None if kept is None else Encoding.of_json(kept)
-    return Model(circuit.to(place).eval(), encoding, None if shape is None else tuple(shape))
+    encoding = None if stored is None else Encoding.of_json(stored)
+    return Model(circuit.to(torch_device).eval(), encoding, None if shape is None else tuple(shape))

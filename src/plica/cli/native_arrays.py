@@ -21,51 +21,53 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
     """Raise unless the results of an entry can be written to a file of that ending.
 
     Raises:
-        FileFormatError: They cannot.
+        FileFormatError: The ending is unknown, or such a file cannot hold the results.
     """
     if path.suffix.lower() not in _ENDINGS:
         raise FileFormatError(f"{path}: the results go to a file of one of {', '.join(_ENDINGS)}; choose another name")
     if len(entry.shown) > 1 and path.suffix.lower() != ".npz":
-        names = ", ".join(one.name for one in entry.shown)
+        names = ", ".join(array.name for array in entry.shown)
         raise FileFormatError(f"{path}: {entry.name} gives {len(entry.shown)} arrays ({names}); write them to a .npz")
     if path.suffix.lower() in _TABLES and not entry.shown[0].shape:
         raise FileFormatError(f"{path}: {entry.shown[0]} is no table; write it to a .npy")
 
 
 def read_for(words: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[Entry, dict[str, Array]]:
-    """The first of some entries whose arguments hold what is in the files, or the first of all, and these arguments.
+    """The first entry whose dtypes can hold the arrays of the files, else the first entry, and its arguments.
 
     Raises:
         InputError, FileFormatError: As `read_arrays`.
     """
-    first, *others = entries
-    given = read_arrays(words, first)
-    if _holds(first, given):
-        return first, given
-    for entry in others:
-        if _holds(entry, found := read_arrays(words, entry)):
-            return entry, found
-    return first, given
+    first, *alternatives = entries
+    arguments = read_arrays(words, first)
+    if _holds(first, arguments):
+        return first, arguments
+    for entry in alternatives:
+        if _holds(entry, alternative_arguments := read_arrays(words, entry)):
+            return entry, alternative_arguments
+    return first, arguments
 
 
-def _holds(entry: Entry, given: Mapping[str, Array]) -> bool:
+def _holds(entry: Entry, arguments: Mapping[str, Array]) -> bool:
     return all(
-        np.can_cast(given[one.name].dtype, numpy_dtype(one.dtype)) for one in entry.arguments if one.name in given
+        np.can_cast(arguments[argument.name].dtype, numpy_dtype(argument.dtype))
+        for argument in entry.arguments
+        if argument.name in arguments
     )
 
 
 def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
     """The arguments of an entry from words of the command line: `FILE`, or `NAME=FILE`.
 
-    A `.npz` without a name brings every argument of which it has the name. Images become rows where rows are asked.
+    A `.npz` without a name gives every argument whose name it has. Images become rows if the entry takes rows.
 
     Raises:
-        InputError: An argument is there twice, or a word has no name and there are several arguments.
+        InputError: An argument is given twice, or a word has no name and there are several arguments.
         FileFormatError: A file is missing, damaged or of another kind.
     """
-    types = {one.name: one for one in entry.arguments}
+    types = {argument.name: argument for argument in entry.arguments}
     names = list(types)
-    found: dict[str, Array] = {}
+    arguments: dict[str, Array] = {}
     for word in words:
         named, path = named_file(word)
         if not named and path.suffix.lower() == ".npz":
@@ -80,11 +82,13 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
                 f"--input {word}: {entry.name} takes {', '.join(names) or 'nothing'}; write --input NAME={word}"
             )
         for key, array in read.items():
-            if key in found or key not in names:
-                problem = "is there twice" if key in found else f"is no argument; {entry.name} takes {', '.join(names)}"
+            if key in arguments or key not in names:
+                problem = (
+                    "is there twice" if key in arguments else f"is no argument; {entry.name} takes {', '.join(names)}"
+                )
                 raise InputError(f"--input {word}: {key} {problem}")
-            found[key] = array
-    return {name: _fitting(_in_rows(array, types[name]), types[name].dtype) for name, array in found.items()}
+            arguments[key] = array
+    return {name: _fitting(_in_rows(array, types[name]), types[name].dtype) for name, array in arguments.items()}
 
 
 def named_file(word: str) -> tuple[str, Path]:
@@ -95,12 +99,12 @@ def named_file(word: str) -> tuple[str, Path]:
 
 def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
     """Write the results of an entry, whole or not at all."""
-    names = [one.name for one in entry.shown]
+    names = [array.name for array in entry.shown]
     if path.suffix.lower() in _TABLES:
         from plica.files.rows.write import writing_rows
 
         rows = results[0].reshape(len(results[0]), prod(results[0].shape[1:]))
-        columns = names if rows.shape[1] == 1 else [f"{names[0]}_{place}" for place in range(rows.shape[1])]
+        columns = names if rows.shape[1] == 1 else [f"{names[0]}_{index}" for index in range(rows.shape[1])]
         kind = {"b": bool, "i": int, "u": int}.get(rows.dtype.kind, float)
         with writing_rows(path, columns, types=(kind,) * len(columns)) as write:
             write(rows)
@@ -131,24 +135,24 @@ def _load(path: Path) -> Mapping[str, Array]:
         raise FileFormatError(f"{path}: expected a file of one of {', '.join(_ENDINGS)}")
     try:
         loaded = np.load(path, allow_pickle=False)
-        found = {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
+        arrays = {"": loaded} if isinstance(loaded, np.ndarray) else {name: loaded[name] for name in loaded.files}
     except Exception as error:  # numpy, zip and zlib raise many kinds of them for files that are damaged
         raise FileFormatError(f"{path}: holds no arrays that can be read ({str(error)[:100]})") from error
-    for name, array in found.items():
+    for name, array in arrays.items():
         if not isinstance(array, np.ndarray):  # numpy gives other members of an archive as bytes
             raise FileFormatError(f"{path}: {name} is no array; write it with numpy.savez")
-    return found
+    return arrays
 
 
 def _only(path: Path, arrays: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
     if len(arrays) != 1 or len(names) != 1:
-        held = ", ".join(arrays) or "nothing"
-        raise InputError(f"{path}: holds {held}; expected one array, or arrays called {', '.join(names)}")
+        names_there = ", ".join(arrays) or "nothing"
+        raise InputError(f"{path}: holds {names_there}; expected one array, or arrays called {', '.join(names)}")
     return {names[0]: next(iter(arrays.values()))}
 
 
 def _rounded(numbers: Array, name: str) -> Array:
-    """Numbers of a table, which are as many digits as somebody wrote, as floats of a dtype that can hold them."""
+    """Rounds numbers of a table to a dtype of floats, unless one of them would become infinite."""
     dtype = numpy_dtype(name)
     if dtype.kind != "f":
         return numbers
@@ -158,13 +162,13 @@ def _rounded(numbers: Array, name: str) -> Array:
 
 
 def _in_rows(array: Array, wanted: ArrayType) -> Array:
-    """Images `(N, H, W)` or `(N, C, H, W)` as rows `(N, D)`, if these are what is wanted."""
+    """Images `(N, H, W)` or `(N, C, H, W)` as rows `(N, D)`, if the argument takes such rows."""
     (*_, width), size = wanted.shape or (None,), prod(array.shape[1:])
     return array.reshape(len(array), size) if len(wanted.shape) == 2 < array.ndim and width == size else array
 
 
 def _fitting(array: Array, name: str) -> Array:
-    """The array in a dtype, if every entry stays what it is."""
+    """The array in a dtype if no entry changes its value, else the array itself."""
     dtype = numpy_dtype(name)
     if array.dtype == dtype or array.dtype.kind not in "biuf":
         return array

@@ -1,4 +1,4 @@
-"""What the commands that read native files have in common."""
+"""The option `--public-key` of the commands that read native files."""
 
 import click
 
@@ -10,7 +10,7 @@ KEY_OPTION = click.option(
 
 
 def public_key_of(text: str | None) -> bytes | None:
-    """The key that the option gives."""
+    """The key of the option, from its hexadecimal digits."""
     if text is None:
         return None
     try:

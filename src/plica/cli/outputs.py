@@ -40,10 +40,6 @@ def names_of(data: Dataset) -> tuple[str, ...]:
     return NAMES if data.shape is None else (*NAMES, INPAINTING)
 
 
-def _names(data: Dataset) -> tuple[str, ...] | None:
-    return None if data.encoding is None else tuple(column.name for column in data.encoding.modelled)
-
-
 def write_outputs(
     out: Path,
     data: Dataset,
@@ -58,7 +54,8 @@ def write_outputs(
     """Write model, samples, drawing and report to a temporary folder and move them to `out` together."""
     with filling(out) as folder:
         save_model(folder / MODEL, circuit, tensors, options)
-        sample_grid(samples, data.test, folder / SAMPLES, image_shape=data.shape, columns=_names(data))
+        columns = None if data.encoding is None else tuple(column.name for column in data.encoding.modelled)
+        sample_grid(samples, data.test, folder / SAMPLES, image_shape=data.shape, columns=columns)
         title = f"{data.name}: {report['model']['region_graph']}"
         draw_circuit(circuit, folder / CIRCUIT, image_shape=data.shape, title=title)
         if inpainted is not None and data.shape is not None:
@@ -71,16 +68,19 @@ def write_outputs(
 
 
 def written_elsewhere(write: Callable[[Path], None], error: WriteError) -> Path:
-    """The folder to which results went that a full disk refused: in the current folder, the home or that of `TMPDIR`.
+    """Write results elsewhere after a disk was full: in the current folder, the home folder or `TMPDIR`.
 
-    Where none of them has room, a terminal is asked for another one.
+    If none of them has room, the command asks for a folder on the terminal.
 
     Args:
         write: Writes the results to a folder.
-        error: What the disk said.
+        error: The error of the full disk.
+
+    Returns:
+        The folder with the results.
 
     Raises:
-        WriteError: No other folder has room, and there is nobody to ask.
+        WriteError: No other folder has room, and there is no terminal.
     """
     for parent in (Path.cwd(), Path.home(), Path(tempfile.gettempdir())):
         folder = None

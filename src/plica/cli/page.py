@@ -21,13 +21,13 @@ _MOST_LINES = 2000  # of the Program and of what was fused and folded
 
 @dataclass(frozen=True, slots=True)
 class Compiled:
-    """What the page says of the compiled circuit.
+    """The texts and times of the compiled circuit for the page.
 
     Attributes:
         program: Its Program as text.
-        explained: What was fused and folded.
-        times: Each part of the Program with the seconds that it takes for some rows.
-        rows: How many rows these are.
+        explained: The list of fused and folded layers, as text.
+        times: Each part of the Program with the seconds that it takes for `rows` rows.
+        rows: The number of rows.
     """
 
     program: str
@@ -44,7 +44,7 @@ def describe_compiled(model: "TorchCircuit", data: Dataset) -> Compiled:
 
     rows = np.resize(data.test, (_ROWS, data.num_variables))
     times = profile(model, torch.from_numpy(rows).to(model.leaves.device))
-    return Compiled(str(model.program), model.explain(), tuple((one.name, one.seconds) for one in times), _ROWS)
+    return Compiled(str(model.program), model.explain(), tuple((part.name, part.seconds) for part in times), _ROWS)
 
 
 def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Compiled) -> str:
@@ -52,9 +52,9 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
 
     Args:
         folder: Has `samples.png`, `circuit.svg` and, of images, `inpainting.png`.
-        report: What `report.json` says.
+        report: The content of `report.json`.
         data: The data set.
-        compiled: What is said of the compiled circuit.
+        compiled: The texts and times of the compiled circuit.
     """
     page = Page(f"{data.name}: {report['model']['region_graph']}")
     model, bits = report["model"], report["bits_per_dimension"]
@@ -76,7 +76,7 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     with tempfile.TemporaryDirectory() as drawn:
         path = Path(drawn) / "curves.svg"
         curves = {
-            part: [(one["epoch"], one[part]) for one in report["history"] if one[part] is not None]
+            part: [(epoch["epoch"], epoch[part]) for epoch in report["history"] if epoch[part] is not None]
             for part in ("train", "valid")
         }
         draw_curves(curves, path, best=report["best_epoch"])
@@ -114,12 +114,12 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
 def _columns(data: dict[str, Any]) -> list[tuple[str, ...]]:
     """A line for each column of a table."""
     lines: list[tuple[str, ...]] = []
-    for one in data["columns"]:
-        values = [str(value) for value in one["categories"]]
+    for column in data["columns"]:
+        values = [str(value) for value in column["categories"]]
         shown = " | ".join(values[:_MOST_VALUES]) + f", ... ({len(values)} in all)" * (len(values) > _MOST_VALUES)
-        count = one["missing"]
+        count = column["missing"]
         missing = "" if count is None else f"{count:,} ({100 * count / max(data['train'], 1):.1f} %)"
-        lines.append((one["name"], one["kind"], shown, one["input"] or "", missing))
+        lines.append((column["name"], column["kind"], shown, column["input"] or "", missing))
     return lines
 
 

@@ -13,13 +13,13 @@ from plica.learn.metrics import bits_per_dimension
 class Progress:
     """One bar over all epochs on stderr: epoch, rows a second, and bits per dimension of the last and best epoch.
 
-    A file or a pipe gets a line at the end of each epoch, since a bar there would be written anew again and again.
+    A file or a pipe gets a line at the end of each epoch, since a bar would write a line for each change there.
 
     Args:
         rows: Training rows in an epoch.
-        epochs: At most.
+        epochs: The most epochs.
         num_variables: In a row.
-        unit: What a row is called.
+        unit: The word for a row.
         quiet: Whether to show nothing.
     """
 

@@ -1,4 +1,4 @@
-"""The report of a training run: what was asked for, with which versions, and what came of it."""
+"""The report of a training run: its settings, the versions of packages, and the results."""
 
 import importlib.metadata
 import math
@@ -68,39 +68,39 @@ def make_report(
 
 
 def columns_of(data: Dataset, encoding: Encoding) -> list[dict[str, Any]]:
-    """What each column of a table is, and how many of its training rows lack it."""
-    places = {column.name: place for place, column in enumerate(encoding.modelled)}
-    found = []
+    """The description of each column of a table, with the number of training rows in which it is missing."""
+    variables = {column.name: variable for variable, column in enumerate(encoding.modelled)}
+    records = []
     for column in encoding.columns:
-        place = places.get(column.name)
-        found.append(
+        variable = variables.get(column.name)
+        records.append(
             {
                 "name": column.name,
                 "kind": column.kind,
                 "categories": list(column.categories),
                 **({"format": column.format} if column.format else {}),
                 **({"why": column.why} if column.why else {}),
-                "input": None if place is None else column.input or KINDS[column.kind].input_layer,
-                "missing": None if place is None else int(np.isnan(data.train[:, place]).sum()),
+                "input": None if variable is None else column.input or KINDS[column.kind].input_layer,
+                "missing": None if variable is None else int(np.isnan(data.train[:, variable]).sum()),
             }
         )
-    return found
+    return records
 
 
 def count_parameters(circuit: Circuit) -> int:
-    """Numbers that training changes; shared ones count once."""
+    """The number of parameters that training changes; shared ones count once."""
     return sum(math.prod(leaf.shape) for leaf in leaf_keys(circuit) if leaf.learnable)
 
 
 def versions() -> dict[str, str | None]:
-    """Of Python and of the packages that figures depend on; null where one is not installed."""
-    found: dict[str, str | None] = {"plica": plica_version(), "python": platform.python_version()}
+    """The versions of Python and of the packages that figures depend on; None if a package is not installed."""
+    installed: dict[str, str | None] = {"plica": plica_version(), "python": platform.python_version()}
     for name in _PACKAGES:
         try:
-            found[name] = importlib.metadata.version(name)
+            installed[name] = importlib.metadata.version(name)
         except importlib.metadata.PackageNotFoundError:
-            found[name] = None
-    return found
+            installed[name] = None
+    return installed
 
 
 def _epoch(epoch: Any, num_variables: int) -> dict[str, Any]:

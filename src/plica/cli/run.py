@@ -32,7 +32,7 @@ _EVALUATION_BATCH = 512
 
 
 def run(settings: Settings, data: Dataset, *, quiet: bool) -> bool:
-    """Train, evaluate and write the results; whether Ctrl-C ended the training."""
+    """Train, evaluate and write the results; returns whether Ctrl-C ended the training."""
     import torch
 
     require("matplotlib.figure")

@@ -54,15 +54,15 @@ def run(
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
-        asked, given = read_for(inputs, entries)
+        asked, arguments = read_for(inputs, entries)
         point = module[asked.name]
-        further = _sizes(sizes, given)
-        write_arrays(output, point.entry, point.arrays(**given, **further, seed=seed))
+        further = _sizes(sizes, arguments)
+        write_arrays(output, point.entry, point.arrays(**arguments, **further, seed=seed))
 
 
-def _sizes(words: tuple[str, ...], given: Mapping[str, object]) -> dict[str, int]:
+def _sizes(words: tuple[str, ...], arguments: Mapping[str, object]) -> dict[str, int]:
     sizes = sizes_of(words)
     for name, number in sizes.items():
-        if name in given or name == SEED:
+        if name in arguments or name == SEED:
             raise InputError(f"--size {name}={number}: {name} is no size; give arrays by --input, and a seed by --seed")
     return sizes

@@ -77,7 +77,7 @@ def sample(
     with rewriting(loaded, given, out, batch=batch, quiet=quiet, **options) as (layout, batches, write):
         for part, x, rows in _filled(loaded, batches, number, seed):
             repeated = Batch(
-                np.repeat(part.cells, number, axis=0), [place for place in part.places for _ in range(number)]
+                np.repeat(part.cells, number, axis=0), [label for label in part.labels for _ in range(number)]
             )
             write(layout.completed(repeated, np.repeat(as_array(x), number, axis=0), as_array(rows), keep=False))
 
@@ -95,17 +95,17 @@ def _draw(model: "Model", number: int, seed: int, batch: int, quiet: bool, add: 
 def _filled(
     model: "Model", batches: Iterator[tuple["Batch", "torch.Tensor"]], number: int, seed: int
 ) -> Iterator[tuple["Batch", "torch.Tensor", "torch.Tensor"]]:
-    """Each batch with its rows, and these filled in a number of times, row by row."""
+    """Each batch with its rows, and `number` completions of each row, row by row."""
     from plica.queries import sample as draw
 
-    for place, (batch, x) in enumerate(batches):
+    for index, (batch, x) in enumerate(batches):
         with naming_impossible(model, batch, x):
-            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, place)))
+            rows = draw(model.circuit, number, given=x, seed=batch_seed((seed, index)))
         yield batch, x, rows
 
 
 def _rows(model: "Model", out: Path, values: "Array") -> Any:
-    """Cells, or numbers where an array cannot hold the cells."""
+    """Cells for tables, numbers for arrays."""
     if out.suffix.lower() in (".npy", ".npz"):
         return model.numbers(values)
     return model.cells(model.rounded(values), ["text" if out.suffix.lower() == ".csv" else "typed"] * model.width)

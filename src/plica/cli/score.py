@@ -64,34 +64,35 @@ def marginal(model: Path, data: Path, columns: tuple[str, ...], out: Path, devic
         raise InputError(
             f"--of {unknown[0]}: the model has no such column; it has {shown}; --of takes one, and may be repeated."
         )
-    hidden = {place for place, name in enumerate(loaded.names) if name not in columns}
+    hidden = {variable for variable, name in enumerate(loaded.names) if name not in columns}
     _write(loaded, data, out, hidden, **options)
 
 
 def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: Any) -> None:
-    """Scores of rows some of whose columns are hidden."""
+    """Write the scores of rows, with the `hidden` variables summed out."""
     import torch
 
     from plica.queries import log_likelihood
 
-    places = sorted(hidden)
+    hidden_variables = sorted(hidden)
     with torch.no_grad(), reading(model, data, **options) as (rows, batches):
-        kept = _kept(model, rows, out)
-        names, types = (*(model.names_of(rows)[place] for place in kept), _NAME), tuple(rows.stored or rows.types)
-        stored = (*(types[place] for place in kept), float)
-        with writing_rows(out, names, None if kept else (), stored, mark=rows.mark) as write:
+        extra_columns = _extra_columns(model, rows, out)
+        names, types = model.names_of(rows), rows.stored or rows.types
+        names = (*(names[position] for position in extra_columns), _NAME)
+        stored = (*(types[position] for position in extra_columns), float)
+        with writing_rows(out, names, None if extra_columns else (), stored, mark=rows.mark) as write:
             for batch, x in batches:
-                if places:
+                if hidden_variables:
                     x = x.to(torch.float64) if not x.is_floating_point() else x.clone()
-                    x[:, places] = float("nan")
+                    x[:, hidden_variables] = float("nan")
                 scores = as_array(log_likelihood(model.circuit, x))[:, None]
-                beside = batch.cells[:, kept].astype(object)
-                write(np.concatenate([beside, scores], axis=1) if kept else scores)
+                beside = batch.cells[:, extra_columns].astype(object)
+                write(np.concatenate([beside, scores], axis=1) if extra_columns else scores)
 
 
-def _kept(model: "Model", rows: "RowFile", out: Path) -> list[int]:
-    """The columns of a table that the model does not read, by which its rows are known; arrays have none of them."""
+def _extra_columns(model: "Model", rows: "RowFile", out: Path) -> list[int]:
+    """The columns of a table that the model does not read, such as identifiers of rows; none for arrays."""
     if model.encoding is None or out.suffix.lower() in (".npy", ".npz"):
         return []
-    names, read = model.names_of(rows), set(model.places(rows))
-    return [place for place in range(rows.width) if place not in read and names[place].strip() != _NAME]
+    names, read = model.names_of(rows), set(model.positions(rows))
+    return [position for position in range(rows.width) if position not in read and names[position].strip() != _NAME]

@@ -1,4 +1,4 @@
-"""The options of `plica train` as one value, and how an image shape is written on the command line."""
+"""The options of `plica train` as one value, and the parsers of some options."""
 
 import dataclasses
 import math
@@ -20,27 +20,27 @@ DTYPES = ("float32", "float64")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What a training run was asked to do; goes into its report as it is.
+    """The settings of a training run; its report lists them.
 
     Attributes:
         data: `digits`, or the path of a file.
         out: The folder for the results.
         key: Which array of a `.npz`.
         image_shape: (channels, height, width), for flat rows that are images.
-        num_values: Values of each variable, where they cannot be inferred.
+        num_values: The number of values of each variable; None infers it.
         input: The name of the input distribution.
-        region_graph: How variables are split; None chooses by the data.
+        region_graph: The name of the region graph; None chooses by the data.
         layer: The kind of sum and product layers.
         units: In each layer.
-        epochs: At most.
+        epochs: The most epochs.
         batch: Rows in one step.
         lr: Adam's step size at the start.
         seed: Of the first weights, the shuffling, the samples and a random split.
         device: Where to train.
         dtype: Of the weights.
-        columns: `auto`, or the path of a file that says what columns are; None where all are of one kind.
+        columns: `auto`, or the path of a file that describes columns; None if all have one kind.
         missing: Words that mean that a cell is missing.
-        delimiter: What stands between the cells of a `.csv`; None where its first lines show it.
+        delimiter: The delimiter of a `.csv`; None if its first lines decide.
     """
 
     data: str
@@ -71,7 +71,7 @@ def finite(_context: click.Context, _option: click.Parameter, value: float) -> f
     """A number that is neither infinite nor NaN.
 
     Raises:
-        click.BadParameter: It is one of them.
+        click.BadParameter: The number is infinite or NaN.
     """
     if not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number")
@@ -82,7 +82,7 @@ def parse_out(_context: click.Context, _option: click.Parameter, value: str) -> 
     """A folder by its name.
 
     Raises:
-        click.BadParameter: The name is empty, which a shell makes of a variable that is not set.
+        click.BadParameter: The name is empty, as after `--out $UNSET` in a shell.
     """
     if not value:
         raise click.BadParameter("the name of the folder is empty; write . for the current one")
@@ -93,7 +93,7 @@ def parse_image_shape(_context: click.Context, _option: click.Parameter, value: 
     """`8x8` or `3x32x32` as (channels, height, width).
 
     Raises:
-        click.BadParameter: It is neither.
+        click.BadParameter: The text has another form.
     """
     if value is None:
         return None

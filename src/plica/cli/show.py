@@ -1,4 +1,4 @@
-"""`plica show`: a saved model as its layers, before and after the rules, as its Program, or as the code that runs."""
+"""`plica show`: prints the layers of a saved model, before or after the rules, its Program, or the code that runs."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -54,7 +54,9 @@ def layer_table(circuit: Circuit) -> str:
                 str(circuit.layer_scope(layer)),
                 units,
                 " ".join(str(circuit.layer_index(child)) for child in inputs),
-                ", ".join(f"{name} {' '.join(map(str, one.shapes))}" for name, one in layer.all_params.items()),
+                ", ".join(
+                    f"{name} {' '.join(map(str, parameter.shapes))}" for name, parameter in layer.all_params.items()
+                ),
             )
         )
     widths = [max(map(len, column)) for column in zip(_HEADINGS, *rows, strict=True)]
@@ -62,7 +64,7 @@ def layer_table(circuit: Circuit) -> str:
 
 
 def _line(cells: tuple[str, ...], widths: list[int]) -> str:
-    """Cells padded to the widths of their columns, the first one to the right."""
+    """Cells padded to the widths of their columns; the first is aligned to the right."""
     first, *rest = cells
     padded = [first.rjust(widths[0]), *(cell.ljust(width) for cell, width in zip(rest, widths[1:], strict=True))]
     return "  ".join(padded).rstrip()

@@ -1,4 +1,4 @@
-"""Signals that end a command: what was begun is taken back, or nothing was begun. Imports next to nothing.
+"""Handles signals that end a command: temporary files are removed first. This module imports little.
 
 >>> with ending_tidily():
 ...     pass
@@ -16,12 +16,12 @@ INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 INTERRUPTED_LINE = "plica: interrupted; nothing was written"
 TERMINATED_LINE = "plica: terminated; nothing was written"
 
-# Signals that ask a process to end; its default is to die on the spot, which leaves temporary files behind.
+# Signals that ask a process to end; by default it dies at once, which leaves temporary files behind.
 _ENDING = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name))
 
 
 class Terminated(BaseException):
-    """A signal asked the process to end; like KeyboardInterrupt it is no error that code may recover from.
+    """A signal asked the process to end; like KeyboardInterrupt, code must not recover from it.
 
     Args:
         number: Of the signal.
@@ -34,9 +34,9 @@ class Terminated(BaseException):
 
 @contextlib.contextmanager
 def leaving_at_once() -> Iterator[None]:
-    """Signals end the process on the spot, once its temporary files are removed.
+    """Have signals end the process at once, after its temporary files are removed.
 
-    An exception in the midst of an import, a callback or a destructor may be caught there, or become another one.
+    They raise no exception, since an import, a callback or a destructor may catch or replace it.
     """
     if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
         yield
@@ -54,11 +54,11 @@ def leaving_at_once() -> Iterator[None]:
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """Ctrl-C raises `KeyboardInterrupt` where it would end the process on the spot, but not in an import within."""
+    """Have Ctrl-C raise `KeyboardInterrupt` instead of ending the process at once, except during an import."""
     if not _in_main_thread() or signal.getsignal(signal.SIGINT) is not _leave:
         yield
         return
-    block = sys._getframe(2)  # that of the `with`: this function is called by that of contextlib
+    block = sys._getframe(2)  # the frame of the `with`; frame 1 is of contextlib
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         within = frame
@@ -77,7 +77,7 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def ending_tidily() -> Iterator[None]:
-    """Signals that end a process raise `Terminated`, so that temporary files are removed on the way out."""
+    """Have signals that end a process raise `Terminated`, so that temporary files are removed."""
     if not _in_main_thread():
         yield
         return
@@ -96,7 +96,7 @@ def _in_main_thread() -> bool:
 
 
 def _leave(number: int, _frame: FrameType | None) -> None:
-    # not loaded, or being loaded just now: nothing is open
+    # if the module is absent or still loading, there are no temporary files
     remove_temporary = getattr(sys.modules.get("plica.paths"), "remove_temporary", None)
     if remove_temporary is not None and not remove_temporary():
         raise KeyboardInterrupt if number == signal.SIGINT else Terminated(number)

@@ -97,7 +97,7 @@ def train(quiet: bool, **options: Any) -> None:
         )
     check_can_create(settings.out, (*NAMES, INPAINTING))
     data = load_data(settings)
-    # Threads that wait asleep: with other work on the cores, spinning ones made training ten times slower and more.
+    # Have idle threads sleep: with other work on the cores, spinning threads made training ten times slower.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # read when torch is loaded
     with leaving_at_once():
         from plica.cli.run import run  # loads torch, which --help and wrong arguments need not wait for
@@ -109,7 +109,7 @@ def train(quiet: bool, **options: Any) -> None:
 def load_data(settings: Settings) -> Dataset:
     """The data set that the settings name."""
     distribution = DISTRIBUTIONS[settings.input]
-    domain = distribution.domain() if distribution.settings is None else None  # else as many values as the data has
+    domain = distribution.domain() if distribution.settings is None else None  # None: the data has the number of values
     if settings.columns is not None:
         return _typed_data(settings)
     if settings.missing:
@@ -136,12 +136,12 @@ def _typed_data(settings: Settings) -> Dataset:
     for name in ("image_shape", "num_values"):
         if getattr(settings, name) is not None:
             raise InputError(f"--{name.replace('_', '-')} is for rows of one kind, and --columns for typed ones")
-    said = {} if settings.columns == "auto" else read_columns(Path(settings.columns))
+    records = {} if settings.columns == "auto" else read_columns(Path(settings.columns))
     if settings.data == "digits":
         raise InputError("digits: rows of one kind; leave --columns out")
     return from_typed(
         Path(settings.data),
-        said=said,
+        said=records,
         words=settings.missing,
         seed=settings.seed,
         key=settings.key,

@@ -1,4 +1,4 @@
-"""The version of Plica itself."""
+"""The version of the installed package."""
 
 import importlib.metadata
 

@@ -1,4 +1,4 @@
-"""How much memory the sizes that a file declares may ask for: a file of a few bytes must not fill a machine.
+"""Limits the memory that the sizes declared in a file may ask for: a file of a few bytes must not fill a machine.
 
 >>> budget = Budget(1000)
 >>> budget.spend("layer 0", "its units", 100)
@@ -12,7 +12,7 @@ from plica.errors import FileFormatError
 BYTES_PER_NUMBER = 8
 
 _FREE = 2**30  # bytes that any file may ask for
-_PER_BYTE = 2**10  # and for each byte of the file; a Kronecker product of weights asks for their number squared
+_PER_BYTE = 2**10  # more bytes for each byte of the file; a Kronecker product of weights squares their number
 
 
 def default_limit(file_size: int) -> int:
@@ -32,19 +32,19 @@ class Budget:
         self._spent = 0
         self._reserved = 0
 
-    def spend(self, where: str, what: str, numbers: int) -> None:
+    def spend(self, where: str, subject: str, numbers: int) -> None:
         """Count memory that is needed beside what was counted before."""
         self._spent += numbers * BYTES_PER_NUMBER
-        self._check(where, what)
+        self._check(where, subject)
 
-    def reserve(self, where: str, what: str, numbers: int) -> None:
+    def reserve(self, where: str, subject: str, numbers: int) -> None:
         """Count memory that is needed once: the largest of all reservations counts."""
         self._reserved = max(self._reserved, numbers * BYTES_PER_NUMBER)
-        self._check(where, what)
+        self._check(where, subject)
 
-    def _check(self, where: str, what: str) -> None:
+    def _check(self, where: str, subject: str) -> None:
         if self._spent + self._reserved > self._limit:
             raise FileFormatError(
-                f"{where}: {what} ask for more memory than the {self._limit} bytes that a file of this size may; the "
-                "file is damaged, or else allow it more by plica.load(..., max_bytes=)"
+                f"{where}: {subject} ask for more memory than the {self._limit} bytes that a file of this size may; "
+                "the file is damaged, or else allow it more by plica.load(..., max_bytes=)"
             )

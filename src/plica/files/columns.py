@@ -1,7 +1,7 @@
-"""What the columns of a table mean: cells become numbers that a circuit reads, and numbers become cells again.
+"""Encodes the cells of a table's columns as numbers that a circuit reads, and decodes numbers to cells.
 
-A column is of a kind (`plica.files.kinds`), or ignored: then no variable stands for it. A cell that is empty, or one of
-the words that were said to mean it, is missing.
+A column has a kind (`plica.files.kinds`), or it is ignored and no variable stands for it. A cell is missing if it is
+empty or one of the words that the user lists (`--missing NA`).
 
 >>> pet = TableColumn("pet", "categorical", ("cat", "dog"))
 >>> encode(pet, np.array(["dog", None, "cat"], dtype=object), ["row 0", "row 1", "row 2"])
@@ -30,7 +30,7 @@ from plica.symbolic.domains import Domain
 
 _LONGEST_WORD = 20  # letters of what may stand for a missing value
 
-# How a file has its cells: as text, as values of some type, or as numbers alone.
+# The form in which a file stores cells: as text, as values of some type, or as numbers alone.
 Form: TypeAlias = Literal["text", "typed", "number"]
 
 
@@ -60,7 +60,7 @@ def _as_number(word: str) -> float | None:
 def encode(
     column: TableColumn,
     cells: Array,
-    places: Sequence[str],
+    labels: Sequence[str],
     *,
     words: Collection[str] = (),
     unknown: Callable[[TableColumn, Any], None] | None = None,
@@ -70,26 +70,26 @@ def encode(
     Args:
         column: The column.
         cells: (B,).
-        places: What each row is called in messages.
+        labels: The name of each row in messages, such as "pets.csv, line 2".
         words: Text that means that a cell is missing.
-        unknown: Called with each category that the column does not have, which is then taken for missing.
+        unknown: Called with each category that the column does not have; the cell then counts as missing.
 
     Raises:
-        InputError: A cell is none of the column's.
+        InputError: A cell is no value of the column.
     """
     kind, missing = KINDS[column.kind], is_missing(cells, words)
     number = kind.number(column)
     numbers = np.full(len(cells), np.nan)
-    for place in np.flatnonzero(~missing).tolist():
-        found = number(cells[place])
-        if found is not None:
-            numbers[place] = found
+    for row in np.flatnonzero(~missing).tolist():
+        encoded = number(cells[row])
+        if encoded is not None:
+            numbers[row] = encoded
             continue
-        cell = cells[place].item() if isinstance(cells[place], np.generic) else cells[place]
+        cell = cells[row].item() if isinstance(cells[row], np.generic) else cells[row]
         if not kind.closed or unknown is None:
-            advice = "" if kind.closed else _missing_word(cell) + _written_date(column, cells[place])
+            advice = "" if kind.closed else _missing_word(cell) + _written_date(column, cells[row])
             raise InputError(
-                f"{places[place]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}{advice}"
+                f"{labels[row]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}{advice}"
             )
         unknown(column, cell)
     return numbers
@@ -102,7 +102,7 @@ def _missing_word(cell: Any) -> str:
 
 
 def _written_date(column: TableColumn, cell: Any) -> str:
-    """The advice for a number in place of a date, which says nothing of what it counts."""
+    """The advice for a number in place of a date, since the number does not say what it counts."""
     if column.kind not in ("date", "timestamp", "time") or not dates.is_bare(cell):
         return ""
     return (
@@ -115,7 +115,7 @@ def check_domain(column: TableColumn, domain: Domain) -> None:
     """Raise unless the values of the variable that stands for a column are numbers of the column.
 
     Raises:
-        InputError: They are not.
+        InputError: The variable takes other values.
     """
     if not KINDS[column.kind].fits(column, domain):
         known = f" of {len(column.categories)} categories" if column.categories else ""
@@ -144,11 +144,11 @@ def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers
-    found = np.round(numbers, decimals) + 0.0  # no minus zero
-    inside = (found > domain.least if domain.above else found >= domain.least) & (found <= domain.most)
-    return np.where(inside, found, numbers)
+    result = np.round(numbers, decimals) + 0.0  # no minus zero
+    inside = (result > domain.least if domain.above else result >= domain.least) & (result <= domain.most)
+    return np.where(inside, result, numbers)
 
 
 def type_of(column: TableColumn) -> CellType:
-    """What the cells of a column are."""
+    """The Python type of a column's cells."""
     return KINDS[column.kind].type(column)

@@ -1,4 +1,4 @@
-"""Data sets split into training, validation and test rows: the bundled digits, or a file of one's own.
+"""Data sets split into training, validation and test rows: the bundled digits, or a file of the user.
 
 >>> import tempfile, pathlib
 >>> import numpy as np
@@ -51,11 +51,11 @@ class Dataset:
     """Rows of one width in three parts.
 
     Attributes:
-        name: What to call it in reports.
+        name: The name in reports.
         train: (N, D), as are `valid` and `test`; integers or floats.
         shape: (channels, height, width) if the rows are images, else None.
         num_values: Values lie in 0 .. num_values - 1; None where they are not counted.
-        encoding: What the columns of a table of typed columns mean; its rows have NaN where a cell is missing.
+        encoding: The encoding of a table of typed columns; rows have NaN where a cell is missing.
     """
 
     name: str
@@ -76,7 +76,7 @@ def digits(domain: Domain | None = None) -> Dataset:
     """scikit-learn's 1797 handwritten digits of 8x8 pixels with values 0 .. 16, split 1297 / 250 / 250.
 
     Args:
-        domain: What the values are taken for, if not for 17 states: floats unless they are whole.
+        domain: The domain of the values if it is not 17 states; they become floats unless it is of whole numbers.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
     """
@@ -108,8 +108,8 @@ def from_path(
         key: Which array of a `.npz` to read and split.
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
-        domain: What values are legal; by default categories, as many as `num_values`.
-        mark: What stands between the cells of a `.csv`; by default a comma, or what its first lines have.
+        domain: The legal values; by default categories, as many as `num_values`.
+        mark: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -118,8 +118,8 @@ def from_path(
     path = as_path(path)
     if path.suffix.lower() == ".parquet":
         raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
-    given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
-    tables = _read_splits(path) if given else (read_table(path, key=key, mark=mark),)
+    is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
+    tables = _read_splits(path) if is_split else (read_table(path, key=key, mark=mark),)
     shape = _image_shape(tables[0], image_shape)
     if domain is not None:
         rows, num_values = [_of_domain(table, domain) for table in tables], None
@@ -127,7 +127,7 @@ def from_path(
         rows = [_as_categories(table) for table in tables]
         num_values = _check_range(tables, rows, num_values)
     flat = [part.reshape(len(part), -1) for part in rows]
-    train, valid, test = flat if given else _split(flat[0], tables[0].source, seed)
+    train, valid, test = flat if is_split else _split(flat[0], tables[0].source, seed)
     return Dataset(_name(path), train, valid, test, shape, num_values)
 
 
@@ -144,44 +144,44 @@ def from_typed(
 
     Args:
         path: `.csv` with names in its first line, `.parquet`, or an array.
-        said: What is known of some columns, by name; the others are what their cells suggest.
-        words: Text that means that a cell is missing, beside none at all.
+        said: The user's records of some columns, by name; cells decide about the other columns.
+        words: Text that means that a cell is missing, beside empty text.
         seed: Of the random split.
         key: Which array of a `.npz` to read.
-        mark: What stands between the cells of a `.csv`; by default a comma, or what its first lines have.
+        mark: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file cannot be read.
         InputError: A cell does not fit its column, or there are too few rows.
     """
-    given = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
-    if given and "num_variables" in npz_keys(path):
+    is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
+    if is_split and "num_variables" in npz_keys(path):
         raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(open_rows(path, key=one, named=True, mark=mark))
-            for one in (_SPLITS if given else (key,))
+            stack.enter_context(open_rows(path, key=name, named=True, mark=mark))
+            for name in (_SPLITS if is_split else (key,))
         ]
         parts = [_whole(rows) for rows in files]
         names = files[0].names or tuple(map(str, range(files[0].width)))
         for rows in files:
             if rows.width != len(names):
                 raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
-        for place, name in enumerate(names):
+        for position, name in enumerate(names):
             if name in said and said[name]["kind"] != "ignored":
-                files[0].check_can_model(place)
+                files[0].check_can_model(position)
         cells = np.concatenate([part.cells for part in parts])
         encoding = Encoding(infer_columns(names, cells, said=said, words=words, source=str(path)), tuple(words))
         if not encoding.modelled:
-            why = "; ".join(f"{one.name!r}: {one.why or 'as said'}" for one in encoding.columns[:_SHOWN])
+            why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in encoding.columns[:_SHOWN])
             raise InputError(f"{path}: every column is ignored, so there is nothing to model ({why})")
         values = [encoding.reader(rows)(part) for rows, part in zip(files, parts, strict=True)]
-    train, valid, test = values if given else _split(values[0], str(path), seed)
+    train, valid, test = values if is_split else _split(values[0], str(path), seed)
     return Dataset(_name(path), train, valid, test, None, None, encoding)
 
 
 def _name(path: Path) -> str:
-    """What reports call a file, whose name may hold any bytes."""
+    """The name of a file for reports; a file name may hold any bytes."""
     return path.stem.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
@@ -190,7 +190,9 @@ def _whole(rows: RowFile) -> Batch:
     batches = list(rows.batches(_ROWS_AT_ONCE))
     if not batches:
         raise FileFormatError(f"{rows.source}: the file holds no rows")
-    return Batch(np.concatenate([one.cells for one in batches]), [place for one in batches for place in one.places])
+    return Batch(
+        np.concatenate([batch.cells for batch in batches]), [label for batch in batches for label in batch.labels]
+    )
 
 
 def _read_splits(path: Path) -> tuple[Table, ...]:
@@ -208,13 +210,13 @@ def _read_splits(path: Path) -> tuple[Table, ...]:
 
 def _unpack_bits(table: Table, path: Path) -> Table:
     with open_npz(path) as archive:
-        found = read_member(path, archive, "num_variables")
-    if found.ndim != 0 or found.dtype.kind not in "iu":
+        stored = read_member(path, archive, "num_variables")
+    if stored.ndim != 0 or stored.dtype.kind not in "iu":
         raise FileFormatError(
-            f"{path}: num_variables must be one integer, found {found.dtype} of shape {found.shape}; leave it out if "
+            f"{path}: num_variables must be one integer, found {stored.dtype} of shape {stored.shape}; leave it out if "
             "the rows are not packed bits"
         )
-    width, values = int(found), table.values
+    width, values = int(stored), table.values
     if values.dtype != np.uint8 or values.ndim != 2 or not 0 < width <= 8 * values.shape[1]:
         raise FileFormatError(
             f"{table.source}: with num_variables = {width}, expected (N, {-(-width // 8)}) bytes of packed bits, "
@@ -227,13 +229,13 @@ def _unpack_bits(table: Table, path: Path) -> Table:
 
 def _image_shape(table: Table, wanted: ImageShape | None) -> ImageShape | None:
     row = table.values.shape[1:]
-    found = None if len(row) == 1 else (1, *row) if len(row) == 2 else row
-    if wanted is None or found == wanted:
-        return found
+    shape = None if len(row) == 1 else (1, *row) if len(row) == 2 else row
+    if wanted is None or shape == wanted:
+        return shape
     size = math.prod(wanted)
-    if found is not None:
+    if shape is not None:
         raise InputError(
-            f"{table.source}: holds images of shape {found} (C, H, W), not the image shape {wanted} asked for"
+            f"{table.source}: holds images of shape {shape} (C, H, W), not the image shape {wanted} asked for"
         )
     if size != row[0]:
         raise InputError(

@@ -1,12 +1,12 @@
-"""Dates, times of day and time stamps in the format of their column: text becomes a whole number of units, and back.
+"""Reads dates, times of day and time stamps in the format of their column as whole numbers of units, and writes them.
 
-A format is text with the directives of `strftime` and a few more: `%-d` and the like have no leading zero, `%3f` is a
-point and three digits of a second, which may be left out, `%z[+01:00]` is the distance from UTC, written as it stands
-there, and `%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without
-a day is a number of months, or of quarters.
+A format is text with the directives of `strftime` and a few more. `%-d` and the like have no leading zero. `%3f` is a
+point and three digits of a second, which may be left out. `%z[+01:00]` is the distance from UTC, written literally.
+`%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without a day is a
+number of months, or of quarters.
 
-A number of an array counts units from 1970 or from midnight; one of a table with types is read by its digits, where
-the format has digits alone.
+A number in an array counts units from 1970 or from midnight. A number in a table with types is read by its digits if
+the format has digits alone: 19700103 by `%Y%m%d` is the third day.
 
 >>> form = Format.of("%d.%m.%Y %H:%M")
 >>> form.read("24.12.2026 18:30"), form.unit
@@ -49,9 +49,9 @@ class _Directive:
     """A part of a format.
 
     Args:
-        pattern: What it looks like.
-        text: How it is written.
-        unit: What it tells apart, in microseconds.
+        pattern: A regular expression for its text.
+        text: Writes it.
+        unit: The smallest difference that it shows, in microseconds.
     """
 
     pattern: str
@@ -115,16 +115,16 @@ STAMPS: tuple[str, ...] = tuple(
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """How the texts of a column of dates or times look.
+    """The format of the texts of a column of dates or times.
 
     Attributes:
-        pattern: What a text looks like; numbers that stand alone may lack their leading zero.
-        padded: What a text looks like that has the leading zeros.
-        unit: What the numbers count, in microseconds: the least that the format tells apart.
-        months: How many months the numbers count instead, where the format has no day; else 0.
+        pattern: Matches a text; numbers between signs may lack their leading zero.
+        padded: Matches a text that has the leading zeros.
+        unit: The unit of the numbers in microseconds: the smallest difference that the format shows.
+        months: How many months one unit is if the format has no day; else 0.
         names: The directives, in their order.
         zone: The distance from UTC as it is written; None where there is none.
-        parts: What is written, in order: text, or a function.
+        parts: The pieces to write, in order: text, or a function.
     """
 
     pattern: re.Pattern[str]
@@ -141,7 +141,7 @@ class Format:
         """The format that a text describes.
 
         Raises:
-            ValueError: It is none, or lacks a part of a date or a time.
+            ValueError: The text is no format, or lacks a part of a date or a time.
         """
         pattern, unit, zone = "", 365 * _DAY, None
         names: list[str] = []
@@ -162,13 +162,15 @@ class Format:
                 parts.append(literal)
             else:
                 raise ValueError(f"{percent or token[0]} is no directive, or stands there twice")
-        found = set(names)
-        by_day = "d" in found and "q" not in found and bool(found & _MONTH_PARTS)
-        months = 0 if by_day or not found & _DATE_PARTS else 3 if {"q"} == found - _YEAR_PARTS else 1
-        by_month = months == 3 or (months == 1 and bool(found - _YEAR_PARTS) and found <= _YEAR_PARTS | _MONTH_PARTS)
-        dated = ((by_day or by_month) and bool(found & _YEAR_PARTS)) or not found & _DATE_PARTS
-        timed = ("M" in found and ("H" in found or {"I", "p"} <= found)) or not found & _TIME_PARTS
-        if end < len(text) or not names or not dated or not timed or ("S" not in found and "f" in found):
+        present = set(names)
+        by_day = "d" in present and "q" not in present and bool(present & _MONTH_PARTS)
+        months = 0 if by_day or not present & _DATE_PARTS else 3 if {"q"} == present - _YEAR_PARTS else 1
+        by_month = months == 3 or (
+            months == 1 and bool(present - _YEAR_PARTS) and present <= _YEAR_PARTS | _MONTH_PARTS
+        )
+        dated = ((by_day or by_month) and bool(present & _YEAR_PARTS)) or not present & _DATE_PARTS
+        timed = ("M" in present and ("H" in present or {"I", "p"} <= present)) or not present & _TIME_PARTS
+        if end < len(text) or not names or not dated or not timed or ("S" not in present and "f" in present):
             raise ValueError(
                 "expected day, month and year, or hours and minutes, or both, or a month or quarter and its year"
             )
@@ -177,12 +179,12 @@ class Format:
 
     @property
     def is_dated(self) -> bool:
-        """Whether it has days, or months of years."""
+        """Whether the format has days, or months of years."""
         return "d" in self.names or self.months > 0
 
     @property
     def is_timed(self) -> bool:
-        """Whether it has hours."""
+        """Whether the format has hours."""
         return "M" in self.names
 
     def read(self, cell: Any) -> int | None:
@@ -208,13 +210,13 @@ class Format:
         return set(self.names) <= _DIGITS and not any(isinstance(part, str) for part in self.parts)
 
     def _digits_of(self, cell: Any) -> str | None:
-        """The text of a number whose digits are those of a date; None where this format has more than digits."""
+        """The text of a number whose digits are a date's; None if this format has more than digits."""
         if not self.is_digits or cell != cell or not 0 <= cell < _MOST_DIGITS or cell != int(cell):
             return None
         return str(int(cell)).zfill(len(self.text(0)))
 
     def value(self, number: int) -> datetime.datetime:
-        """The time of a number; those beyond the years 1 to 9999 are moved to these."""
+        """The time of a number; times outside the years 1 to 9999 are clamped to these years."""
         if self.months:
             year, month = divmod(number * self.months + 12 * _EPOCH.year, 12)
             ends = (datetime.datetime.min, datetime.datetime(datetime.MAXYEAR, 13 - self.months, 1))
@@ -234,32 +236,32 @@ class Format:
         return "".join(part if isinstance(part, str) else part(value) for part in self.parts)
 
 
-def _value_of(found: Mapping[str, str]) -> datetime.datetime | None:
-    """The time that the parts of a text say."""
-    year = int(found.get("Y", 0))
-    if "y" in found:
-        year = int(found["y"]) + (1900 if int(found["y"]) >= _PIVOT else 2000)
-    hour = int(found.get("H", 0))
-    if "I" in found:
-        hour = int(found["I"])
+def _value_of(fields: Mapping[str, str]) -> datetime.datetime | None:
+    """The time in UTC of the matched directives of a text; None if there is no such time, as for February 30."""
+    year = int(fields.get("Y", 0))
+    if "y" in fields:
+        year = int(fields["y"]) + (1900 if int(fields["y"]) >= _PIVOT else 2000)
+    hour = int(fields.get("H", 0))
+    if "I" in fields:
+        hour = int(fields["I"])
         if not 1 <= hour <= 12:
             return None
-        hour = hour % 12 + 12 * (found["p"].lower() == "pm")
-    name = found.get("b") or found.get("B")
-    month = int(found.get("m", 1)) if name is None else _MONTH_OF.get(name.title(), 0)
-    if "q" in found:
-        month = 3 * int(found["q"]) - 2
-    clock = (hour, int(found.get("M", 0)), int(found.get("S", 0)), int(f"{found.get('f', '')[1:]:0<6}"))
+        hour = hour % 12 + 12 * (fields["p"].lower() == "pm")
+    name = fields.get("b") or fields.get("B")
+    month = int(fields.get("m", 1)) if name is None else _MONTH_OF.get(name.title(), 0)
+    if "q" in fields:
+        month = 3 * int(fields["q"]) - 2
+    clock = (hour, int(fields.get("M", 0)), int(fields.get("S", 0)), int(f"{fields.get('f', '')[1:]:0<6}"))
     try:
-        date = (year, month, int(found.get("d", 1))) if found.keys() & _DATE_PARTS else (1970, 1, 1)
+        date = (year, month, int(fields.get("d", 1))) if fields.keys() & _DATE_PARTS else (1970, 1, 1)
         value = datetime.datetime(*date, *clock)
-        return value - _offset(found["z"]) if "z" in found else value
+        return value - _offset(fields["z"]) if "z" in fields else value
     except (ValueError, OverflowError):
         return None
 
 
 def _moved(value: datetime.datetime, distance: datetime.timedelta) -> datetime.datetime:
-    """A time some distance later, or at the end of the years 1 to 9999."""
+    """A time moved by a distance, clamped to the years 1 to 9999."""
     try:
         return value + distance
     except OverflowError:
@@ -274,17 +276,17 @@ def _offset(zone: str) -> datetime.timedelta:
 
 
 def _month_number(value: datetime.date) -> int:
-    """How many months after January 1970 a time is."""
+    """The number of months from January 1970 to a time."""
     return 12 * (value.year - _EPOCH.year) + value.month - 1
 
 
 def is_bare(cell: Any) -> bool:
-    """Whether a cell is a number of a table with types, which unlike those of arrays does not count from 1970."""
+    """Whether a cell is a number of a table with types; unlike numbers of arrays, these do not count from 1970."""
     return isinstance(cell, int | float | decimal.Decimal) and not isinstance(cell, bool | np.generic)
 
 
 def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) -> int | None:
-    """The number of units of a date, a time or a number; None of anything else, or where it lies between two units."""
+    """The number of units of a date, a time or a number; None of other cells and of times between two units."""
     if isinstance(cell, datetime.datetime):
         value = cell.astimezone(datetime.UTC).replace(tzinfo=None) if cell.tzinfo else cell
         micros = (value - _EPOCH) // datetime.timedelta(microseconds=1) if dated else None
@@ -312,19 +314,18 @@ def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) ->
 
 
 def _may_be(text: str, formats: Sequence[str]) -> bool:
-    """Whether a text has the digits of a date, or the colon of a time: most texts have not, and are told at once."""
+    """Whether a text has the digits of a date, or the colon of a time: a quick test that most texts fail."""
     if "%M" in formats[0]:
         return ":" in text
-    groups, has_letters = [len(one) for one in re.findall(r"\d+", text)], any(map(str.isalpha, text))
+    groups, has_letters = [len(digits) for digits in re.findall(r"\d+", text)], any(map(str.isalpha, text))
     return len(groups) == 3 or groups == [8] or (4 in groups and len(groups) == 2) or (has_letters and len(groups) > 0)
 
 
 def guess(cells: Sequence[Any], formats: Sequence[str]) -> str | None:
-    """The format that all texts have, or None; of several, that by which they lie closest together.
+    """The format that fits all texts, or None.
 
-    Of formats by which they lie equally close, it is the first by which most are written as they are.
-
-    The month of a table of one month stays, and the day changes: so 01/02/2026 beside 01/03/2026 are days of January.
+    If several fit, it is the format by which the dates lie closest together: 01/02/2026 and 01/03/2026 are two days of
+    January, not the first days of two months. Among equals, the first that writes most texts as they were wins.
     """
     texts = list(dict.fromkeys(cell.strip() for cell in cells))
     if not texts or not _may_be(texts[0], formats):

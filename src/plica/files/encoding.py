@@ -1,7 +1,7 @@
-"""How the rows of a table become rows of a circuit, and back: the columns, and the words for a missing cell.
+"""The encoding of a table's rows as rows of a circuit: the columns, and the words for a missing cell.
 
-A model that was trained on a table with typed columns keeps this in its file; what it completes is the user's own
-table again. Rows of a model that has none are numbers as they are.
+A model that was trained on a table with typed columns has its encoding in its file. With it the model completes the
+user's table in the table's own form. A model without an encoding takes rows of numbers.
 
 >>> import pathlib, tempfile
 >>> from plica.files.rows import open_rows
@@ -31,7 +31,7 @@ from plica.forks import cached_property
 from plica.symbolic.domains import Domain
 
 
-class KeptColumn(TypedDict):
+class StoredColumn(TypedDict):
     """A column in a model file."""
 
     name: str
@@ -41,10 +41,10 @@ class KeptColumn(TypedDict):
     origin: NotRequired[int]
 
 
-class KeptEncoding(TypedDict):
+class StoredEncoding(TypedDict):
     """An encoding in a model file."""
 
-    columns: list[KeptColumn]
+    columns: list[StoredColumn]
     missing: list[str]
 
 
@@ -54,7 +54,7 @@ class Encoding:
 
     Args:
         columns: In the order of the table that the model learned from.
-        words: Text that means that a cell is missing, beside none at all.
+        words: Text that means that a cell is missing, beside empty text.
     """
 
     columns: tuple[TableColumn, ...]
@@ -62,36 +62,38 @@ class Encoding:
 
     @cached_property
     def modelled(self) -> tuple[TableColumn, ...]:
-        """The columns that variables stand for: variable v is that of number v."""
+        """The columns that variables stand for: variable v stands for column v of these."""
         return tuple(column for column in self.columns if column.kind != "ignored")
 
-    def places(self, rows: RowFile) -> tuple[int, ...]:
-        """Where each modelled column stands in a file: by name, or by position where a file has no names.
+    def positions(self, rows: RowFile) -> tuple[int, ...]:
+        """The position of each modelled column in a file: by name, or by order if the file has no names.
 
         Raises:
             InputError: A column is not there.
         """
         if rows.names is None:
-            return tuple(place for place, one in enumerate(self._by_position(rows)) if one.kind != "ignored")
-        wanted = [one.name.strip() for one in self.modelled]
+            return tuple(
+                position for position, column in enumerate(self._by_position(rows)) if column.kind != "ignored"
+            )
+        wanted = [column.name.strip() for column in self.modelled]
         lacking = [name for name in wanted if name not in rows.names]
         if lacking:
             raise InputError(
                 f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
                 f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
             )
-        places = tuple(rows.names.index(name) for name in wanted)
-        for place in places:
-            rows.check_can_model(place)
-        return places
+        positions = tuple(rows.names.index(name) for name in wanted)
+        for position in positions:
+            rows.check_can_model(position)
+        return positions
 
     def names(self, rows: RowFile) -> tuple[str, ...]:
-        """The names of the columns of a file, which may have none of its own.
+        """The names of the columns of a file; a file without names takes those of this encoding.
 
         Raises:
-            InputError: It has another number of columns.
+            InputError: The file has another number of columns.
         """
-        return rows.names or tuple(one.name for one in self._by_position(rows))
+        return rows.names or tuple(column.name for column in self._by_position(rows))
 
     def _by_position(self, rows: RowFile) -> tuple[TableColumn, ...]:
         """The columns of a file without names: all, or those that variables stand for."""
@@ -100,26 +102,26 @@ class Encoding:
                 return wanted
         raise InputError(
             f"{rows.source}: found {rows.width} columns without names, expected {len(self.columns)}: "
-            f"{', '.join(one.name for one in self.columns)}"
+            f"{', '.join(column.name for column in self.columns)}"
         )
 
     def reader(
         self, rows: RowFile, *, unknown: Callable[[TableColumn, Any], None] | None = None
     ) -> Callable[[Batch], Array]:
-        """What makes a circuit's rows `(B, V)`, NaN where a cell is missing, of batches of a file.
+        """A function from batches of a file to rows of the circuit, `(B, V)`, NaN where a cell is missing.
 
         Args:
             rows: The file.
-            unknown: Called with each category that a column does not have, which is then taken for missing.
+            unknown: Called with each category that a column does not have; the cell then counts as missing.
         """
-        places = self.places(rows)
+        positions = self.positions(rows)
 
         def read(batch: Batch) -> Array:
-            found = [
-                encode(column, batch.cells[:, place], batch.places, words=self.words, unknown=unknown)
-                for column, place in zip(self.modelled, places, strict=True)
+            columns = [
+                encode(column, batch.cells[:, position], batch.labels, words=self.words, unknown=unknown)
+                for column, position in zip(self.modelled, positions, strict=True)
             ]
-            return np.stack(found, axis=1)
+            return np.stack(columns, axis=1)
 
         return read
 
@@ -138,35 +140,35 @@ class Encoding:
         for column, domain in zip(self.modelled, domains, strict=True):
             check_domain(column, domain)
 
-    def as_json(self) -> KeptEncoding:
-        """As a model file keeps it."""
-        columns: list[KeptColumn] = []
-        for one in self.columns:
-            kept: KeptColumn = {"name": one.name, "kind": one.kind, "categories": list(one.categories)}
-            if one.format:
-                kept["format"] = one.format
-            if one.origin:
-                kept["origin"] = one.origin
-            columns.append(kept)
+    def as_json(self) -> StoredEncoding:
+        """The encoding as a model file stores it."""
+        columns: list[StoredColumn] = []
+        for column in self.columns:
+            record: StoredColumn = {"name": column.name, "kind": column.kind, "categories": list(column.categories)}
+            if column.format:
+                record["format"] = column.format
+            if column.origin:
+                record["origin"] = column.origin
+            columns.append(record)
         return {"columns": columns, "missing": list(self.words)}
 
     @staticmethod
-    def of_json(kept: KeptEncoding) -> "Encoding":
-        """What a model file keeps.
+    def of_json(record: StoredEncoding) -> "Encoding":
+        """The encoding that a model file stores.
 
         Raises:
-            InputError: The format of a column is none.
+            InputError: The format of a column is no format of its kind.
         """
         columns = []
-        for one in kept["columns"]:
-            form, origin = one.get("format", ""), one.get("origin", 0)
-            column = TableColumn(one["name"], one["kind"], tuple(one["categories"]), format=form, origin=origin)
+        for entry in record["columns"]:
+            form, origin = entry.get("format", ""), entry.get("origin", 0)
+            column = TableColumn(entry["name"], entry["kind"], tuple(entry["categories"]), format=form, origin=origin)
             try:
                 check_format(column)
             except ValueError as error:
                 raise InputError(f"column {column.name!r}: the format {form!r} is none: {error}") from error
             columns.append(column)
-        return Encoding(tuple(columns), tuple(kept["missing"]))
+        return Encoding(tuple(columns), tuple(record["missing"]))
 
 
 def read_numbers(batch: Batch) -> Array:
@@ -183,7 +185,7 @@ def read_numbers(batch: Batch) -> Array:
         number = read(cells[row, column])
         if number is None:
             raise InputError(
-                f"{batch.places[row]}, column {column + 1}: {str(cells[row, column])!r} is not a finite number; "
+                f"{batch.labels[row]}, column {column + 1}: {str(cells[row, column])!r} is not a finite number; "
                 "correct the cell, or leave it empty where the value is not known"
             )
         numbers[row, column] = number

@@ -1,4 +1,4 @@
-"""The columns of a table as its cells suggest, or as a file says.
+"""Infers the columns of a table from its cells, or from what a file of `--columns` says of them.
 
 >>> cells = np.array([["cat", "4", "1.50"], ["bird", "2", None], ["cat", "4", "-2.25"]], dtype=object)
 >>> for column in infer_columns(("pet", "legs", "weight"), cells):
@@ -29,7 +29,7 @@ from plica.files.schema import check, without_repeats
 from plica.files.tables import one_line
 from plica.paths import check_is_file
 
-MOST_CODES = 20  # values of a column that are few: of an identifier, categories; of text, never an identifier
+MOST_CODES = 20  # distinct values; texts up to as many are categories, and no column with so few is an identifier
 MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
 _LEAST_NUMBERED = 20  # rows, from which on 1, 2, 3, ... are likely the numbers of rows
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid|key)$|[a-z](?:Id|ID)$")
@@ -38,11 +38,11 @@ _PLAIN = (str, int, float, bool, np.generic, decimal.Decimal, datetime.date, dat
 _NOTHING = frozenset(
     ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown", "inf", "-inf")
 )
-_LOOKED_AT = 200  # cells by which words are told from dates
+_LOOKED_AT = 200  # texts from which the sample is taken that tells words from dates
 
 
 class ColumnRecord(TypedDict):
-    """What a file says of a column."""
+    """A column in a file of `--columns`."""
 
     kind: Literal["auto", "categorical", "boolean", "count", "whole", "real", "date", "timestamp", "time", "ignored"]
     categories: NotRequired[list[str | int | bool]]
@@ -60,26 +60,26 @@ def infer_columns(
 ) -> tuple[TableColumn, ...]:
     """The columns of a table of N rows.
 
-    Each is of the first kind of `KINDS` that its cells suggest. Identifiers, remarks and columns without cells are
-    ignored, and say why.
+    Each column has the first kind of `KINDS` that its cells suggest. Identifiers, remarks and columns without cells
+    are ignored; their `why` gives the reason.
 
     Args:
         names: Of the D columns.
         cells: (N, D).
-        said: What is known of some columns, by name.
+        said: The user's records of some columns, by name.
         words: Text that means that a cell is missing.
-        source: What messages call the table.
+        source: The name of the table in messages.
 
     Raises:
-        InputError: What is said of a column does not fit, or a column has words among numbers or dates.
+        InputError: A record does not fit its column, or a column has words among numbers or dates.
     """
     said = said or {}
     unknown = [name for name in said if name not in names]
     if unknown:
         raise InputError(f"{source}: there is no column {unknown[0]!r}; its columns are {', '.join(names)}")
     return tuple(
-        _column(f"{source}, column {name!r}", name, cells[:, place], said.get(name, {"kind": "auto"}), words)
-        for place, name in enumerate(names)
+        _column(f"{source}, column {name!r}", name, cells[:, position], said.get(name, {"kind": "auto"}), words)
+        for position, name in enumerate(names)
     )
 
 
@@ -95,16 +95,16 @@ def _column(where: str, name: str, cells: Array, said: ColumnRecord, words: Coll
     try:
         if column.format:
             check_format(column)
-        found = KINDS[kind].described(column, present) or column
-        check_format(found)
+        described = KINDS[kind].described(column, present) or column
+        check_format(described)
     except ValueError as error:
         tried = f"the format {column.format!r} is none: {error}" if column.format else "no known format fits its cells"
         raise InputError(
             f'{where}: {tried}; say how they are written, as in {{"kind": "date", "format": "%d.%m.%Y"}}'
         ) from error
-    if KINDS[kind].closed and not found.categories:
+    if KINDS[kind].closed and not described.categories:
         raise InputError(f"{where}: there are no categories in its cells; list them")
-    return found
+    return described
 
 
 def _guessed(where: str, column: TableColumn, present: Cells) -> TableColumn:
@@ -112,24 +112,24 @@ def _guessed(where: str, column: TableColumn, present: Cells) -> TableColumn:
     if why:
         return replace(column, why=why)
     for kind, entry in KINDS.items():
-        found = entry.described(replace(column, kind=kind), present)
-        if found is not None and kind == "categorical":
+        described = entry.described(replace(column, kind=kind), present)
+        if described is not None and kind == "categorical":
             _check_one_kind(where, present)
-            if len(found.categories) > max(MOST_CODES, min(MOST_CATEGORIES, len(present.values) // 2)):
-                return replace(column, why=f"names or remarks: {len(found.categories):,} different texts")
-        if found is not None and entry.suggested(found, present):
-            return found
+            if len(described.categories) > max(MOST_CODES, min(MOST_CATEGORIES, len(present.values) // 2)):
+                return replace(column, why=f"names or remarks: {len(described.categories):,} different texts")
+        if described is not None and entry.suggested(described, present):
+            return described
     raise AssertionError("every column can be categorical")
 
 
 def _why_ignored(name: str, present: Cells) -> str:
-    """Why a column is not modelled; empty where it is."""
+    """Why a column is not modelled; empty if it is."""
     values = present.values
     if not values:
         return "every cell is missing"
-    others = {type(cell).__name__ for cell in values if not isinstance(cell, _PLAIN)}
-    if others:
-        return f"cells of the type {min(others)}"
+    other_types = {type(cell).__name__ for cell in values if not isinstance(cell, _PLAIN)}
+    if other_types:
+        return f"cells of the type {min(other_types)}"
     wholes = present.wholes
     if wholes is not None and len(wholes) >= _LEAST_NUMBERED and _are_numbers_of_rows(wholes):
         return "the numbers of rows"
@@ -141,13 +141,13 @@ def _why_ignored(name: str, present: Cells) -> str:
 
 def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
     """Whether whole numbers count from 0 or 1."""
-    return wholes[0] in (0, 1) and all(number == wholes[0] + place for place, number in enumerate(wholes))
+    return wholes[0] in (0, 1) and all(number == wholes[0] + position for position, number in enumerate(wholes))
 
 
 def _check_one_kind(where: str, present: Cells) -> None:
-    """Raise where the texts beside numbers or dates likely say what is missing.
+    """Raise if texts among numbers or dates likely mark missing values.
 
-    They do where they are words such as NA, or few beside numbers or dates of which there are many.
+    They likely do if all are words such as NA, or if they are few beside many numbers or dates.
     """
     if present.has_codes:
         return
@@ -155,37 +155,40 @@ def _check_one_kind(where: str, present: Cells) -> None:
     sample = texts[:: max(1, len(texts) // _LOOKED_AT)][:8]
     written = {form for cell in sample if (form := numbers.guess([cell])) is not None}
     readers: list[tuple[str, Callable[[Any], Any]]] = [
-        ("numbers", numbers.reader(one)) for one in sorted({"", *written})
+        ("numbers", numbers.reader(form)) for form in sorted({"", *written})
     ]
-    for what, formats in (("dates", dates.DATES), ("dates", dates.STAMPS), ("times", dates.TIMES)):
+    for subject, formats in (("dates", dates.DATES), ("dates", dates.STAMPS), ("times", dates.TIMES)):
         likely = {form for cell in sample if (form := dates.guess([cell], formats)) is not None}
-        readers += [(what, dates.Format.of(form).read) for form in sorted(likely)]
-    for what, read in readers:
+        readers += [(subject, dates.Format.of(form).read) for form in sorted(likely)]
+    for subject, read in readers:
         known = {number for number in map(read, present.values) if number is not None}
-        others = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
-        few = len(known) > MOST_CODES and 2 * len(others) < len(present.values)
-        if known and others and (few or all(str(cell).strip().lower() in _NOTHING for cell in others)):
-            shown = reprlib.repr(str(others[0]))
+        other_cells = [cell for cell in present.values if read(cell) is None or isinstance(cell, bool | np.bool_)]
+        few = len(known) > MOST_CODES and 2 * len(other_cells) < len(present.values)
+        if known and other_cells and (few or all(str(cell).strip().lower() in _NOTHING for cell in other_cells)):
+            shown = reprlib.repr(str(other_cells[0]))
             raise InputError(
-                f"{where}: {'most' if few else 'some'} cells are {what} and {len(others)} of {len(present.values)} "
-                f"are not, such as {shown}; if that means that the value is missing, say so with --missing {shown}; "
+                f"{where}: {'most' if few else 'some'} cells are {subject} and {len(other_cells)} of "
+                f"{len(present.values)} are not, such as {shown}; if that means that the value is missing, say so with "
+                f"--missing {shown}; "
                 'else correct the cells, or say {"kind": "categorical"} in the file of --columns'
             )
 
 
 def read_columns(path: Path) -> dict[str, ColumnRecord]:
-    """What a JSON file says of columns: `{"age": "real", "pet": {"kind": "categorical", "categories": ["cat"]}}`.
+    """The records of a JSON file: `{"age": "real", "pet": {"kind": "categorical", "categories": ["cat"]}}`.
 
     Raises:
-        FileFormatError: It is missing, or says something else.
+        FileFormatError: The file is missing, or holds something else.
     """
     check_is_file(path)
     try:
-        found = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_records)
+        content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_records)
     except (ValueError, RecursionError) as error:
         raise FileFormatError(f"{path}: no JSON ({one_line(error)})") from error
-    check(found, dict[str, Any], str(path))
-    records: dict[str, Any] = {name: {"kind": said} if isinstance(said, str) else said for name, said in found.items()}
+    check(content, dict[str, Any], str(path))
+    records: dict[str, Any] = {
+        name: {"kind": said} if isinstance(said, str) else said for name, said in content.items()
+    }
     for name, said in records.items():
         check(said, ColumnRecord, f"{path}: column {name!r}")
         _check_categories(f"{path}: column {name!r}", said)
@@ -193,18 +196,20 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
 
 
 def _records(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """What JSON says by name, each once, whatever spaces are around it."""
+    """The members of a JSON object, without the spaces around their names; a repeated name is an error."""
     return without_repeats([(name.strip(), said) for name, said in pairs])
 
 
 def _check_categories(where: str, said: ColumnRecord) -> None:
     if "categories" not in said:
         return
-    said["categories"] = listed = [one.strip() if isinstance(one, str) else one for one in said["categories"]]
+    said["categories"] = listed = [
+        category.strip() if isinstance(category, str) else category for category in said["categories"]
+    ]
     kind = said["kind"]
     if kind not in {name for name, entry in KINDS.items() if entry.closed}:
         raise FileFormatError(f'{where}: only a column of the kind "categorical" or "boolean" has categories')
-    if not listed or "" in listed or len({str(one) for one in listed}) < len(listed):
+    if not listed or "" in listed or len({str(category) for category in listed}) < len(listed):
         raise FileFormatError(f"{where}: expected different categories, at least one and none empty; found {listed}")
     if kind == "boolean" and len(listed) != 2:
         raise FileFormatError(f"{where}: expected two categories, that of false first; found {listed}")

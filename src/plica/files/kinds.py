@@ -1,8 +1,8 @@
-"""Kinds of columns: how each is recognised, read, written in the format of its column, and modelled.
+"""The kinds of columns: each recognises, reads and writes cells in its column's format, and names a distribution.
 
-A kind is one entry of `KINDS`; `auto` tries the entries in their order. Kinds of ordered numbers (counts, whole
-numbers, reals, dates, times) give probability to numbers that no cell had; the values of closed kinds (categories,
-truth values) are listed, and others can be taken for missing.
+A kind is one registry entry of `KINDS`; `auto` tries the entries in their order. Kinds of ordered numbers (counts,
+whole numbers, reals, dates, times) give probability to numbers that no cell had. The values of closed kinds
+(categories, truth values) are listed; a cell of another value may count as missing.
 
 >>> column = TableColumn("born", "date", format="%d.%m.%Y", origin=20000)
 >>> KINDS["date"].number(column)("05.10.2024"), KINDS["date"].text(column, 1.0)
@@ -30,9 +30,9 @@ KindName: TypeAlias = Literal[
 ]
 Reader: TypeAlias = Callable[[Any], float | None]
 
-LARGEST = 2.0**53  # whole numbers below it are floats, each one
+LARGEST = 2.0**53  # a float is exact for each whole number below it
 _FARTHEST = 2**62  # whole numbers that a variable takes, counted from the origin of their column
-_FAR = 2**20  # whole numbers below it need no origin: float32 has each one
+_FAR = 2**20  # whole numbers below it need no origin: float32 is exact for each
 _MOST_COUNTED = 100  # a mixture of 32 Poisson distributions covers counts up to it, 20 spreads apart
 _SHOWN = 8  # categories that a message lists
 _MEND = "correct the cell, or leave it empty where the value is not known"
@@ -43,13 +43,13 @@ class TableColumn:
     """One column of a table.
 
     Args:
-        name: What the table calls it; its number, counted from 0, where columns have no names.
-        kind: What its cells are.
-        categories: Of a categorical or boolean column, in the order of the states that stand for them.
+        name: Its name in the table, or its number, counted from 0, if columns have no names.
+        kind: The kind of its cells.
+        categories: Of a categorical or boolean column: state i of the variable stands for category i.
         input: The distribution of its input layers, by name; empty for that of its kind.
-        format: How its numbers, dates or times are written (`numbers`, `dates`); empty for numbers as they are.
-        origin: The whole number, date or time that the variable has as 0.
-        why: Why it is ignored, where nobody said so.
+        format: The format of its numbers, dates or times (`numbers`, `dates`); empty for plain numbers.
+        origin: The whole number, date or time for which the variable is 0.
+        why: Why it is ignored, if the user did not say so.
     """
 
     name: str
@@ -63,7 +63,7 @@ class TableColumn:
 
 @dataclass(frozen=True)
 class Cells:
-    """The cells of a column that are not missing, by which kinds recognise it.
+    """The cells of a column that are not missing; kinds recognise their columns by them.
 
     Args:
         values: Text, numbers, truth values, dates and times.
@@ -83,48 +83,48 @@ class Cells:
 
     @cached_property
     def number_format(self) -> str | None:
-        """How numbers are written; None where a cell is none."""
+        """The format of the numbers; None if a cell is no number."""
         if self.has_codes or any(isinstance(cell, bool | np.bool_) for cell in self.distinct):
             return None
         return numbers.guess(self.distinct)
 
     @cached_property
     def numbers(self) -> Sequence[numbers.Number] | None:
-        """All cells as numbers; None where a cell is none."""
+        """All cells as numbers; None if a cell is no number."""
         if self.number_format is None or not self.values:
             return None
         read = numbers.reader(self.number_format)
-        found = [number for number in map(read, self.values) if number is not None]
-        return found if len(found) == len(self.values) else None
+        read_numbers = [number for number in map(read, self.values) if number is not None]
+        return read_numbers if len(read_numbers) == len(self.values) else None
 
     @cached_property
     def wholes(self) -> Sequence[int] | None:
-        """All cells as whole numbers; None where a cell is none."""
-        found = [number for number in self.numbers or () if isinstance(number, int)]
-        return found if found and len(found) == len(self.values) else None
+        """All cells as whole numbers; None if a cell is no whole number."""
+        wholes = [number for number in self.numbers or () if isinstance(number, int)]
+        return wholes if wholes and len(wholes) == len(self.values) else None
 
     @cached_property
     def are_plain(self) -> bool:
-        """Whether all cells are whole numbers, and are read as these without the format of their column."""
+        """Whether all cells are whole numbers that read the same without the format of their column."""
         return self.wholes is not None and list(map(numbers.reader(""), self.values)) == list(self.wholes)
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnKind:
-    """What a kind of columns is.
+    """The registry entry of a kind of columns.
 
     Args:
-        number: What makes the variable's number of a cell; None of a cell that is none of the column's.
-        value: The cell of a number, as files with types keep it.
-        text: The cell of a number, as files of text have it.
-        type: What the cells of a column are, where they need not be text.
-        expected: What a cell must be, in words.
-        input_layer: The distribution of a column of this kind, by name, where none is asked for.
+        number: Makes a function from cells to the variable's numbers; it returns None for a cell that does not fit.
+        value: The cell of a number, for files with types.
+        text: The cell of a number, for files of text.
+        type: The Python type of a column's cells, for files with types.
+        expected: Tells in words why a cell does not fit.
+        input_layer: The name of the distribution for this kind, unless the user chooses one.
         fits: Whether the values of a variable are numbers of a column.
-        described: A column of this kind with the categories, format and origin that its cells suggest, where it has
-            none; None where they suggest none.
-        suggested: Whether cells that fit a column are likely meant so.
-        closed: Whether the values are listed, so that others can be taken for missing.
+        described: The column completed with the categories, format and origin that its cells suggest; None if the
+            cells are not of this kind.
+        suggested: Whether cells that fit a column are likely of this kind.
+        closed: Whether the values are listed, so that a cell of another value may count as missing.
     """
 
     number: Callable[[TableColumn], Reader]
@@ -140,7 +140,7 @@ class ColumnKind:
 
 
 def is_code(cell: Any) -> bool:
-    """Whether a text has digits alone and begins with a zero, as postal codes do: 01 and 1 are two of them.
+    """Whether a text has digits alone and begins with a zero, as postal codes do; 01 and 1 are different codes.
 
     >>> is_code("0150"), is_code("0"), is_code("0.5")
     (True, False, False)
@@ -167,17 +167,17 @@ def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
     if column.categories:
         return column
     if cells.wholes is not None and cells.are_plain and not numbers.has_sign(cells.number_format or ""):
-        found: set[Category] = set(cells.wholes)
+        categories: set[Category] = set(cells.wholes)
     else:
-        found = {category_of(cell) for cell in cells.distinct}
-    if any(isinstance(category, str) for category in found):
-        found = {str(category) for category in found}
-    ordered = sorted(found, key=lambda category: (isinstance(category, str), category))
+        categories = {category_of(cell) for cell in cells.distinct}
+    if any(isinstance(category, str) for category in categories):
+        categories = {str(category) for category in categories}
+    ordered = sorted(categories, key=lambda category: (isinstance(category, str), category))
     return replace(column, categories=tuple(ordered))
 
 
 def _state(column: TableColumn) -> Reader:
-    """States of categories: by their text where one of them is text; else text is read as a number or truth value."""
+    """Reads a category's state: by text if one category is text; else text is read as a number or truth value."""
     by_text = any(isinstance(category, str) for category in column.categories)
     keys = _texts if by_text else _number
     states: dict[str | int, float] = {}
@@ -197,22 +197,22 @@ def _state(column: TableColumn) -> Reader:
 
 
 def _number(category: Category) -> tuple[str | int, ...]:
-    """Truth values are the numbers 0 and 1 here, as in arrays."""
+    """The keys of a category that is no text; a truth value has the key 0 or 1, as in arrays."""
     return (category if isinstance(category, str) else int(category),)
 
 
 def _texts(category: Category) -> tuple[str | int, ...]:
-    """Truth values are what Python writes, or what `.csv` files have: True and true."""
+    """The texts of a category; a truth value has that of Python and that of `.csv` files: True and true."""
     text = str(category)
     return (text, text.lower()) if isinstance(category, bool) else (text,)
 
 
 def _category_type(column: TableColumn) -> CellType:
-    """Truth values beside whole numbers are whole numbers; all beside text is text, as are numbers beyond 64 bits."""
-    if any(isinstance(one, int) and not -(2**63) <= one < 2**63 for one in column.categories):
+    """Text if a category is text or beyond 64 bits; else whole numbers if one is a whole number; else truth values."""
+    if any(isinstance(category, int) and not -(2**63) <= category < 2**63 for category in column.categories):
         return str
-    found = {type(category) for category in column.categories}
-    return next((one for one in (str, int, bool) if one in found), str)
+    types = {type(category) for category in column.categories}
+    return next((cell_type for cell_type in (str, int, bool) if cell_type in types), str)
 
 
 def _categories(column: TableColumn) -> str:
@@ -228,7 +228,7 @@ _TRUTH_OF: Mapping[str, int] = {word: state for pair in _TRUTHS for state, word 
 
 
 def _truth(column: TableColumn) -> Reader:
-    """Truth values in any spelling, whatever the case of letters."""
+    """Reads truth values in any spelling, in upper or lower case."""
     known = _state(column)
 
     def truth(cell: Any) -> float | None:
@@ -243,7 +243,7 @@ def _truth(column: TableColumn) -> Reader:
 
 
 def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
-    """The spelling that most cells have, for each truth value."""
+    """The column with the spelling that most cells have, for each truth value."""
     if column.categories:
         return column
     if all(isinstance(cell, bool | np.bool_) for cell in cells.distinct):
@@ -260,16 +260,16 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
     words: list[str | None] = [None, None]
     for word, _ in reversed(spelled.most_common()):
         words[_TRUTH_OF[word.lower()]] = word
-    for state in (0, 1):  # one that no cell has is spelled like the other
-        other = words[1 - state]
-        if words[state] is None and other is not None:
-            pair = next(pair for pair in _TRUTHS if other.lower() in pair)
-            words[state] = _like(pair[state], other)
+    for state in (0, 1):  # a truth value that no cell has is spelled like the other
+        known_word = words[1 - state]
+        if words[state] is None and known_word is not None:
+            pair = next(pair for pair in _TRUTHS if known_word.lower() in pair)
+            words[state] = _like(pair[state], known_word)
     return replace(column, categories=tuple(word for word in words if word is not None))
 
 
 def _boolean_numbers(column: TableColumn, wholes: Sequence[int], values: Sequence[Any]) -> TableColumn | None:
-    """Truth values such as 0,0 and 1,0, each of which is written in one way alone."""
+    """The column if its truth values are numbers such as 0,0 and 1,0, each written in one way alone."""
     spelled = sorted({(whole, str(cell).strip()) for whole, cell in zip(wholes, values, strict=True)})
     if [whole for whole, _ in spelled] != [0, 1]:
         return None
@@ -277,13 +277,13 @@ def _boolean_numbers(column: TableColumn, wholes: Sequence[int], values: Sequenc
 
 
 def _are_truths(cells: Cells) -> bool:
-    """Whole numbers are truth values where there are both, and no other; neither money nor percents are."""
+    """Whether whole numbers are truth values: both 0 and 1 occur, and they are neither money nor percents."""
     return cells.wholes is None or (len(set(cells.wholes)) == 2 and not numbers.has_sign(cells.number_format or ""))
 
 
-def _like(word: str, other: str) -> str:
-    """A word in the case of another."""
-    return word.upper() if other.isupper() else word.title() if other.istitle() else word
+def _like(word: str, pattern: str) -> str:
+    """A word in the case of the letters of `pattern`: YES after NO."""
+    return word.upper() if pattern.isupper() else word.title() if pattern.istitle() else word
 
 
 # Numbers
@@ -327,10 +327,10 @@ def _counted(column: TableColumn, cells: Cells) -> TableColumn | None:
 
 
 def _like_counts(column: TableColumn, cells: Cells) -> bool:
-    """Small, and spread at least as counts of rare events are, half of their variance allowed for.
+    """Whether whole numbers look like counts: small, and with a variance of at least half their mean.
 
-    Neither money nor percents are counts: they may be below 0.
-    A Poisson distribution has a variance of its mean; a mixture of several has more and never less.
+    The variance of a Poisson distribution is its mean; that of a mixture is larger. Half of it allows for chance.
+    Money and percents are no counts, since they may be below 0.
     """
     if numbers.has_sign(column.format) or not _are_wholes(column):
         return False
@@ -340,7 +340,7 @@ def _like_counts(column: TableColumn, cells: Cells) -> bool:
 
 
 def _are_wholes(column: TableColumn) -> bool:
-    """Whether whole numbers are meant: of what has two decimals or more, the next one may have some that are not 0."""
+    """Whether whole numbers are meant: after 1.00 and 2.00 the next cell may be 2.50, after 1 and 2 it will not."""
     return (numbers.decimals_of(column.format) or 0) < 2
 
 
@@ -401,7 +401,7 @@ def _moment_text(column: TableColumn, number: float) -> str:
 def _temporal(
     formats: Sequence[str], native: Callable[[Sequence[Any]], str | None]
 ) -> Callable[[TableColumn, Cells], TableColumn | None]:
-    """Columns of dates or times: of text in one of some formats, or as files with types have them."""
+    """The `described` of dates or times: of text in one of the formats, or of typed cells, by `native`."""
 
     def described(column: TableColumn, cells: Cells) -> TableColumn | None:
         texts = [isinstance(cell, str) for cell in cells.distinct]
@@ -528,10 +528,10 @@ KINDS: Mapping[KindName, ColumnKind] = {
 
 
 def check_format(column: TableColumn) -> None:
-    """Raise unless the format of a column is one of its kind.
+    """Raise unless the format of a column is a format of its kind.
 
     Raises:
-        ValueError: It is none.
+        ValueError: It is not.
     """
     form = column.format
     if column.kind in ("count", "whole", "real"):

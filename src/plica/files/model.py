@@ -26,7 +26,7 @@ from safetensors.numpy import save_file
 from plica.arguments import elements, found, integer, keywords
 from plica.errors import DTypeError, FileFormatError, InputError, PlicaError, UnsupportedError
 from plica.files.budget import Budget, default_limit
-from plica.files.encoding import Encoding, KeptEncoding
+from plica.files.encoding import Encoding, StoredEncoding
 from plica.files.modules import check_shared, fill_modules, module_entries, shared_names
 from plica.files.schema import cannot_rebuild, check, without_repeats
 from plica.files.structure import CLASSES, Array, CircuitRecord, class_table, decode_circuit, encode_circuit
@@ -63,9 +63,10 @@ LeafRows: TypeAlias = Mapping[type, LeafRow]
 
 
 class FileRecord(TypedDict):
-    """What stands in the header of a file, beside the names, dtypes and shapes of the tensors.
+    """The description in the header of a file, beside the names, dtypes and shapes of the tensors.
 
-    `complex` names tensors that are stored as pairs, `shared` weights that are one tensor in the modules of layers.
+    `complex` names the tensors that are stored as pairs of floats. `shared` groups the names of weights that are one
+    tensor in the modules of layers.
     """
 
     version: int
@@ -76,24 +77,24 @@ class FileRecord(TypedDict):
 
 
 class KnownOptions(TypedDict, total=False):
-    """The options that have a meaning here; a file may hold others."""
+    """The options that Plica reads; a file may hold others."""
 
     semiring: str
     dtype: Literal["float32", "float64"]
     image_shape: list[int] | None
     num_values: int | None
     data: str
-    encoding: KeptEncoding | None
+    encoding: StoredEncoding | None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ModelFile:
-    """What a model file holds.
+    """The contents of a model file.
 
     Attributes:
         circuit: The structure.
         tensors: The weights by the keys of a compiled circuit's `state_dict`.
-        options: How to compile it and what else was saved with it.
+        options: How to compile the circuit, and other values saved with it.
     """
 
     circuit: Circuit
@@ -112,18 +113,18 @@ def save_model(
     """Write a model file, whole or not at all.
 
     Args:
-        path: Where to; by habit it ends in `.plica`.
+        path: The file; by habit it ends in `.plica`.
         circuit: The structure.
-        tensors: Weights by the keys of `state_dict`, unfolded; those of modules that layers hold among them.
+        tensors: Weights by the keys of `state_dict`, unfolded, including those of modules that layers hold.
         options: JSON values, such as the semiring and dtype to compile with.
-        classes: Layers, parameter nodes and initializers of one's own that the circuit uses; a leaf that is no
-            `ComposedParameter` by the LeafRow that its context has.
+        classes: Custom layers, parameter nodes and initializers that the circuit uses. For a leaf that is no
+            `ComposedParameter`, pass the LeafRow of its context.
 
     Raises:
         UnsupportedError: The circuit holds something that a file cannot name, or a module with a state that is not
             made of tensors.
-        FileFormatError: The tensors do not fit the circuit, or nothing can be written there.
-        DTypeError: Something among the classes is neither a class nor a LeafRow, or the path is none.
+        FileFormatError: The tensors do not fit the circuit, or the path cannot be written.
+        DTypeError: An item of `classes` is neither a class nor a LeafRow, or `path` is no path.
     """
     tensors = {name: np.asarray(value) for name, value in tensors.items()}
     known, rows = _classes(classes)
@@ -148,7 +149,7 @@ def save_model(
         raise UnsupportedError(f"the options cannot be saved as JSON ({error}); use numbers, text and lists") from error
     _check_options(
         json.loads(json.dumps(description["options"])), resolved
-    )  # as they will be read: tuples are lists then
+    )  # through JSON, as a reader will get them: it turns tuples into lists
     plain = {name: _to_storable(value) for name, value in stored.items()}
     plain[_DIGEST] = _digest(text, plain)
     with replacing(path) as temporary:
@@ -165,32 +166,33 @@ def load_model(
     modules: Mapping[str, Any] | None = None,
     max_bytes: int | None = None,
 ) -> ModelFile:
-    """Read and check a model file; what is returned can be compiled.
+    """Read and check a model file; the circuit can be compiled.
+
+    Files of older versions, which have no digest, are read without that check.
 
     Args:
         path: The file.
-        classes: Classes of one's own that the circuit may use, as for `save_model`.
-        modules: The modules that layers hold, by what the keys of their tensors begin with (`"0.module"`), made as
-            those that were saved: of the same classes, sizes and dtypes. They are filled with what was saved when all
-            of the file is known to fit, and the circuit shares them with whoever made them.
+        classes: Custom classes that the circuit may use, as for `save_model`.
+        modules: The modules that layers hold, by the prefix of the keys of their tensors (`"0.module"`). They must
+            have the classes, sizes and dtypes of those that were saved. They are filled with the saved tensors once
+            all of the file is known to fit; the circuit holds these same objects.
         max_bytes: The memory that the sizes declared in the file may ask for; by default 1 GiB, and 1 KiB for each byte
             of the file.
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version, or its tensors or the modules do
-            not fit; the message names the place in the file. Files without a digest, as they were written before, are
-            read.
+            not fit; the message names the place in the file.
         UnsupportedError: A module has a state that is not made of tensors.
-        DTypeError: The path is none, or an argument is of another type.
+        DTypeError: `path` is no path, or an argument is of another type.
         ShapeError: `max_bytes` is below 1.
     """
     path = as_path(path)
     check_is_file(path)
     if max_bytes is not None:
         integer("a model file", "max_bytes", max_bytes, least=1)
-    given = keywords("a model file", "modules", modules or {})
+    named_modules = keywords("a model file", "modules", modules or {})
     try:
-        return _load(path, *_classes(classes), given, Budget(max_bytes or default_limit(path.stat().st_size)))
+        return _load(path, *_classes(classes), named_modules, Budget(max_bytes or default_limit(path.stat().st_size)))
     except FileFormatError as error:
         raise FileFormatError(f"{path}: {error}") from error
     except (SafetensorError, OSError, MemoryError) as error:
@@ -231,16 +233,18 @@ def _load(
 
 
 def _classes(extra: Iterable[type | LeafRow]) -> tuple[Mapping[str, type], LeafRows]:
-    """Every class that may be named, and what leaves of some stand for."""
-    given = elements("a model file", "classes", extra)
-    for one in given:
-        if not isinstance(one, type | LeafRow):
+    """Every class that a file may name, and the LeafRows by the classes of their leaves."""
+    members = elements("a model file", "classes", extra)
+    for member in members:
+        if not isinstance(member, type | LeafRow):
             raise DTypeError(
-                f"a model file: expected classes or LeafRows among the classes, found {found(one)}; a semiring of "
+                f"a model file: expected classes or LeafRows among the classes, found {found(member)}; a semiring of "
                 "one's own is in no file, but given where the circuit is compiled: plica.compile(circuit, semiring=row)"
             )
-    rows = {one.leaf: one for one in given if isinstance(one, LeafRow)}
-    return class_table((*CLASSES.values(), *(one.leaf if isinstance(one, LeafRow) else one for one in given))), rows
+    rows = {member.leaf: member for member in members if isinstance(member, LeafRow)}
+    return class_table(
+        (*CLASSES.values(), *(member.leaf if isinstance(member, LeafRow) else member for member in members))
+    ), rows
 
 
 def _resolved(circuit: Circuit, rows: LeafRows) -> Circuit:
@@ -251,7 +255,7 @@ def _resolved(circuit: Circuit, rows: LeafRows) -> Circuit:
 
 
 def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
-    """What the file says of itself, checked and brought to the version of today."""
+    """The description of the file, checked and upgraded to the current version."""
     if KEY not in metadata:
         raise FileFormatError(f"a safetensors file, but not a model of Plica (no {KEY!r} in its metadata)")
     try:
@@ -268,10 +272,10 @@ def _description(metadata: Mapping[str, str]) -> dict[str, Any]:
         )
     check(description, FileRecord, "the description of the model")
     try:
-        found: dict[str, Any] = upgraded(description, VERSION)
+        current: dict[str, Any] = upgraded(description, VERSION)
     except (KeyError, TypeError, AttributeError) as error:  # among settings, which are checked when they are rebuilt
         raise cannot_rebuild(f"a model of version {version}", error) from error
-    return found
+    return current
 
 
 def _no_constant(name: str) -> Any:
@@ -287,14 +291,14 @@ def _read_tensor(file: Any, name: str) -> Array:
     if len(shape) > _MAX_AXES:
         raise FileFormatError(f"{where}: expected at most {_MAX_AXES} axes, found {len(shape)}")
     try:
-        found: Array = file.get_tensor(name)
+        tensor: Array = file.get_tensor(name)
     except (ValueError, TypeError, OverflowError) as error:  # sizes of an empty tensor that numpy cannot count
         raise cannot_rebuild(where, error) from error
-    return found
+    return tensor
 
 
 def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
-    """Raise unless the options that are known here fit the circuit."""
+    """Raise unless the options that Plica reads fit the circuit."""
     known = {name: value for name, value in options.items() if name in KnownOptions.__annotations__}
     check(known, KnownOptions, "options")
     if known.get("encoding"):
@@ -307,7 +311,9 @@ def _check_options(options: Mapping[str, Any], circuit: Circuit) -> None:
             semiring = Semiring.from_name(known["semiring"])
             check_semiring(circuit, semiring)
             if any(
-                one.dtype == DataType.COMPLEX for layer in circuit.layers for one in layer.all_evaluated_params.values()
+                parameter.dtype == DataType.COMPLEX
+                for layer in circuit.layers
+                for parameter in layer.all_evaluated_params.values()
             ):
                 lower_score(
                     single_groups(circuit), semiring, DType.FLOAT32, DType.FLOAT32
@@ -324,14 +330,14 @@ def _check_tensors(
     *,
     exactly: bool = False,
 ) -> None:
-    """Raise unless there is one tensor for each leaf and entry of a module, of its shape and kind, and no leaf has NaN.
+    """Raise unless each leaf and each module entry has one tensor of its shape and kind, and no leaf has NaN.
 
     Args:
-        source: What the tensors are called.
+        source: The name of the tensors in messages.
         circuit: The circuit.
         tensors: By key.
-        entries: What its modules have.
-        exactly: Whether the tensors of modules have their dtypes too; a circuit may be compiled in any.
+        entries: The tensors that its modules need.
+        exactly: Whether the tensors of modules must have the very dtypes; leaves take any dtype of their kind.
     """
     try:
         keys = leaf_keys(circuit)
@@ -354,7 +360,7 @@ def _check_tensors(
 
 
 def _not_numbers(value: Array | None) -> str:
-    """How many entries of a weight are NaN, of which every answer would be NaN; empty where none is."""
+    """How many entries of a weight are NaN, since they would make every result NaN; empty if none is."""
     if value is None or value.dtype.kind not in "fc":
         return ""
     count = int(np.isnan(value).sum())
@@ -364,7 +370,7 @@ def _not_numbers(value: Array | None) -> str:
 def _misfit(
     name: str, tensors: Mapping[str, Array], dtype: str, shape: tuple[int, ...], kinds: str, *, exactly: bool = False
 ) -> list[str]:
-    """What is wrong with a tensor, in one line or none."""
+    """The problem of a tensor as a list of one line, or an empty list."""
     if name not in tensors:
         return [f"{name}: expected {dtype} {shape}, found none"]
     value = tensors[name]
@@ -375,12 +381,12 @@ def _misfit(
 
 def _digest(text: str, tensors: Mapping[str, Array]) -> Array:
     """The SHA-256 of a description and of all tensors as they are stored, by name: `(32,)` bytes."""
-    found = hashlib.sha256(text.encode())
+    digest = hashlib.sha256(text.encode())
     for name in sorted(tensors):
         value = tensors[name]
-        found.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
-        found.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
-    return np.frombuffer(found.digest(), dtype=np.uint8)
+        digest.update(f"\n{name} {value.dtype.str} {value.shape}\n".encode())
+        digest.update(np.ascontiguousarray(value).reshape(-1).view(np.uint8).data)
+    return np.frombuffer(digest.digest(), dtype=np.uint8)
 
 
 def _to_storable(value: Array) -> Array:

@@ -1,7 +1,7 @@
-"""Modules that layers hold, in model files: their classes by name and their tensors; whoever loads gives the modules.
+"""Modules that layers hold, in model files: the name of each class and the tensors; the caller passes the modules.
 
-A file has no code of a module and imports nothing by the name of its class. What a state dict does not have (buffers
-that are not persistent, hooks, whether it is trained) is that of the module which is given.
+A file has no code of a module and imports nothing by the name of its class. A state dict lacks some state: buffers
+that are not persistent, hooks, and whether the module is trained. The caller's module keeps its own.
 
 >>> class Network: ...
 >>> check_modules({"0.module": record_of(Network())}, {})  # doctest: +ELLIPSIS
@@ -31,28 +31,30 @@ _LENGTH = 100  # of a name that a message shows as it is
 
 
 def record_of(module: object) -> ModuleRecord:
-    """What a file says of a module beside its tensors: its class, for whoever makes it again."""
+    """The record of a module in a file, beside its tensors: its class, so that the user knows which to make."""
     return {"class": f"{type(module).__module__}.{type(module).__qualname__}"}
 
 
-def check_modules(records: Mapping[str, ModuleRecord], given: Mapping[str, Any]) -> None:
+def check_modules(records: Mapping[str, ModuleRecord], modules: Mapping[str, Any]) -> None:
     """Raise unless one module of its class is given for each key.
 
     Raises:
-        FileFormatError: One is missing, is not in the file, is of a class of another name, or is given twice.
+        FileFormatError: A module is missing, is not in the file, has a class of another name, or is given twice.
     """
-    lacking = [f"{_quoted(key)}, a {_quoted(_class_of(one))}" for key, one in records.items() if key not in given]
+    lacking = [
+        f"{_quoted(key)}, a {_quoted(_class_of(record))}" for key, record in records.items() if key not in modules
+    ]
     if lacking:
         raise FileFormatError(
             f"{_WHERE}: a file has no code, and layers of this circuit hold modules: make them as they were made and "
             f"load the model in Python by plica.load(..., modules={{key: module}}); there is no {_some(lacking, '; ')}"
         )
-    unknown = [_quoted(key) for key in given if key not in records]
+    unknown = [_quoted(key) for key in modules if key not in records]
     if unknown:
         there = _some([_quoted(key) for key in records]) or "none"
         raise FileFormatError(f"{_WHERE}: a module {unknown[0]} is given, and the file has {there}")
     first: dict[int, str] = {}
-    for key, module in given.items():
+    for key, module in modules.items():
         name, kind = _class_of(records[key]), type(module).__name__
         if kind != name:
             raise FileFormatError(
@@ -66,14 +68,14 @@ def check_modules(records: Mapping[str, ModuleRecord], given: Mapping[str, Any])
             )
 
 
-def check_places(circuit: Circuit, given: Mapping[str, Any]) -> None:
-    """Raise unless each module stands where its key says.
+def check_keys(circuit: Circuit, modules: Mapping[str, Any]) -> None:
+    """Raise unless the circuit holds each module at its key.
 
     Raises:
-        FileFormatError: One does not: its tensors would be another's.
+        FileFormatError: A module is elsewhere, and would get the tensors of another.
     """
-    held = opaque_keys(circuit)
-    elsewhere = [_quoted(key) for key, module in given.items() if held.get(key) is not module]
+    at_keys = opaque_keys(circuit)
+    elsewhere = [_quoted(key) for key, module in modules.items() if at_keys.get(key) is not module]
     if elsewhere:
         raise FileFormatError(f"{_WHERE}: no layer holds a module at {elsewhere[0]}; {DAMAGED}")
 
@@ -84,30 +86,30 @@ def module_entries(circuit: Circuit) -> "dict[str, Entry]":
     Raises:
         UnsupportedError: A module has a state that a file cannot hold.
     """
-    held = opaque_keys(circuit)
-    if not held:
+    modules = opaque_keys(circuit)
+    if not modules:
         return {}
     from plica.backend.torch.module_states import entries
 
-    return {name: entry for key, module in held.items() for name, entry in entries(key, module).items()}
+    return {name: entry for key, module in modules.items() for name, entry in entries(key, module).items()}
 
 
 def shared_names(entries: "Mapping[str, Entry]") -> list[list[str]]:
     """The names of tensors that are one in memory, as tied weights are."""
-    places: dict[object, list[str]] = {}
+    by_memory: dict[object, list[str]] = {}
     for name, entry in entries.items():
         if entry.place is not None:
-            places.setdefault(entry.place, []).append(name)
-    return [names for names in places.values() if len(names) > 1]
+            by_memory.setdefault(entry.place, []).append(name)
+    return [names for names in by_memory.values() if len(names) > 1]
 
 
-def check_shared(saved: Iterable[Iterable[str]], found: Iterable[Iterable[str]]) -> None:
+def check_shared(saved: Iterable[Iterable[str]], present: Iterable[Iterable[str]]) -> None:
     """Raise unless the modules that are given share tensors as they did when they were saved.
 
     Raises:
-        FileFormatError: They do not, and would hold other numbers, or be trained in another way.
+        FileFormatError: They share other tensors, and would hold other numbers or be trained in another way.
     """
-    before, now = (frozenset(frozenset(names) for names in groups) for groups in (saved, found))
+    before, now = (frozenset(frozenset(names) for names in groups) for groups in (saved, present))
     for groups, was, is_now in ((before - now, "one tensor", "other"), (now - before, "other tensors", "one")):
         for names in sorted(map(sorted, groups))[:1]:
             raise FileFormatError(
@@ -120,14 +122,14 @@ def fill_modules(circuit: Circuit, tensors: "Mapping[str, np.ndarray[Any, np.dty
     """Write the tensors of a file into the modules of a circuit; needs torch where there are some.
 
     Raises:
-        FileFormatError: A module did not take them as they are.
+        FileFormatError: A module changed or refused a tensor.
     """
-    held = opaque_keys(circuit)
-    if not held:
+    modules = opaque_keys(circuit)
+    if not modules:
         return
     from plica.backend.torch.module_states import fill
 
-    problem = fill(held, tensors)
+    problem = fill(modules, tensors)
     if problem is not None:
         raise FileFormatError(f"{_WHERE}: {problem}")
 

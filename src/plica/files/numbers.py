@@ -1,7 +1,7 @@
-"""Numbers in the format of their column: marks between thousands, percent signs, digits after the point.
+"""Reads and writes numbers in the format of their column: thousands separators, percent signs, decimals.
 
-A format is a picture: `0` a number as it is, `0.00` two decimals, `0.##` at most two, `#,##0` a comma between
-thousands, `0,00` a decimal comma, `0%` a percent sign, `$0.00` a currency sign. The number of `5%` is 5.
+A format is a picture: `0` is a plain number, `0.00` has two decimals, `0.##` has at most two. `#,##0` has a comma
+between thousands, `0,00` a decimal comma, `0%` a percent sign, `$0.00` a currency sign. The number of `5%` is 5.
 
 >>> guess(["1,005", "12", "3,000,000"]), guess(["5%", "12.5 %"]), guess(["1.005,50", "2,75"])
 ('#,##0', '0.#%', '#.##0,00')
@@ -33,7 +33,7 @@ _PICTURE = re.compile(
     rf"(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<after>[{_SPACES}]?[%{_MONEY}])?"
 )
 _BEFORE, _AFTER = re.compile(rf"^[+-]?([{_MONEY}][{_SPACES}]?)"), re.compile(rf"([{_SPACES}]?[%{_MONEY}])$")
-_MOST_DECIMALS = 9  # of more, numbers are written so that they are read as they were
+_MOST_DECIMALS = 9  # numbers with more are written so that they read back exactly
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,15 +51,15 @@ def picture(form: str) -> _Picture:
     """The parts of a format.
 
     Raises:
-        ValueError: It is none.
+        ValueError: The text is no format.
     """
-    found = _PICTURE.fullmatch(form or "0")
-    if found is None or found["thousands"] == (found["point"] or ""):
+    match = _PICTURE.fullmatch(form or "0")
+    if match is None or match["thousands"] == (match["point"] or ""):
         raise ValueError("expected a picture of a number, such as 0.00, #,##0 or 0%")
-    point = found["point"] or ("," if found["thousands"] == "." else ".")
-    digits = found["decimals"] or ""
+    point = match["point"] or ("," if match["thousands"] == "." else ".")
+    digits = match["decimals"] or ""
     return _Picture(
-        found["thousands"] or "", point, len(digits), "#" not in digits, found["before"] or "", found["after"] or ""
+        match["thousands"] or "", point, len(digits), "#" not in digits, match["before"] or "", match["after"] or ""
     )
 
 
@@ -70,9 +70,9 @@ def decimals_of(form: str) -> int | None:
 
 @cache
 def reader(form: str) -> Callable[[Any], Number | None]:
-    """What makes numbers of cells: whole ones to the last digit; None of a cell that is no finite number."""
+    """A function from cells to numbers, exact for whole ones; it returns None for a cell that is no finite number."""
     parts = picture(form)
-    # whatever usually stands between thousands is read in any column, beside what its own cells have
+    # usual thousands separators are read in any column, beside the separator of its own format
     usual = ("", "." if parts.point == "," else ",", *_SPACES, "'", "\u2019")
     patterns = [(_pattern(mark, parts.point), (mark, parts.point)) for mark in dict.fromkeys((parts.thousands, *usual))]
 
@@ -80,11 +80,11 @@ def reader(form: str) -> Callable[[Any], Number | None]:
         if not isinstance(cell, str):
             return _of_value(cell)
         cell = _bare(cell, parts.before, parts.after)
-        found = _of_text(cell) if parts.point == "." else None
-        for pattern, (thousands, point) in patterns if found is None else ():
+        number = _of_text(cell) if parts.point == "." else None
+        for pattern, (thousands, point) in patterns if number is None else ():
             if pattern.fullmatch(cell):
                 return _of_text((cell.replace(thousands, "") if thousands else cell).replace(point, "."))
-        return found
+        return number
 
     return read
 
@@ -92,8 +92,8 @@ def reader(form: str) -> Callable[[Any], Number | None]:
 def _bare(cell: str, before: str, after: str) -> str:
     """A text without the signs before and after its number, with the minus of ASCII."""
     cell = cell.strip().replace("\u2212", "-")
-    if before and (found := _BEFORE.match(cell)) is not None and found[1][0] == before[0]:
-        cell = cell[: found.start(1)] + cell[found.end(1) :]
+    if before and (sign := _BEFORE.match(cell)) is not None and sign[1][0] == before[0]:
+        cell = cell[: sign.start(1)] + cell[sign.end(1) :]
     return cell[: -len(after.lstrip())].rstrip() if after and cell.endswith(after[-1]) else cell
 
 
@@ -110,36 +110,36 @@ def _pattern(thousands: str, point: str) -> re.Pattern[str]:
 
 
 def _of_text(cell: str) -> Number | None:
-    """A number as Python has it, but not text such as 1_000 that only Python reads as one."""
+    """The number that Python reads from a text, except texts such as 1_000 that only Python takes for a number."""
     whole = _WHOLE.fullmatch(cell)
     if whole:
         return int(whole[1])
     if not cell.isascii() or "_" in cell:
         return None
     try:
-        found = float(cell)
+        number = float(cell)
     except ValueError:
         return None
-    return found if math.isfinite(found) else None
+    return number if math.isfinite(number) else None
 
 
 def _of_value(cell: Any) -> Number | None:
     try:
         if isinstance(cell, int | np.integer) and not isinstance(cell, bool):
             return int(cell)
-        found = float(cell)
+        number = float(cell)
     except (TypeError, ValueError, OverflowError):
         return None
-    if not math.isfinite(found):
+    if not math.isfinite(number):
         return None
-    return int(cell) if found.is_integer() and not isinstance(cell, bool | np.bool_) else found
+    return int(cell) if number.is_integer() and not isinstance(cell, bool | np.bool_) else number
 
 
 _WHOLE = re.compile(r"([+-]?[0-9]{1,300})(\.0*)?")
 
 
 def text(number: Number, form: str) -> str:
-    """A number as text of a format; with more decimals than that where else it would be read as another."""
+    """A number as text of a format, with more decimals than the format has if the text would lose digits."""
     parts = picture(form)
     digits = str(number) if isinstance(number, int) else repr(number)
     if isinstance(number, float) and (not form or round(number, parts.decimals) != number):
@@ -158,7 +158,7 @@ def text(number: Number, form: str) -> str:
 
 
 def guess(cells: Sequence[Any]) -> str | None:
-    """The format that all cells have, or None where one of them is no number."""
+    """The format that all cells have, or None if a cell is no number."""
     texts = list(dict.fromkeys(_bare(cell, "", "") for cell in cells if isinstance(cell, str)))
     before, after = (
         next((sign for cell in texts if (sign := at.search(cell)) is not None), None) for at in (_BEFORE, _AFTER)
@@ -178,7 +178,7 @@ def guess(cells: Sequence[Any]) -> str | None:
 
 
 def _form(thousands: str, point: str, texts: Sequence[str], before: str, after: str, *, native: bool = False) -> str:
-    """The format of texts with some marks; empty where numbers are written as they are."""
+    """The format of texts with a thousands separator, a point and signs; empty for plain numbers."""
     begin = f"#{thousands}##0" if thousands else "0"
     decimals = [len(cell.partition(point)[2]) for cell in texts]
     scientific = any("e" in cell.lower() for cell in texts)
@@ -186,5 +186,5 @@ def _form(thousands: str, point: str, texts: Sequence[str], before: str, after: 
     if native or ((scientific or most > _MOST_DECIMALS) and not (before or after)):
         return ""
     digits = ("0" if min(decimals) == most else "#") * most
-    found = f"{before}{begin}{point if digits else ''}{digits}{after}"
-    return "" if found == "0" else found
+    form = f"{before}{begin}{point if digits else ''}{digits}{after}"
+    return "" if form == "0" else form

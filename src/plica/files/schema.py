@@ -1,8 +1,8 @@
-"""What a value from a file must look like, said by Python's own annotations; nothing here knows a layer by name.
+"""Checks values from a file against Python's annotations; nothing here knows a layer by name.
 
 Records of a file are `TypedDict`s. The settings of a layer, an operation or an initializer are checked against the
-annotations of its constructor, so that a new class brings its schema with it. Annotations that cannot be checked
-(names that only a type checker imports, protocols, type variables) allow any value.
+annotations of its constructor, so a new class needs no other schema. Annotations that cannot be checked allow any
+value: names that only a type checker imports, protocols, type variables.
 
 >>> check([1, 2], list[int], "outputs")
 >>> check([1, "x"], list[int], "outputs")
@@ -53,7 +53,7 @@ def check(value: Any, annotation: Any, where: str) -> None:
         where: The place in the file; parts of the value are named after it, as in `layers[3].class`.
 
     Raises:
-        FileFormatError: Naming the first part that does not fit, what was expected and what was found.
+        FileFormatError: The value does not fit; the message names the first part that does not.
     """
     problem = _problem(value, annotation, where)
     if problem is not None:
@@ -70,7 +70,7 @@ def construct(
         where: The place in the file.
         shapes: Arguments by position.
         settings: Arguments by name.
-        why: What is at fault if the constructor refuses them.
+        why: The end of the message if the constructor refuses them: what is at fault.
 
     Raises:
         FileFormatError: An argument is missing, unknown or does not fit, or the constructor refuses it.
@@ -91,12 +91,12 @@ def construct(
         check(value, hint, f"{where}: {cls.__name__}: {name}")
     try:
         return cls(*bound.args, **bound.kwargs)
-    except Exception as error:  # a constructor, perhaps not ours, refuses what it is given by an error of its choice
+    except Exception as error:  # a constructor, perhaps a custom one, may raise any error
         raise cannot_rebuild(where, error, why) from error
 
 
 def cannot_rebuild(where: str, error: BaseException, why: str = DAMAGED) -> FileFormatError:
-    """The error of a file in which something does not fit, from the error that says what."""
+    """The error of a file with a value that does not fit, from the error that names the value."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > _SHOWN:
         reason = f"{reason[:_SHOWN]}..."
@@ -212,10 +212,10 @@ def without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The members of a JSON object, for `object_pairs_hook`.
 
     Raises:
-        ValueError: Two have one name; which of them is meant cannot be known.
+        ValueError: Two members have the same name, so the meaning is unclear.
     """
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    members = dict(pairs)
+    if len(members) != len(pairs):
         names = [name for name, _ in pairs]
         raise ValueError(f"{next(name for name in names if names.count(name) > 1)!r} is given twice")
-    return found
+    return members

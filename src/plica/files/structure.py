@@ -1,4 +1,4 @@
-"""A circuit as plain JSON values and arrays, and back; nothing in a file chooses code beyond a table of classes.
+"""Encodes a circuit as plain JSON values and arrays, and decodes it; a file chooses code only from a table of classes.
 
 >>> from plica.symbolic.circuit import Circuit
 >>> from plica.symbolic.layers import CategoricalLayer
@@ -17,7 +17,7 @@ import numpy as np
 
 from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
-from plica.files.modules import ModuleRecord, check_modules, check_places, record_of
+from plica.files.modules import ModuleRecord, check_keys, check_modules, record_of
 from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
 from plica.lower.leaves import opaque_keys
 from plica.symbolic import initializers, parameters
@@ -49,7 +49,7 @@ NodeRecord = TypedDict(
 
 
 class ParameterRecord(TypedDict):
-    """A parameter: its nodes in the table of nodes, and which of them it is the value of; a list where several are."""
+    """A parameter: the numbers of its nodes in the table of nodes, and its output node, or a list of several."""
 
     nodes: list[int]
     output: int | list[int]
@@ -87,7 +87,7 @@ class DomainRecord(TypedDict):
 class CircuitRecord(TypedDict):
     """A circuit: layers with the numbers of their inputs, the parameter nodes of all, and the modules that they hold.
 
-    The class of a module, `package.Class`, is written for whoever makes it again; nothing is imported by it.
+    The class of a module, `package.Class`, tells the user which to make; nothing is imported by this name.
     """
 
     layers: list[LayerRecord]
@@ -118,8 +118,8 @@ def class_table(classes: Iterable[type]) -> dict[str, type]:
 
 
 def _public(module: Any, base: type) -> tuple[type, ...]:
-    found = (getattr(module, name) for name in dir(module))
-    return tuple(c for c in found if isinstance(c, type) and issubclass(c, base) and not inspect.isabstract(c))
+    members = (getattr(module, name) for name in dir(module))
+    return tuple(c for c in members if isinstance(c, type) and issubclass(c, base) and not inspect.isabstract(c))
 
 
 # Every class that a file may name: the library's own layers, parameter nodes and initializers.
@@ -129,14 +129,14 @@ CLASSES: Classes = class_table((*LAYER_ROWS, *_public(parameters, ParameterNode)
 def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, dict[str, Array]]:
     """A circuit as JSON values, and the arrays among its settings by the keys that the JSON names.
 
-    Parameter nodes form one table for the whole circuit, so that what is shared stays shared, and so do modules, under
-    the keys that they have in a state dict. The operator that a circuit was made by is left out.
+    Parameter nodes form one table for the whole circuit, so that shared nodes stay shared. Modules form another, by
+    their keys in a state dict. The operator that made the circuit is left out.
 
     Raises:
-        UnsupportedError: A class that is not in `classes`, or a setting that has no form in a file.
+        UnsupportedError: A class is not in `classes`, or a setting has no form in a file.
     """
-    held = opaque_keys(circuit)
-    encoder = _Encoder(classes, {id(one): key for key, one in held.items()})
+    module_keys = opaque_keys(circuit)
+    encoder = _Encoder(classes, {id(module): key for key, module in module_keys.items()})
     index = {layer: i for i, layer in enumerate(circuit.layers)}
     layers = [encoder.layer(layer) for layer in circuit.layers]
     structure: dict[str, Json] = {
@@ -146,7 +146,7 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
         "nodes": encoder.nodes,
     }
     if encoder.modules:
-        structure["modules"] = {key: record_of(one) for key, one in held.items() if key in encoder.modules}
+        structure["modules"] = {key: record_of(module) for key, module in module_keys.items() if key in encoder.modules}
     return structure, encoder.arrays
 
 
@@ -158,23 +158,23 @@ def decode_circuit(
     modules: Mapping[str, Any] | None = None,
     budget: Budget | None = None,
 ) -> Circuit:
-    """The circuit that `encode_circuit` was given.
+    """The circuit that `encode_circuit` encoded.
 
     Args:
-        structure: JSON values, of which nothing is taken for granted.
+        structure: JSON values; all are checked.
         arrays: The arrays that settings name.
         classes: Every class that may be named.
         modules: The modules that layers hold, by their keys.
-        budget: How much memory declared sizes may ask for; as much as they like where it is left out.
+        budget: How much memory declared sizes may ask for; by default without a limit.
 
     Raises:
-        FileFormatError: A class that is not in `classes`, other modules than the circuit has, or values that do not
-            make up a circuit; it names the place.
+        FileFormatError: A class is not in `classes`, the modules are not those of the circuit, or the values do not
+            make up a circuit. The message names the place in the file.
     """
     check(structure, CircuitRecord, "circuit")
-    given = modules or {}
-    check_modules(structure.get("modules", {}), given)
-    decoder = _Decoder(classes, arrays, given, budget or Budget(math.inf))
+    given_modules = modules or {}
+    check_modules(structure.get("modules", {}), given_modules)
+    decoder = _Decoder(classes, arrays, given_modules, budget or Budget(math.inf))
     for number, node in enumerate(structure["nodes"]):
         decoder.add_node(node, f"parameter node {number}")
     layers = [decoder.layer(layer, f"layer {number}") for number, layer in enumerate(structure["layers"])]
@@ -191,13 +191,13 @@ def decode_circuit(
         circuit = Circuit(layers, inputs, outputs)
     except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
         raise cannot_rebuild("the circuit", error) from error
-    check_places(circuit, given)
+    check_keys(circuit, given_modules)
     return circuit
 
 
-def _index(number: int, length: int, where: str, what: str) -> int:
+def _index(number: int, length: int, where: str, item: str) -> int:
     if not 0 <= number < length:
-        raise FileFormatError(f"{where}: there is no {what} {number}; expected 0 to {length - 1}")
+        raise FileFormatError(f"{where}: there is no {item} {number}; expected 0 to {length - 1}")
     return number
 
 
@@ -214,10 +214,10 @@ class _Encoder:
 
     def layer(self, layer: Layer) -> Json:
         encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
-        held = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
-        encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in held})
-        if held:
-            encoded["sub_layers"] = self._items({name: getattr(layer, name) for name in held})
+        sub_layers = dict.fromkeys(name.partition(".")[0] for name in layer.sub_layers)
+        encoded["config"] = self._items({name: value for name, value in layer.config.items() if name not in sub_layers})
+        if sub_layers:
+            encoded["sub_layers"] = self._items({name: getattr(layer, name) for name in sub_layers})
         return encoded
 
     def value(self, value: Any) -> Json:
@@ -269,7 +269,7 @@ class _Encoder:
         return {"nodes": list(local.values()), "output": outputs if len(outputs) > 1 else outputs[0]}
 
     def _node(self, node: ParameterNode, inputs: tuple[int, ...]) -> int:
-        """The number of a node; a node of the same inputs keeps its number."""
+        """The number of a node in the table; the same node of the same inputs has one number."""
         if (node, inputs) not in self._index:
             encoded: dict[str, Json] = {"class": self._name(node), "config": self._items(node.config)}
             if isinstance(node, ParameterOp):
@@ -346,9 +346,9 @@ class _Decoder:
         return decode(self, encoded[kind], where)
 
     def complex_number(self, parts: list[Json], where: str) -> complex:
-        found = tuple(self.value(parts, where))
-        check(found, tuple[float, float], where)
-        return complex(*found)
+        numbers = tuple(self.value(parts, where))
+        check(numbers, tuple[float, float], where)
+        return complex(*numbers)
 
     def array(self, name: str, where: str) -> Array:
         if name not in self._arrays:
@@ -367,16 +367,16 @@ class _Decoder:
         return Scope(variables)
 
     def domain(self, encoded: DomainRecord, where: str) -> Domain:
-        found: Domain = construct(Domain, where, (), self._items(encoded, where))
-        low, high = (_number(bound, where) for bound in (found.least, found.most))
-        if not low <= high or (found.above and low == high):
+        domain: Domain = construct(Domain, where, (), self._items(encoded, where))
+        low, high = (_number(bound, where) for bound in (domain.least, domain.most))
+        if not low <= high or (domain.above and low == high):
             raise FileFormatError(f"{where}: no number lies in a domain from {low} to {high}")
-        return found
+        return domain
 
     def initializer(self, encoded: Json, where: str) -> Initializer:
         cls = self._class(encoded["class"], Initializer, where)
-        found: Initializer = construct(cls, where, (), self._items(encoded["config"], where))
-        return found
+        initializer: Initializer = construct(cls, where, (), self._items(encoded["config"], where))
+        return initializer
 
     def node(self, number: int, where: str) -> ParameterInput | ParameterOp:
         return self._at(number, where)
@@ -421,7 +421,7 @@ def _short_shape(shape: tuple[int, ...]) -> str:
     return str(shape) if len(shape) <= 6 else f"({', '.join(map(str, shape[:6]))}, ...)"
 
 
-# What a value of a file that is an object may be: its only key, what stands there, and how it is decoded.
+# The values of a file that are JSON objects: the only key of each, the type of its content, and its decoder.
 _KINDS: dict[str, tuple[Any, Callable[[_Decoder, Any, str], Any]]] = {
     "float": (Literal["inf", "-inf", "nan"], lambda _, content, __: float(content)),
     "complex": (list[Any], _Decoder.complex_number),

@@ -1,6 +1,6 @@
-r"""Reads a table or a stack of images from `.npy`, `.npz` or `.csv`; what is wrong is said with file, row and column.
+r"""Reads a table or a stack of images from `.npy`, `.npz` or `.csv`; errors name the file, the row and the column.
 
-Nothing is unpickled. Values are checked to be numbers, finite and at least one; what they mean is for `datasets`.
+Nothing is unpickled. A table must have at least one value, and all must be finite numbers; `datasets` interprets them.
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
@@ -16,10 +16,10 @@ import struct
 import tokenize
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -27,16 +27,17 @@ from plica.errors import FileFormatError, InputError
 from plica.paths import as_path, check_is_file
 
 Array = np.ndarray[Any, np.dtype[Any]]
+Reader = TypeVar("Reader", bound=Callable[..., Any])
 
-_NPZ_KEYS = ("images", "train")  # what an archive of several arrays is searched for when no key is given
-_DELIMITERS = (",", ";", "\t", "|")  # the first of them by which lines are of one width
-_LOOKED_AT, _FIRST_LINES = 2**16, 20  # of a text, to tell by which
+_NPZ_KEYS = ("images", "train")  # the arrays to look for in an archive of several if no key is given
+_DELIMITERS = (",", ";", "\t", "|")  # the first that splits all lines into equally many cells is taken
+_LOOKED_AT, _FIRST_LINES = 2**16, 20  # letters and lines of a text that decide about the delimiter
 _MAX_SHOWN = 24  # characters of a bad cell that a message repeats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """Values as they lie in a file, and how to name a place in that file.
+    """The values of a file, and their positions in the file for messages.
 
     Attributes:
         values: (N, D), (N, H, W) or (N, C, H, W); booleans, integers or floats.
@@ -49,7 +50,7 @@ class Table:
     first_line: int | None = None
 
     def where(self, index: tuple[int, ...]) -> str:
-        """The place of one value in words: as line and column for text, as indices from 0 for arrays."""
+        """The position of a value in words: as line and column for text, as indices from 0 for arrays."""
         if self.first_line is not None:
             return f"{self.source}, line {index[0] + self.first_line}, column {index[1] + 1}"
         if len(index) == 2:
@@ -70,26 +71,35 @@ def read_table(path: str | os.PathLike[str], *, key: str | None = None, mark: st
     Args:
         path: The file; its ending decides how it is read. A CSV file may begin with one line of names.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
-        mark: What stands between the cells of a CSV file; by default a comma, or what its first lines have.
+        mark: The delimiter of a CSV file; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
         InputError: A value is missing or not finite; the message says which.
     """
     path = as_path(path)
-    reader = _READERS.get(path.suffix.lower())
+    table = choose_reader(path, _READERS, key=key, mark=mark)(path, key, mark)
+    check_table(table)
+    return table
+
+
+def choose_reader(path: Path, readers: Mapping[str, Reader], *, key: str | None, mark: str | None) -> Reader:
+    """The reader of a table by the ending of its file.
+
+    Raises:
+        FileFormatError: The file is missing, its ending is unknown, or such a file has no keys or no delimiter.
+    """
+    reader = readers.get(path.suffix.lower())
     check_is_file(path)
     if reader is None:
         raise FileFormatError(
             f"{path}: cannot tell what kind of table this is from its ending {path.suffix or '(none)'!r}; "
-            f"expected one of {', '.join(_READERS)}"
+            f"expected one of {', '.join(readers)}"
         )
     if key is not None and path.suffix.lower() != ".npz":
         raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    check_has_mark(path, mark)
-    table = _read_csv(path, mark) if path.suffix.lower() == ".csv" else reader(path, key)
-    check_table(table)
-    return table
+    _check_mark(path, mark)
+    return reader
 
 
 def npz_keys(path: Path) -> tuple[str, ...]:
@@ -128,7 +138,7 @@ def first_index(mask: Array) -> tuple[int, ...] | None:
 
 
 def map_npy(path: Path) -> Array:
-    """The array of a `.npy` file, mapped: parts of it are read where they are asked for.
+    """The array of a `.npy` file, mapped: parts of it are read when they are used.
 
     Raises:
         FileFormatError: The file is damaged.
@@ -142,7 +152,7 @@ def map_npy(path: Path) -> Array:
         raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
 
 
-def _read_npy(path: Path, _key: str | None) -> Table:
+def _read_npy(path: Path, _key: str | None, _mark: str | None) -> Table:
     try:
         with path.open("rb") as file:
             _check_declared_size(file, path.stat().st_size)
@@ -154,7 +164,7 @@ def _read_npy(path: Path, _key: str | None) -> Table:
 
 
 def _check_declared_size(file: Any, size: int) -> None:
-    """Raise where an array has more bytes by its header than its file has: they would be allocated all the same."""
+    """Raise if an array has more bytes by its header than its file has, since numpy would allocate them."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format is not known")
@@ -174,7 +184,7 @@ def open_npz(path: Path) -> Any:
     return archive
 
 
-def read_array(path: Path, key: str | None) -> Table:
+def read_array(path: Path, key: str | None, _mark: str | None = None) -> Table:
     """One array of a `.npz` file: the only one, or that of a key, else `images`, else `train`."""
     with open_npz(path) as archive:
         chosen = _choose_key(path, tuple(archive.files), key)
@@ -186,7 +196,7 @@ def read_member(path: Path, archive: Any, name: str) -> Array:
     """One array of an open `.npz` file.
 
     Raises:
-        FileFormatError: It is damaged, or no array.
+        FileFormatError: The member is damaged, or no array.
     """
     try:
         member = name if name in archive.zip.namelist() else f"{name}.npy"
@@ -217,8 +227,8 @@ def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
     )
 
 
-def _read_csv(path: Path, mark: str | None = None) -> Table:
-    try:  # at line ends alone: other marks that Python splits at may stand in names
+def _read_csv(path: Path, _key: str | None, mark: str | None) -> Table:
+    try:  # split at line feeds alone: names may hold other characters at which `splitlines` splits
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise not_utf8(path) from error
@@ -248,12 +258,8 @@ def _cells(path: Path, line: str, number: int, mark: str) -> list[str]:
         raise no_cells(f"{path}, line {number}", error) from error
 
 
-def check_has_mark(path: Path, mark: str | None) -> None:
-    """Raise where a mark between cells is given and cannot be one.
-
-    Raises:
-        FileFormatError: The file is no text, or the mark is not one letter.
-    """
+def _check_mark(path: Path, mark: str | None) -> None:
+    """Raise if a delimiter is given and the file is no text, or it is not one letter."""
     if mark is None:
         return
     if path.suffix.lower() != ".csv":
@@ -263,14 +269,14 @@ def check_has_mark(path: Path, mark: str | None) -> None:
 
 
 def guess_mark(path: Path) -> str:
-    """What stands between the cells of a text: a comma, or another mark by which its first lines have equal widths."""
+    """The delimiter of a text: a comma, or another mark that splits its first lines into equally many cells."""
     try:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
             lines = file.read(_LOOKED_AT).splitlines(keepends=True)[:_FIRST_LINES]
         widths = {mark: [len(row) for row in csv.reader(lines, delimiter=mark) if row] for mark in _DELIMITERS}
     except csv.Error:
         return _DELIMITERS[0]
-    equal = (mark for mark, found in widths.items() if found and found[0] > 1 and set(found[:-1]) <= {found[0]})
+    equal = (mark for mark, counts in widths.items() if counts and counts[0] > 1 and set(counts[:-1]) <= {counts[0]})
     return next(equal, _DELIMITERS[0])
 
 
@@ -340,20 +346,25 @@ def _find_bad_cell(path: Path, rows: list[str], first_line: int, mark: str) -> N
 
 
 def one_line(error: BaseException) -> str:
-    """What an error of a library says, on one line."""
+    """The message of a library's error, on one line."""
     return " ".join(str(error).split())
 
 
-# What numpy and zipfile raise for damaged bytes; a header is Python text, which they parse.
+# The errors of numpy and zipfile for damaged bytes; they parse headers, which are Python text.
 _UNREADABLE = (
     *(ValueError, TypeError, KeyError, IndexError, EOFError, OSError, SyntaxError, MemoryError, RecursionError),
     *(OverflowError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error),
     tokenize.TokenError,
 )
-# By the version of the format; of the third numpy has no reader that is public, and it differs from the second in text.
+# By the version of the format. Numpy has no public reader of version 3, which allows field names of any letters.
 _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-_READERS: dict[str, Callable[[Path, str | None], Table]] = {".npy": _read_npy, ".npz": read_array, ".csv": _read_csv}
+# (path, key, mark) -> the table
+_READERS: dict[str, Callable[[Path, str | None, str | None], Table]] = {
+    ".npy": _read_npy,
+    ".npz": read_array,
+    ".csv": _read_csv,
+}

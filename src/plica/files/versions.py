@@ -12,16 +12,16 @@ from typing import Any
 Json = Any
 Upgrade = Callable[[Json], None]
 
-VERSION = 3  # a file of an older one is brought to it when it is read
+VERSION = 3  # reading upgrades files of older versions to it
 
 
 def version_of(circuit: Json) -> int:
-    """The oldest version that can say what an encoded circuit says: it is written, so that older readers read it."""
+    """The oldest version that can express an encoded circuit; files have it, so that older readers can read them."""
     return 3 if "modules" in circuit or any(item.keys() == {"domain"} for item in _objects(circuit)) else 2
 
 
 def upgraded(description: Json, version: int) -> Json:
-    """A checked description of any version up to `version`, brought to it in place."""
+    """Upgrades a checked description of any older version to `version`, in place."""
     while description["version"] < version:
         UPGRADES[description["version"]](description)
         description["version"] += 1
@@ -29,9 +29,9 @@ def upgraded(description: Json, version: int) -> Json:
 
 
 def _normalize_logits(description: Json) -> None:
-    """1 -> 2: a categorical layer took the softmax of its logits, and takes their exponential now.
+    """1 -> 2: a categorical layer took the softmax of its logits; now it takes their exponential.
 
-    The log-softmax becomes part of the parameter, once for each node that layers have as logits.
+    The log-softmax becomes a node of the parameter, one for each node that layers have as logits.
     """
     nodes = description["circuit"]["nodes"]
     wrapped: dict[int, int] = {}
@@ -48,7 +48,7 @@ def _normalize_logits(description: Json) -> None:
 
 
 def _layers(circuit: Json) -> Iterator[Json]:
-    """The layers of a circuit, those among the settings of others too."""
+    """The layers of a circuit, including layers within the settings of other layers."""
     parts = {"layers": circuit["layers"], "nodes": circuit["nodes"]}
     return (item for item in _objects(parts) if {"class", "config", "params"} == item.keys())
 

@@ -1,7 +1,7 @@
 r"""Files of rows, read and written a batch at a time: `.npy`, `.npz`, `.csv` and `.parquet`.
 
-A cell is a number, a text or a truth value; one that is missing is None, or NaN among numbers. What cells mean is for
-`plica.files.columns`.
+A cell is a number, a text or a truth value; a missing cell is None, or NaN among numbers. `plica.files.columns`
+interprets cells.
 
 >>> import pathlib, tempfile
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "pets.csv"
@@ -14,11 +14,9 @@ A cell is a number, a text or a truth value; one that is missing is None, or NaN
 from collections.abc import Callable
 from pathlib import Path
 
-from plica.errors import FileFormatError
 from plica.files.rows import arrays, parquet, text
 from plica.files.rows.batch import Batch, RowFile
-from plica.files.tables import check_has_mark
-from plica.paths import check_is_file
+from plica.files.tables import choose_reader
 
 __all__ = ["Batch", "RowFile", "open_rows"]
 
@@ -38,19 +36,9 @@ def open_rows(path: Path, *, key: str | None = None, named: bool = False, mark: 
         path: The file; its ending decides how it is read.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
         named: Whether the first line of a text holds names; else it does if none of its cells is a number.
-        mark: What stands between the cells of a text; by default a comma, or what its first lines have.
+        mark: The delimiter of a text; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
     """
-    reader = _READERS.get(path.suffix.lower())
-    check_is_file(path)
-    if reader is None:
-        raise FileFormatError(
-            f"{path}: cannot tell what kind of table this is from its ending {path.suffix or '(none)'!r}; "
-            f"expected one of {', '.join(_READERS)}"
-        )
-    if key is not None and path.suffix.lower() != ".npz":
-        raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    check_has_mark(path, mark)
-    return reader(path, key, named, mark)
+    return choose_reader(path, _READERS, key=key, mark=mark)(path, key, named, mark)

@@ -18,7 +18,7 @@ class ArrayRows(RowFile):
 
     Args:
         values: (N, ...).
-        source: What messages call it.
+        source: The name of the file and array in messages.
     """
 
     def __init__(self, values: Array, source: str) -> None:
@@ -41,7 +41,7 @@ class ArrayRows(RowFile):
         for start in range(0, len(self._values), size):
             part = np.array(self._values[start : start + size], dtype=self._dtype)
             cells = part.reshape(len(part), self.width)
-            yield Batch(cells, [f"{self.source}, row {start + place}" for place in range(len(cells))])
+            yield Batch(cells, [f"{self.source}, row {start + row}" for row in range(len(cells))])
 
 
 def open_npy(path: Path, _key: str | None, _named: bool, _mark: str | None) -> ArrayRows:
@@ -51,5 +51,5 @@ def open_npy(path: Path, _key: str | None, _named: bool, _mark: str | None) -> A
 
 def open_npz(path: Path, key: str | None, _named: bool, _mark: str | None) -> ArrayRows:
     """The rows of one array of a `.npz` file."""
-    found = read_array(path, key)
-    return ArrayRows(found.values, found.source)
+    table = read_array(path, key)
+    return ArrayRows(table.values, table.source)

@@ -1,4 +1,4 @@
-"""Some rows of a file, and an open file that gives them."""
+"""A batch of rows, and the interface of an open file that gives batches."""
 
 import datetime
 from abc import ABC, abstractmethod
@@ -25,15 +25,15 @@ CellType: TypeAlias = (
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Batch:
-    """Rows as they lie in a file.
+    """Consecutive rows of a file, not interpreted.
 
     Attributes:
-        cells: (B, D) numbers or truth values, or objects: text, numbers, truth values, and None where one is missing.
-        places: What each of the B rows is called in messages.
+        cells: (B, D) numbers or truth values, or objects: text, numbers, truth values, and None if a cell is missing.
+        labels: The name of each of the B rows in messages, such as "pets.csv, line 2".
     """
 
     cells: Array
-    places: Sequence[str]
+    labels: Sequence[str]
 
     def __len__(self) -> int:
         return len(self.cells)
@@ -43,15 +43,15 @@ class RowFile(ABC):
     """An open file of rows of D cells.
 
     Attributes:
-        source: What messages call it.
-        names: Of the columns, if the file has some, without the spaces around them.
+        source: The name of the file in messages.
+        names: The names of the columns, if the file has some, without the spaces around them.
         width: D.
-        num_rows: How many rows there are, where that is known before they are read.
+        num_rows: The number of rows, if it is known before they are read.
         row_shape: The shape of a row: `(D,)`, or that of an image.
-        types: What the cells of each column are; None of other kinds of cells, which are only passed on.
-        header: The names as the file has them.
-        stored: How the file stores each column, for a file of the same kind; empty where nothing is known.
-        mark: What stands between the cells of a text.
+        types: The Python type of each column's cells; None for other cells, which are only passed on.
+        header: The names with the spaces around them.
+        stored: The file's own type of each column, to write a file of the same kind; empty if there is none.
+        mark: The delimiter of a text.
     """
 
     source: str
@@ -66,27 +66,28 @@ class RowFile(ABC):
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[Batch]:
-        """All rows in order, at most `size` of them at once.
+        """All rows in order, in batches of at most `size`.
 
         Raises:
             FileFormatError: The file is damaged, or a row has another number of cells.
         """
 
-    def check_can_model(self, place: int) -> None:
+    def check_can_model(self, position: int) -> None:
         """Raise unless the cells of a column are numbers, text, truth values, dates or times.
 
         Raises:
-            InputError: They are of another kind.
+            InputError: The cells are of another kind.
         """
-        if self.types[place] is None:
-            name, kept = (self.names or range(self.width))[place], (*self.stored, *[""] * self.width)[place]
+        if self.types[position] is None:
+            name = (self.names or range(self.width))[position]
+            stored = (*self.stored, *[""] * self.width)[position]
             raise InputError(
-                f"{self.source}: column {name!r} holds {kept}; expected numbers, text, truth values, dates or times; "
+                f"{self.source}: column {name!r} holds {stored}; expected numbers, text, truth values, dates or times; "
                 'convert it, or say {"kind": "ignored"} of it in the file of --columns'
             )
 
     def close(self) -> None:  # noqa: B027 - arrays have nothing to close
-        """Let go of the file."""
+        """Release the file."""
 
     def __enter__(self) -> Self:
         return self

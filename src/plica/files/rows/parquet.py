@@ -1,4 +1,4 @@
-"""Rows of `.parquet` files, by pyarrow, which the extra `parquet` brings; nulls are missing."""
+"""Rows of `.parquet` files, read by pyarrow (the extra `parquet`); nulls are missing cells."""
 
 import contextlib
 import datetime
@@ -18,14 +18,14 @@ def require_pyarrow() -> Any:
     """The module pyarrow, with its part for the format.
 
     Raises:
-        MissingExtraError: It is not installed.
+        MissingExtraError: pyarrow is not installed.
     """
     require("pyarrow.parquet")
     return require("pyarrow")
 
 
 class ParquetRows(RowFile):
-    """Rows of a `.parquet` file; cells that are no numbers, text, truth values, dates or times are passed on.
+    """Rows of a `.parquet` file; cells other than numbers, text, truth values, dates and times pass unchanged.
 
     Args:
         path: The file.
@@ -44,7 +44,7 @@ class ParquetRows(RowFile):
         self.width, self.row_shape = len(self.names), (len(self.names),)
         self.num_rows = self._file.metadata.num_rows
         self.stored = tuple(schema.types)
-        self.types = tuple(_type(arrow.types, one) for one in schema.types)
+        self.types = tuple(_type(arrow.types, stored) for stored in schema.types)
         if len(set(self.names)) < len(self.names):
             self._file.close()
             twice = next(name for name in self.names if self.names.count(name) > 1)
@@ -56,8 +56,8 @@ class ParquetRows(RowFile):
         try:
             for part in self._file.iter_batches(batch_size=size):
                 cells = np.empty((part.num_rows, self.width), dtype=object)
-                for place, column in enumerate(part.columns):
-                    cells[:, place] = _cells(arrow, column)
+                for position, column in enumerate(part.columns):
+                    cells[:, position] = _cells(arrow, column)
                 yield Batch(cells, [f"{self.source}, row {first + row}" for row in range(len(cells))])
                 first += len(cells)
         except (arrow.ArrowException, OSError, ValueError, ImportError) as error:
@@ -69,26 +69,31 @@ class ParquetRows(RowFile):
 
 
 def _cells(arrow: Any, column: Any) -> list[Any]:
-    """The cells of a column; time stamps with parts of a microsecond as numpy has them, which Python does not."""
+    """The cells of a column; time stamps finer than a microsecond are of numpy, since Python's are not so fine."""
     if arrow.types.is_timestamp(column.type) and column.type.unit == "ns":
-        with contextlib.suppress(arrow.ArrowInvalid):  # which says that parts would be lost
+        with contextlib.suppress(arrow.ArrowInvalid):  # raised if the cast would lose digits
             return list(column.cast(arrow.timestamp("us", column.type.tz)).to_pylist())
-        return [None if one is None else np.datetime64(one, "ns") for one in column.cast(arrow.int64()).to_pylist()]
+        return [
+            None if nanoseconds is None else np.datetime64(nanoseconds, "ns")
+            for nanoseconds in column.cast(arrow.int64()).to_pylist()
+        ]
     cells: list[Any] = column.to_pylist()
     return cells
 
 
 def _type(types: Any, stored: Any) -> CellType | None:
-    """What the cells of a column are."""
+    """The Python type of a column's cells."""
     kind = stored.value_type if types.is_dictionary(stored) else stored
     tests: dict[CellType, Any] = {
         int: types.is_integer,
-        float: lambda one: types.is_floating(one) or types.is_decimal(one),
+        float: lambda arrow_type: types.is_floating(arrow_type) or types.is_decimal(arrow_type),
         bool: types.is_boolean,
         datetime.date: types.is_date,
         datetime.datetime: types.is_timestamp,
         datetime.time: types.is_time,
-        str: lambda one: types.is_string(one) or types.is_large_string(one) or types.is_null(one),
+        str: lambda arrow_type: (
+            types.is_string(arrow_type) or types.is_large_string(arrow_type) or types.is_null(arrow_type)
+        ),
     }
     return next((cell for cell, test in tests.items() if test(kind)), None)
 

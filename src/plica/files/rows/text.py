@@ -1,4 +1,4 @@
-"""Rows of text: `.csv` in UTF-8, cells separated by a mark and quoted where they hold one; an empty cell is missing."""
+"""Rows of `.csv` files in UTF-8; a cell that holds the delimiter is quoted, an empty cell is missing."""
 
 import csv
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class TextRows(RowFile):
     Args:
         path: The file.
         named: Whether its first line holds names; else it does if none of its cells is a number or empty.
-        mark: What stands between cells; None for a comma, or what its first lines have.
+        mark: The delimiter; None for a comma, or the delimiter that its first lines suggest.
     """
 
     def __init__(self, path: Path, named: bool, mark: str | None = None) -> None:
@@ -48,13 +48,13 @@ class TextRows(RowFile):
         """See `RowFile.batches`."""
         while rows := list(islice(self._lines, size)):
             cells = np.empty((len(rows), self.width), dtype=object)
-            for place, (number, row) in enumerate(rows):
-                if len(row) != self.width:
+            for row, (number, line_cells) in enumerate(rows):
+                if len(line_cells) != self.width:
                     raise FileFormatError(
-                        f"{self.source}, line {number}: found {len(row)} columns, expected {self.width} as in line "
-                        f"{self._first}; quote cells that hold {self.mark!r}, or give another --delimiter"
+                        f"{self.source}, line {number}: found {len(line_cells)} columns, expected {self.width} as in "
+                        f"line {self._first}; quote cells that hold {self.mark!r}, or give another --delimiter"
                     )
-                cells[place] = [cell or None for cell in row]
+                cells[row] = [cell or None for cell in line_cells]
             yield Batch(cells, [f"{self.source}, line {number}" for number, _ in rows])
 
     def close(self) -> None:
@@ -62,7 +62,7 @@ class TextRows(RowFile):
         self._file.close()
 
     def _read(self) -> Iterator[_Line]:
-        """The lines with the numbers at which they end; empty ones at the end of the file are left out."""
+        """The lines, each with the number of the line where it ends; empty lines at the end of the file are skipped."""
         lines, empty = csv.reader(self._file, strict=True, delimiter=self.mark), 0
         try:
             for row in lines:
@@ -81,8 +81,10 @@ class TextRows(RowFile):
         seen: set[str] = set()
         for name in self.names or ():
             if not name or name in seen:
-                what = f"two columns are called {name!r}; rename one" if name else "a column has no name; give it one"
-                raise FileFormatError(f"{self.source}, line {self._first}: {what}: names tell columns apart")
+                problem = (
+                    f"two columns are called {name!r}; rename one" if name else "a column has no name; give it one"
+                )
+                raise FileFormatError(f"{self.source}, line {self._first}: {problem}: names tell columns apart")
             seen.add(name)
 
 
@@ -92,7 +94,7 @@ def open_csv(path: Path, _key: str | None, named: bool, mark: str | None) -> Tex
 
 
 def text_of(cell: object) -> str:
-    """A cell as it is written: nothing where it is missing, numbers so that they are read as they were."""
+    """The text of a cell: empty if the cell is missing; numbers have all digits that are needed to read them back."""
     if cell is None or (isinstance(cell, float) and cell != cell):
         return ""
     if isinstance(cell, bool | np.bool_):

@@ -42,16 +42,16 @@ def writing_rows(
     named: bool = True,
     mark: str = ",",
 ) -> Iterator[Write]:
-    """A function that adds rows to a file, which is there once the block ends without an error.
+    """A function that adds rows to a file; the file appears once the block ends without an error.
 
     Args:
         path: The file; its ending decides how it is written.
-        names: Of the columns, for files that keep names.
+        names: The names of the columns, for files that store names.
         row_shape: The shape of a row in an array, such as `()` for single numbers; by default `(D,)`.
-        types: What the cells of each column are, for files that keep it, or how another such file stores it; by
-            default floats.
-        named: Whether a text begins with a line of names; numbers that only count columns would be read as a row.
-        mark: What stands between the cells of a text.
+        types: The type of each column for files that store types: a Python type, or the `stored` of another such
+            file; by default floats.
+        named: Whether a text begins with a line of names; names that are numbers would be read as a row.
+        mark: The delimiter of a text.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -83,7 +83,7 @@ def _csv(
     path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True, mark: str = ","
 ) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
-        # Cells are quoted where they hold a part of the end of a line, and \r alone ends one too.
+        # The writer quotes cells that hold a character of its line end; a \r alone ends a line for readers.
         writer = csv.writer(_LineFeeds(file), delimiter=mark, lineterminator="\r\n")
         if named:
             writer.writerow(names)
@@ -97,7 +97,7 @@ def _csv(
 
 @dataclass(frozen=True, slots=True)
 class _LineFeeds:
-    """A text to whose lines, which end with CR LF, are written with LF."""
+    """A text file that writes lines that end in CR LF with LF instead."""
 
     file: IO[str]
 
@@ -165,13 +165,15 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
         datetime.datetime: arrow.timestamp("us"),
         datetime.time: arrow.time64("us"),
     }
-    schema = arrow.schema([(name, of_type.get(one, one)) for name, one in zip(names, types, strict=True)])
+    schema = arrow.schema(
+        [(name, of_type.get(column_type, column_type)) for name, column_type in zip(names, types, strict=True)]
+    )
 
     def write(rows: Any) -> None:
         cells = rows.tolist() if isinstance(rows, np.ndarray) else rows
         columns = zip(*cells, strict=True) if len(cells) else ([] for _ in names)
         try:
-            filled = [_of_type(arrow, one, column) for one, column in zip(schema.types, columns, strict=True)]
+            filled = [_of_type(arrow, stored, column) for stored, column in zip(schema.types, columns, strict=True)]
             writer.write_table(arrow.table(filled, schema=schema))
         except (arrow.ArrowException, TypeError, OverflowError) as error:
             raise InputError(f"a column holds cells of several kinds ({error}); write the rows as .csv") from error
@@ -181,7 +183,7 @@ def _parquet(path: Path, names: tuple[str, ...], _shape: Shape, types: Types) ->
 
 
 def _of_type(arrow: Any, stored: Any, cells: Sequence[Any]) -> list[Any]:
-    """Cells as a column of some type takes them: 1 for true or a decimal 1, "2.5" for 2.5 among text."""
+    """Converts cells to the type of their column: true and a decimal 1 to the integer 1, 2.5 among text to "2.5"."""
     types = arrow.types
     if types.is_integer(stored):
         return [int(cell) if isinstance(cell, bool | decimal.Decimal) else cell for cell in cells]
@@ -197,7 +199,7 @@ def _of_type(arrow: Any, stored: Any, cells: Sequence[Any]) -> list[Any]:
 
 
 def _nanoseconds(cell: Any) -> int:
-    """A time stamp from 1970 in UTC: pyarrow takes none of numpy for a column with a zone."""
+    """Nanoseconds from 1970 in UTC: pyarrow does not take numpy's time stamps for a column with a zone."""
     if isinstance(cell, datetime.datetime) and cell.tzinfo is not None:
         cell = cell.astimezone(datetime.UTC).replace(tzinfo=None)
     return int(np.datetime64(cell, "ns").astype(np.int64))
