@@ -1,4 +1,4 @@
-"""Circuits from a few words: region graphs and the circuits built on them, for images and other data; hidden trees.
+"""Builds circuits from names and settings: region graphs and circuits on them for images and tables; hidden trees.
 
 >>> from plica.templates.data_modalities import image_data
 >>> image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", num_input_units=2, sum_product_layer="cp",

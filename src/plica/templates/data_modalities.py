@@ -1,4 +1,4 @@
-"""Circuits for kinds of data, from a few words.
+"""Builds circuits for images and tables from names and settings.
 
 >>> circuit = image_data((1, 4, 4), "quad-graph", input_layer="categorical", num_input_units=4,
 ...                      sum_product_layer="tucker", num_sum_units=4, num_values=2)
@@ -37,11 +37,11 @@ __all__ = ["IMAGE_REGION_GRAPHS", "image_data", "tabular_data"]
 
 
 def _poon_domingos(shape: tuple[int, int, int]) -> RegionGraph:
-    """Cuts that leave at most eight pieces of the longer side; what no cut goes through are independent pixels."""
+    """A graph with cuts into at most eight pieces of the longer side; the pixels of a piece are independent."""
     return PoonDomingos(shape, delta=math.ceil(max(shape[1:]) / 8))
 
 
-_FROM_DATA = "chow-liu-tree"  # the one that is made from data
+_FROM_DATA = "chow-liu-tree"  # the region graph that is made from data
 
 IMAGE_REGION_GRAPHS: dict[str, Callable[[tuple[int, int, int]], RegionGraph]] = {
     "quad-tree-2": partial(QuadTree, num_patch_splits=2),
@@ -91,8 +91,8 @@ def image_data(
         num_values: The number of values of a pixel, for layers that count them.
 
     Raises:
-        InputError: A name that is not known, a chow-liu-tree without data, or a value that is none of a pixel.
-        ShapeError: No image shape, or data of another one.
+        InputError: A name is not known, data for a chow-liu-tree is missing, or a value is none of a pixel.
+        ShapeError: The image shape is none, or that of the data differs.
     """
     shape = checked_image_shape("image_data", image_shape)
     inputs = input_factory(input_layer, params=input_params, num_values=num_values)

@@ -28,7 +28,7 @@ from plica.templates.region_graph.chow_liu import children_of, maximum_spanning_
 
 Array: TypeAlias = NDArray[Any]
 
-_MOST_STATES = 4096  # of a variable that is counted value by value; beyond it values share bins, as real numbers do
+_MOST_STATES = 4096  # of a variable that is counted value by value; with more, values share bins as real numbers do
 
 
 def hclt(
@@ -47,8 +47,8 @@ def hclt(
 ) -> Circuit:
     """A hidden Chow-Liu tree over the variables of data.
 
-    Each variable x_v has a hidden state z_v of `num_latents` values, and the z form the tree of the largest mutual
-    information between the x: p(x) is the sum over all z of the product of p(x_v | z_v) and p(z_v | z_predecessor).
+    Each variable x_v has a hidden state z_v of `num_latents` values. The z form the tree with the largest mutual
+    information between the x. So p(x) is the sum over all z of the product of p(x_v | z_v) and p(z_v | z_predecessor).
 
     Args:
         data: `(N, D)` rows, from which the tree and the numbers of values are taken; NaN is missing.
@@ -56,20 +56,20 @@ def hclt(
         input_layer: One of `plica.symbolic.layers.DISTRIBUTIONS`, or a list that names one for each column.
         input_params: How to make parameters of the input layers, by name, such as `{"logits": Parameterization()}`; or
             a list with such a mapping for each column. Left out, they start where the data lies if the layer can.
-        input_layer_kwargs: Settings of the input layers, such as `{"num_categories": 256}`, or a list of them. What is
-            left out follows from the data: the largest value of a column, or of all where one name stands for all.
+        input_layer_kwargs: Settings of the input layers, such as `{"num_categories": 256}`, or a list of them. The data
+            gives a missing number of values: by the largest value of a column, or of all columns if one name is given.
         weight_param: How to make the transitions, a row for each state of the predecessor; by default the softmax of
             normal draws.
         num_classes: The number of units of the output.
         root: The variable at the root; by default the centre of the tree.
-        pseudocount: A number of imaginary rows, spread evenly over the joint values of a pair where it is measured how
-            much its variables say of each other.
-        num_bins: Real numbers are measured in at most so many bins.
+        pseudocount: A number of imaginary rows, spread evenly over the joint values of a pair, when its mutual
+            information is measured.
+        num_bins: The most bins for real numbers when mutual information is measured.
         chunk_size: How many pairs of variables are counted at once.
 
     Raises:
-        InputError: A name that is not known, or a value that its distribution does not take.
-        ShapeError: A list of another length than there are columns; no latent state.
+        InputError: A name is not known, or a distribution does not take a value of its column.
+        ShapeError: The length of a list is not the number of columns, or there is no latent state.
 
     Source: Liu and Van den Broeck, "Tractable Regularization of Probabilistic Circuits", NeurIPS 2021;
         Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
@@ -80,7 +80,7 @@ def hclt(
             f"hclt: expected at least one latent state and one class, found num_latents={shown(num_latents)} and "
             f"num_classes={shown(num_classes)}"
         )
-    described, settings = ({} if one is None else one for one in (input_params, input_layer_kwargs))
+    described, settings = ({} if mapping is None else mapping for mapping in (input_params, input_layer_kwargs))
     inputs = _input_layers(rows, num_latents, input_layer, described, settings)
     check_rows("hclt", rows, [layer.domain for layer in inputs])
     codes = _codes(rows, inputs, num_bins)
@@ -99,7 +99,7 @@ def hidden_tree(
 
     Args:
         tree: `(D,)` the predecessor of each variable, and -1 for the root.
-        inputs: For each variable, its layer; a unit for each hidden state.
+        inputs: The input layer of each variable; it has a unit for each hidden state.
         num_classes: The number of units of the output.
         weight_factory: Makes the transitions; softmax of normal draws by default.
     """
@@ -123,7 +123,7 @@ def hidden_tree(
 def _input_layers(rows: Array, units: int, names: Any, params: Any, settings: Any) -> list[InputLayer]:
     """The input layer of each column."""
     count = rows.shape[1]
-    each = zip(
+    per_column = zip(
         _for_each("input_layer", names, count),
         _for_each("input_params", params, count),
         _for_each("input_layer_kwargs", settings, count),
@@ -131,18 +131,18 @@ def _input_layers(rows: Array, units: int, names: Any, params: Any, settings: An
     )
     shared = _num_values(names, rows, 0) if isinstance(names, str) else None
     layers = []
-    for v, (name, described, given) in enumerate(each):
+    for v, (name, described, keywords) in enumerate(per_column):
         counted = _num_values(name, rows[:, [v]], v) if shared is None else shared
-        factory = input_factory(name, given, described, num_values=counted, values=rows[:, v])
+        factory = input_factory(name, keywords, described, num_values=counted, values=rows[:, v])
         layers.append(factory(Scope([v]), units))
     return layers
 
 
 def _num_values(name: str, columns: Array, first: int) -> int | None:
-    """How many values a distribution has in some columns, the first of that number; None where they are not counted.
+    """The number of values of a distribution that counts values, by the columns from number `first` on; else None.
 
     Raises:
-        InputError: They are counted, and a column holds others than integers from 0 on.
+        InputError: A column holds other values than integers from 0 on.
     """
     if not known(name, DISTRIBUTIONS) or DISTRIBUTIONS[name].settings is None:
         return None
@@ -156,21 +156,21 @@ def _num_values(name: str, columns: Array, first: int) -> int | None:
     return int(values.max()) + 1
 
 
-def _for_each(what: str, given: Any, count: int) -> list[Any]:
-    """What is given for each column, or once for all."""
-    if isinstance(given, str | Mapping):
-        return [given] * count
-    several = elements("hclt", what, given)
+def _for_each(name: str, values: Any, count: int) -> list[Any]:
+    """The value of a setting for each column, from a list or from one value for all."""
+    if isinstance(values, str | Mapping):
+        return [values] * count
+    several = elements("hclt", name, values)
     if len(several) != count:
         raise ShapeError(
-            f"hclt: {what} has {len(several)} entries, but the data has {count} columns; give one for each column, or "
+            f"hclt: {name} has {len(several)} entries, but the data has {count} columns; give one for each column, or "
             "one for all"
         )
     return list(several)
 
 
 def _codes(rows: Array, inputs: Sequence[InputLayer], num_bins: int) -> Codes:
-    """The columns as integers to be counted: states as they are, other numbers in bins."""
+    """The columns as integers that can be counted: states unchanged, other numbers in bins."""
     parts = [_column_codes(column[:, None], layer, num_bins) for column, layer in zip(rows.T, inputs, strict=True)]
     return Codes(np.concatenate([part.values for part in parts]), np.concatenate([part.num_states for part in parts]))
 

@@ -1,4 +1,4 @@
-"""Input layers as templates are asked for them: a name, settings, and how to make parameters.
+"""Makes input layers for templates: from a name, settings, and parameterizations.
 
 >>> from plica.symbolic.scope import Scope
 >>> from plica.templates.parameterization import Parameterization
@@ -40,17 +40,17 @@ def input_factory(
         name: One of `plica.symbolic.layers.DISTRIBUTIONS`.
         settings: Keywords of its constructor, such as `num_categories`.
         params: How to make its parameters, by name.
-        num_values: The number of values of its variable, which gives layers that count them what `settings` leave out.
-        values: Data of its variable, NaN where it is missing: gives the number of values, and densities whose
-            parameters nobody described start where it lies.
+        num_values: The number of values of its variable, for layers that count values and whose `settings` lack it.
+        values: Data of its variable, NaN where it is missing. It gives the number of values, and densities whose
+            parameters nobody described start with its mean and spread.
 
     Raises:
-        InputError: A name or a setting that is not known, one that is missing, or data that cannot be counted.
+        InputError: A name or a setting is not known, a setting is missing, or data cannot be counted.
     """
     if not known(name, DISTRIBUTIONS):  # refused there, with its reason
         return name_to_input_layer_factory(name)
     owner, distribution = f"input layer {name!r}", DISTRIBUTIONS[name]
-    given = {} if settings is None else keywords(owner, "its settings", settings)
+    chosen_settings = {} if settings is None else keywords(owner, "its settings", settings)
     described = {} if params is None else keywords(owner, "its parameters", params)
     unknown = [key for key in described if key not in distribution.parameters]
     if unknown:
@@ -64,30 +64,32 @@ def input_factory(
         if (
             num_values is None
             and distribution.settings is not None
-            and not distribution.settings(1).keys() <= given.keys()
+            and not distribution.settings(1).keys() <= chosen_settings.keys()
         ):
             num_values = _num_values(there)
         if distribution.fitted is not None and there.size:
             column = Column.of(there)
             column.check(f"the values of a column of input layer {name!r}")
-            follows |= _starts(distribution, column, {*given, *described})
+            follows |= _starts(distribution, column, {*chosen_settings, *described})
     if num_values is not None:
         follows |= distribution.settings_for(num_values)
-    return name_to_input_layer_factory(name, **follows | given | named_parameterizations_to_factories(described))
+    return name_to_input_layer_factory(
+        name, **follows | chosen_settings | named_parameterizations_to_factories(described)
+    )
 
 
 def check_rows(name: str, rows: NDArray[Any], domains: Sequence[Domain]) -> None:
-    """Raise where a value is none that the layer of its column takes.
+    """Raise if the layer of a column does not take a value of the column.
 
     Args:
-        name: Who asks, for messages.
+        name: The caller, for messages.
         rows: `(N, D)`; NaN is missing.
         domains: The values of each column.
     """
     wrong = outside(np, rows.T, domains)
     if wrong is None or not wrong.any():
         return
-    variable, row = (int(place[0]) for place in np.nonzero(wrong))
+    variable, row = (int(indices[0]) for indices in np.nonzero(wrong))
     domain = domains[variable]
     raise InputError(
         f"{name}: row {row}, column {variable} (counted from 0) holds {rows[row, variable]:g}, which is "
@@ -95,20 +97,23 @@ def check_rows(name: str, rows: NDArray[Any], domains: Sequence[Domain]) -> None
     )
 
 
-def _starts(distribution: Distribution, column: Column, given: Set[str]) -> dict[str, ParameterFactory]:
-    """What makes parameters that start where a column lies: all of them, unless one is given; others one by one."""
-    assert distribution.fitted is not None, "asked of distributions that can start somewhere"
-    named = any({name, f"{name}_factory"} & given for name in distribution.parameters)
+def _starts(distribution: Distribution, column: Column, chosen: Set[str]) -> dict[str, ParameterFactory]:
+    """The settings and parameter factories fitted to a column, except those that the user chose.
+
+    Parameters are fitted together: if the user chose one of them, none is fitted.
+    """
+    assert distribution.fitted is not None, "the caller checks"
+    named = any({name, f"{name}_factory"} & chosen for name in distribution.parameters)
     starts = {}
     for key, factory in distribution.fitted(column).items():
         name = key.removesuffix("_factory")
-        if not {name, key} & given and not (named and name in distribution.parameters):
+        if not {name, key} & chosen and not (named and name in distribution.parameters):
             starts[key] = factory
     return starts
 
 
 def _num_values(known: NDArray[Any]) -> int | None:
-    """How many values there are from 0 to the largest; None where none is known."""
+    """The number of values from 0 to the largest; None if none is known."""
     wrong = known[(known < 0) | (known != np.floor(known)) | np.isinf(known)]
     if wrong.size:
         raise InputError(

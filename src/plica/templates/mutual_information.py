@@ -1,7 +1,7 @@
-"""How much the columns of data say of each other: mutual information of all pairs of columns, in nats.
+"""Computes the mutual information of all pairs of columns of data, in nats.
 
-The joint counts of a pair are never kept: memory is that of the data, of the result `(D, D)` and of a few pairs.
-Missing values (NaN) leave their row out of the pairs that they touch.
+Joint counts exist for a few pairs at a time: memory is that of the data, of the result `(D, D)` and of these pairs.
+A row with a missing value (NaN) in a column is left out of the pairs of that column.
 
 >>> import numpy as np
 >>> rows = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 1, 0]])
@@ -23,11 +23,11 @@ from plica.errors import InputError, ShapeError
 
 Array: TypeAlias = NDArray[Any]
 
-_DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count faster than a walk through the rows
-_CELLS_AT_ONCE = 2**18  # of joint counts, and numbers of a table that fit into a processor's cache
+_DENSE_STATES = 16  # up to here, products of matrices of zeros and ones count faster than a loop over rows
+_CELLS_AT_ONCE = 2**18  # of joint counts: as many numbers as a processor's cache holds
 _LARGEST_TABLE = 2**22
 _ROWS_AT_ONCE = 4096
-_DECIMALS = 12  # beyond them is what rounding left: pairs that say equally much are equal, in whatever order one adds
+_DECIMALS = 12  # later decimals are rounding errors; without them, equal information is equal in any order of sums
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,7 +36,7 @@ class Codes:
 
     Args:
         values: `(D, N)`, a row for each variable: 0 to below `num_codes`, or -1 where a value is missing.
-        num_states: `(D,)` how many values each variable has, of which the data may lack some.
+        num_states: `(D,)` the number of values of each variable; the data may lack some of them.
     """
 
     values: Array
@@ -47,9 +47,9 @@ class Codes:
         """Columns that hold states from 0 on.
 
         Args:
-            name: Who asks, for messages.
+            name: The caller, for messages.
             data: `(N, D)` whole numbers; NaN is missing.
-            num_states: How many each column has; by default as many as the data shows.
+            num_states: The number of states of each column; by default that of the data.
 
         Raises:
             InputError: A value is no state.
@@ -61,7 +61,7 @@ class Codes:
         known = np.where(missing, 0.0, columns)
         wrong = (known != np.floor(known)) | (known < 0) | (known >= (2**31 if num_states is None else num_states))
         if wrong.any():
-            variable, row = (int(place[0]) for place in np.nonzero(wrong))
+            variable, row = (int(indices[0]) for indices in np.nonzero(wrong))
             expected = "integers from 0 on" if num_states is None else f"the states 0 to {num_states - 1}"
             raise InputError(
                 f"{name}: row {row}, column {variable} holds {columns[variable, row]:g}, expected {expected}; "
@@ -75,12 +75,12 @@ class Codes:
         """Real numbers in bins that hold about as many rows each; equal values share a bin.
 
         Args:
-            name: Who asks, for messages.
+            name: The caller, for messages.
             data: `(N, D)` numbers; NaN is missing.
             num_bins: The largest number of bins of a column.
 
         Raises:
-            InputError: Fewer than one bin.
+            InputError: `num_bins` is below 1.
         """
         if not is_count(num_bins):
             raise InputError(f"{name}: num_bins must be at least 1, found {shown(num_bins)}")
@@ -88,9 +88,9 @@ class Codes:
         values = np.full(columns.shape, -1, dtype=np.int64)
         for column, codes in zip(columns, values, strict=True):
             known = ~np.isnan(column)
-            _, places, counts = np.unique(column[known], return_inverse=True, return_counts=True)
+            _, inverse, counts = np.unique(column[known], return_inverse=True, return_counts=True)
             middles = 2 * np.cumsum(counts) - counts  # twice the rank of the middle row of each value
-            codes[known] = (middles * num_bins // (2 * max(known.sum(), 1)))[places]
+            codes[known] = (middles * num_bins // (2 * max(known.sum(), 1)))[inverse]
         return Codes(values, np.full(len(columns), num_bins))
 
 
@@ -98,8 +98,8 @@ def table(name: str, data: Any) -> Array:
     """Data as float64 `(N, D)`.
 
     Raises:
-        ShapeError: It has another shape, or no rows or columns.
-        InputError: It holds other things than numbers.
+        ShapeError: The data has another shape, or no rows or columns.
+        InputError: The data holds other values than numbers.
     """
     try:
         if np.iscomplexobj(data):
@@ -113,12 +113,12 @@ def table(name: str, data: Any) -> Array:
 
 
 def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk_size: int | None = None) -> Array:
-    """The mutual information of all pairs of columns; the diagonal holds that of a column and a copy of it.
+    """The mutual information of all pairs of columns; the diagonal holds that of a column and its copy.
 
     Args:
         codes: The columns.
-        pseudocount: A number of imaginary rows, spread evenly over the joint states of a pair: they keep pairs that few
-            rows tell of from looking alike.
+        pseudocount: A number of imaginary rows, spread evenly over the joint states of a pair. They keep pairs with few
+            rows from looking dependent by chance.
         chunk_size: How many pairs are counted at once; memory grows with it. By default as many as a cache holds.
 
     Returns:
@@ -132,19 +132,19 @@ def discrete_mutual_information(codes: Codes, *, pseudocount: float = 0.0, chunk
         raise InputError(f"chunk_size must be at least 1, found {shown(chunk_size)}")
     compact, width = _compact(codes.values)
     measure = _dense if width <= _DENSE_STATES else _sparse
-    found = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)
-    return np.maximum(np.maximum(found, found.T).round(_DECIMALS), 0.0)
+    information = measure(compact, width, codes.num_states.astype(np.float64), float(pseudocount), chunk_size)
+    return np.maximum(np.maximum(information, information.T).round(_DECIMALS), 0.0)
 
 
 def gaussian_mutual_information(name: str, data: Any) -> Array:
     """The mutual information of all pairs of columns if they were jointly normal: -log(1 - r^2) / 2, r the correlation.
 
     Args:
-        name: Who asks, for messages.
+        name: The caller, for messages.
         data: `(N, D)` numbers; NaN is missing.
 
     Returns:
-        `(D, D)`, symmetric, at least 0 and infinite on the diagonal; a constant column says nothing of others.
+        `(D, D)`, symmetric, at least 0 and infinite on the diagonal; 0 for a constant column and another.
     """
     rows = table(name, data)
     known = np.isfinite(rows)
@@ -155,13 +155,14 @@ def gaussian_mutual_information(name: str, data: Any) -> Array:
     x = np.where(known, rows / _scale(np.where(known, np.abs(rows), 0.0)), 0.0)
     x = np.where(known, x - x.sum(axis=0) / counts, 0.0)
     x = x / _scale(np.abs(x))
-    ones = known.astype(np.float64)
-    pairs = np.maximum(ones.T @ ones, 1.0)
-    sums, squares, products = x.T @ ones, (x * x).T @ ones, x.T @ x  # of the first, over rows that know the second
+    is_known = known.astype(np.float64)
+    pairs = np.maximum(is_known.T @ is_known, 1.0)
+    # entry [i, j] is about column i, over rows that know column j
+    sums, squares, products = x.T @ is_known, (x * x).T @ is_known, x.T @ x
     variances = squares - sums**2 / pairs
     covariances = products - sums * sums.T / pairs
     both = variances * variances.T
-    tiny = 1e-24 * np.maximum(squares * squares.T, 1e-300)  # what is left of a constant after rounding
+    tiny = 1e-24 * np.maximum(squares * squares.T, 1e-300)  # the most that rounding leaves of a constant column
     correlations = np.where(both > tiny, covariances**2 / np.where(both > tiny, both, 1.0), 0.0)
     with np.errstate(divide="ignore"):
         result: Array = -0.5 * np.log1p(-np.minimum(correlations, 1.0))
@@ -175,12 +176,12 @@ def _scale(magnitudes: Array) -> Array:
 
 
 def _compact(values: Array) -> tuple[Array, int]:
-    """The codes renumbered without those that a column lacks, and the largest number of codes of a column."""
+    """The codes renumbered so that each column uses all below a number, and the largest of these numbers."""
     compact = np.full(values.shape, -1, dtype=np.int64)
     width = 1
     for column, codes in zip(values, compact, strict=True):
-        present, places = np.unique(column[column >= 0], return_inverse=True)
-        codes[column >= 0] = places
+        present, inverse = np.unique(column[column >= 0], return_inverse=True)
+        codes[column >= 0] = inverse
         width = max(width, len(present))
     return compact, width
 
@@ -196,7 +197,7 @@ def _information(joint: Array, first: Array, second: Array, total: Array) -> Arr
 
 
 def _dense(values: Array, width: int, num_states: Array, pseudocount: float, chunk_size: int | None) -> Array:
-    """For few states: joint counts of blocks of columns are products of matrices of zeros and ones."""
+    """Mutual information for few states: products of matrices of zeros and ones count blocks of pairs."""
     variables = len(values)
     pairs = chunk_size or max(_CELLS_AT_ONCE // width**2, 1)
     size = max(int(pairs**0.5), 1)
@@ -215,9 +216,9 @@ def _joint_counts(first: Array, second: Array, width: int) -> Array:
     counts = np.zeros((len(first) * width, len(second) * width))
     for start in range(0, first.shape[1], _ROWS_AT_ONCE):
         rows = slice(start, start + _ROWS_AT_ONCE)
-        one, other = ((part[:, None, rows] == states).astype(np.float32) for part in (first, second))
-        size = one.shape[-1]  # few enough that float32 counts exactly
-        counts += one.reshape(-1, size) @ other.reshape(-1, size).T
+        first_hits, second_hits = ((part[:, None, rows] == states).astype(np.float32) for part in (first, second))
+        size = first_hits.shape[-1]  # few enough that float32 counts exactly
+        counts += first_hits.reshape(-1, size) @ second_hits.reshape(-1, size).T
     return counts.reshape(len(first), width, len(second), width).transpose(0, 2, 1, 3)
 
 
@@ -225,16 +226,16 @@ def _of_counts(counts: Array, first: Array, second: Array, pseudocount: float) -
     """The information of pairs `(I, J)` from their joint counts and their numbers of states."""
     cells, sums = first * second, []
     for n, states in ((counts, cells), (counts.sum(axis=3), first), (counts.sum(axis=2), second)):
-        cell = pseudocount / states  # what each cell holds beside its count
+        cell = pseudocount / states  # the share of each cell, added to its count
         axes = tuple(range(2, n.ndim))
         full = _x_log_x(n + np.expand_dims(cell, axes)) - np.expand_dims(_x_log_x(cell), axes)
         sums.append(full.sum(axis=axes) + states * _x_log_x(cell))
-    joint, one, other = sums
-    return _information(joint, one, other, counts.sum(axis=(2, 3)) + pseudocount)
+    joint, first_sum, second_sum = sums
+    return _information(joint, first_sum, second_sum, counts.sum(axis=(2, 3)) + pseudocount)
 
 
 def _sparse(values: Array, width: int, num_states: Array, pseudocount: float, chunk_size: int | None) -> Array:
-    """For many states: each row looks up how many rows share its cell, so that empty cells cost nothing."""
+    """Mutual information for many states: each row looks up how many rows share its cell; empty cells cost nothing."""
     variables, rows = values.shape
     size = chunk_size or max(min(_CELLS_AT_ONCE // width**2, _CELLS_AT_ONCE // rows), 1)
     anywhere_missing = bool((values < 0).any())
@@ -245,38 +246,38 @@ def _sparse(values: Array, width: int, num_states: Array, pseudocount: float, ch
         for j in range(i, variables, size):
             there = slice(j, min(j + size, variables))
             first, second = values[i], values[there]
-            one, other = alone[i], alone[there]
+            first_sum, second_sum = alone[i], alone[there]
             joint = first * width + second
             if anywhere_missing:
                 lost = (first < 0) | (second < 0)
                 joint = np.where(lost, -1, joint)
-                one = _sums(np.where(lost, -1, first), width, num_states[i], pseudocount)
-                other = _sums(np.where(lost, -1, second), width, num_states[there], pseudocount)
+                first_sum = _sums(np.where(lost, -1, first), width, num_states[i], pseudocount)
+                second_sum = _sums(np.where(lost, -1, second), width, num_states[there], pseudocount)
                 total = (~lost).sum(axis=1) + pseudocount
             both = _sums(joint, width**2, num_states[i] * num_states[there], pseudocount)
-            result[i, there] = _information(both, one, other, total)
+            result[i, there] = _information(both, first_sum, second_sum, total)
     return result
 
 
 def _sums(cells: Array, width: int, num_states: Array, pseudocount: float) -> Array:
-    """For each row of `cells`, the sum of m log m over all states, m the number of entries there plus its pseudocount.
+    """For each row of `cells`, the sum of m log m over all states; m is a state's number of entries plus its share.
 
-    The sum over states that occur is one over entries, each with its share: a state of n entries is met n times. Those
-    that do not occur are alike.
+    The sum runs over entries instead of states: a state of n entries is met n times, each time with 1/n of its term.
+    All states that do not occur have the same term.
 
     Args:
         cells: `(P, N)` states below `width`, or -1, which is not counted.
         width: The number of states that may occur.
-        num_states: How many there are, occurring or not.
-        pseudocount: Spread evenly over them.
+        num_states: The number of states, occurring or not.
+        pseudocount: The number of imaginary entries, shared evenly by the states.
     """
     missing = cells < 0
-    places = np.where(missing, width, cells) + np.arange(len(cells))[:, None] * (width + 1)
+    entries = np.where(missing, width, cells) + np.arange(len(cells))[:, None] * (width + 1)
     if len(cells) * (width + 1) <= _LARGEST_TABLE:
-        n = np.bincount(places.ravel(), minlength=len(cells) * (width + 1))[places]
+        n = np.bincount(entries.ravel(), minlength=len(cells) * (width + 1))[entries]
     else:  # columns of numbers that hardly repeat: sorting them is cheaper than a table of all pairs of these
-        _, where, counts = np.unique(places, return_inverse=True, return_counts=True)
-        n = counts[where].reshape(places.shape)
+        _, where, counts = np.unique(entries, return_inverse=True, return_counts=True)
+        n = counts[where].reshape(entries.shape)
     cell = np.broadcast_to(pseudocount / num_states, len(cells))[:, None]
     empty = _x_log_x(cell)
     shares = np.where(missing, 0.0, (_x_log_x(n + cell) - empty) / n)

@@ -1,4 +1,4 @@
-"""Layers and parameters by name, for templates, configuration files and the command line.
+"""Makes layers and parameters from names, for templates, configuration files and the command line.
 
 >>> factory = parameterization_to_factory(Parameterization(activation="softmax", initialization="uniform"))
 >>> factory((4, 3))
@@ -18,6 +18,7 @@ from plica.symbolic.initializers import DirichletInitializer, Initializer, Norma
 from plica.symbolic.layers import DISTRIBUTIONS, InputLayer
 from plica.symbolic.parameters import (
     ClampParameter,
+    ConstantParameter,
     Parameter,
     ParameterFactory,
     ParameterOp,
@@ -59,7 +60,7 @@ DTYPES: dict[str, DataType] = {"integer": DataType.INTEGER, "real": DataType.REA
 @final
 @dataclass(frozen=True, slots=True)
 class Parameterization:
-    """How to make a parameter of any shape: a leaf and what is applied to it.
+    """A recipe for parameters of any shape: how a leaf starts, and the operation that is applied to it.
 
     Args:
         initialization: uniform, normal or dirichlet.
@@ -69,7 +70,7 @@ class Parameterization:
         activation_kwargs: Settings of the activation, such as `{"axis": 0}`.
 
     Raises:
-        InputError: A name that is not known.
+        InputError: A name is not known.
     """
 
     initialization: str = "normal"
@@ -119,10 +120,15 @@ def named_parameterizations_to_factories(
 def sum_weight_factories(
     weight: Parameterization | None, *, use_mixing_weights: bool
 ) -> tuple[ParameterFactory, ParameterFactory]:
-    """What makes the weights of sums over units (softmax of normal draws by default), and those over partitions."""
+    """The weight factories of sums over units (softmax of normal draws by default) and of sums over partitions."""
     factory = parameterization_to_factory(Parameterization(activation="softmax") if weight is None else weight)
     mixing = flag("the sums over partitions", "use_mixing_weights", use_mixing_weights)
     return factory, partial(mixing_weight_factory, param_factory=factory) if mixing else factory
+
+
+def ones(shape: Shape) -> ConstantParameter:
+    """A constant parameter of ones, for sums whose terms are only added."""
+    return ConstantParameter(*shape, value=1.0)
 
 
 def name_to_initializer(name: str, **settings: Any) -> Initializer:
@@ -160,20 +166,20 @@ def name_to_input_layer_factory(name: str, **settings: Any) -> InputFactory:
     return partial(layer, **settings)
 
 
-def _looked_up(what: str, name: str, table: Mapping[str, Row]) -> Row:
+def _looked_up(role: str, name: str, table: Mapping[str, Row]) -> Row:
     if not known(name, table):
-        raise InputError(f"unknown {what} {shown(name)}; expected one of {_listed(table)}")
+        raise InputError(f"unknown {role} {shown(name)}; expected one of {_listed(table)}")
     return table[name]
 
 
 def _check_settings(
-    what: str, name: str, constructor: Callable[..., object], settings: Mapping[str, Any], *args: Any
+    role: str, name: str, constructor: Callable[..., object], settings: Mapping[str, Any], *args: Any
 ) -> None:
-    """Refuse wrong settings here, not in the middle of a circuit; `args` stand for what the circuit will pass."""
+    """Raise for wrong settings here, not in the middle of a circuit; `args` stand for the circuit's own arguments."""
     try:
         inspect.signature(constructor).bind(*args, **settings)
     except TypeError as error:
-        raise InputError(f"{what} {name!r} does not take the settings {_listed(settings)}: {error}") from error
+        raise InputError(f"{role} {name!r} does not take the settings {_listed(settings)}: {error}") from error
 
 
 def _listed(names: Iterable[str]) -> str:

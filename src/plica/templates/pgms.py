@@ -1,4 +1,4 @@
-"""Probabilistic graphical models as circuits: independent variables, and hidden Markov models.
+"""Builds probabilistic graphical models as circuits: independent variables, and hidden Markov models.
 
 >>> coin = {"num_categories": 2}
 >>> fully_factorized(3, input_layer_kwargs=coin)
@@ -28,7 +28,7 @@ def fully_factorized(
     input_params: Mapping[str, Parameterization] | None = None,
     input_layer_kwargs: Settings | Sequence[Settings] | None = None,
 ) -> Circuit:
-    """Independent variables: one input layer of one unit for each, and their product where there are several.
+    """Independent variables: one input layer of one unit for each, and their product if there are several.
 
     Args:
         num_variables: The number of variables.
@@ -37,8 +37,8 @@ def fully_factorized(
         input_layer_kwargs: Keywords of the input layers, such as `{"num_categories": 3}`, or one such mapping for each.
 
     Raises:
-        ShapeError: No variable.
-        InputError: A name or a setting that is not known, or not as many settings as variables.
+        ShapeError: There is no variable.
+        InputError: A name or a setting is not known, or there are not as many settings as variables.
     """
     if not is_count(num_variables):
         raise ShapeError(
@@ -81,14 +81,14 @@ def hmm(
 
     Raises:
         InputError: `ordering` is no permutation, a name or a setting is not known, there are not as many settings as
-            steps, or steps are to share an emission and have settings of their own.
+            steps, or `homogeneous` is true and each step has its settings.
 
     Source: Rabiner, "A tutorial on hidden Markov models", 1989, equations 24 and 25 (the backward procedure).
     """
     steps = list(listed(ordering))
     if not is_permutation(steps, len(steps) or 1):
-        found = _shown(steps) if steps else shown(ordering)
-        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {found}")
+        shown_ordering = _shown(steps) if steps else shown(ordering)
+        raise InputError(f"hmm: ordering must be a permutation of 0..n-1, each variable once; found {shown_ordering}")
     emits = _factories("hmm", steps, input_layer, input_layer_kwargs, input_params)
     weights, _ = sum_weight_factories(weight_param, use_mixing_weights=False)
     units = num_latent_states
@@ -119,7 +119,7 @@ def _factories(
     settings: Settings | Sequence[Settings] | None,
     params: Mapping[str, Parameterization] | None,
 ) -> dict[int, InputFactory]:
-    """How the input layer of each variable is made: alike for all, or by settings of its own."""
+    """The input factory of each variable: the same for all, or each with its own settings."""
     if settings is None or isinstance(settings, Mapping) or not isinstance(settings, Sequence):
         return dict.fromkeys(variables, input_factory(input_layer, settings, params))
     if len(settings) != len(variables):
@@ -127,28 +127,30 @@ def _factories(
             f"{name}: input_layer_kwargs holds {len(settings)} settings, expected one for each of the "
             f"{len(variables)} variables, or a mapping for all of them"
         )
-    return {one: input_factory(input_layer, own, params) for one, own in zip(variables, settings, strict=True)}
+    pairs = zip(variables, settings, strict=True)
+    return {variable: input_factory(input_layer, own, params) for variable, own in pairs}
 
 
 def _shared_emission(first: InputLayer) -> InputFactory:
-    """Layers like the first, with references to its parameters; itself for its own scope."""
+    """A factory of layers like the first with references to its parameters; for the first scope, the first itself."""
 
     def factory(scope: Scope, units: int) -> InputLayer:  # noqa: ARG001 (as many as the first)
         if scope == first.scope:
             return first
         make: Callable[..., InputLayer] = type(first)
-        return make(**first.config | {"scope": scope}, **{name: one.ref() for name, one in first.params.items()})
+        references = {name: parameter.ref() for name, parameter in first.params.items()}
+        return make(**first.config | {"scope": scope}, **references)
 
     return factory
 
 
 def _shared_transition(make: Callable[[], SumLayer]) -> Callable[[], SumLayer]:
-    """The first layer, then others with references to its weight."""
-    made: list[SumLayer] = []
+    """A factory of one layer, then of others with references to its weight."""
+    layers: list[SumLayer] = []
 
     def factory() -> SumLayer:
-        made.append(made[0].copyref() if made else make())
-        return made[-1]
+        layers.append(layers[0].copyref() if layers else make())
+        return layers[-1]
 
     return factory
 

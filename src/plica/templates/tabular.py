@@ -1,4 +1,4 @@
-"""Circuits over the columns of tables, which may hold values of several kinds.
+"""Builds circuits over the columns of tables, which may hold values of several kinds.
 
 >>> coin, real = {"name": "categorical", "args": {"num_categories": 2}}, {"name": "gaussian"}
 >>> circuit = tabular_data(num_features=3, input_layers=[coin, real, coin], num_input_units=4, sum_product_layer="cp",
@@ -27,7 +27,7 @@ from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTre
 
 InputSetting: TypeAlias = Mapping[str, Any]
 
-_BINS = 8  # of a column, where columns of several kinds are compared
+_BINS = 8  # of a column, if columns of several kinds are compared
 
 TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
     "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
@@ -39,11 +39,11 @@ TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """What region graphs follow from.
+    """The table that a region graph is made for.
 
     Args:
-        domains: The values of each column.
-        rows: `(N, D)`, where there are any.
+        domains: The domain of each column.
+        rows: The data `(N, D)`; None if there is none.
     """
 
     domains: Sequence[Domain]
@@ -51,12 +51,14 @@ class Table:
 
 
 def _chow_liu_tree(table: Table) -> RegionGraph:
-    """The tree of the columns' mutual information, of whole numbers, of real ones, or of all in bins."""
+    """The tree of the columns' mutual information: of states, of real numbers, or of bins if the kinds are mixed."""
     if table.rows is None:
         raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
     states = [domain.num_states for domain in table.domains]
-    if all(one is not None for one in states):
-        return ChowLiuTree(table.rows, "categorical", num_categories=max(one for one in states if one is not None))
+    if all(count is not None for count in states):
+        return ChowLiuTree(
+            table.rows, "categorical", num_categories=max(count for count in states if count is not None)
+        )
     if not any(domain.whole for domain in table.domains):
         return ChowLiuTree(table.rows, "gaussian")
     return ChowLiuTree(table.rows, "categorical", num_bins=_BINS)
@@ -78,12 +80,12 @@ def tabular_data(
     """A circuit over the columns of a table; variable `v` is column `v`.
 
     Args:
-        region_graph: random-binary-tree, linear-tree, fully-factorized, or chow-liu-tree, which needs data: by the
-            columns' mutual information where all are counted, by their correlations where all are real, else by the
-            mutual information of at most 8 bins of each.
-        num_features: The number of columns; left out where `data` is given.
-        data: Rows `(N, D)`, NaN where a value is missing. What an input layer is not told follows from its column: the
-            number of its values (from 0 to the largest), and where its densities start.
+        region_graph: random-binary-tree, linear-tree, fully-factorized, or chow-liu-tree. The last needs data. It takes
+            the columns' mutual information if all are counted, and their correlations if all are real. Else it takes
+            the mutual information of at most 8 bins of each.
+        num_features: The number of columns; leave it out if `data` is given.
+        data: Rows `(N, D)`, NaN where a value is missing. An input layer takes from its column the settings that it
+            lacks: the number of values (from 0 to the largest), and the start of its densities.
         input_layers: `{"name": ..., "args": {...}}`, or a list of one for each column. The name is one of
             `plica.symbolic.layers.DISTRIBUTIONS`; the args are keywords of the layer, such as `num_categories`, or a
             `Parameterization` for each of its parameters, such as `logits`.
@@ -95,9 +97,9 @@ def tabular_data(
         use_mixing_weights: Sum the partitions of a region unit by unit instead of all with all.
 
     Raises:
-        InputError: A name or a setting that is not known, neither `num_features` nor `data`, or a value of the data
-            that its layer does not take.
-        ShapeError: Data that is no table, or not as many input layers as columns.
+        InputError: A name or a setting is not known, `num_features` and `data` are both missing, or a layer does not
+            take a value of its column.
+        ShapeError: The data is no table, or there are not as many input layers as columns.
     """
     if not known(region_graph, TABULAR_REGION_GRAPHS):
         raise InputError(
@@ -106,8 +108,8 @@ def tabular_data(
     rows = None if data is None else _rows(data)
     columns = _num_columns(num_features, rows)
     factories = [
-        _input_factory(f"input_layers[{column}]", one, None if rows is None else rows[:, column])
-        for column, one in enumerate(_one_for_each(input_layers, columns))
+        _input_factory(f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
+        for column, setting in enumerate(_one_for_each(input_layers, columns))
     ]
 
     def of_column(scope: Scope, units: int) -> InputLayer:
@@ -171,7 +173,7 @@ def _one_for_each(input_layers: InputSetting | Sequence[InputSetting], columns: 
 
 
 def _input_factory(where: str, setting: InputSetting, values: NDArray[Any] | None) -> InputFactory:
-    """What makes the layer of a column."""
+    """The input factory of a column."""
     if not isinstance(setting, Mapping) or "name" not in setting or not set(setting) <= {"name", "args"}:
         raise InputError(
             f'tabular_data: {where} is {setting!r}; expected {{"name": ..., "args": {{...}}}}: the name of an input '

@@ -1,4 +1,4 @@
-"""Factorizations of tensors as circuits: the entry of a tensor at an index is the circuit's value at that row.
+"""Builds factorizations of tensors as circuits: the entry of a tensor at an index is the circuit's value at that row.
 
 >>> cp((3, 4, 5), rank=2)
 Circuit(5 layers, 3 variables, 1 output(s) of 1 unit(s))
@@ -18,10 +18,10 @@ from plica.errors import ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.layers.base import positive
-from plica.symbolic.parameters import ConstantParameter, KroneckerParameter, Parameter, Shape, normal
+from plica.symbolic.parameters import ConstantParameter, KroneckerParameter, Parameter, normal
 from plica.symbolic.scope import Scope
 from plica.templates.inputs import input_factory
-from plica.templates.parameterization import Parameterization, parameterization_to_factory
+from plica.templates.parameterization import Parameterization, ones, parameterization_to_factory
 
 
 def cp(
@@ -37,7 +37,7 @@ def cp(
     Args:
         shape: The sizes of the tensor, a variable for each.
         rank: The number of terms.
-        input_layer: What the factors are, one of `plica.symbolic.layers.DISTRIBUTIONS` that counts values.
+        input_layer: The layer of the factors, one of `plica.symbolic.layers.DISTRIBUTIONS` that counts values.
         input_params: How to make the parameters of the factors, by name, such as `{"weight": Parameterization()}`.
         weight_param: How to make the weights of the terms, `(1, rank)`; without it they are one.
 
@@ -48,7 +48,7 @@ def cp(
     Source: Kolda and Bader, "Tensor decompositions and applications", 2009, section 3.
     """
     factors = _factors("cp", shape, rank, input_layer, input_params)
-    weights = _ones if weight_param is None else parameterization_to_factory(weight_param)
+    weights = ones if weight_param is None else parameterization_to_factory(weight_param)
     product, total = HadamardLayer(rank, len(factors)), SumLayer(rank, 1, weight_factory=weights)
     return Circuit([*factors, product, total], {product: factors, total: [product]}, [total])
 
@@ -66,7 +66,7 @@ def tucker(
     Args:
         shape: The sizes of the tensor, a variable for each.
         rank: The size of each axis of the core.
-        input_layer: What the factors are, one of `plica.symbolic.layers.DISTRIBUTIONS` that counts values.
+        input_layer: The layer of the factors, one of `plica.symbolic.layers.DISTRIBUTIONS` that counts values.
         input_params: How to make the parameters of the factors, by name, such as `{"weight": Parameterization()}`.
         core_param: How to make the core, `(1, rank ** len(shape))`, the first axis slowest; normal draws by default.
 
@@ -86,11 +86,11 @@ def tucker(
 def tensor_train(shape: Sequence[int], rank: int, *, factor_param: Parameterization | None = None) -> Circuit:
     """A product of matrices, each chosen by one index: `T[i, j, .., k] = a[i] B[j] .. z[k]`.
 
-    Site v is an embedding layer: of `rank` units at both ends (a row and a column), of `rank ** 2` units between, where
-    unit `r * rank + s` is entry `(r, s)` of the matrix. The circuit multiplies a row vector with one matrix after
-    another: `y[s] = sum over r of x[r] B[j][r, s]` spreads x over the entries of the matrix, multiplies, and sums each
-    column. The weights of these two sums are Kronecker products with an identity, so that compiling makes of them what
-    costs `rank ** 2` for each row of data.
+    Site v is an embedding layer: of `rank` units at both ends (a row and a column), of `rank ** 2` units between.
+    There unit `r * rank + s` is entry `(r, s)` of the matrix. The circuit multiplies a row vector with one matrix after
+    another. For `y[s] = sum over r of x[r] B[j][r, s]`, one sum spreads x over the entries of the matrix, a product
+    multiplies, and another sum adds each column. The weights of both sums are Kronecker products with an identity;
+    compiling makes of them operations that cost `rank ** 2` for each row of data.
 
     Args:
         shape: The sizes of the tensor, a variable for each.
@@ -120,7 +120,7 @@ def tensor_train(shape: Sequence[int], rank: int, *, factor_param: Parameterizat
         inner |= {spread: [state], product: [spread, site], added: [product]}
         state = added
     if last > 0:
-        product, total = HadamardLayer(units, 2), SumLayer(units, 1, weight_factory=_ones)
+        product, total = HadamardLayer(units, 2), SumLayer(units, 1, weight_factory=ones)
         inner |= {product: [state, sites[-1]], total: [product]}
         state = total
     return Circuit([*sites, *inner], inner, [state])
@@ -143,11 +143,7 @@ def _sizes(owner: str, shape: Sequence[int]) -> list[int]:
     return [positive(owner, f"shape[{axis}]", size) for axis, size in enumerate(shape)]
 
 
-def _ones(shape: Shape) -> ConstantParameter:
-    return ConstantParameter(*shape, value=1.0)
-
-
 def _kronecker(first: np.ndarray, second: np.ndarray) -> Parameter:
     """The Kronecker product of two constants."""
-    factors = [ConstantParameter(*one.shape, value=one) for one in (first, second)]
+    factors = [ConstantParameter(*constant.shape, value=constant) for constant in (first, second)]
     return Parameter.from_binary(KroneckerParameter(first.shape, second.shape), *factors)

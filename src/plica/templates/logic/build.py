@@ -1,4 +1,4 @@
-"""From logical circuits to circuits: conjunctions become products, disjunctions sums with weights of one.
+"""Builds circuits from logical circuits: conjunctions become products, disjunctions become sums with weights of one.
 
 A literal is a categorical layer of one unit that is zero at the other value of its variable; `v or not v` is one layer
 that is zero nowhere.
@@ -19,7 +19,6 @@ from plica.symbolic.parameters import (
     Parameter,
     ParameterFactory,
     ParameterLike,
-    Shape,
 )
 from plica.symbolic.scope import Scope
 from plica.templates.logic.nodes import (
@@ -31,10 +30,10 @@ from plica.templates.logic.nodes import (
     NegatedLiteralNode,
     TopNode,
 )
-from plica.templates.parameterization import InputFactory
+from plica.templates.parameterization import InputFactory, ones
 
 LiteralWeights: TypeAlias = Mapping[int, Sequence[float]] | ParameterFactory
-Mask: TypeAlias = tuple[int, int]  # whether a layer is not zero where its variable is false, and where it is true
+Mask: TypeAlias = tuple[int, int]  # 0 where a layer is zero: if its variable is false, and if it is true
 
 _FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
 _SHAPE = (1, 2)  # of the weights of a variable: one unit, two values
@@ -42,12 +41,12 @@ _SHAPE = (1, 2)  # of the weights of a variable: one unit, two values
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What `LogicalCircuit.build_circuit` was asked for.
+    """The options of `LogicalCircuit.build_circuit`.
 
     Args:
-        literals: What makes the layers of negative and of positive literals; by default layers that are masked.
-        literal_weights: What literals weigh otherwise.
-        sum_weights: What makes the weights of disjunctions; ones by default.
+        literals: The factories of negative and of positive literals; None for masked categorical layers.
+        literal_weights: The weights of literals if there are no such factories.
+        sum_weights: The factory for the weights of disjunctions; ones by default.
     """
 
     literals: tuple[InputFactory, InputFactory] | None
@@ -58,7 +57,7 @@ class Options:
 def literal_factories(
     positive: InputFactory | None, negative: InputFactory | None, weights: LiteralWeights | None
 ) -> tuple[InputFactory, InputFactory] | None:
-    """What makes the layers of negative and of positive literals, where it is given."""
+    """The factories of negative and of positive literals; None if neither is given."""
     if positive is None and negative is None:
         return None
     if positive is None or negative is None or weights is not None:
@@ -126,8 +125,8 @@ class _Stack:
     """The layers made so far, with their inputs.
 
     Args:
-        options: What was asked for.
-        weights: What literals weigh.
+        options: The options of the caller.
+        weights: The weights of literals.
         scope: The variables of the circuit.
     """
 
@@ -140,16 +139,16 @@ class _Stack:
     _parameters: dict[int, Parameter] = field(default_factory=dict)
 
     def push(self, node: LogicalNode, inputs: Sequence[LogicalNode]) -> None:
-        """The layer of a gate; those of literals are made where they are read."""
+        """Add the layer of a gate; layers of literals are made when a gate first reads them."""
         match node:
             case ConjunctionNode():
-                self._gates[node] = self._product([self._layer(one) for one in inputs])
+                self._gates[node] = self._product([self._layer(child) for child in inputs])
             case DisjunctionNode():
                 either = _either(inputs)
                 self._gates[node] = self._sum(map(self._layer, inputs)) if either is None else self._both(either)
 
     def output(self, node: LogicalNode, scope: Scope) -> Layer:
-        """The layer of an output, with the variables that it does not mention; constants mention none."""
+        """The layer of an output, multiplied with the variables that it does not mention; constants mention none."""
         known = [] if isinstance(node, TopNode | BottomNode) else [self._layer(node)]
         free = list(self.scope - scope)
         if isinstance(node, BottomNode):
@@ -174,25 +173,25 @@ class _Stack:
 
     def _sum(self, terms: Iterable[Layer]) -> Layer:
         inputs, weights = tuple(terms), self.options.sum_weights
-        layer = SumLayer(1, 1, len(inputs), weight_factory=_ones if weights is None else weights)
+        layer = SumLayer(1, 1, len(inputs), weight_factory=ones if weights is None else weights)
         self.in_layers[layer] = inputs
         return layer
 
     def _both(self, variable: int) -> Layer:
-        """`v or not v`: one layer where nothing is known of its literals and their weights, otherwise their sum."""
+        """`v or not v`: one layer if its literals and weights are the default ones, otherwise a sum of two layers."""
         if self.options.literals is None and self.options.sum_weights is None:
             return self._input(variable, _EITHER)
         return self._sum([self._input(variable, _TRUE), self._input(variable, _FALSE)])
 
     def _input(self, variable: int, mask: Mask) -> Layer:
-        """The input layer of a variable that is zero outside a mask; one for all nodes."""
+        """The input layer of a variable that is zero outside a mask; all nodes share it."""
         if (variable, mask) not in self._inputs:
-            layer = self._made(variable, mask)
+            layer = self._new_input(variable, mask)
             self.in_layers[layer] = ()
             self._inputs[variable, mask] = layer
         return self._inputs[variable, mask]
 
-    def _made(self, variable: int, mask: Mask) -> InputLayer:
+    def _new_input(self, variable: int, mask: Mask) -> InputLayer:
         literals = self.options.literals
         if literals is None or mask == _NEITHER:
             return CategoricalLayer([variable], 1, num_categories=2, probs=self._masked(variable, mask))
@@ -203,13 +202,13 @@ class _Stack:
 
     def _masked(self, variable: int, mask: Mask) -> ParameterLike:
         if isinstance(self.weights, Mapping):
-            given = reals_of("build_circuit", self.weights.get(variable, (1.0, 1.0)))
-            if given.shape != _SHAPE[1:]:
+            weights = reals_of("build_circuit", self.weights.get(variable, (1.0, 1.0)))
+            if weights.shape != _SHAPE[1:]:
                 raise ShapeError(
                     f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "
                     f"literal, found {self.weights[variable]!r}"
                 )
-            return ConstantParameter(*_SHAPE, value=[given * mask])
+            return ConstantParameter(*_SHAPE, value=[weights * mask])
         known = self._parameters.get(variable)
         weight = Parameter.from_input(self.weights(_SHAPE)) if known is None else known.ref()
         self._parameters.setdefault(variable, weight)
@@ -221,13 +220,9 @@ class _Stack:
 
 
 def _either(inputs: Sequence[LogicalNode]) -> int | None:
-    """The variable v where a disjunction is `v or not v`."""
+    """The variable v if a disjunction is `v or not v`, else None."""
     match inputs:
         case [LiteralNode(first), NegatedLiteralNode(second)] | [NegatedLiteralNode(first), LiteralNode(second)]:
             return first if first == second else None
         case _:
             return None
-
-
-def _ones(shape: Shape) -> ConstantParameter:
-    return ConstantParameter(*shape, value=1.0)

@@ -42,13 +42,13 @@ class LogicalCircuit:
     Args:
         nodes: Every node, in any order.
         in_nodes: The inputs of each conjunction and disjunction, at least one; other nodes may be left out.
-        outputs: The nodes that the formula is about.
-        is_deterministic: Whether whoever makes it knows that no two inputs of a disjunction are true at once. Where it
-            is not known, it is looked for: inputs that imply opposite literals exclude each other.
+        outputs: The roots of the formula.
+        is_deterministic: Whether the caller knows that no two inputs of a disjunction are true at once. If not, the
+            graph finds it where inputs imply opposite literals.
 
     Raises:
-        GraphError: A cycle, a node that is not listed, a gate without inputs, or inputs of a constant or a literal.
-        DTypeError: What is no node.
+        GraphError: There is a cycle, a node is not listed, a gate has no inputs, or a constant or a literal has some.
+        DTypeError: An item is no node.
     """
 
     def __init__(
@@ -99,29 +99,29 @@ class LogicalCircuit:
     def is_smooth(self) -> bool:
         """Whether the inputs of every disjunction have one scope."""
         return all(
-            self._scopes[one] == self._scopes[node]
+            self._scopes[child] == self._scopes[node]
             for node in self._of(DisjunctionNode)
-            for one in self._in_nodes[node]
+            for child in self._in_nodes[node]
         )
 
     @cached_property
     def is_decomposable(self) -> bool:
         """Whether the inputs of every conjunction have no variable in common."""
         return all(
-            sum(len(self._scopes[one]) for one in self._in_nodes[node]) == len(self._scopes[node])
+            sum(len(self._scopes[child]) for child in self._in_nodes[node]) == len(self._scopes[node])
             for node in self._of(ConjunctionNode)
         )
 
     @cached_property
     def is_deterministic(self) -> bool:
-        """Whether no two inputs of a disjunction are true at once, as far as is known or seen from literals."""
+        """Whether no two inputs of a disjunction are true at once, by the caller's word or by opposite literals."""
         return self._is_known_deterministic or self._excludes()
 
     def _excludes(self) -> bool:
         """Whether any two inputs of every disjunction imply opposite literals."""
         implied: dict[LogicalNode, tuple[Scope, Scope]] = {}  # the variables that must be true, and false
         for node in self._nodes:
-            true, false = ([implied[one][value] for one in self._in_nodes[node]] for value in range(2))
+            true, false = ([implied[child][value] for child in self._in_nodes[node]] for value in range(2))
             match node:
                 case LiteralNode():
                     implied[node] = (self._scopes[node], Scope())
@@ -129,7 +129,7 @@ class LogicalCircuit:
                     implied[node] = (Scope(), self._scopes[node])
                 case DisjunctionNode():
                     pairs = combinations(range(len(true)), 2)
-                    if not all(true[one] & false[other] or false[one] & true[other] for one, other in pairs):
+                    if not all(true[i] & false[j] or false[i] & true[j] for i, j in pairs):
                         return False
                     implied[node] = (reduce(and_, true), reduce(and_, false))
                 case _:
@@ -140,9 +140,9 @@ class LogicalCircuit:
         return [node for node in self._nodes if isinstance(node, kind)]
 
     def prune(self) -> LogicalCircuit:
-        """The same formula without what does not matter.
+        """The same formula without nodes that do not change it.
 
-        Constants are gone, but for outputs that are constant; so are gates of one input, and nodes that no output
+        Constants are removed, except outputs that are constant; so are gates of one input, and nodes that no output
         depends on.
         """
         return self._rebuilt(simplify.pruned(self._nodes, self._in_nodes, self._outputs))
@@ -167,27 +167,27 @@ class LogicalCircuit:
     ) -> Circuit:
         """The circuit whose value is 1 at a model and 0 elsewhere, and whose sum over all states counts the models.
 
-        That is so where the formula is deterministic; elsewhere a model counts as often as there are ways to derive it,
-        and the semiring `boolean` alone says whether a row is a model. Data is 0 or 1; queries that sum a variable out
-        need a decomposable formula. With weights the value of a model is the product of those of its literals, and the
-        sum over all states the weighted model count.
+        This holds for a deterministic formula. In others a model counts once for each way to derive it, and only the
+        semiring `boolean` says whether a row is a model. Data is 0 or 1; queries that sum a variable out need a
+        decomposable formula. With weights, the value of a model is the product of the weights of its literals, and
+        the sum over all states is the weighted model count.
 
         Args:
-            literal_input_factory: Makes the input layer of a literal from its scope and a number of units, one; given
-                together with that of negative literals, and instead of weights.
+            literal_input_factory: Makes the input layer of a literal from its scope and a number of units, one. It
+                excludes `literal_weights` and needs `negated_literal_input_factory`.
             negated_literal_input_factory: Makes the input layer of a negative literal.
-            weight_factory: Makes the weights of disjunctions, `(1, number of inputs)`, those of `v or not v` among
-                them; by default all are one.
-            enforce_smoothness: Whether inputs of disjunctions get `v or not v` for the variables that they lack of the
-                others. Without it, queries that sum a variable out refuse the circuit where it is not smooth.
-            scope: The variables of the circuit, with those that the formula does not mention; by default the formula's.
+            weight_factory: Makes the weights of disjunctions, `(1, number of inputs)`, including those of `v or not v`;
+                by default all are one.
+            enforce_smoothness: Whether an input of a disjunction gets `v or not v` for each variable v that it lacks
+                and another input has. Queries that sum a variable out refuse a circuit that is not smooth.
+            scope: The variables of the circuit, which may be more than the formula's; by default those of the formula.
             literal_weights: For some variables, the weights of its negative and its positive literal, such as
-                `{0: (0.3, 0.7)}`; or a parameter factory, which is asked for a `(1, 2)` parameter of each variable. By
-                default all are one.
+                `{0: (0.3, 0.7)}`; or a parameter factory, called with the shape `(1, 2)` for each variable. By default
+                all are one.
 
         Raises:
-            InputError: There is no variable, the scope lacks one of the formula, or one factory of literals is given
-                alone or beside weights.
+            InputError: There is no variable, the scope lacks a variable of the formula, or a factory of literals is
+                given alone or beside weights.
         """
         smooth = flag("build_circuit", "enforce_smoothness", enforce_smoothness)
         literals = build.literal_factories(literal_input_factory, negated_literal_input_factory, literal_weights)
@@ -211,7 +211,7 @@ def _scopes(
         if isinstance(node, LiteralNode | NegatedLiteralNode):
             scopes[node] = Scope([node.variable])
         else:
-            scopes[node] = Scope.union(*(scopes[one] for one in in_nodes[node]))
+            scopes[node] = Scope.union(*(scopes[child] for child in in_nodes[node]))
     return scopes
 
 

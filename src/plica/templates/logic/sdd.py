@@ -1,4 +1,4 @@
-"""Sentential decision diagrams, as the SDD package writes them.
+"""Reads sentential decision diagrams in the format of the SDD package.
 
     c lines of comments
     sdd 5                   the number of nodes
@@ -9,8 +9,8 @@
     D 4 1 2 2 1 3 0         a decomposition: id, node of the vtree, number of elements, a prime and a sub for each
 
 A decomposition is the disjunction of the conjunctions of each prime with its sub. Primes exclude each other, so every
-diagram is deterministic; a prime and its sub have no variable in common. Nodes come after those that they name; the
-last one is the root.
+diagram is deterministic; a prime and its sub have no variable in common. A node comes after the nodes that it names;
+the last node is the root.
 
 Source: Darwiche, "SDD: a new canonical representation of propositional knowledge bases", 2011.
 """
@@ -74,7 +74,7 @@ class SDD:
 
 
 class _DamageError(Exception):
-    """What is wrong with a line."""
+    """A problem of a line; the caller adds the file and the line."""
 
 
 @dataclass(slots=True)
@@ -85,7 +85,7 @@ class _Reader:
     nodes: dict[int, LogicalNode] = field(default_factory=dict)
     in_nodes: dict[LogicalNode, Sequence[LogicalNode]] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
-    shares: dict[int, NDArray[Any]] = field(default_factory=dict)  # how probable a node is, for two choices of coins
+    shares: dict[int, NDArray[Any]] = field(default_factory=dict)  # the probability of a node, for two sets of coins
 
     def read(self, words: list[str]) -> None:
         kind, numbers = words[0], [_integer(word) for word in words[1:]]
@@ -125,7 +125,8 @@ class _Reader:
                 f"{literal} is no literal; variables are 1 to {MAX_VARIABLE + 1}, negative where negated"
             )
         heads = 0.2 + variable * _GOLDEN % 1 * 0.6
-        coins = np.array([heads, 1 - heads])  # for one of them, the same literal twice is more than everything
+        # For one of the coins a literal has more than half: were it the prime twice, the sum would exceed one.
+        coins = np.array([heads, 1 - heads])
         node = LiteralNode(variable) if literal > 0 else NegatedLiteralNode(variable)
         self.add(number, node, coins if literal > 0 else 1 - coins, Scope([variable]))
 
@@ -133,7 +134,7 @@ class _Reader:
         number, _, count, *named = numbers
         if count < 1 or len(named) != 2 * count:
             raise _DamageError(f"expected {count} elements of a prime and a sub, found {len(named)} numbers")
-        unknown = [one for one in named if one not in self.nodes]
+        unknown = [name for name in named if name not in self.nodes]
         if unknown:
             raise _DamageError(f"node {unknown[0]} is not among the lines before")
         elements, pairs = [], list(zip(named[::2], named[1::2], strict=True))
@@ -145,10 +146,10 @@ class _Reader:
         if np.any(sum(self.shares[prime] for prime, _ in pairs) > 1 + _ROUNDING):  # some rows are counted twice
             raise _DamageError(f"the primes {', '.join(map(str, named[::2]))} are not exclusive")
         share = sum(self.shares[prime] * self.shares[sub] for prime, sub in pairs)
-        self.add(number, DisjunctionNode(), share, Scope.union(*(self.scopes[one] for one in named)), *elements)
+        self.add(number, DisjunctionNode(), share, Scope.union(*(self.scopes[name] for name in named)), *elements)
 
 
-# what a line begins with: how many numbers follow at least, and what is made of them
+# the word at the start of a line: how many numbers follow at least, and the method that reads them
 _LINES: dict[str, tuple[int, Callable[[_Reader, list[int]], None]]] = {
     "sdd": (1, _Reader.header),
     "F": (1, lambda reader, numbers: reader.add(numbers[0], BottomNode(), 0.0, Scope())),

@@ -1,4 +1,4 @@
-"""Logical circuits rewritten: constants removed, and disjunctions made smooth.
+"""Rewrites logical circuits: removes constants, and makes disjunctions smooth.
 
 >>> from plica.templates.logic.nodes import BottomNode, DisjunctionNode, LiteralNode
 >>> x, never, either = LiteralNode(0), BottomNode(), DisjunctionNode()
@@ -26,7 +26,7 @@ from plica.templates.logic.nodes import (
 InNodes: TypeAlias = Mapping[LogicalNode, tuple[LogicalNode, ...]]
 Parts: TypeAlias = tuple[dict[LogicalNode, tuple[LogicalNode, ...]], list[LogicalNode]]
 
-# gate: what changes nothing among its inputs, and what decides it
+# gate: the constant that does not change it as an input, and the constant that decides it
 _CONSTANTS: dict[type[Gate], tuple[type[LogicalNode], type[LogicalNode]]] = {
     ConjunctionNode: (TopNode, BottomNode),  # x and true = x, x and false = false
     DisjunctionNode: (BottomNode, TopNode),  # x or false = x, x or true = true
@@ -42,40 +42,40 @@ def pruned(nodes: Iterable[LogicalNode], in_nodes: InNodes, outputs: Iterable[Lo
         outputs: The outputs.
     """
     new: dict[LogicalNode, LogicalNode] = {}
-    made: dict[LogicalNode, tuple[LogicalNode, ...]] = {}
+    rebuilt: dict[LogicalNode, tuple[LogicalNode, ...]] = {}
     for node in nodes:
-        inputs = [new[one] for one in in_nodes[node]]
-        new[node] = _simplified(node, inputs, in_nodes[node], made) if isinstance(node, Gate) else node
-        made.setdefault(new[node], ())
+        inputs = [new[child] for child in in_nodes[node]]
+        new[node] = _simplified(node, inputs, in_nodes[node], rebuilt) if isinstance(node, Gate) else node
+        rebuilt.setdefault(new[node], ())
     results = [new[output] for output in outputs]
-    return {node: made[node] for node in topological_order(results, made.__getitem__)}, results
+    return {node: rebuilt[node] for node in topological_order(results, rebuilt.__getitem__)}, results
 
 
 def _simplified(
     gate: Gate,
     inputs: Sequence[LogicalNode],
     before: tuple[LogicalNode, ...],
-    made: dict[LogicalNode, tuple[LogicalNode, ...]],
+    rebuilt: dict[LogicalNode, tuple[LogicalNode, ...]],
 ) -> LogicalNode:
-    """What stands for a gate of these inputs."""
+    """The node that replaces a gate with these inputs; a new gate is added to `rebuilt`."""
     neutral, deciding = _CONSTANTS[type(gate)]
-    decided = next((one for one in inputs if isinstance(one, deciding)), None)
+    decided = next((child for child in inputs if isinstance(child, deciding)), None)
     if decided is not None:
         return decided
-    kept = tuple(one for one in inputs if not isinstance(one, neutral))
-    if not kept:
+    remaining = tuple(child for child in inputs if not isinstance(child, neutral))
+    if not remaining:
         return inputs[0]
-    if len(kept) == 1:
-        return kept[0]
-    same: LogicalNode = gate if kept == before else type(gate)()
-    made[same] = kept
+    if len(remaining) == 1:
+        return remaining[0]
+    same: LogicalNode = gate if remaining == before else type(gate)()
+    rebuilt[same] = remaining
     return same
 
 
 def smoothed(
     nodes: Iterable[LogicalNode], in_nodes: InNodes, outputs: Iterable[LogicalNode], scopes: Mapping[LogicalNode, Scope]
 ) -> Parts:
-    """The nodes with their inputs, where those of each disjunction have one scope; and the outputs.
+    """The nodes with their inputs, such that all inputs of a disjunction have the same scope; and the outputs.
 
     Args:
         nodes: Every node, each after its inputs.
@@ -84,43 +84,43 @@ def smoothed(
         scopes: The variables of each.
     """
     new: dict[LogicalNode, LogicalNode] = {}
-    made: dict[LogicalNode, tuple[LogicalNode, ...]] = {}
-    fillers = Fillers(made)
+    rebuilt: dict[LogicalNode, tuple[LogicalNode, ...]] = {}
+    fillers = Fillers(rebuilt)
     for node in nodes:
-        inputs = tuple(new[one] for one in in_nodes[node])
+        inputs = tuple(new[child] for child in in_nodes[node])
         if isinstance(node, DisjunctionNode):
-            missing = [scopes[node] - scopes[one] for one in in_nodes[node]]
-            inputs = tuple(fillers.filled(one, lacks) for one, lacks in zip(inputs, missing, strict=True))
+            missing = [scopes[node] - scopes[child] for child in in_nodes[node]]
+            inputs = tuple(fillers.filled(child, lacks) for child, lacks in zip(inputs, missing, strict=True))
         new[node] = type(node)() if isinstance(node, Gate) and inputs != in_nodes[node] else node
-        made[new[node]] = inputs
-    return made, [new[output] for output in outputs]
+        rebuilt[new[node]] = inputs
+    return rebuilt, [new[output] for output in outputs]
 
 
 class Fillers:
-    """Conjunctions with `v or not v`, which mention variables and say nothing of them; one for each variable.
+    """Makes conjunctions with `v or not v`, which add v to a scope; there is one disjunction for each variable.
 
     Args:
-        made: Where new nodes go, with their inputs.
+        nodes: The graph with its inputs; new nodes are added.
     """
 
-    def __init__(self, made: dict[LogicalNode, tuple[LogicalNode, ...]]) -> None:
-        self._made = made
+    def __init__(self, nodes: dict[LogicalNode, tuple[LogicalNode, ...]]) -> None:
+        self._nodes = nodes
         self._either: dict[int, LogicalNode] = {}
         self._filled: dict[tuple[LogicalNode, Scope], LogicalNode] = {}
 
     def filled(self, node: LogicalNode, missing: Scope) -> LogicalNode:
-        """A node and all of the missing variables; itself where none is missing."""
+        """The conjunction of a node and all missing variables; the node itself if none is missing."""
         if not missing:
             return node
         if (node, missing) not in self._filled:
             both = ConjunctionNode()
-            self._made[both] = (node, *map(self._of, missing))
+            self._nodes[both] = (node, *map(self._of, missing))
             self._filled[node, missing] = both
         return self._filled[node, missing]
 
     def _of(self, variable: int) -> LogicalNode:
         if variable not in self._either:
             true, false, either = LiteralNode(variable), NegatedLiteralNode(variable), DisjunctionNode()
-            self._made |= {true: (), false: (), either: (true, false)}
+            self._nodes |= {true: (), false: (), either: (true, false)}
             self._either[variable] = either
         return self._either[variable]

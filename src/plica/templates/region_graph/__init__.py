@@ -1,4 +1,4 @@
-"""Region graphs: how a set of variables is split, over and over, into parts.
+"""Region graphs, which split a set of variables into parts, and these into smaller parts.
 
 >>> QuadTree((1, 2, 2)).num_variables, FullyFactorized(3).is_omni_compatible
 (4, True)

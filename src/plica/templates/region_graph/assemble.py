@@ -1,4 +1,4 @@
-"""Collecting the nodes of a region graph while it is being built.
+"""Collects the nodes of a region graph while it is built.
 
 >>> parts = Assembly()
 >>> root = parts.split([parts.region([0]), parts.region([1])])
@@ -26,7 +26,7 @@ class Assembly:
         return region
 
     def add_partition(self, region: RegionNode, parts: Sequence[RegionNode]) -> None:
-        """One more way to split `region`."""
+        """Add another way to split `region`."""
         partition = PartitionNode(region.scope)
         self._in_nodes[partition] = list(parts)
         self._in_nodes[region].append(partition)

@@ -1,4 +1,4 @@
-"""From a region graph to a circuit: an input layer for each input region, a small stack of layers for each partition.
+"""Builds a circuit from a region graph: an input layer for each input region, a few layers for each partition.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> from plica.templates.region_graph import QuadTree
@@ -19,15 +19,15 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, InputLayer, KroneckerLayer, Layer, SumLayer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
+from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph.nodes import RegionNode
 
-InputFactory: TypeAlias = Callable[[Scope, int], InputLayer]
 LayerFactory: TypeAlias = Callable[[int, int], Layer]
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """How a partition becomes layers.
+    """The layers that a partition becomes.
 
     Args:
         product: Makes the product layer from the number of input units and the arity.
@@ -54,7 +54,7 @@ def choose_family(
     prod_factory: LayerFactory | None,
     sum_weight_factory: ParameterFactory | None,
 ) -> Family:
-    """The family of that name, or the one of the given factories, whose sum follows the product."""
+    """The family of that name, or that of the given factories, whose sum follows the product."""
     if sum_product is None:
         if sum_factory is None or prod_factory is None:
             raise InputError(
@@ -72,7 +72,7 @@ def choose_family(
 
 @dataclass(frozen=True, slots=True)
 class BuildOptions:
-    """What `RegionGraph.build_circuit` was asked for."""
+    """The options of `RegionGraph.build_circuit`."""
 
     input_factory: InputFactory | Mapping[Scope, InputFactory]
     family: Family
@@ -122,7 +122,7 @@ class _Stack:
         return layer
 
     def input_region(self, scope: Scope, root: bool) -> Layer:
-        """One input layer, or a product of one per variable; a sum above it where it is the root."""
+        """An input layer, or a product of one for each variable; at the root, with a sum above it."""
         units = self.options.num_input_units
         if self.options.factorize_multivariate and len(scope) > 1:
             inputs = [self.input_layer(Scope([variable]), scope) for variable in scope]
@@ -153,18 +153,20 @@ class _Stack:
         return self.push(layer)
 
     def sums_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
-        """A Hadamard product of sums for each partition, at the root with a sum of its own, and a sum over several."""
+        """For each partition a Hadamard product of sums, at the root with another sum; and a sum over partitions."""
         units = self.options.num_sum_units
         products = [self.product([self.summed(part, units) for part in parts]) for parts in partitions]
-        return self.mixed([self.summed(one, self.options.num_classes) for one in products] if root else products)
+        return self.mixed(
+            [self.summed(product, self.options.num_classes) for product in products] if root else products
+        )
 
     def product_first_region(self, partitions: list[list[Layer]], root: bool) -> Layer:
-        """A product and a sum for each partition, and a sum over them where there are several."""
+        """A product and a sum for each partition, and a sum over several partitions."""
         units = self.options.num_classes if root else self.options.num_sum_units
         return self.mixed([self.summed(self.product(self.aligned(parts)), units) for parts in partitions])
 
     def aligned(self, parts: list[Layer]) -> list[Layer]:
-        """The parts, brought to `num_sum_units` by sums where their numbers of units differ."""
+        """The parts, with sums to `num_sum_units` units added if their numbers of units differ."""
         units = self.options.num_sum_units
         if len({part.num_output_units for part in parts}) == 1:
             return parts
@@ -177,7 +179,7 @@ class _Stack:
         return self.push(self.options.family.sum(layer.num_output_units, units), layer)
 
     def mixed(self, layers: list[Layer]) -> Layer:
-        """The sum of several layers into as many units; a single layer as it is."""
+        """The sum of several layers into as many units; a single layer is returned unchanged."""
         if len(layers) == 1:
             return layers[0]
         units, factory = layers[0].num_output_units, self.options.nary_sum_weight_factory

@@ -1,4 +1,4 @@
-"""Chow-Liu trees: the trees of variables whose neighbours say most of each other.
+"""Builds Chow-Liu trees: the trees of variables with the most mutual information along their edges.
 
 >>> import numpy as np
 >>> rows = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
@@ -31,7 +31,7 @@ Array: TypeAlias = NDArray[Any]
 
 _TYPES = ("categorical", "gaussian")
 _BINS = 8  # of real numbers beside categories
-_MOST_NATS = 64 * math.log(2.0)  # two columns of float64 say no more of each other
+_MOST_NATS = 64 * math.log(2.0)  # the most information that two columns of float64 can share
 
 
 @overload
@@ -82,27 +82,27 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
     """The maximum spanning tree of the variables' mutual information.
 
     Args:
-        data: `(N, D)` rows; NaN is missing, and leaves its row out of the pairs that it touches.
-        input_type: categorical (whole numbers from 0 on) or gaussian (from correlations), or one for each variable;
-            beside categories real numbers are counted in bins.
-        root: The variable at the root; by default the one from which the farthest is nearest, the first of several. An
-            edge is as long as one and the information that its ends have of each other.
+        data: `(N, D)` rows; NaN is missing. A row with a missing value is left out of the pairs of its column.
+        input_type: categorical (whole numbers from 0 on) or gaussian (from correlations), or a list with one for each
+            variable; if both occur, real numbers are counted in bins.
+        root: The variable at the root; by default the first of those with the smallest distance to their farthest
+            variable. The length of an edge is one plus the mutual information of its ends.
         chunk_size: How many pairs of variables are counted at once; memory is linear in it and in the number of pairs.
         num_categories: For categorical data, the states of each variable; by default as many as the data shows.
-        num_bins: Put each variable into at most so many bins of about as many rows, and count those. Where there are
-            variables of both types another name of `heter_cont_bins`, where `num_categories` is given of `cat_bins`.
+        num_bins: Put each variable into at most this many bins of about as many rows, and count those. With variables
+            of both types it is another name of `heter_cont_bins`; with `num_categories`, of `cat_bins`.
         as_region_graph: Whether to return a region graph; otherwise the tree.
         cat_bins: Join neighbouring states of categorical data, `num_categories // cat_bins` to a bin.
-        heter_cont_bins: Where there are variables of both types, how many bins real ones have at most; by default 8.
+        heter_cont_bins: With variables of both types, the most bins of real ones; by default 8.
         pseudocount: A number of imaginary rows of counted data, spread evenly over the joint states of each pair; by
-            default one hundredth of the number of these. With 0 the tree makes the data as likely as a tree can.
+            default one hundredth of the number of joint states. With 0, no other tree makes the data more likely.
 
     Returns:
         A region graph, in which the variables from v down split into v alone and those from each child of v down; or
         the tree, `(D,)` integers: the predecessor of each variable, and -1 for the root.
 
     Raises:
-        InputError: A name that is not known, a value that is no state, or `cat_bins` without `num_categories`.
+        InputError: A name is not known, a value is no state, or `cat_bins` is given without `num_categories`.
 
     Source: Chow and Liu, "Approximating discrete probability distributions with dependence trees", 1968.
     """
@@ -134,8 +134,8 @@ def _codes(
     cat_bins: int | None,
     heter_cont_bins: int | None,
 ) -> Codes:
-    """States as they are or joined, real numbers in bins; columns in their order."""
-    name, real = "ChowLiuTree", np.array([one == "gaussian" for one in types])
+    """The columns as integers, in their order: states, perhaps joined, and bins of real numbers."""
+    name, real = "ChowLiuTree", np.array([type_ == "gaussian" for type_ in types])
     if num_bins is not None and not real.any() and num_categories is not None and cat_bins is None:
         cat_bins = num_bins
     elif num_bins is not None and (real.all() or not real.any()):
@@ -145,14 +145,14 @@ def _codes(
         states = _joined(states, num_categories, cat_bins)
     if not real.any():
         return states
-    counted = next(one for one in (heter_cont_bins, num_bins, _BINS) if one is not None)
+    counted = next(bins for bins in (heter_cont_bins, num_bins, _BINS) if bins is not None)
     bins = Codes.of_bins(name, rows[:, real], counted)
     states.values[real], states.num_states[real] = bins.values, bins.num_states
     return states
 
 
 def _joined(states: Codes, num_categories: int | None, cat_bins: int) -> Codes:
-    """Neighbouring states as one."""
+    """The columns with neighbouring states joined into one."""
     if num_categories is None or not 1 <= integer("ChowLiuTree", "cat_bins", cat_bins) <= num_categories:
         raise InputError(
             f"ChowLiuTree: cat_bins={shown(cat_bins)} joins neighbouring states; pass num_categories with it, at least "
@@ -165,9 +165,9 @@ def _joined(states: Codes, num_categories: int | None, cat_bins: int) -> Codes:
 def _types(input_type: Any, num_variables: int) -> list[str]:
     """The type of each variable."""
     types = list(input_type) if isinstance(input_type, list | tuple) else [input_type] * num_variables
-    for one in types:
-        if not known(one, _TYPES):
-            raise InputError(f"ChowLiuTree: unknown input_type {shown(one)}; expected one of {', '.join(_TYPES)}")
+    for type_ in types:
+        if not known(type_, _TYPES):
+            raise InputError(f"ChowLiuTree: unknown input_type {shown(type_)}; expected one of {', '.join(_TYPES)}")
     if len(types) != num_variables:
         raise InputError(
             f"ChowLiuTree: input_type names {len(types)} variables, and the data has {num_variables}; give one for "
@@ -180,24 +180,24 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
     """The spanning tree of the largest sum of weights, by Prim's algorithm.
 
     Args:
-        name: Who asks, for messages.
+        name: The caller, for messages.
         weights: `(D, D)`, symmetric.
-        root: Where it begins; by default at its centre.
+        root: The root; by default the centre of the tree.
 
     Returns:
-        `(D,)` the predecessor of each variable, and -1 for the root. Of edges of equal weight that of the first
-        variables is taken, as if all had been sorted.
+        `(D,)` the predecessor of each variable, and -1 for the root. Among edges of equal weight the tree takes those
+        of the first variables, as Kruskal's algorithm does with sorted edges.
     """
     variables = len(weights)
     if root is not None and not 0 <= (root := integer(name, "root", root)) < variables:
         raise InputError(f"{name}: root must be a variable from 0 to {variables - 1}, found {root}")
     tree = np.full(variables, -1, dtype=np.int64)
     best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(variables, dtype=np.int64)
-    places, outside = np.arange(variables), np.arange(variables) > 0
+    indices, outside = np.arange(variables), np.arange(variables) > 0
 
     def edges(ends: Any) -> Array:
         """The number of each variable's edge to an end, in the order in which edges are preferred."""
-        numbers: Array = np.minimum(places, ends) * variables + np.maximum(places, ends)
+        numbers: Array = np.minimum(indices, ends) * variables + np.maximum(indices, ends)
         return numbers
 
     for _ in range(variables - 1):
@@ -230,7 +230,7 @@ def children_of(tree: Array) -> list[list[int]]:
 
 
 def rooted(tree: Array, root: int) -> Array:
-    """The same edges with another root: those on the way to it turn round."""
+    """The tree of the same edges with another root: edges between the two roots change their direction."""
     turned, before, variable = tree.copy(), -1, root
     while variable >= 0:
         turned[variable], before, variable = before, variable, int(tree[variable])
@@ -238,20 +238,20 @@ def rooted(tree: Array, root: int) -> Array:
 
 
 def centre(tree: Array, weights: Array | None = None) -> int:
-    """The variable from which the farthest one is nearest; the first where there are several.
+    """The first variable with the smallest distance to its farthest variable.
 
     Args:
         tree: The predecessors.
-        weights: `(D, D)`, what an edge is longer than one; by default nothing.
+        weights: `(D, D)`, the length of an edge beyond one; by default 0.
     """
-    one_end = int(_distances(tree, 0, weights).argmax())  # the farthest from any is an end of a longest path
-    away = _distances(tree, one_end, weights)
-    other_end = int(away.argmax())
-    return int(np.maximum(away, _distances(tree, other_end, weights)).round(9).argmin())
+    start = int(_distances(tree, 0, weights).argmax())  # the farthest from any variable is an end of a longest path
+    from_start = _distances(tree, start, weights)
+    end = int(from_start.argmax())
+    return int(np.maximum(from_start, _distances(tree, end, weights)).round(9).argmin())
 
 
 def _distances(tree: Array, start: int, weights: Array | None) -> Array:
-    """How far each variable is from one of them."""
+    """The distance of each variable from `start`."""
     turned, distances = rooted(tree, start), np.zeros(len(tree))
     for variable in order_from_root(turned)[1:]:
         before = int(turned[variable])
@@ -261,7 +261,7 @@ def _distances(tree: Array, start: int, weights: Array | None) -> Array:
 
 
 def tree_region_graph(tree: Array) -> RegionGraph:
-    """The region graph of a tree: from v down is split into v alone and from each child of v down."""
+    """The region graph of a tree: the variables from v down split into v alone and those from each child of v down."""
     parts = Assembly()
     children = children_of(tree)
     down: dict[int, RegionNode] = {}

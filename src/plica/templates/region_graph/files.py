@@ -1,16 +1,16 @@
-"""The JSON text of a region graph: its nodes in topological order, each with its kind and its inputs, or its variables.
+"""Writes and reads a region graph as JSON: its nodes in topological order, each with its kind, and inputs or variables.
 
 {"format": "plica-region-graph", "version": 2, "outputs": [3],
  "nodes": [{"kind": "region", "scope": [0], "inputs": []}, {"kind": "region", "scope": [1], "inputs": []},
            {"kind": "partition", "inputs": [0, 1]}, {"kind": "region", "inputs": [2]}]}
 
-Read is also what other libraries write, which names regions and lists partitions by the region that each splits:
+It also reads the form of other libraries, which names regions and lists partitions by the region that each splits:
 
 {"regions": {"0": {"scope": [0]}, "1": {"scope": [1]}, "2": {"scope": [0, 1]}}, "roots": ["2"],
  "graph": [{"output": 2, "inputs": [0, 1]}]}
 
-A node with inputs has their variables, so that the text of a chain of regions, each of one variable more, is as long as
-the chain. In version 1 every node has its variables, which are read as well.
+A node with inputs has the variables of its inputs. So the text of a chain of regions, each of one variable more, grows
+with the length of the chain and not with its square. In version 1 every node lists its variables; it is read as well.
 """
 
 import json
@@ -29,7 +29,7 @@ _READ = (1, VERSION)
 
 
 class NodeRecord(TypedDict):
-    """One node; its inputs are positions of other nodes, whose variables are its own if it names none."""
+    """One node; `inputs` are positions of other nodes. A node without `scope` has the variables of its inputs."""
 
     kind: Literal["region", "partition"]
     scope: NotRequired[list[int]]
@@ -60,7 +60,7 @@ def _check(file: File, method: str, caller: str) -> None:
 
 
 def named(file: File) -> str:
-    """What messages call a file."""
+    """The name of a file in messages."""
     return str(file if isinstance(file, str | os.PathLike) else getattr(file, "name", "the open file"))
 
 
@@ -95,14 +95,14 @@ def read(file: File) -> tuple[list[NodeRecord], list[int]]:
 
 
 def _of_named_regions(path: str, document: dict[str, Any]) -> dict[str, Any]:
-    """What another library wrote, as a document of the latest version."""
+    """A document of another library, as a document of the latest version."""
     try:
-        place = {name: number for number, name in enumerate(document["regions"])}
-        nodes = [{"kind": "region", "scope": one["scope"], "inputs": []} for one in document["regions"].values()]
-        for one in document["graph"]:
-            nodes[place[str(one["output"])]]["inputs"].append(len(nodes))
-            nodes.append({"kind": "partition", "inputs": [place[str(part)] for part in one["inputs"]]})
-        outputs = [place[str(root)] for root in document["roots"]]
+        positions = {name: number for number, name in enumerate(document["regions"])}
+        nodes = [{"kind": "region", "scope": record["scope"], "inputs": []} for record in document["regions"].values()]
+        for record in document["graph"]:
+            nodes[positions[str(record["output"])]]["inputs"].append(len(nodes))
+            nodes.append({"kind": "partition", "inputs": [positions[str(part)] for part in record["inputs"]]})
+        outputs = [positions[str(root)] for root in document["roots"]]
     except (KeyError, TypeError, AttributeError) as error:
         raise FileFormatError(
             f"{path}: the regions, roots and graph of the file do not fit together ({type(error).__name__}: {error}); "

@@ -20,6 +20,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
+from plica.templates.parameterization import InputFactory
 from plica.templates.region_graph import build, files
 from plica.templates.region_graph.nodes import PartitionNode, RegionGraphNode, RegionNode
 
@@ -104,7 +105,7 @@ class RegionGraph:
         return layerwise_topological_order(self._nodes, self._in_nodes.__getitem__)
 
     def subgraph(self, *roots: RegionNode) -> RegionGraph:
-        """The region graph of some regions of this one, with what they are split into; the nodes are shared."""
+        """The region graph of some regions of this graph and of all below them; the nodes are shared."""
         for root in roots:
             self._of(self._in_nodes, root)
         tops: tuple[RegionGraphNode, ...] = roots
@@ -186,7 +187,7 @@ class RegionGraph:
         return mine.keys() == theirs.keys() and all(len(mine[part] | theirs[part]) == 1 for part in mine)
 
     def _splits(self, variables: Scope) -> Splits:
-        """For each scope, the ways in which partitions split it; all restricted to `variables`."""
+        """For each scope, the sets of parts into which partitions split it; all restricted to `variables`."""
         splits: Splits = {}
         for node in self.partition_nodes:
             split = frozenset(part.scope & variables for part in self._in_nodes[node] if part.scope & variables)
@@ -226,7 +227,7 @@ class RegionGraph:
     def build_circuit(
         self,
         *,
-        input_factory: build.InputFactory | Mapping[Scope, build.InputFactory],
+        input_factory: InputFactory | Mapping[Scope, InputFactory],
         sum_product: str | None = None,
         sum_weight_factory: ParameterFactory | None = None,
         nary_sum_weight_factory: ParameterFactory | None = None,
@@ -240,8 +241,8 @@ class RegionGraph:
         """The circuit of this region graph.
 
         Args:
-            input_factory: Makes an input layer from a scope and a number of units; or one such factory for each scope.
-                For an input layer of a region of several variables, that of the layer's own scope or of the region.
+            input_factory: Makes an input layer from a scope and a number of units; or a mapping from scopes to such
+                factories. A layer within a region of several variables takes that of its own scope, else of the region.
             sum_product: "cp" (a sum for each part, then a Hadamard product), "cp-t" (a Hadamard product, then a sum) or
                 "tucker" (a Kronecker product, then a sum).
             sum_weight_factory: Makes the weight of sums; softmax of normal draws by default. A `sum_factory` makes its
@@ -278,10 +279,10 @@ class RegionGraph:
 def _scopes(records: Sequence[files.NodeRecord]) -> list[Scope]:
     """The variables of each node of a file: its own, or those of its inputs."""
     scopes = [Scope()] * len(records)
-    for place in topological_order(range(len(records)), lambda one: records[one]["inputs"]):
-        record = records[place]
+    for number in topological_order(range(len(records)), lambda number: records[number]["inputs"]):
+        record = records[number]
         own = record.get("scope")
-        scopes[place] = Scope.union(*(scopes[one] for one in record["inputs"])) if own is None else Scope(own)
+        scopes[number] = Scope.union(*(scopes[child] for child in record["inputs"])) if own is None else Scope(own)
     return scopes
 
 

@@ -58,15 +58,15 @@ def LinearTree(  # noqa: N802 (a constructor to its users)
     """
     n = counted("LinearTree", n, num_variables, num_repetitions)
     randomize = flag("LinearTree", "randomize", randomize)
-    given = tuple(range(n)) if ordering is None else elements("LinearTree", "ordering", ordering)
-    if ordering is not None and (randomize or not is_permutation(given, n)):
-        problem = "found randomize=True with it" if randomize else f"found {shown(list(given))}"
+    chosen_order = tuple(range(n)) if ordering is None else elements("LinearTree", "ordering", ordering)
+    if ordering is not None and (randomize or not is_permutation(chosen_order, n)):
+        problem = "found randomize=True with it" if randomize else f"found {shown(list(chosen_order))}"
         raise InputError(f"LinearTree: ordering must be a permutation of 0..{n - 1}, used as given; {problem}")
     generator = np.random.default_rng(checked_seed("LinearTree", seed))
     parts = Assembly()
     root = parts.region(range(n))
     for _ in range(num_repetitions if n > 1 else 0):
-        order = generator.permutation(n).tolist() if randomize else list(given)
+        order = generator.permutation(n).tolist() if randomize else list(chosen_order)
         rest = parts.region([order[-1]])
         for variable in reversed(order[1:-1]):
             rest = parts.split([parts.region([variable]), rest])
@@ -78,7 +78,7 @@ def counted(name: str, n: int | None, num_variables: int | None, num_repetitions
     """The number of variables, under either of its names.
 
     Raises:
-        InputError: It is given under none of them, or under both.
+        InputError: The number is given under neither name or under both.
         ShapeError: There is no variable, or no repetition.
     """
     if (n is None) == (num_variables is None):
@@ -87,7 +87,7 @@ def counted(name: str, n: int | None, num_variables: int | None, num_repetitions
             f"num_variables={shown(num_variables)}"
         )
     variables = num_variables if n is None else n
-    if not all(is_count(one) for one in (variables, num_repetitions)):
+    if not all(is_count(count) for count in (variables, num_repetitions)):
         raise ShapeError(
             f"{name}: expected at least one variable and one repetition, found n={shown(variables)} and "
             f"num_repetitions={shown(num_repetitions)}"

@@ -20,8 +20,8 @@ from plica.templates.region_graph.assemble import Assembly
 from plica.templates.region_graph.graph import RegionGraph
 from plica.templates.region_graph.nodes import RegionNode
 
-Cuts: TypeAlias = tuple[tuple[int, ...], ...]  # for each axis, where it may be cut
-Box: TypeAlias = tuple[tuple[int, int], ...]  # for each axis, the first place and the one after the last
+Cuts: TypeAlias = tuple[tuple[int, ...], ...]  # for each axis, the positions where it may be cut
+Box: TypeAlias = tuple[tuple[int, int], ...]  # for each axis, the first position and the position after the last
 Delta: TypeAlias = float | Sequence[float | Sequence[float]]
 
 
@@ -30,20 +30,20 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 ) -> RegionGraph:
     """Sub-rectangles of a grid, each split in two at every multiple of `delta` within it, along each axis.
 
-    A rectangle is one region whatever ways lead to it: an axis of n pieces has n (n + 1) / 2 intervals, and there is a
-    region for each choice of one interval per axis. A rectangle without a cut is an input region.
+    Splits that lead to the same rectangle share its region. An axis of n pieces has n (n + 1) / 2 intervals, and there
+    is a region for each choice of one interval per axis. A rectangle without a cut is an input region.
 
     Args:
-        shape: (height, width) or (channels, height, width), or a grid of any other number of axes; of three axes or
-            more, the first one holds the channels, which stay together.
-        delta: How far apart cuts are. A list goes from coarse to fine: a rectangle without a cut at one entry is cut
-            at the next; an entry is a number, or a sequence with one for each axis (without channels), such as
-            `[(4, 2)]`. Multiples that are not whole are rounded down, up to the last one that leaves a whole place.
-        max_depth: How many splits away from the whole a rectangle may be to be split itself: with 0, the whole alone.
+        shape: (height, width) or (channels, height, width), or a grid of any other number of axes. If there are three
+            axes or more, the first has the channels, which stay together.
+        delta: The distance between cuts. A list goes from coarse to fine: a rectangle without a cut at one entry is cut
+            at the next. An entry is a number, or a sequence with one for each axis (without channels), such as
+            `[(4, 2)]`. Multiples that are not whole are rounded down; the last leaves at least one pixel.
+        max_depth: The most splits between the whole and a rectangle that is split itself; with 0, only the whole is.
 
     Raises:
-        ShapeError: A shape without axes, an axis without places, or a depth below 0.
-        InputError: A delta below 1 or of another number of axes.
+        ShapeError: The shape has no axes, an axis has size 0, or the depth is below 0.
+        InputError: A delta is below 1 or has another number of axes.
 
     Source: Poon and Domingos, "Sum-Product Networks: A New Deep Architecture", UAI 2011, section 4.
     """
@@ -76,7 +76,7 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
 
 
 def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
-    """Where each axis is cut at one resolution."""
+    """The cuts of each axis at one resolution."""
     deltas = _several(entry, len(grid))
     if len(deltas) != len(grid):
         raise InputError(
@@ -91,29 +91,29 @@ def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
 
 
 def _several(value: Any, times: int = 1) -> tuple[Any, ...]:
-    """What a list or an array holds; a number so many times."""
+    """The items of a list or an array; a number is repeated `times` times."""
     return tuple(value) if isinstance(value, Sequence) or np.ndim(value) else (value,) * times
 
 
 def _splits(box: Box, resolutions: Sequence[Cuts]) -> Iterator[tuple[Box, Box]]:
     """The two parts of a box at each cut of the coarsest resolution that has one within it."""
     for resolution in resolutions:
-        found = False
+        has_cut = False
         for axis, ((first, end), cuts) in enumerate(zip(box, resolution, strict=True)):
             for cut in cuts:
                 if first < cut < end:
-                    found = True
+                    has_cut = True
                     before, after = (*box[:axis], (first, cut)), ((cut, end), *box[axis + 1 :])
                     yield (*before, *box[axis + 1 :]), (*box[:axis], *after)
-        if found:
+        if has_cut:
             return
 
 
 def _variables(box: Box, channels: int, grid: tuple[int, ...]) -> Iterator[int]:
     """The variables of the pixels of a box, of all channels."""
-    places = math.prod(grid)
+    num_pixels = math.prod(grid)
     for pixel in itertools.product(*(range(*interval) for interval in box)):
-        place = 0
+        variable = 0
         for index, size in zip(pixel, grid, strict=True):
-            place = place * size + index
-        yield from range(place, channels * places, places)
+            variable = variable * size + index
+        yield from range(variable, channels * num_pixels, num_pixels)

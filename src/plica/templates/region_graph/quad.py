@@ -1,6 +1,6 @@
 """Region graphs of images: blocks of 2x2 smaller blocks, from the pixels up.
 
-Blocks are paired (0, 1), (2, 3), ... along rows and columns; where their number is odd the last stays a smaller block.
+Blocks are paired (0, 1), (2, 3), ... along rows and columns; if their number is odd, the last stays a smaller block.
 A pixel is a region of its channels: variable `c*height*width + row*width + column`.
 
     >>> QuadGraph((1, 28, 28))
@@ -85,7 +85,7 @@ def _pairs(sequence: Sequence[object]) -> range:
 
 
 def _joined(parts: Assembly, cells: list[list[RegionNode]], join: Join) -> RegionNode:
-    """The block of one, two or four smaller ones."""
+    """The block of one, two or four smaller blocks."""
     match [cell for line in cells for cell in line]:
         case [only]:
             return only
@@ -97,8 +97,8 @@ def _joined(parts: Assembly, cells: list[list[RegionNode]], join: Join) -> Regio
 
 def image_shape(name: str, shape: Sequence[int]) -> tuple[int, int, int]:
     """`shape` as (channels, height, width)."""
-    given = listed(shape)
-    sizes = (1, *given) if len(given) == 2 else given
+    sizes_given = listed(shape)
+    sizes = (1, *sizes_given) if len(sizes_given) == 2 else sizes_given
     if len(sizes) != 3 or not all(map(is_count, sizes)):
         raise ShapeError(f"{name}: expected an image shape (channels, height, width), found {shown(shape)}")
     channels, height, width = map(operator.index, sizes)

@@ -27,8 +27,7 @@ def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
 
     Args:
         n: The number of variables.
-        depth: After how many splits to stop, at most as many as there are until every region is a single variable;
-            these by default.
+        depth: The number of splits after which to stop; by default, when every region is a single variable.
         num_repetitions: The number of trees, which share the root alone.
         seed: The seed; one seed gives one graph.
         num_variables: Another name of `n`.
@@ -56,7 +55,7 @@ def RandomBinaryTree(  # noqa: N802 (a constructor to its users)
 
 
 def _split(parts: Assembly, region: RegionNode, generator: np.random.Generator) -> list[RegionNode]:
-    """Two random halves of a region, the first no smaller; none of a single variable."""
+    """Two random halves of a region, the first no smaller; an empty list for a single variable."""
     variables = [int(variable) for variable in generator.permutation(list(region.scope))]
     if len(variables) < 2:
         return []
