@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from plica.draw.layout import depths, place, spread
+from plica.draw.layout import depths, lay_out, spread
 from plica.draw.view import view_circuit
 from plica.templates.data_modalities import image_data
 
@@ -21,7 +21,7 @@ def dags(draw: st.DrawFn) -> tuple[tuple[int, ...], ...]:
 
 @hypothesis.given(dags())
 def test_rows_hold_every_node_below_its_readers(inputs: tuple[tuple[int, ...], ...]) -> None:
-    layout = place(inputs, outputs=(len(inputs) - 1,))
+    layout = lay_out(inputs, outputs=(len(inputs) - 1,))
     row_of = {node: row for row, nodes in enumerate(layout.rows) for node in nodes}
     assert sorted(row_of) == list(range(len(inputs)))
     assert all(row_of[child] > row_of[node] for node, children in enumerate(inputs) for child in children)
@@ -40,7 +40,7 @@ def test_trees_do_not_cross(graph: str, layer: str) -> None:
         (1, 5, 6), graph, input_layer="categorical", num_input_units=2, sum_product_layer=layer, num_sum_units=2
     )
     view = view_circuit(circuit)
-    layout = place(view.inputs, view.outputs)
+    layout = lay_out(view.inputs, view.outputs)
     depth = depths(view.inputs)
     edges: dict[int, list[tuple[float, float]]] = {}
     for node, children in enumerate(view.inputs):
@@ -53,7 +53,7 @@ def test_trees_do_not_cross(graph: str, layer: str) -> None:
 
 
 def test_nodes_lie_over_the_middle_of_their_inputs() -> None:
-    layout = place(((), (), (), (), (0, 1), (2, 3), (4, 5)), outputs=(6,))
+    layout = lay_out(((), (), (), (), (0, 1), (2, 3), (4, 5)), outputs=(6,))
     assert layout.rows == ((6,), (4, 5), (0, 1, 2, 3))
     assert [layout.x[node] for node in (0, 1, 2, 3)] == [0, 1, 2, 3]
     assert layout.x[4] == pytest.approx(0.5, abs=0.2)
@@ -61,14 +61,14 @@ def test_nodes_lie_over_the_middle_of_their_inputs() -> None:
 
 
 def test_shared_nodes_are_placed_once() -> None:
-    layout = place(((), (0,), (0,), (1, 2)), outputs=(3,))
+    layout = lay_out(((), (0,), (0,), (1, 2)), outputs=(3,))
     assert layout.rows == ((3,), (1, 2), (0,))
 
 
 def test_one_node_and_none() -> None:
-    assert place(((),), outputs=(0,)).rows == ((0,),)
-    assert place(((),), outputs=(0,)).gap(0) == 1.0
-    assert place((), outputs=()).rows == ()
+    assert lay_out(((),), outputs=(0,)).rows == ((0,),)
+    assert lay_out(((),), outputs=(0,)).gap(0) == 1.0
+    assert lay_out((), outputs=()).rows == ()
 
 
 @hypothesis.given(st.lists(st.floats(-50, 50), max_size=12).map(sorted))

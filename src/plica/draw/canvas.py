@@ -1,4 +1,4 @@
-"""What all pictures share: colours, figures without global state, and files that are the same for the same input."""
+"""The common parts of all pictures: colours, figures without global state, and files that are the same each time."""
 
 import os
 from pathlib import Path
@@ -28,7 +28,7 @@ def new_figure(width: float, height: float) -> "Figure":
 
 
 def save_figure(figure: "Figure", path: str | os.PathLike[str], *, dpi: int = 160) -> None:
-    """Write a figure as the ending of `path` says (.svg, .png or .pdf), with nothing in it that depends on the date."""
+    """Write a figure in the format of the ending of `path` (.svg, .png or .pdf), without a date."""
     from matplotlib import rc_context
 
     kind = Path(path).suffix.lower().lstrip(".")

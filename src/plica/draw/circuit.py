@@ -34,7 +34,7 @@ def draw_circuit(
     Args:
         circuit: Any circuit.
         path: The ending chooses the format.
-        image_shape: (channels, height, width) if variable v is value v of an image; layers then show their pixels.
+        image_shape: (channels, height, width) if variable v is entry v of an image; layers then show their pixels.
         title: The heading.
     """
     view = view_circuit(circuit)

@@ -22,16 +22,16 @@ def draw_curves(
     """Draw figures by epoch, each curve with its last figure.
 
     Args:
-        curves: (epoch, bits per dimension) by name; figures that are not finite are left out by the caller.
-        path: Where to write; the ending chooses the format.
-        best: The epoch of the model that was kept.
+        curves: (epoch, bits per dimension) by name, all finite.
+        path: The file; its ending chooses the format.
+        best: The epoch of the best model.
     """
     figure = new_figure(7.2, 3.4)
     axes = figure.add_axes((0.09, 0.14, 0.88, 0.8))
     for (name, points), colour in zip(curves.items(), _COLOURS, strict=False):
         if points:
             epochs, values = zip(*points, strict=True)
-            mark = "o" if len(points) == 1 else None  # a line of one point is not seen
+            mark = "o" if len(points) == 1 else None  # a line of one point is invisible
             label = f"{name} {values[-1]:.3f}"
             axes.plot(epochs, values, color=colour, linewidth=1.6, marker=mark, markersize=4, label=label)
     if best is not None:

@@ -1,4 +1,4 @@
-"""The picture of a circuit in which every layer has its mark and, over an image, shows the pixels of its scope.
+"""Draws a circuit with a mark for every layer; over an image, the mark shows the pixels of the layer's scope.
 
 Coordinates are inches from the bottom left corner of the figure.
 """
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from plica.draw.canvas import FAINT, INK, LINE, MUTED, PAPER, new_figure
-from plica.draw.layout import Layout, place
+from plica.draw.layout import Layout, lay_out
 from plica.draw.marks import (
     Heading,
     ImageShape,
@@ -35,25 +35,25 @@ _CAPTION = 0.16
 _NAMED = 0.8  # distance of neighbours from which each layer has its own caption
 
 
-_Place = tuple[float, float, float]  # x, y and the side of a mark
+_Mark = tuple[float, float, float]  # x, y and the side of a mark
 
 
 @dataclass(frozen=True, slots=True)
 class _Grid:
-    """Where rows and columns lie on the page."""
+    """The coordinates of rows and columns on the page."""
 
     left: float
     step: float
     row_y: tuple[float, ...]
     row_size: tuple[float, ...]
-    captions: tuple[float, ...]  # height of the captions below the marks of each row, 0 where there is no room
+    captions: tuple[float, ...]  # height of the captions below the marks of each row, 0 if there is no room
     width: float
     height: float
 
 
 def draw_detail(view: CircuitView, title: str, subtitle: str, image_shape: ImageShape | None) -> "Figure":
     """A figure with one mark per layer, outputs on top."""
-    layout = place(view.inputs, view.outputs)
+    layout = lay_out(view.inputs, view.outputs)
     step = _step(layout)
     width = _MARGIN + _LABELS + step * (max(layout.width, 1.0) + 1) + _MARGIN
     heading = Heading.of(title, subtitle, view.kinds, width - 2 * _MARGIN)
@@ -96,8 +96,8 @@ def _grid(layout: Layout, step: float, width: float, header: float) -> _Grid:
     return _Grid(left, step, tuple(row_y), sizes, captions, width, height)
 
 
-def _positions(view: CircuitView, layout: Layout, grid: _Grid) -> list[_Place]:
-    """Of each layer: x, y and the side of its mark."""
+def _positions(view: CircuitView, layout: Layout, grid: _Grid) -> list[_Mark]:
+    """The x, the y and the side of the mark of each layer."""
     at = [(0.0, 0.0, 0.0)] * len(view.layers)
     for row, nodes in enumerate(layout.rows):
         for node in nodes:
@@ -105,8 +105,8 @@ def _positions(view: CircuitView, layout: Layout, grid: _Grid) -> list[_Place]:
     return at
 
 
-def _draw_links(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid, at: list[_Place]) -> None:
-    """Curves from below each mark and its caption to the top of what it reads."""
+def _draw_links(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid, at: list[_Mark]) -> None:
+    """Draw curves from below each mark and its caption to the tops of the layers that it reads."""
     from matplotlib.patches import PathPatch
 
     links = []
@@ -118,8 +118,8 @@ def _draw_links(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid, at
     axes.add_patch(PathPatch(links_path(links), facecolor="none", edgecolor=LINE, linewidth=0.7, zorder=0.5))
 
 
-def _draw_tiles(axes: "Axes", view: CircuitView, at: list[_Place], shape: ImageShape) -> None:
-    """A tile for each layer that shows the pixels of its scope."""
+def _draw_tiles(axes: "Axes", view: CircuitView, at: list[_Mark], shape: ImageShape) -> None:
+    """Draw a tile for each layer that shows the pixels of its scope."""
     shown = {scope: scope_rectangles(scope, shape) for scope in {layer.variables: None for layer in view.layers}}
     for kind, colour in colours(view.kinds).items():
         tiles = [
@@ -134,7 +134,7 @@ def _draw_tiles(axes: "Axes", view: CircuitView, at: list[_Place], shape: ImageS
 
 
 def _draw_row_labels(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid) -> None:
-    """What each row holds, at the left, over a faint line that leads to it."""
+    """Draw the kinds of layers of each row at the left, with a faint line to the row."""
     chosen = colours(view.kinds)
     for y, nodes in zip(grid.row_y, layout.rows, strict=True):
         members: list[LayerView] = [view.layers[node] for node in nodes]
@@ -147,7 +147,7 @@ def _draw_row_labels(axes: "Axes", view: CircuitView, layout: Layout, grid: _Gri
         axes.plot((start, first), (y, y), color=FAINT, linewidth=0.6, linestyle=(0, (1, 3)), zorder=0.4)
 
 
-def _draw_captions(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid, at: list[_Place]) -> None:
+def _draw_captions(axes: "Axes", view: CircuitView, layout: Layout, grid: _Grid, at: list[_Mark]) -> None:
     for row, nodes in enumerate(layout.rows):
         if not grid.captions[row]:
             continue

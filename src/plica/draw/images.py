@@ -1,4 +1,4 @@
-"""A picture of samples beside real rows.
+"""Draws a picture of samples beside real rows.
 
 >>> import tempfile, pathlib
 >>> import numpy as np
@@ -46,9 +46,9 @@ def sample_grid(
     Args:
         samples: (N, D)
         real: (M, D)
-        path: Where to write; the ending chooses PNG or SVG.
+        path: The file; its ending chooses PNG or SVG.
         image_shape: (channels, height, width); None shows each row as one line of a heat map.
-        columns: The names of columns of several kinds, each of which has a scale of its own.
+        columns: The names of columns of several kinds; each column then has its own scale.
     """
     if columns is not None:
         samples, real = _each_by_itself(samples, real)
@@ -61,8 +61,8 @@ def sample_grid(
     figure = new_figure(width, height)
     unit = "rows" if image_shape is None else "images"
     titles = ("Samples from the model", f"Real {unit}, held out")
-    for place, (panel, title) in enumerate(zip(panels, titles, strict=True)):
-        left = _MARGIN + place * (_PANEL + _MARGIN)
+    for index, (panel, title) in enumerate(zip(panels, titles, strict=True)):
+        left = _MARGIN + index * (_PANEL + _MARGIN)
         axes = figure.add_axes((left / width, below / height, _PANEL / width, _PANEL * tall / height))
         _show(axes, panel, low, high, stretch=image_shape is None)
         if columns is not None and len(columns) <= _MOST_NAMES:
@@ -70,13 +70,13 @@ def sample_grid(
             axes.set_xticks(range(len(names)), names, rotation=90, fontsize=8, color=MUTED)
             axes.tick_params(length=0)
         axes.set_title(title, loc="left", fontsize=13, color=INK, pad=8)
-        count = min(len((samples, real)[place]), _MAX_ROWS)
+        count = min(len((samples, real)[index]), _MAX_ROWS)
         axes.set_title(f"{count} {unit}", loc="right", fontsize=9, color=MUTED, pad=8)
     save_figure(figure, path)
 
 
 def _each_by_itself(samples: Array, real: Array) -> tuple[Array, Array]:
-    """Values between 0, the smallest real one of their column, and 1, the largest."""
+    """Values scaled such that 0 and 1 are the smallest and largest real value of their column."""
     real = real.astype(np.float64)
     known = np.where(np.isfinite(real), real, np.nan)
     empty = np.isnan(known).all(axis=0)
@@ -105,12 +105,12 @@ def _panel(rows: Array, image_shape: ImageShape | None) -> Array:
     if rows.shape[1] != C * H * W:
         raise ShapeError(f"rows of {rows.shape[1]} values cannot be drawn as images of shape {image_shape} (C, H, W)")
     images = rows.reshape(-1, C, H, W).transpose(0, 2, 3, 1)
-    images = images if C == 3 else images[..., :1]  # of other numbers of channels the first is shown
+    images = images if C == 3 else images[..., :1]  # with other numbers of channels, only the first is shown
     side = math.ceil(math.sqrt(len(images)))
     lines = math.ceil(len(images) / side)
     gap = max(1, H // 16)
     canvas = np.full((lines * (H + gap) - gap, side * (W + gap) - gap, images.shape[-1]), np.nan)
-    for place, image in enumerate(images):
-        top, left = (place // side) * (H + gap), (place % side) * (W + gap)
+    for index, image in enumerate(images):
+        top, left = (index // side) * (H + gap), (index % side) * (W + gap)
         canvas[top : top + H, left : left + W] = image
     return canvas[..., 0] if images.shape[-1] == 1 else np.nan_to_num(canvas, nan=float(rows.max()))

@@ -1,4 +1,4 @@
-"""A picture of images with a part hidden, and of what fills it in.
+"""Draws a picture of images with a part hidden, and of several completions.
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "inpainting.png"
@@ -22,7 +22,7 @@ ImageShape = tuple[int, int, int]
 
 _CELL = 0.98  # inches
 _HEADER, _MARGIN = 0.7, 0.2
-_HIDDEN = 0.78  # the grey of what is hidden, as a share of white
+_HIDDEN = 0.78  # the grey of hidden pixels, as a share of white
 
 
 def inpainting_grid(
@@ -33,13 +33,13 @@ def inpainting_grid(
     *,
     image_shape: ImageShape,
 ) -> None:
-    """Draw a line for each image: what is given of it, then each column.
+    """Draw a line for each image: its visible part, then each column.
 
     Args:
-        columns: Rows `(N, D)` by what stands above them.
+        columns: Rows `(N, D)` by the title of their column.
         real: The images `(N, D)`.
         hidden: `(D,)`, which values were hidden.
-        path: Where to write; the ending chooses PNG or SVG.
+        path: The file; its ending chooses PNG or SVG.
         image_shape: (channels, height, width).
     """
     shown = {"given": np.where(hidden, np.nan, real.astype(np.float64)), **columns}
@@ -52,23 +52,23 @@ def inpainting_grid(
     full = (width + 2 * _MARGIN, height + _HEADER + _MARGIN)
     figure = new_figure(*full)
     axes = figure.add_axes((_MARGIN / full[0], _MARGIN / full[1], width / full[0], height / full[1]))
-    alpha = np.isfinite(canvas).all(axis=-1)  # between images the paper is seen
+    alpha = np.isfinite(canvas).all(axis=-1)  # transparent between images
     colours = np.repeat(np.nan_to_num(canvas), 3 // canvas.shape[-1], axis=-1)
     axes.imshow(np.dstack([colours, alpha]), interpolation="nearest")
     axes.axis("off")
-    for place, title in enumerate(shown):
-        left, bottom = _MARGIN + place * _CELL, full[1] - _HEADER + 0.07
+    for index, title in enumerate(shown):
+        left, bottom = _MARGIN + index * _CELL, full[1] - _HEADER + 0.07
         figure.text(left / full[0], bottom / full[1], title, fontsize=9, color=MUTED)
     figure.text(_MARGIN / full[0], 1 - 0.28 / full[1], "Filled in from what is given", fontsize=12, color=INK)
     save_figure(figure, path)
 
 
 def _column(rows: Array, image_shape: ImageShape) -> Array:
-    """Images below each other, `(height, width, 1 or 3)`; what is hidden in grey, and NaN between them."""
+    """Images below each other, `(height, width, 1 or 3)`, with hidden pixels in grey and NaN between images."""
     C, H, W = image_shape
     rows = np.where(np.isnan(rows), _HIDDEN * np.nanmax(rows), rows.astype(np.float64))
     images = rows.reshape(-1, C, H, W).transpose(0, 2, 3, 1)
-    images = images if C == 3 else images[..., :1]  # of other numbers of channels the first is shown
+    images = images if C == 3 else images[..., :1]  # with other numbers of channels, only the first is shown
     gap = max(1, H // 16)
     padded = np.pad(images, ((0, 0), (0, gap), (0, gap), (0, 0)), constant_values=np.nan)
     return padded.reshape(-1, W + gap, images.shape[-1])

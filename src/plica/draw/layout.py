@@ -1,9 +1,9 @@
-"""Places the nodes of a DAG in rows so that trees do not cross; knows numbers only, no circuits and no pictures.
+"""Arranges the nodes of a DAG in rows so that trees do not cross; it knows neither circuits nor pictures.
 
 Nodes are the integers 0 .. n - 1 in topological order.
 
 >>> inputs = ((), (), (), (0, 1), (3, 2))
->>> layout = place(inputs, outputs=(4,))
+>>> layout = lay_out(inputs, outputs=(4,))
 >>> layout.rows
 ((4,), (3, 2), (0, 1))
 >>> layout.x
@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 Inputs = Sequence[Sequence[int]]
 
-_EVENNESS = 0.6  # the least distance of neighbours, as a part of what it would be if their row were spread evenly
+_EVENNESS = 0.6  # the least distance of neighbours, as a share of the distance in an evenly spread row
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,8 @@ class Layout:
 
     Attributes:
         rows: The nodes of each row.
-        x: Of each node; neighbours of one row are at least 1 apart.
-        width: Of the widest row.
+        x: The coordinate of each node; neighbours of one row are at least 1 apart.
+        width: The width of the widest row.
     """
 
     rows: tuple[tuple[int, ...], ...]
@@ -39,8 +39,8 @@ class Layout:
         return min((right - left for left, right in itertools.pairwise(xs)), default=max(self.width, 1.0))
 
 
-def place(inputs: Inputs, outputs: Sequence[int]) -> Layout:
-    """Each node one row below its lowest reader, centred over its inputs as far as its neighbours leave room."""
+def lay_out(inputs: Inputs, outputs: Sequence[int]) -> Layout:
+    """The layout with each node one row below its lowest reader, as centred over its inputs as its neighbours allow."""
     depth = depths(inputs)
     rows: list[list[int]] = [[] for _ in range(max(depth, default=-1) + 1)]
     for node, level in enumerate(depth):
@@ -65,7 +65,7 @@ def place(inputs: Inputs, outputs: Sequence[int]) -> Layout:
 
 
 def depths(inputs: Inputs) -> list[int]:
-    """The longest way from each node up to a node that nothing reads."""
+    """The length of the longest path from each node up to a node that nothing reads."""
     depth = [0] * len(inputs)
     for node in reversed(range(len(inputs))):
         for child in inputs[node]:
@@ -74,7 +74,7 @@ def depths(inputs: Inputs) -> list[int]:
 
 
 def _leaf_order(inputs: Inputs, outputs: Sequence[int]) -> list[int]:
-    """Nodes without inputs in the order in which a depth-first walk from the outputs meets them, then the rest."""
+    """Nodes without inputs in the order of a depth-first search from the outputs, then the rest."""
     seen = [False] * len(inputs)
     leaves = []
     stack = [*reversed(range(len(inputs))), *reversed(outputs)]
@@ -90,7 +90,7 @@ def _leaf_order(inputs: Inputs, outputs: Sequence[int]) -> list[int]:
 
 
 def spread(wanted: Sequence[float]) -> list[float]:
-    """Ascending positions at least 1 apart whose squared distances from the wanted ones add up to the least.
+    """Ascending positions at least 1 apart with the least sum of squared distances from the wanted positions.
 
     With `q[i] = position[i] - i` this is isotonic regression, solved by pooling adjacent violators.
 
@@ -101,8 +101,8 @@ def spread(wanted: Sequence[float]) -> list[float]:
     for i, value in enumerate(wanted):
         mean, size = value - i, 1
         while pools and pools[-1][0] > mean:
-            other, count = pools.pop()
-            mean, size = (mean * size + other * count) / (size + count), size + count
+            pooled, count = pools.pop()
+            mean, size = (mean * size + pooled * count) / (size + count), size + count
         pools.append((mean, size))
     means = [mean for mean, size in pools for _ in range(size)]
     return [mean + i for i, mean in enumerate(means)]

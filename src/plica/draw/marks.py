@@ -1,4 +1,4 @@
-"""The marks of a circuit's picture: colours of kinds, tiles that show a scope within an image, and links."""
+"""Draws the parts of a circuit's picture: marks of layers, tiles of scopes, links, the heading and the legend."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
 Rectangle = tuple[float, float, float, float]  # left, bottom, width, height
 ImageShape = tuple[int, int, int]
 
-# Colours of the kinds of one role in order of appearance; the last serves all further kinds.
+# Colours of the kinds of one role in order of appearance; all further kinds have the last.
 _COLOURS: dict[Role, tuple[str, ...]] = {
     "input": ("#2f8f6b", "#7d5ba6", "#5b8c2a", "#8a7a3b", "#4d7c8a"),
     "sum": ("#2f6db5", "#1f4e86"),
     "product": ("#d9772b", "#b8403d", "#a8641f"),
 }
-_TINT = 0.84  # how far a tile's ground is moved from its colour towards white
+_TINT = 0.84  # the share of white in the background of a tile
 _HEADER = 1.15  # inches of a title and a subtitle
 _TITLE, _LEGEND, _LABEL = 15, 9.5, 9  # points
 _GAP = 0.1  # inches between the name of a kind and its units
-_BOLD = 1.16  # how much wider a bold title is than `text_width` says, at most
-_NARROWEST = 0.2  # width of a letter, as a share of its size, below which none is
+_BOLD = 1.16  # the most that bold text is wider than `text_width` says
+_NARROWEST = 0.2  # width of the narrowest letter, as a share of its size
 _LEGEND_LINE = 0.3
-_BEFORE_NAME, _BETWEEN = 0.17, 0.36  # from a name to the middle of its mark, and from there to the one before
+_BEFORE_NAME, _BETWEEN = 0.17, 0.36  # from a name to the middle of its mark, and from there to the previous name
 _SYMBOLS: dict[Role, str] = {"input": "", "sum": "+", "product": "\N{MULTIPLICATION SIGN}"}
 
 
@@ -69,21 +69,21 @@ def scope_rectangles(variables: Sequence[int], shape: ImageShape) -> tuple[Recta
     pixels = np.asarray(variables, dtype=np.int64) % (H * W)
     mask[pixels // W, pixels % W] = True
     open_runs: dict[tuple[int, int], int] = {}  # columns (start, stop) -> first row
-    found: list[Rectangle] = []
+    rectangles: list[Rectangle] = []
     for row in range(H + 1):
         runs = _runs(mask[row]) if row < H else ()
         for run in [run for run in open_runs if run not in runs]:
             top = open_runs.pop(run)
-            found.append((run[0] / W, 1 - row / H, (run[1] - run[0]) / W, (row - top) / H))
+            rectangles.append((run[0] / W, 1 - row / H, (run[1] - run[0]) / W, (row - top) / H))
         for run in runs:
             open_runs.setdefault(run, row)
-    return tuple(found)
+    return tuple(rectangles)
 
 
 def place_rectangles(
     rectangles: Iterable[Rectangle], left: float, bottom: float, size: float, least: float = 0.042
 ) -> list[Rectangle]:
-    """Rectangles of the unit square moved into a square on the page, none drawn narrower than `least` inches."""
+    """Rectangles of the unit square moved into a square on the page, none narrower than `least` inches."""
     placed = []
     for x, y, w, h in rectangles:
         wide, tall = min(max(w * size, least), size), min(max(h * size, least), size)
@@ -95,7 +95,7 @@ def place_rectangles(
 
 
 def draw_tiles(axes: "Axes", colour: str, tiles: Iterable[tuple[float, float, float, Sequence[Rectangle]]]) -> None:
-    """Tinted squares (left, bottom, side, scope) with the scope in full colour: three paths whatever their number."""
+    """Draw tinted squares (left, bottom, side, scope) with the scope in full colour, as three paths in all."""
     from matplotlib.patches import PathPatch
 
     grounds: list[Rectangle] = []
@@ -139,9 +139,9 @@ def links_path(links: Iterable[tuple[tuple[float, float], tuple[float, float]]])
 
 
 def draw_mark(axes: "Axes", role: Role, x: float, y: float, size: float, colour: str, text: str = "") -> None:
-    """The mark of a layer whose scope is not drawn: a disc for a sum, a square for a product, a pill for an input.
+    """Draw the mark of a layer without its scope: a disc for a sum, a square for a product, a pill for an input.
 
-    The text is written on it if it fits.
+    The text is written on the mark if it fits.
     """
     from matplotlib.patches import Circle, FancyBboxPatch
 
@@ -164,7 +164,7 @@ def draw_mark(axes: "Axes", role: Role, x: float, y: float, size: float, colour:
 
 
 def draw_symbol(axes: "Axes", role: Role, x: float, y: float, size: float, colour: str) -> None:
-    """The operator sign of a sum or product, centred and sized in inches; strokes, so that it sits truly central."""
+    """Draw the operator sign of a sum or product, its size in inches, as strokes, which are exactly centred."""
     from matplotlib.collections import LineCollection
 
     if not _SYMBOLS[role]:
@@ -184,14 +184,14 @@ def draw_symbol(axes: "Axes", role: Role, x: float, y: float, size: float, colou
 
 @dataclass(frozen=True, slots=True)
 class Heading:
-    """Title, subtitle and legend: in one line where there is room, else the legend in lines below the subtitle.
+    """Title, subtitle and legend; the legend is beside the title if there is room, else in lines below the subtitle.
 
     Attributes:
-        title: As long as the width allows.
-        subtitle: What stands below it.
+        title: The title, cut to the width.
+        subtitle: The line below the title.
         lines: The kinds of the legend, line by line.
-        beside: Whether the only line of the legend ends the line of the title.
-        width: Of the whole.
+        beside: Whether the legend has one line, beside the title.
+        width: The width of the heading.
     """
 
     title: str
@@ -204,21 +204,21 @@ class Heading:
     def of(title: str, subtitle: str, kinds: Iterable[tuple[str, Role]], width: float) -> "Heading":
         """The heading of a picture of that width in inches, its margins left out."""
         lines: list[list[tuple[str, Role]]] = [[]]
-        for one in kinds:
-            if lines[-1] and _legend_width([*lines[-1], one]) > width:
+        for kind in kinds:
+            if lines[-1] and _legend_width([*lines[-1], kind]) > width:
                 lines.append([])
-            lines[-1].append(one)
+            lines[-1].append(kind)
         shown, several = _shortened(title, width), tuple(map(tuple, lines))
         needed = text_width(shown, _TITLE) * _BOLD + 0.3 + _legend_width(several[0])
         return Heading(shown, subtitle, several, len(several) == 1 and needed <= width, width)
 
     @property
     def height(self) -> float:
-        """What it takes at the top of a picture."""
+        """The height of the heading."""
         return _HEADER + (0.0 if self.beside else _LEGEND_LINE * len(self.lines))
 
     def draw(self, axes: "Axes", left: float, top: float) -> None:
-        """Draw it, beginning below the top of the picture."""
+        """Draw the heading below the top of the picture."""
         draw_title(axes, left, top - 0.55, self.title, self.subtitle)
         for number, kinds in enumerate(self.lines):
             right = left + (self.width if self.beside else _legend_width(kinds))
@@ -234,7 +234,7 @@ class Heading:
 def draw_legend(
     axes: "Axes", chosen: Mapping[str, str], kinds: Sequence[tuple[str, Role]], right: float, y: float
 ) -> None:
-    """The marks of kinds with their names in one line that ends at `right`."""
+    """Draw the marks of kinds with their names in one line that ends at `right`."""
     for kind, role in reversed(tuple(kinds)):
         right -= text_width(kind, _LEGEND)
         axes.text(right, y, kind, fontsize=_LEGEND, color=INK, va="center")
@@ -244,7 +244,7 @@ def draw_legend(
 
 
 def draw_kind(axes: "Axes", kind: str, units: str, colour: str, ends: tuple[float, float], y: float) -> None:
-    """The name of a kind from one end on and its units up to the other; a long name in smaller letters."""
+    """Draw the name of a kind at the left end and its units at the right end; a long name has smaller letters."""
     words = f"{units} unit{'' if units == '1' else 's'}"
     axes.text(ends[1], y, words, fontsize=_LABEL, color=MUTED, va="center", ha="right")
     room = ends[1] - ends[0] - text_width(words, _LABEL) - _GAP
@@ -253,7 +253,7 @@ def draw_kind(axes: "Axes", kind: str, units: str, colour: str, ends: tuple[floa
 
 
 def _shortened(title: str, width: float) -> str:
-    """A title, or as much of its beginning as fits into a width."""
+    """A title, or the part of its beginning that fits into a width."""
 
     def fits(text: str) -> bool:
         return text_width(text, _TITLE) * _BOLD <= width
@@ -277,14 +277,14 @@ def text_width(text: str, points: float) -> float:
 
 
 @lru_cache(maxsize=1024)
-def _text_width(text: str, points: float, font: str, mathematics: str) -> float:  # noqa: ARG001 - what it depends on
-    """The width of a text, measured once in each font: names of layers are asked for in every picture."""
+def _text_width(text: str, points: float, font: str, mathematics: str) -> float:  # noqa: ARG001 - a key of the cache
+    """The width of a text, cached for each font, since every picture measures the same names of layers."""
     from matplotlib.textpath import TextPath
 
     return float(TextPath((0, 0), text, size=points).get_extents().width) / 72
 
 
 def draw_title(axes: "Axes", left: float, y: float, title: str, subtitle: str) -> None:
-    """The heading of a picture."""
+    """Draw the title and the subtitle of a picture."""
     axes.text(left, y, title, fontsize=_TITLE, color=INK, va="baseline", fontweight="bold")
     axes.text(left, y - 0.27, subtitle, fontsize=10, color=MUTED, va="baseline")

@@ -1,4 +1,4 @@
-"""The picture of a large circuit: one row for each level, one bar for each kind of layer in it.
+"""Draws a large circuit: one row for each level, one bar for each kind of layer in it.
 
 Coordinates are inches from the bottom left corner of the figure.
 """
@@ -30,11 +30,11 @@ _LABELS = 2.3
 _BARS = 8.0  # width of the longest bar
 _TILES = 2.2  # width of the column of example scopes
 _TILE = 0.4
-_FEWEST = 10.0  # square root of the count that would fill the width, at least: keeps bars of few layers short
+_FEWEST = 10.0  # the least square root of a count that fills the width: it keeps bars of few layers short
 _ROW = 0.62
 _BAR = 0.34
 _SHOWN_ROWS = 44
-_ENDS = 20  # rows kept at each end when there are more
+_ENDS = 20  # rows shown at each end if there are more
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def _shown_rows(count: int) -> list[int | None]:
 
 
 def _bars(view: CircuitView, levels: list[list[int]], centre: dict[int, float]) -> dict[tuple[int, str], _Bar]:
-    """Bars by level and kind; those of one level stand side by side, centred."""
+    """Bars by level and kind; bars of one level are side by side, centred."""
     rows = {level: describe_kinds(view.layers[node] for node in levels[level]) for level in centre}
     longest = max(_FEWEST, *(sum(math.sqrt(count) for _, _, count, _ in kinds) for kinds in rows.values()))
     middle = _MARGIN + _LABELS + _BARS / 2
@@ -102,7 +102,7 @@ def _bars(view: CircuitView, levels: list[list[int]], centre: dict[int, float]) 
 
 
 def _draw_bands(axes: "Axes", view: CircuitView, depth: list[int], bars: dict[tuple[int, str], _Bar]) -> None:
-    """A pale band from each bar to each bar that it reads, whole width to whole width."""
+    """Draw a pale band from each bar to each bar that it reads, over the whole widths of both."""
     from matplotlib.patches import PathPatch
     from matplotlib.path import Path
 
@@ -154,11 +154,11 @@ def _draw_omission(axes: "Axes", y: float, count: int) -> None:
 
 
 def _draw_examples(axes: "Axes", view: CircuitView, nodes: list[int], y: float, shape: ImageShape) -> None:
-    """Up to four scopes of the level, evenly picked, as tiles at the right."""
+    """Draw up to four scopes of the level, evenly picked, as tiles at the right."""
     chosen = colours(view.kinds)
     picked = nodes if len(nodes) <= 4 else [nodes[i * (len(nodes) - 1) // 3] for i in range(4)]
-    for place, node in enumerate(picked):
+    for index, node in enumerate(picked):
         layer = view.layers[node]
-        left = _MARGIN + _LABELS + _BARS + 0.3 + place * (_TILE + 0.07)
+        left = _MARGIN + _LABELS + _BARS + 0.3 + index * (_TILE + 0.07)
         scope = scope_rectangles(layer.variables, shape)
         draw_tiles(axes, chosen[layer.kind], [(left, y - _TILE / 2, _TILE, scope)])

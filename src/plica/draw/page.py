@@ -1,4 +1,4 @@
-"""A page of HTML that needs nothing but itself: pictures lie in it, and no script or style is loaded from elsewhere.
+"""Writes a self-contained page of HTML: it embeds its pictures, and loads no script or style from elsewhere.
 
 >>> page = Page("A run")
 >>> page.section("Figures")
@@ -70,41 +70,41 @@ class Page:
         self._parts: list[str] = []
 
     def section(self, title: str) -> None:
-        """A heading."""
+        """Add a heading."""
         self._parts.append(f"<h2>{escape(title)}</h2>")
 
     def paragraph(self, text: str) -> None:
-        """A line of text."""
+        """Add a paragraph of text."""
         self._parts.append(f"<p>{escape(text)}</p>")
 
     def table(self, names: Sequence[str], rows: Iterable[Sequence[str]], *, bars: Sequence[float] = ()) -> None:
-        """Rows of text; with `bars`, shares between 0 and 1, a bar at the end of each row."""
+        """Add rows of text; with `bars`, shares between 0 and 1, each row ends with a bar."""
         head = "".join(f"<th>{escape(name)}</th>" for name in (*names, *[""] * bool(bars)))
         lines = []
-        for place, row in enumerate(rows):
+        for index, row in enumerate(rows):
             cells = "".join(f"<td>{escape(cell)}</td>" for cell in row)
             if bars:
-                cells += f'<td class="bar"><div style="width:{100 * bars[place]:.1f}%"></div></td>'
+                cells += f'<td class="bar"><div style="width:{100 * bars[index]:.1f}%"></div></td>'
             lines.append(f"<tr>{cells}</tr>")
         self._parts.append(f"<table><tr>{head}</tr>{''.join(lines)}</table>")
 
     def text_block(self, text: str, summary: str | None = None) -> None:
-        """Lines as they are; folded away behind a summary if there is one."""
+        """Add preformatted lines; with a summary, they are collapsed behind it."""
         block = f"<pre>{escape(text)}</pre>"
         folded = f"<details><summary>{escape(summary or '')}</summary>{block}</details>"
         self._parts.append(block if summary is None else folded)
 
     def picture(self, path: Path, description: str) -> None:
-        """A PNG file."""
+        """Add a PNG file."""
         data = base64.b64encode(path.read_bytes()).decode("ascii")
         self._parts.append(f'<img alt="{escape(description)}" src="data:image/png;base64,{data}">')
 
     def drawing(self, path: Path, *, zoom: bool = False) -> None:
-        """An SVG file, within which one may move if `zoom`."""
+        """Add an SVG file; with `zoom`, readers can zoom and move it."""
         text = path.read_text(encoding="utf-8")
         text = text[text.index("<svg") :]
         text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
-        text = re.sub(r'\s(xmlns(:\w+)?|version)="[^"]*"', "", text)  # names of parts of XML, which HTML does not need
+        text = re.sub(r'\s(xmlns(:\w+)?|version)="[^"]*"', "", text)  # XML namespaces, which HTML does not need
         text = text.replace("xlink:href", "href")
         if zoom:
             hint = '<p class="hint">The wheel zooms, dragging moves, a double click shows all.</p>'

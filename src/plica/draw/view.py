@@ -1,4 +1,4 @@
-"""What a picture shows of a circuit: for each layer its kind, units and scope, and which layers it reads."""
+"""The facts of a circuit for its picture: the kind, units, scope and inputs of each layer."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -45,9 +45,9 @@ class CircuitView:
     @property
     def kinds(self) -> tuple[tuple[str, Role], ...]:
         """Each kind with its role: inputs, then sums, then products, by first appearance."""
-        found = {layer.kind: layer.role for layer in self.layers}
+        roles = {layer.kind: layer.role for layer in self.layers}
         order: tuple[Role, ...] = ("input", "sum", "product")
-        return tuple((kind, role) for wanted in order for kind, role in found.items() if role == wanted)
+        return tuple((kind, role) for wanted in order for kind, role in roles.items() if role == wanted)
 
 
 def view_circuit(circuit: "Circuit") -> CircuitView:

@@ -1,1 +1,1 @@
-"""Eager calls: the array namespace on arrays and numbers at hand."""
+"""Eager calls: the array namespace applied to arrays and numbers instead of tracers."""

@@ -1,7 +1,8 @@
-"""`plica.numpy`: names and meaning of the Python Array API standard, and what circuits need beside them.
+"""`plica.numpy`: the functions of the Python Array API standard, and more for circuits.
 
-On tracers a function is recorded; on arrays what it would record runs at once (torch tensors in torch, numpy arrays in
-the interpreter), so that a function means the same whether it is traced or not. Numbers alone make torch tensors.
+On tracers a function is recorded. On arrays the Program that it would record runs at once: torch tensors in torch,
+numpy arrays in the interpreter. So a function means the same whether it is traced or not. Numbers alone make torch
+tensors.
 
 >>> import numpy
 >>> import plica.numpy as pnp
@@ -46,7 +47,7 @@ _NAMES = frozenset(dir(_tracing))
 __array_api_version__ = _tracing.__array_api_version__
 __array_namespace_info__ = _tracing.__array_namespace_info__
 
-_PUBLIC = "plica.numpy"  # the module under whose name the functions are found
+_PUBLIC = "plica.numpy"  # the public module of the functions
 _BACKENDS = {"torch": "plica.backend.torch.eager"}
 
 
@@ -66,8 +67,8 @@ else:
 
 
 def _missing(module: str, name: str) -> MissingNameError:
-    what = f"{user_line()}: {module} has no {name!r}: {advice(name, public_names())}."
-    return MissingNameError(what, name=name)
+    message = f"{user_line()}: {module} has no {name!r}: {advice(name, public_names())}."
+    return MissingNameError(message, name=name)
 
 
 def __dir__() -> list[str]:
@@ -78,15 +79,15 @@ def _public(name: str, traced: Any) -> Any:
     """A function that runs at once on arrays, a module of such functions, a constant or a dtype."""
     if isinstance(traced, ModuleType):
         module = ModuleType(f"{_PUBLIC}.{name}", traced.__doc__)
-        for one in traced.__all__:
-            setattr(module, one, _public(f"{name}.{one}", getattr(traced, one)))
+        for member in traced.__all__:
+            setattr(module, member, _public(f"{name}.{member}", getattr(traced, member)))
         module.__getattr__ = partial(_attribute_of, module)  # type: ignore[method-assign]
         return module
     return _function(name, traced) if inspect.isfunction(traced) else traced
 
 
 def _attribute_of(module: ModuleType, name: str) -> NoReturn:
-    """What is asked of a module that has no such name."""
+    """The `__getattr__` of a submodule: raises for a name that it does not have."""
     raise AttributeError(name) if name.startswith("_") else _missing(module.__name__, name)
 
 
@@ -104,7 +105,7 @@ def _function(name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _described(function: Any, name: str, traced: Callable[..., Any]) -> Callable[..., Any]:
-    """`function` with the documentation and the signature of the traced one, and found by its name when unpickled."""
+    """`function` with the documentation and the signature of the traced one, and a name by which pickle finds it."""
     function.__module__, function.__qualname__, function.__name__ = _PUBLIC, name, name.rpartition(".")[2]
     function.__doc__, function.__signature__ = traced.__doc__, signature_of(traced)
     return function  # type: ignore[no-any-return]
@@ -114,10 +115,10 @@ def _is_traced(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether a call is recorded."""
     if current_trace() is not None:  # arrays that the function closes over are captured: they may change later
         return True
-    return bool(any(isinstance(one, Tracer) for one in _arrays((*args, *kwargs.values()))))
+    return bool(any(isinstance(argument, Tracer) for argument in _arrays((*args, *kwargs.values()))))
 
 
-# Functions of arrays as they are, in which there is nothing to record
+# Functions that run without a Program
 
 
 def _asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: bool | None = None) -> Any:
@@ -139,19 +140,19 @@ def _asarray(obj: Any, /, *, dtype: object = None, device: object = None, copy: 
 
 
 def _from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) -> Any:
-    """Anything with `__dlpack__` as a torch tensor, which shares its memory unless `copy` asks for one of its own."""
+    """Anything with `__dlpack__` as a torch tensor, which shares its memory unless `copy` is true."""
     library = _torch()
     return library.asarray(library.from_dlpack(x), device=device, copy=copy)
 
 
 def _at(x: Any) -> Updates:
-    """The object that stands for `x` at some places is made at once; what its methods do is recorded or run."""
+    """The object with the update methods of `x`; its methods are recorded or run, itself it is not recorded."""
     return Updates(x, _update)
 
 
 def _update(x: Any, key: Any, values: Any, mode: str) -> Any:
     if not _is_traced((x, key, values), {}) and _is_array(x):
-        keys = tuple(_as_array(one, x) for one in (key if isinstance(key, tuple) else (key,)))
+        keys = tuple(_as_array(index, x) for index in (key if isinstance(key, tuple) else (key,)))
         key = keys if isinstance(key, tuple) else keys[0]
     return __getattr__("update")(x, key, values, mode)
 
@@ -172,7 +173,7 @@ _AT_ONCE: Mapping[str, Callable[..., Any]] = {
 
 
 def _torch() -> Any:
-    """The standard's functions over torch, imported where they are needed first."""
+    """The standard's functions over torch, imported when they are first needed."""
     return importlib.import_module("array_api_compat.torch")
 
 
@@ -198,36 +199,41 @@ def _library(arrays: list[Any]) -> Any:
     """The library of arrays.
 
     Raises:
-        TraceError: They are of several.
+        TraceError: The arrays are of several libraries.
     """
     try:
-        return array_api_compat.array_namespace(*(one.data if isinstance(one, PackedArray) else one for one in arrays))
+        return array_api_compat.array_namespace(
+            *(array.data if isinstance(array, PackedArray) else array for array in arrays)
+        )
     except TypeError:
-        kinds = " and ".join(dict.fromkeys(f"{type(one).__module__}.{type(one).__name__}" for one in arrays))
+        kinds = " and ".join(dict.fromkeys(f"{type(array).__module__}.{type(array).__name__}" for array in arrays))
         raise TraceError(
             f"arrays of several libraries meet: {kinds}; make them tensors with plica.numpy.from_dlpack(x)."
         ) from None
 
 
 def _with_scalars(arrays: list[Any]) -> list[Any]:
-    """`arrays` with numbers of numpy in the library of the others."""
-    others = [one for one in arrays if not isinstance(one, np.generic)]
-    library = _library(others) if others else np
-    if len(others) == len(arrays) or array_api_compat.is_numpy_namespace(library):
+    """`arrays` with numpy's scalars converted to the library of the other arrays."""
+    own_arrays = [array for array in arrays if not isinstance(array, np.generic)]
+    library = _library(own_arrays) if own_arrays else np
+    if len(own_arrays) == len(arrays) or array_api_compat.is_numpy_namespace(library):
         return arrays
-    device = others[0].device
-    return [library.asarray(np.asarray(one), device=device) if isinstance(one, np.generic) else one for one in arrays]
+    device = own_arrays[0].device
+    return [
+        library.asarray(np.asarray(array), device=device) if isinstance(array, np.generic) else array
+        for array in arrays
+    ]
 
 
 def _eager(traced: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     device = kwargs.pop("device", None)
     arrays = list(_arrays((*args, *kwargs.values())))
-    if any(isinstance(one, np.generic) for one in arrays):
+    if any(isinstance(array, np.generic) for array in arrays):
         args, kwargs = with_plain_settings(traced, args, kwargs)
         arrays = list(_arrays((*args, *kwargs.values())))
     args, kwargs = with_scalars(traced, args, kwargs, arrays)
     operands = list(_arrays((*args, *kwargs.values())))
-    specs = tuple(type(one.value) if isinstance(one, Scalar) else _spec_of(one) for one in operands)
+    specs = tuple(type(operand.value) if isinstance(operand, Scalar) else _spec_of(operand) for operand in operands)
     function = _traced(traced, specs, _Arguments(args, kwargs))
     results = _run(function.bound, operands, device)
     if arrays and device is not None:
@@ -236,19 +242,19 @@ def _eager(traced: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def _spec_of(array: Any) -> Any:
-    """What an array is traced as; numpy's float64 and complex128 are Python numbers and take the dtype they meet."""
-    number = next((one for one in (float, complex) if isinstance(array, one)), None)
+    """The type for tracing an array; numpy's float64 and complex128 scalars count as Python numbers."""
+    number = next((kind for kind in (float, complex) if isinstance(array, kind)), None)
     return number or spec(array.shape, array.dtype)
 
 
 def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
-    """The results of a function of tracers at `arrays`, traced at their sizes; where these are refused, at any."""
+    """The results of a function of tracers at `arrays`, traced for their sizes, or for any sizes if those fail."""
 
-    def named(place: int, array: Any) -> list[str]:
-        return [f"s{place}_{axis}" for axis in range(len(array.shape))]
+    def named(index: int, array: Any) -> list[str]:
+        return [f"s{index}_{axis}" for axis in range(len(array.shape))]
 
     known = [spec(array.shape, array.dtype) for array in arrays]
-    unknown = [spec(named(place, array), array.dtype) for place, array in enumerate(arrays)]
+    unknown = [spec(named(index, array), array.dtype) for index, array in enumerate(arrays)]
     try:
         traced = trace_function(fn, known, lambda tracers: (tracers, {}), ())
     except ShapeError:
@@ -257,11 +263,11 @@ def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
 
 
 class _Arguments:
-    """The arguments of a call with places for its arrays and scalars; equal if everything else is."""
+    """The arguments of a call with holes for its arrays and scalars; equal if everything else is equal."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-        self._args = tuple(map(_place, args))  # without the arrays, which whoever keeps this would keep alive
-        self._kwargs = {key: _place(value) for key, value in kwargs.items()}
+        self._args = tuple(map(_with_holes, args))  # without the arrays, so that a cached key does not keep them alive
+        self._kwargs = {key: _with_holes(value) for key, value in kwargs.items()}
         self._key: Hashable = (
             repr(list(map(_shown, self._args))),
             repr([(key, _shown(value)) for key, value in self._kwargs.items()]),
@@ -274,11 +280,11 @@ class _Arguments:
         return hash(self._key)
 
     def fill(self, tracers: Sequence[Tracer]) -> tuple[list[Any], dict[str, Any]]:
-        """The arguments with tracers in the places of the arrays and scalars, in order."""
+        """The arguments with tracers in place of the arrays and scalars, in order."""
         rest = iter(tracers)
 
         def filled(arg: Any) -> Any:
-            if arg is _PLACE:
+            if arg is _HOLE:
                 return next(rest)
             if isinstance(arg, list | tuple):
                 return (list if isinstance(arg, list) else tuple)(map(filled, arg))
@@ -287,43 +293,43 @@ class _Arguments:
         return [filled(arg) for arg in self._args], {key: filled(value) for key, value in self._kwargs.items()}
 
 
-_PLACE = object()
+_HOLE = object()
 
 
-def _place(arg: Any) -> Any:
-    """An argument with `_PLACE` for each array and each scalar."""
+def _with_holes(arg: Any) -> Any:
+    """An argument with `_HOLE` in place of each array and each scalar."""
     if _is_array(arg) or isinstance(arg, Scalar):
-        return _PLACE
-    return (list if isinstance(arg, list) else tuple)(map(_place, arg)) if isinstance(arg, list | tuple) else arg
+        return _HOLE
+    return (list if isinstance(arg, list) else tuple)(map(_with_holes, arg)) if isinstance(arg, list | tuple) else arg
 
 
 def _shown(arg: Any) -> Any:
-    if arg is _PLACE:
+    if arg is _HOLE:
         return "array"
-    return type(arg), [_shown(one) for one in arg] if isinstance(arg, list | tuple) else arg
+    return type(arg), [_shown(item) for item in arg] if isinstance(arg, list | tuple) else arg
 
 
 @lru_cache(maxsize=1024)
 def _traced(traced: Callable[..., Any], specs: tuple[Any, ...], arguments: _Arguments) -> TracedFunction:
     function = trace_function(traced, specs, arguments.fill, ())
-    return replace(function, bound=Bound(own_results(_unplaced(function.bound.program)), function.bound.leaves))
+    return replace(function, bound=Bound(own_results(_without_source(function.bound.program)), function.bound.leaves))
 
 
-def _unplaced(program: Program) -> Program:
-    """`program` without the lines of the call that it was traced at: others share it."""
-    return replace(program, equations=tuple(replace(one, source="") for one in program.equations))
+def _without_source(program: Program) -> Program:
+    """`program` without the source lines of the call that traced it, since other calls share it."""
+    return replace(program, equations=tuple(replace(equation, source="") for equation in program.equations))
 
 
 def _run(bound: Bound, operands: list[Any], device: object = None) -> tuple[Any, ...]:
-    """The results, all its own, of a Program at arrays and scalars: numpy arrays in the interpreter, else in torch."""
+    """The results of a Program at arrays and scalars: of numpy arrays in the interpreter, of others in torch."""
     program = bound.program
-    arrays = _with_scalars([one for one in operands if not isinstance(one, Scalar)])
+    arrays = _with_scalars([operand for operand in operands if not isinstance(operand, Scalar)])
     rest = iter(arrays)
-    values = [one.value if isinstance(one, Scalar) else next(rest) for one in operands]
+    values = [operand.value if isinstance(operand, Scalar) else next(rest) for operand in operands]
     if arrays:
         if not array_api_compat.is_torch_namespace(_library(arrays)):
             return interpret_program(program, OPS, values, bound.leaves)
         device = arrays[0].device
-    scalars = frozenset(place for place, one in enumerate(operands) if isinstance(one, Scalar))
+    scalars = frozenset(index for index, operand in enumerate(operands) if isinstance(operand, Scalar))
     run: Callable[..., tuple[Any, ...]] = importlib.import_module(_BACKENDS["torch"]).run
     return run(bound, values, scalars, device)

@@ -1,7 +1,7 @@
 """`PackedArray`: integers of four bits, two to a byte, in the memory of numpy or torch.
 
-numpy's arrays of `int4` and `uint4` (from ml_dtypes) have a byte for each entry, and torch has none. What a Program
-takes and gives in these dtypes, and what is kept between calls, is packed. Entry 2 i lies in the lower half of byte i.
+numpy's arrays of `int4` and `uint4` (from ml_dtypes) have a byte for each entry, and torch has none. Arguments and
+results of Programs in these dtypes are packed, and so are cached values. Entry 2 i lies in the lower half of byte i.
 
 >>> import numpy as np
 >>> weights = PackedArray.of(np.array([[1, -2, 3], [-8, 7, 0]]), "int4")
@@ -47,56 +47,56 @@ class PackedArray:
             dtype: `int4` or `uint4`; by default the dtype of the array.
 
         Raises:
-            DTypeError: The dtype is another one, or an integer does not fit it.
+            DTypeError: The dtype is no such dtype, or an integer does not fit it.
         """
         wanted = as_dtype(array.dtype if dtype is None else dtype)
-        given = array.unpacked() if isinstance(array, PackedArray) else array
-        own = as_dtype(given.dtype)
+        integers = array.unpacked() if isinstance(array, PackedArray) else array
+        own = as_dtype(integers.dtype)
         if not wanted.is_storage or own.kind != "int":
             raise DTypeError(
                 f"integers are packed as int4 or uint4, found {own.value} to be packed as {wanted.value}; round them "
                 "first, and give the dtype."
             )
         if own.is_storage:
-            given = np.asarray(given).astype(own.carrier.numpy)
-        (least, most), is_empty = wanted.limits, not prod(given.shape)
-        low, high = (0, 0) if is_empty or own is wanted else (int(given.min()), int(given.max()))
+            integers = np.asarray(integers).astype(own.carrier.numpy)
+        (least, most), is_empty = wanted.limits, not prod(integers.shape)
+        low, high = (0, 0) if is_empty or own is wanted else (int(integers.min()), int(integers.max()))
         if low < least or high > most:
             raise DTypeError(
                 f"integers from {low} to {high} do not fit {wanted.value} ({least} to {most}); scale or clip them."
             )
-        return packed(given, wanted)
+        return packed(integers, wanted)
 
     def with_data(self, data: Any) -> PackedArray:
-        """The same array, its bytes in other memory."""
+        """The array with its bytes in other memory."""
         return PackedArray(data, self.shape, self.dtype)
 
     @property
     def nbytes(self) -> int:
-        """The bytes that it takes."""
+        """The number of bytes in memory."""
         return int(self.data.nbytes)
 
     @property
     def device(self) -> Any:
-        """Where the bytes are."""
+        """The device of the bytes."""
         return self.data.device
 
     def unpacked(self) -> Any:
         """The integers as an array of `int8` or `uint8` of the same library."""
         xp = array_api_compat.array_namespace(self.data)
         pairs = xp.stack((self.data & 15, self.data >> 4), axis=1)
-        found = xp.reshape(xp.reshape(pairs, (-1,))[: prod(self.shape)], self.shape)
+        nibbles = xp.reshape(xp.reshape(pairs, (-1,))[: prod(self.shape)], self.shape)
         if self.dtype is DType.UINT4:
-            return found
-        return xp.astype(found ^ 8, xp.int8) - 8  # the highest bit is that of the sign
+            return nibbles
+        return xp.astype(nibbles ^ 8, xp.int8) - 8  # the highest bit is the sign
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
         """Numpy's array of the same dtype, which has a byte for each entry."""
-        del copy  # it always is one
-        found = self.unpacked()
-        if array_api_compat.is_torch_array(found):
-            found = found.cpu().numpy()
-        return np.asarray(found, dtype=self.dtype.numpy if dtype is None else dtype)
+        del copy  # the result is always a copy
+        integers = self.unpacked()
+        if array_api_compat.is_torch_array(integers):
+            integers = integers.cpu().numpy()
+        return np.asarray(integers, dtype=self.dtype.numpy if dtype is None else dtype)
 
     def __repr__(self) -> str:
         return f"PackedArray({self.shape}, {self.dtype})"

@@ -1,7 +1,7 @@
-"""Python numbers in eager calls: what a function computes with is an argument of its Program, not a constant.
+"""Makes Python numbers in eager calls arguments of the Program instead of constants.
 
-So one compilation of `add(x, 1.5)` serves all floats. Numbers that decide shapes and axes stay what they are, and so
-does an integer that the dtypes of the arrays may not hold, whose value decides what is said.
+So one compilation of `add(x, 1.5)` serves all floats. Numbers that decide shapes and axes stay constants. So does an
+integer that the dtypes of the arrays may not hold, since its value decides whether there is an error.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ _EXACT = 2**53  # integers up to here are floats too, however they are rounded o
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A Python number in the place of an argument of a Program."""
+    """A Python number that is passed as an argument of a Program."""
 
     value: float | complex
 
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The arguments of a function that it computes with.
+    """The operands of a function among its arguments: those that it computes with.
 
     Args:
-        first: The place of the first one.
-        end: The place after the last one; None where all that follow are operands.
-        names: Those that are given by name.
-        least: The smallest integer whose value decides nothing.
-        fills: Whether the result has the dtype that is given, or that of the array, whatever the number is.
+        first: The position of the first operand.
+        end: The position after the last operand; None if all later arguments are operands.
+        names: The operands that are passed by name.
+        least: The smallest integer that no check depends on.
+        fills: Whether the number does not affect the dtype of the result, as in `full_like(x, 1.5)`.
     """
 
     first: int
@@ -42,7 +42,7 @@ class Operands:
     fills: bool = False
 
 
-# The numbers that an array of some kind may be filled with, without a loss that depends on their value.
+# The types of numbers that an array of some kind can be filled with, without a loss that depends on the value.
 _FITTING: Mapping[str, tuple[type, ...]] = {
     "bool": (int,),
     "int": (int,),
@@ -67,22 +67,24 @@ OPERANDS: Mapping[Callable[..., Any], Operands] = {
 def with_scalars(
     function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], arrays: Sequence[Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The arguments of a call with `Scalar` in the place of each operand that is a Python number.
+    """The arguments of a call with a `Scalar` in place of each operand that is a Python number.
 
     Args:
         function: The function of the namespace.
-        args: Its arguments.
-        kwargs: Those by name.
+        args: Its positional arguments.
+        kwargs: Its keyword arguments.
         arrays: The arrays among them.
     """
     operands = OPERANDS.get(function)
     if operands is None:
         return tuple(args), dict(kwargs)
-    given = kwargs.get("dtype")
-    dtypes = [as_dtype(one) for one in ([array.dtype for array in arrays] if given is None else [given])]
+    dtype_given = kwargs.get("dtype")
+    dtypes = [
+        as_dtype(dtype) for dtype in ([array.dtype for array in arrays] if dtype_given is None else [dtype_given])
+    ]
     limits = [dtype.limits for dtype in dtypes if dtype.kind == "int"]
-    least = max([operands.least, *(one[0] for one in limits)])
-    most = min([_EXACT, *(one[1] for one in limits)])
+    least = max([operands.least, *(limit[0] for limit in limits)])
+    most = min([_EXACT, *(limit[1] for limit in limits)])
     types = _FITTING[dtypes[0].kind] if operands.fills and dtypes else _FITTING["complex"]
 
     def lifted(value: Any) -> Any:
@@ -92,6 +94,6 @@ def with_scalars(
 
     end = len(args) if operands.end is None else operands.end
     return (
-        tuple(lifted(one) if operands.first <= place < end else one for place, one in enumerate(args)),
-        {name: lifted(one) if name in operands.names else one for name, one in kwargs.items()},
+        tuple(lifted(arg) if operands.first <= index < end else arg for index, arg in enumerate(args)),
+        {name: lifted(arg) if name in operands.names else arg for name, arg in kwargs.items()},
     )

@@ -1,4 +1,4 @@
-"""Training of compiled circuits; the only folder beside the torch backend that imports torch."""
+"""Trains compiled circuits; only this folder and the torch backend import torch."""
 
 from plica.extras import require
 

@@ -1,4 +1,4 @@
-"""Maximum-likelihood training of anything that maps rows to log-likelihoods, keeping the best model by validation.
+"""Trains modules that map rows to log-likelihoods by maximum likelihood, and keeps the best state by validation.
 
 >>> import torch
 >>> class Coin(torch.nn.Module):
@@ -31,12 +31,12 @@ Rows = Tensor | np.ndarray[Any, np.dtype[Any]]
 
 @dataclass(frozen=True, slots=True)
 class Epoch:
-    """What one pass over the training rows came to; number 0 is the model before training.
+    """The figures of one pass over the training rows; number 0 is the model before training.
 
     Attributes:
         number: Counted from 1.
-        train: Mean log-likelihood of the training rows while they were learned from; None before training.
-        valid: Mean log-likelihood of the validation rows afterwards.
+        train: Mean log-likelihood of the training rows during the pass; None before training.
+        valid: Mean log-likelihood of the validation rows after the pass.
         best: Whether `valid` is the highest so far.
         seconds: Time of the pass, without the validation.
     """
@@ -84,10 +84,9 @@ def fit(
 ) -> FitResult:
     """Maximize the mean log-likelihood of `train` with Adam, whose rate falls to zero along a half cosine.
 
-    Training leaves the model in its mode; validation has it in eval mode meanwhile, in which circuits fold their
-    parameters.
+    Training leaves the model in its mode. Validation runs in eval mode, in which circuits fold their parameters.
 
-    `KeyboardInterrupt`, from the keyboard or a callback, ends the run; what was best until then is kept.
+    `KeyboardInterrupt`, from the keyboard or a callback, ends the run; the best state until then is returned.
 
     Args:
         model: Maps rows (B, D) to log-likelihoods (B, 1, 1); trained in place, left with the best state.
@@ -96,15 +95,15 @@ def fit(
         epochs: Passes over `train`.
         batch_size: Rows in one step.
         learning_rate: Adam's step size at the start.
-        seed: Of the shuffling.
+        seed: The seed of the shuffling.
         on_batch: Called after each step with its number of rows.
         on_epoch: Called after each epoch, and once before the first.
 
     Raises:
         InputError: The loss is not finite; the message says where and what to try.
     """
-    place = _first_parameter(model)
-    train, valid = _to_tensor(train, place), _to_tensor(valid, place)
+    parameter = _first_parameter(model)
+    train, valid = _to_tensor(train, parameter), _to_tensor(valid, parameter)
     batch_size = min(batch_size, max(len(train), 1))  # torch counts sizes in 64 bits
     optimizer = _adam(model, learning_rate)
     steps = max(1, epochs * math.ceil(len(train) / batch_size))
@@ -135,9 +134,9 @@ def fit(
 
 def mean_log_likelihood(model: nn.Module, rows: Rows, batch_size: int) -> float:
     """The mean log-likelihood of `rows`, summed in float64 without gradients and in eval mode."""
-    place = _first_parameter(model)
-    rows = _to_tensor(rows, place)
-    total = torch.zeros((), dtype=torch.float64, device=place.device)
+    parameter = _first_parameter(model)
+    rows = _to_tensor(rows, parameter)
+    total = torch.zeros((), dtype=torch.float64, device=parameter.device)
     with torch.no_grad(), _evaluated(model):
         for batch in torch.split(rows, min(batch_size, max(len(rows), 1))):
             total += _log_likelihood(model, batch).sum(dtype=torch.float64)
@@ -146,7 +145,7 @@ def mean_log_likelihood(model: nn.Module, rows: Rows, batch_size: int) -> float:
 
 @contextmanager
 def _evaluated(model: nn.Module) -> Iterator[None]:
-    """Where a model is in eval mode; afterwards each of its modules has the mode that it had."""
+    """A context in which a model is in eval mode; afterwards each module has its former mode."""
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
     try:
@@ -173,7 +172,10 @@ def _learn(
     generator: torch.Generator,
     on_batch: Callable[[int], None] | None,
 ) -> list[tuple[Tensor, int]]:
-    """One pass in shuffled order; the summed loss and the number of rows of each step, not yet waited for."""
+    """Train on all rows once, in shuffled order; returns the mean loss and the number of rows of each step.
+
+    The losses stay on the device, so that no step waits for it.
+    """
     losses = []
     for batch in _shuffled_batches(train, batch_size, generator):
         optimizer.zero_grad(set_to_none=True)
@@ -194,7 +196,7 @@ def _shuffled_batches(rows: Tensor, batch_size: int, generator: torch.Generator)
 
 
 def _check_finite(losses: list[tuple[Tensor, int]], epoch: int) -> float:
-    """The mean log-likelihood of the epoch; all losses are fetched at once so that no step waits for the device."""
+    """The mean log-likelihood of the epoch; all losses are fetched from the device at once."""
     values = torch.stack([loss for loss, _ in losses]).double().cpu()
     bad = (~values.isfinite()).nonzero()
     if len(bad):

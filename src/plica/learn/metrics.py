@@ -1,4 +1,4 @@
-"""Figures by which models are compared.
+"""Figures for comparing models.
 
 >>> import math
 >>> round(bits_per_dimension(-64 * math.log(4), num_variables=64), 6)
