@@ -1,4 +1,4 @@
-"""What callers pass, checked: the argument in the form that is worked with, or an error that says what is wrong.
+"""Checks arguments of callers: each function returns the argument in a plain form, or raises an error.
 
 >>> integer("LinearTree", "n", 3, least=1), known(["cp"], {"cp": 1})
 (3, False)
@@ -20,7 +20,7 @@ Last = TypeVar("Last", bound=Hashable)
 
 
 def shown(value: object) -> str:
-    """A value as messages show it: on one line, and not at length."""
+    """A value for messages: on one line, and shortened."""
     return " ".join(reprlib.repr(value).split())
 
 
@@ -33,10 +33,10 @@ def is_count(value: object) -> bool:
 
 
 def listed(value: Any) -> tuple[Any, ...]:
-    """What a sequence holds; nothing where there is none."""
+    """The items of a sequence; an empty tuple for other values."""
     try:
         return tuple(value)
-    except TypeError:  # arrays without axes say so as they are read
+    except TypeError:  # arrays without axes raise it when they are read
         return ()
 
 
@@ -49,7 +49,7 @@ def is_permutation(values: Iterable[Any], n: int) -> bool:
 
 
 def found(value: object) -> str:
-    """The same, with its type."""
+    """A value with its type, for messages: "found '3' of type str"."""
     return f"found {shown(value)} of type {type(value).__name__}"
 
 
@@ -57,8 +57,8 @@ def integer(owner: str, name: str, value: Any, *, least: int | None = None) -> i
     """An integer of any library, at least `least`.
 
     Raises:
-        DTypeError: It is none.
-        ShapeError: It is smaller.
+        DTypeError: The value is no integer.
+        ShapeError: The value is smaller than `least`.
     """
     try:
         number = operator.index(value)
@@ -73,8 +73,8 @@ def seed(owner: str, value: Any) -> int:
     """The seed of a generator of random numbers.
 
     Raises:
-        DTypeError: It is no integer.
-        InputError: It is negative.
+        DTypeError: The seed is no integer.
+        InputError: The seed is negative.
     """
     number = integer(owner, "seed", value)
     if number < 0:
@@ -86,7 +86,7 @@ def number(owner: str, name: str, value: Any) -> float:
     """A real number.
 
     Raises:
-        DTypeError: It is none.
+        DTypeError: The value is no real number.
     """
     if isinstance(value, Real):
         return float(value)
@@ -97,7 +97,7 @@ def flag(owner: str, name: str, value: Any) -> bool:
     """True or false: booleans of any library, and 0 and 1.
 
     Raises:
-        DTypeError: It is neither.
+        DTypeError: The value is neither.
     """
     try:
         if value in (0, 1):
@@ -108,20 +108,20 @@ def flag(owner: str, name: str, value: Any) -> bool:
 
 
 def known(value: object, table: Container[Any]) -> bool:
-    """Whether a table has a key; what cannot be hashed is none."""
+    """Whether a table has a key; a value that cannot be hashed is no key."""
     return _has_hash(value) and value in table
 
 
 def _has_hash(value: object) -> bool:
-    """Whether a value is of a class whose values can be hashed, as `Hashable` says, which takes longer."""
+    """Whether the class of a value has a hash; this is faster than `isinstance(value, Hashable)`."""
     return type(value).__hash__ is not None
 
 
 def elements(owner: str, name: str, value: Any) -> tuple[Any, ...]:
-    """What a sequence holds.
+    """The items of a sequence.
 
     Raises:
-        DTypeError: It is none.
+        DTypeError: The value is no sequence.
     """
     try:
         return tuple(value)
@@ -133,7 +133,7 @@ def keywords(owner: str, name: str, value: Any) -> dict[str, Any]:
     """Settings by name.
 
     Raises:
-        InputError: It is no mapping, or its keys are no names.
+        InputError: The value is no mapping, or its keys are no names.
     """
     if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
         raise InputError(f'{owner}: {name} must be a mapping from names, such as {{"name": ...}}; {found(value)}')
@@ -141,10 +141,10 @@ def keywords(owner: str, name: str, value: Any) -> dict[str, Any]:
 
 
 def function(owner: str, name: str, value: Any) -> Callable[..., Any]:
-    """What can be called.
+    """A callable.
 
     Raises:
-        DTypeError: It cannot.
+        DTypeError: The value is not callable.
     """
     if not callable(value):
         raise DTypeError(f"{owner}: {name} must be a function, {found(value)}")
@@ -154,34 +154,33 @@ def function(owner: str, name: str, value: Any) -> Callable[..., Any]:
 def edges(
     owner: str, nodes: Iterable[Node], in_nodes: Mapping[Node, Iterable[Node]], outputs: Iterable[Last], name: str
 ) -> tuple[dict[Node, tuple[Node, ...]], tuple[Last, ...]]:
-    """A graph as constructors take it: the nodes with the inputs of each, and the outputs.
+    """The arguments of a graph's constructor: the nodes with the inputs of each, and the outputs.
 
     Args:
-        owner: Whose constructor it is.
+        owner: The class of the constructor.
         nodes: The nodes.
-        in_nodes: The inputs of some; others have none.
+        in_nodes: The inputs of some nodes; the others have none.
         outputs: The outputs.
-        name: What the constructor calls the nodes, such as `layers`.
+        name: The constructor's word for its nodes, such as `layers`.
 
     Raises:
-        DTypeError: They are no sequences and no mapping, or hold what no node is.
-        GraphError: An edge, or an output, that is not among the nodes.
+        DTypeError: An argument is no sequence or no mapping, or an item cannot be hashed.
     """
     listed, last = elements(owner, name, nodes), elements(owner, "outputs", outputs)
     if not isinstance(in_nodes, Mapping):
         raise DTypeError(f"{owner}: in_{name} must be a mapping from nodes to sequences of them, {found(in_nodes)}")
-    given = {node: elements(owner, "the inputs of a node", inputs) for node, inputs in in_nodes.items()}
-    for one in (*listed, *last, *(child for inputs in given.values() for child in inputs)):
-        if not _has_hash(one):
-            raise DTypeError(f"{owner}: expected {name}, {found(one)}")
-    return {node: given.get(node, ()) for node in listed}, last
+    inputs_of = {node: elements(owner, "the inputs of a node", inputs) for node, inputs in in_nodes.items()}
+    for node in (*listed, *last, *(child for inputs in inputs_of.values() for child in inputs)):
+        if not _has_hash(node):
+            raise DTypeError(f"{owner}: expected {name}, {found(node)}")
+    return {node: inputs_of.get(node, ()) for node in listed}, last
 
 
 def looked_up(owner: str, table: Mapping[Node, Any], node: Any, kind: str) -> Any:
-    """What a table says of a node of a graph.
+    """The value of a node of a graph in a table.
 
     Raises:
-        GraphError: The graph does not have it.
+        GraphError: The graph does not have the node.
     """
     if not known(node, table):
         raise GraphError(f"{owner}: {shown(node)} is no {kind} of this graph; choose one of its {kind}s")

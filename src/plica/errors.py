@@ -1,4 +1,4 @@
-"""One tree of errors; each says what failed, where, what was expected and found, and one thing to try.
+"""The classes of errors; a message says what failed, where, what was expected and found, and one thing to try.
 
     >>> from plica.errors import PlicaError, ShapeError
     >>> issubclass(ShapeError, PlicaError)
@@ -27,14 +27,14 @@ class AxisError(ShapeError, IndexError):
 
 
 class UndecidedSizeError(ShapeError):
-    """Two sizes of which it is not known before the program runs whether they are equal."""
+    """Two sizes that may or may not be equal when the program runs."""
 
     def __init__(self, first: Any, second: Any, message: str, axis: int | None = None, operand: int = 0) -> None:
         super().__init__(f"{message} Whether {first} = {second} is not known before the program runs.")
         self.first = first
         self.second = second
         self.message = message
-        self.axis = axis  # where it is but one axis of one operand that has `second` and must be `first`
+        self.axis = axis  # the axis whose size is `second` and must be `first`, if it is a single one of `operand`
         self.operand = operand
 
 
@@ -73,7 +73,7 @@ class UnsupportedError(PlicaError, NotImplementedError):
 
 
 class MissingExtraError(ModuleNotFoundError, UnsupportedError):
-    """A library that an extra of Plica brings is not installed; the message says how to install it."""
+    """A library of an extra of Plica is not installed; the message says how to install it."""
 
 
 class StructuralPropertyError(PlicaError):

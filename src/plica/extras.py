@@ -1,4 +1,4 @@
-"""Libraries that extras of Plica bring: what imports one asks for it here, so that its absence is one line of advice.
+"""Imports libraries that belong to extras of Plica; the error for a missing one says how to install it.
 
 >>> require("json").__name__
 'json'
@@ -14,7 +14,7 @@ from plica.errors import MissingExtraError
 
 __all__ = ["LIBRARIES", "missing", "require"]
 
-LIBRARIES: Mapping[str, tuple[str, str]] = {  # by the root of their modules: what they are called, and the extra
+LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the library, and the extra
     "cryptography": ("cryptography", "native"),
     "iree": ("IREE", "native"),
     "llvmlite": ("llvmlite", "loops"),
@@ -26,7 +26,7 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # by the root of their modules: wh
 
 
 def require(module: str) -> ModuleType:
-    """A module of a library that an extra brings.
+    """A module of a library of an extra.
 
     Raises:
         MissingExtraError: The library is not installed.
@@ -38,7 +38,7 @@ def require(module: str) -> ModuleType:
 
 
 def missing(error: ModuleNotFoundError) -> MissingExtraError | None:
-    """What is said of a library that an extra brings; None if the module that is missing is of no such library."""
+    """The error for a missing library of an extra; None if the missing module belongs to no such library."""
     root = (error.name or "").partition(".")[0]
     if root not in LIBRARIES:
         return None

@@ -1,6 +1,6 @@
-"""Processes that fork: a child has one thread, and whatever other threads of its parent held would be held for ever.
+"""Locks that survive a fork: a child has one thread, so a lock that another thread of the parent held is never freed.
 
-Locks of Plica are made here, so that they are free in the child. `tests/test_forks.py` finds all others.
+All locks of Plica are made here, so that they are free in the child. `tests/test_forks.py` fails for any other lock.
 
 >>> lock = ForkSafeLock()
 >>> with lock:
@@ -23,8 +23,8 @@ if TYPE_CHECKING or sys.version_info >= (3, 12):
 else:
     import functools
 
-    class cached_property(functools.cached_property):  # noqa: N801  # it stands for that class
-        """That of Python 3.12, which has no lock: a child would wait for ever for one that another thread held."""
+    class cached_property(functools.cached_property):  # noqa: N801 - the name of the class that it replaces
+        """The class of Python 3.12, which has no lock: a child could wait for ever for a lock of another thread."""
 
         def __init__(self, func: Any) -> None:
             super().__init__(func)
@@ -32,22 +32,22 @@ else:
 
 
 class Owner(Protocol):
-    """What has to change in a child."""
+    """An object that changes in a child."""
 
     def in_child(self) -> None:
-        """Change, in a process that has just forked."""
+        """Adapt to a process that has just been forked."""
 
 
 _OWNERS: "weakref.WeakSet[Owner]" = weakref.WeakSet()
 
 
 def at_fork(owner: Owner) -> None:
-    """Have `owner.in_child()` be called in each process that forks from this one, as long as the owner is alive."""
+    """Have `owner.in_child()` called in each child of this process, as long as the owner is alive."""
     _OWNERS.add(owner)
 
 
 def keep_for_ever(owner: object) -> None:
-    """Never let an object go: its end would wait for threads that this process does not have."""
+    """Keep an object alive for ever: destroying it would wait for threads that this process does not have."""
     import ctypes
 
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
@@ -64,10 +64,10 @@ if hasattr(os, "register_at_fork"):
 
 @final
 class ForkSafeLock:
-    """A lock that its own thread may take again; a child in which the thread is missing that has it finds it free.
+    """A reentrant lock that is free in a child, unless the thread that forked has it.
 
     Assumes:
-        What it guards is whole between any two instructions, since a fork may come between them.
+        The guarded data is consistent between any two instructions, since a fork may come between them.
     """
 
     def __init__(self) -> None:
@@ -81,6 +81,6 @@ class ForkSafeLock:
         self._lock.release()
 
     def in_child(self) -> None:
-        """Be free, unless the thread that forked has the lock."""
+        """Free the lock, unless the thread that forked has it."""
         if not self._lock._is_owned():  # type: ignore[attr-defined]
             self._lock = RLock()

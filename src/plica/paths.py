@@ -1,4 +1,4 @@
-"""Checks of paths, and files that appear whole or not at all."""
+"""Checks paths, and writes files that appear whole or not at all."""
 
 import contextlib
 import errno
@@ -11,8 +11,8 @@ from pathlib import Path
 
 from plica.errors import DTypeError, FileFormatError, WriteError
 
-_HIDDEN = ".plica-"  # how temporary folders begin
-_PREFIX = 40  # letters of a name that its temporary file begins with: names have a length at most
+_HIDDEN = ".plica-"  # the start of the names of temporary folders
+_PREFIX = 40  # letters of a name that its temporary file begins with, since the length of names is limited
 _NOTHING_THERE = (errno.ENOENT, errno.ENOTDIR)
 _NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _NO_SPACE_WORDS = (
@@ -21,12 +21,12 @@ _NO_SPACE_WORDS = (
     "disk quota exceeded",
 )  # in errors of libraries, and in ours
 
-# What removes each temporary file that is open now, so that a process may end at once; None where it must not yet.
+# A function that removes each temporary file, so that a process may end at once; None while its files are being moved.
 _TEMPORARY: dict[Path, Callable[[], None] | None] = {}
 
 
 def remove_temporary() -> bool:
-    """Remove all temporary files before the process ends; False where files are being moved, which must be undone."""
+    """Remove all temporary files before the process ends; False if files are being moved, which must be undone."""
     if None in _TEMPORARY.values():
         return False
     for remove in list(_TEMPORARY.values()):
@@ -37,7 +37,7 @@ def remove_temporary() -> bool:
 
 @contextlib.contextmanager
 def saying_where_space_lacks(path: Path) -> Iterator[None]:
-    """A lack of space within the block is an error that names the file.
+    """A context that turns an error for lack of space into one that names the file.
 
     Raises:
         WriteError: There is no space left.
@@ -45,8 +45,8 @@ def saying_where_space_lacks(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        said = str(error).lower()
-        reason = next((words for words in _NO_SPACE_WORDS if words in said), None)
+        message = str(error).lower()
+        reason = next((words for words in _NO_SPACE_WORDS if words in message), None)
         if isinstance(error, OSError) and error.errno in _NO_SPACE:
             reason = os.strerror(error.errno).lower()
         if reason is None:
@@ -55,35 +55,35 @@ def saying_where_space_lacks(path: Path) -> Iterator[None]:
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
-    """A path that can be asked for: there may be nothing, but the name is one that files can have.
+    """A path with a name that a file can have; the file need not exist.
 
     Raises:
-        DTypeError: It is no path.
-        FileFormatError: No file can have that name, or the way to it is closed.
+        DTypeError: The argument is no path.
+        FileFormatError: No file can have that name, or a folder on the path cannot be entered.
     """
     try:
-        found = Path(path)
+        checked = Path(path)
     except TypeError:
         kind = type(path).__name__
         raise DTypeError(
             f'expected the path of a file, found {reprlib.repr(path)} of type {kind}; pass text such as "model.plica"'
         ) from None
     try:
-        found.stat()
+        checked.stat()
     except ValueError as error:  # a null byte, or what is no Unicode text
         name = reprlib.repr(str(path))
-        reason = "it has a null byte" if "\0" in str(path) else error  # whose words differ among versions of Python
+        reason = "it has a null byte" if "\0" in str(path) else error  # its text depends on the version of Python
         raise FileFormatError(f"{name}: no file can have that name ({reason}); choose another") from error
     except OSError as error:
         if error.errno not in _NOTHING_THERE:
             reason = (error.strerror or type(error).__name__).lower()
             name = reprlib.repr(str(path)) if error.errno == errno.ENAMETOOLONG else str(path)
             raise FileFormatError(f"{name}: cannot be reached: {reason}; choose another path") from error
-    return found
+    return checked
 
 
 def check_is_file(path: Path) -> None:
-    """Raise unless `path` is a file that holds something."""
+    """Raise unless `path` is a file that is not empty."""
     as_path(path)
     if path.is_dir():
         raise FileFormatError(f"{path}: is a folder, expected a file")
@@ -96,7 +96,7 @@ def check_is_file(path: Path) -> None:
 
 
 def check_is_other(out: Path, *read: Path | None) -> None:
-    """Raise where what is written would take the place of a file that is read.
+    """Raise if writing `out` would replace a file that is read.
 
     Raises:
         FileFormatError: `out` is one of the files, by this name or another.
@@ -108,14 +108,14 @@ def check_is_other(out: Path, *read: Path | None) -> None:
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """A temporary path in the same folder that takes the place of `path` when the block ends without an error.
+    """A temporary path in the same folder that replaces `path` when the block ends without an error.
 
-    Where `path` is a link, what it points to is replaced.
+    If `path` is a link, its target is replaced.
 
     Raises:
-        FileFormatError: A folder, a pipe or a device is in the way, there is no folder to write to, or no file can have
-            that name.
-        DTypeError: It is no path.
+        FileFormatError: The path is a folder, a pipe or a device, its folder does not exist, or no file can have that
+            name.
+        DTypeError: The argument is no path.
 
     >>> target = Path(tempfile.mkdtemp()) / "note.txt"
     >>> with replacing(target) as temporary:
@@ -129,11 +129,11 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     path = path.resolve()
     if not path.parent.is_dir():
         raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
-    if path.exists() and not path.is_file():  # whoever may write to /dev would replace /dev/null
+    if path.exists() and not path.is_file():  # for example, a user with rights in /dev would replace /dev/null
         raise FileFormatError(f"{path}: is a pipe or a device, and a file is to be written there; choose another name")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
-    except OSError as error:  # names the temporary file, which means nothing to whoever asked for another
+    except OSError as error:  # it names the temporary file, which the user does not know
         reason = (error.strerror or type(error).__name__).lower()
         raise FileFormatError(f"{path}: cannot be written: {reason}; choose another folder") from error
     os.close(handle)
@@ -142,7 +142,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     try:
         with saying_where_space_lacks(path):
             yield temporary
-        temporary.chmod(0o666 & ~_umask())  # last, because some writers make a file of their own
+        temporary.chmod(0o666 & ~_umask())  # last, because some writers replace the file
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
@@ -159,23 +159,27 @@ def check_can_create(folder: Path, names: Iterable[str] = ()) -> None:
     """Raise unless `folder` is a folder, or could be made, and files of `names` could be written there.
 
     Raises:
-        FileFormatError: A file is in the way of the folder or a folder in the way of a file, or nothing may be written.
+        FileFormatError: A file has the name of the folder, a folder the name of a file, or writing is not permitted.
     """
-    found = folder
-    while not found.exists():
-        if found.is_symlink():
-            raise FileFormatError(f"{folder}: {found} is a link to nowhere; choose another output folder")
-        found = found.parent
-    if not found.is_dir():
-        raise FileFormatError(f"{folder}: cannot be a folder, because {found} is a file; choose another output folder")
+    existing = folder
+    while not existing.exists():
+        if existing.is_symlink():
+            raise FileFormatError(f"{folder}: {existing} is a link to nowhere; choose another output folder")
+        existing = existing.parent
+    if not existing.is_dir():
+        raise FileFormatError(
+            f"{folder}: cannot be a folder, because {existing} is a file; choose another output folder"
+        )
     _check_no_folders(folder, names)
-    if not os.access(found, os.W_OK | os.X_OK):
-        raise FileFormatError(f"{folder}: no permission to write in {found}; choose another output folder")
-    try:  # some folders allow everything and take nothing, those of /proc among them
-        Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=found)).rmdir()
+    if not os.access(existing, os.W_OK | os.X_OK):
+        raise FileFormatError(f"{folder}: no permission to write in {existing}; choose another output folder")
+    try:  # some folders permit writing and refuse files all the same, such as /proc
+        Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=existing)).rmdir()
     except OSError as error:
         reason = (error.strerror or type(error).__name__).lower()
-        raise FileFormatError(f"{folder}: cannot write in {found} ({reason}); choose another output folder") from error
+        raise FileFormatError(
+            f"{folder}: cannot write in {existing} ({reason}); choose another output folder"
+        ) from error
 
 
 def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
@@ -191,8 +195,8 @@ def _check_no_folders(folder: Path, names: Iterable[str]) -> None:
 def filling(folder: Path) -> Iterator[Path]:
     """A temporary folder whose files move to `folder` together when the block ends without an error.
 
-    A folder that exists keeps its other files. After an error nothing is left behind, new parent folders included, and
-    what was there before is there again.
+    A folder that exists keeps its other files. After an error all new files and parent folders are removed, and
+    replaced files are restored.
 
     >>> target = Path(tempfile.mkdtemp()) / "runs" / "demo"
     >>> with filling(target) as temporary:
@@ -201,14 +205,14 @@ def filling(folder: Path) -> Iterator[Path]:
     (['note.txt'], 1)
     """
     folder = folder.resolve()
-    made: list[Path] = []
+    new_parents: list[Path] = []
     temporary = None
     try:
-        _make_parents(folder, made)
-        # Within a folder that exists: the one above it may be another file system, or closed.
+        _make_parents(folder, new_parents)
+        # Within a folder that exists: its parent may be another file system, or may not be writable.
         inside = folder if folder.exists() else folder.parent
         temporary = Path(tempfile.mkdtemp(prefix=_HIDDEN, dir=inside))
-        _TEMPORARY[temporary] = lambda: _undo(temporary, made)
+        _TEMPORARY[temporary] = lambda: _undo(temporary, new_parents)
         new = temporary / "new"
         new.mkdir()
         with saying_where_space_lacks(folder):
@@ -220,7 +224,7 @@ def filling(folder: Path) -> Iterator[Path]:
         else:
             new.rename(folder)
     except BaseException:
-        _undo(temporary, made)
+        _undo(temporary, new_parents)
         raise
     finally:
         if temporary is not None:
@@ -228,15 +232,15 @@ def filling(folder: Path) -> Iterator[Path]:
     _remove(temporary)
 
 
-def _undo(temporary: Path | None, made: Iterable[Path]) -> None:
+def _undo(temporary: Path | None, parents: Iterable[Path]) -> None:
     """Remove a temporary folder and the folders that were made for it."""
     _remove(temporary)
-    for parent in reversed(list(made)):
+    for parent in reversed(list(parents)):
         parent.rmdir()
 
 
 def _move_in(new: Path, folder: Path, temporary: Path) -> None:
-    """Move the files of `new` to `folder`; where one fails, put back what was there before."""
+    """Move the files of `new` to `folder`; if one fails, restore the files that were there before."""
     old = temporary / "old"
     old.mkdir()
     names = sorted(path.name for path in new.iterdir())
@@ -256,11 +260,11 @@ def _move_in(new: Path, folder: Path, temporary: Path) -> None:
         raise
 
 
-def _make_parents(folder: Path, made: list[Path]) -> None:
-    """Make the missing folders above `folder`, outermost first, and note each in `made`."""
+def _make_parents(folder: Path, created: list[Path]) -> None:
+    """Make the missing folders above `folder`, outermost first, and add each to `created`."""
     for parent in [parent for parent in folder.parents if not parent.exists()][::-1]:
         parent.mkdir()
-        made.append(parent)
+        created.append(parent)
 
 
 def _remove(temporary: Path | None) -> None:

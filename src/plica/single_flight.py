@@ -1,4 +1,4 @@
-"""`SingleFlight`: of several threads that need the same thing one makes it, and the others wait, and look again.
+"""`SingleFlight`: of several threads that need the same value, one computes it; the others wait and look it up again.
 
 >>> compiled = SingleFlight()
 >>> compiled.once("these types", lambda: "machine code")
@@ -15,28 +15,28 @@ from operator import is_
 from threading import get_ident
 from typing import Any, TypeVar, final
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Flight:
-    """What one thread of one process makes."""
+class _Computation:
+    """A computation that a thread of a process is doing."""
 
     subject: Any
     process: int = field(default_factory=os.getpid)
     thread: int = field(default_factory=get_ident)
-    landed: Future[None] = field(default_factory=Future)
+    done: Future[None] = field(default_factory=Future)
 
 
 @final
 class SingleFlight:
-    """What threads are making, by key. It keeps no results: `make` stores its own, and looks whether it has one.
+    """The running computations by key. It stores no results: `make` stores its own, and looks for one first.
 
-    It has no lock, so that a process that forks meanwhile takes none with it. A copy has no flights.
+    It has no lock, so that a child that is forked meanwhile has none that is taken. A copy has no computations.
     """
 
     def __init__(self) -> None:
-        self._flights: dict[Hashable, _Flight] = {}
+        self._running: dict[Hashable, _Computation] = {}
 
     def __reduce__(self) -> tuple[type[SingleFlight], tuple[()]]:
         return SingleFlight, ()
@@ -44,51 +44,54 @@ class SingleFlight:
     def once(
         self,
         key: Hashable,
-        make: Callable[[], Made],
+        make: Callable[[], Result],
         subject: Any = None,
         is_same: Callable[[Any, Any], bool] = is_,
-    ) -> Made | None:
-        """What `make` returns here; None where another thread made something for the same key meanwhile.
+    ) -> Result | None:
+        """The result of `make`, or None if another thread computed something for the same key meanwhile.
 
-        A thread that makes the same already, since what it runs asks for itself, makes it again; so does the child of a
-        fork, in which the other thread does not exist, and whoever waits for a thread that was interrupted.
+        The call computes although another call began to, in three cases:
+
+        * this thread itself began to, as in a recursion;
+        * this process is a child in which the other thread does not exist;
+        * the other thread was interrupted.
 
         Args:
-            key: Nothing else is made for it meanwhile.
-            make: Makes something, and makes it visible.
-            subject: What it is made of, where that may differ below one key.
-            is_same: Whether the subject of another thread is that of this one.
+            key: At most one thread computes for it at a time.
+            make: Computes the result and stores it for other threads.
+            subject: The input of the computation, if one key stands for several.
+            is_same: Whether the subject of another thread equals that of this one.
 
         Raises:
-            Exception: That of `make`, in the thread that makes and in those that wait for the same subject.
+            Exception: The error of `make`, in its own thread and in those that wait for the same subject.
         """
         while True:
-            own = _Flight(subject)
-            flight = self._flights.setdefault(key, own)
-            if flight is own:
-                return self._flown(key, own, make)
-            if flight.process != own.process:
-                self._land(key, flight)
-            elif flight.thread == own.thread:
+            own = _Computation(subject)
+            computation = self._running.setdefault(key, own)
+            if computation is own:
+                return self._compute(key, own, make)
+            if computation.process != own.process:
+                self._remove(key, computation)
+            elif computation.thread == own.thread:
                 return make()
             else:
-                error = flight.landed.exception()
-                if error is None or (isinstance(error, Exception) and not is_same(flight.subject, subject)):
+                error = computation.done.exception()
+                if error is None or (isinstance(error, Exception) and not is_same(computation.subject, subject)):
                     return None
                 if isinstance(error, Exception):
                     raise error
 
-    def _flown(self, key: Hashable, flight: _Flight, make: Callable[[], Made]) -> Made:
+    def _compute(self, key: Hashable, computation: _Computation, make: Callable[[], Result]) -> Result:
         try:
-            made = make()
+            result = make()
         except BaseException as error:
-            self._land(key, flight)
-            flight.landed.set_exception(error)
+            self._remove(key, computation)
+            computation.done.set_exception(error)
             raise
-        self._land(key, flight)
-        flight.landed.set_result(None)
-        return made
+        self._remove(key, computation)
+        computation.done.set_result(None)
+        return result
 
-    def _land(self, key: Hashable, flight: _Flight) -> None:
-        if self._flights.get(key) is flight:
-            self._flights.pop(key, None)
+    def _remove(self, key: Hashable, computation: _Computation) -> None:
+        if self._running.get(key) is computation:
+            self._running.pop(key, None)

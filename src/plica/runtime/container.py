@@ -9,7 +9,7 @@
 | 8 | bytes of the whole file |
 | 32 | SHA-256 of the description |
 | 0 or 128 | signature: public key, Ed25519 signature of the 64 bytes above, SHA-256 of the two |
-| ... | description: JSON with the manifest and, for each part, name, place, length and SHA-256 |
+| ... | description: JSON with the manifest and, for each part, name, offset, length and SHA-256 |
 | ... | the parts, each at the next multiple of `PAGE`; the bytes between them are zero |
 
 A hash, a comparison or the demand to be zero covers every byte. Numbers are little-endian. The parts are mapped, not
@@ -52,7 +52,7 @@ class Part:
         offset: Its first byte, a multiple of `PAGE`.
         length: Its bytes.
         sha256: Of them, as hexadecimal digits.
-        file: The name of the file that it is, in the same folder; empty if it is within this one.
+        file: The name of its separate file, in the same folder; empty if the part is within this file.
     """
 
     name: str

@@ -34,7 +34,7 @@ def answer(
     """
     total = 0 if entry.rows is None else sizes[entry.rows.symbol]
     chunk = max(total, 1) if entry.rows is None else entry.rows.chunk or max(total, 1)
-    if entry.rows is None or (total <= chunk and entry.way_out is None):  # one piece, and no other
+    if entry.rows is None or (total <= chunk and entry.way_out is None):  # a single call answers
         with sessions(entry, sizes) as session:
             outputs = session.call(entry.function, inputs, entry.results, entry.constants, tensors)
             for array, result in zip(outputs, entry.results, strict=True):

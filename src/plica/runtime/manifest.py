@@ -131,8 +131,8 @@ class Entry:
 class Tensor:
     """A constant array, stored once for all targets.
 
-    Code gets it as a parameter of the scope `SCOPE` under its name (`#stream.parameter.named<"plica"::"name">`), in the
-    mapped memory of the file itself, or as an argument where an entry names it among its constants.
+    Code reads it as a parameter of the scope `SCOPE` by its name (`#stream.parameter.named<"plica"::"name">`), in the
+    mapped memory of the file. If an entry names it among its constants, code gets it as an argument instead.
 
     Args:
         name: Unique in the file.
@@ -190,8 +190,8 @@ class Floor:
     """A non-negative check: an update that would make one of these numbers negative is refused.
 
     Args:
-        tensor: The numbers, of one axis: the smallest entry of each named tensor, stored or computed.
-        names: The tensor that each number belongs to, for messages.
+        tensor: The numbers, of one axis, stored or computed, such as the smallest entry of each of several weights.
+        names: The weights that each number stands for, for messages.
     """
 
     tensor: str
