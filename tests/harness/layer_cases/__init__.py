@@ -24,6 +24,7 @@ from tests.harness.layer_cases import (
     kronecker,
     laplace,
     log_normal,
+    logistic,
     module,
     negative_binomial,
     neighbours,
@@ -78,6 +79,7 @@ LAYER_CASES: tuple[LayerCase, ...] = (
 OWN_CASES: tuple[LayerCase, ...] = (
     *joint.CASES,
     *cut_poisson.CASES,
+    *logistic.CASES,
     *neighbours.CASES,
     *holding.CASES,
     *unequal.CASES,

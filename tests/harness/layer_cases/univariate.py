@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import InputError, ShapeError
-from plica.symbolic.layers import LAYER_ROWS, InputLayer
+from plica.symbolic.layers import InputLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.numbers import Numbers, column
@@ -63,7 +63,7 @@ def density_case(
     twice = {first: normal((2,)), f"{first}_factory": normal}
     return InputCase(
         name,
-        LAYER_ROWS[layer],
+        layer.row,
         build or layer,
         reference,
         distributions,

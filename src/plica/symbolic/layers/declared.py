@@ -66,10 +66,6 @@ class UnitParameter:
     instead_of: str | None
     numbers: bool
 
-    def arguments(self, name: str) -> tuple[str, ...]:
-        """The arguments of a constructor that give it."""
-        return (name,) if self.start is None else (name, f"{name}_factory")
-
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -109,7 +105,8 @@ class UnivariateLayer(InputLayer):
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
     setting_names: ClassVar[tuple[str, ...]] = ()
-    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = ()
+    alternatives: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    """The arguments of which one may be given, each with the parameter that it gives, by groups."""
     formulas: ClassVar[Mapping[str, Formula]] = {}
     increasing: ClassVar[tuple[str, ...]] = ()
     row: ClassVar[InputRow]
@@ -135,7 +132,7 @@ class UnivariateLayer(InputLayer):
         groups: dict[str, list[str]] = {}
         for key, parameter in parameters.items():
             groups.setdefault(parameter.instead_of or key, []).append(key)
-        cls.alternatives = tuple(map(tuple, groups.values()))
+        cls.alternatives = tuple(_arguments(cls, names) for names in groups.values())
         cls.formulas = formulas_of(cls)
         if not {"log_density", "table"} & cls.formulas.keys():  # what several distributions share
             return
@@ -155,26 +152,24 @@ class UnivariateLayer(InputLayer):
         **given: ParameterLike | ParameterFactory | ArrayLike | None,
     ) -> None:
         kind, owner = type(self), type(self).__name__
-        settings = {name: given.pop(name, getattr(kind, name).default) for name in kind.setting_names}
-        choices = [
-            {argument: given.pop(argument, None) for argument in _arguments(kind, names)} for names in kind.alternatives
-        ]
-        if given:
-            raise TypeError(f"{owner}.__init__() got an unexpected keyword argument {next(iter(given))!r}")
-        for name, value in settings.items():
+        units = positive(owner, "num_output_units", num_output_units)
+        fields: dict[str, Any] = {"scope": input_scope(owner, scope, 1), "num_output_units": units}
+        for name in kind.setting_names:
+            value = given.pop(name, getattr(kind, name).default)
             if value is inspect.Parameter.empty:
                 raise TypeError(f"{owner}.__init__() missing 1 required keyword-only argument: {name!r}")
-        for choice in choices:
-            at_most_one(owner, **choice)
-        units = positive(owner, "num_output_units", num_output_units)
-        assign(self, scope=input_scope(owner, scope, 1), num_output_units=units)
-        assign(self, **{name: positive(owner, name, value) for name, value in settings.items()})
-        defaults = kind.defaults(**fields_of(self, *settings)) if hasattr(kind, "defaults") else {}
-        for names, choice in zip(kind.alternatives, choices, strict=True):
-            chosen = next((argument for argument, value in choice.items() if value is not None), names[0])
-            for name in names:
-                is_chosen = chosen in getattr(kind, name).arguments(name)
-                assign(self, **{name: _made(kind, name, units, choice, defaults) if is_chosen else None})
+            fields[name] = positive(owner, name, value)
+        defaults = kind.defaults(*map(fields.get, kind.setting_names)) if hasattr(kind, "defaults") else {}
+        for parameter_of in kind.alternatives:
+            ways = {argument: given.pop(argument, None) for argument in parameter_of}
+            at_most_one(owner, **ways)
+            chosen = [parameter_of[argument] for argument, value in ways.items() if value is not None]
+            fields |= dict.fromkeys(parameter_of.values())
+            name = (chosen or [*parameter_of])[0]
+            fields[name] = _parameter(kind, name, units, ways, defaults)
+        if given:
+            raise TypeError(f"{owner}.__init__() got an unexpected keyword argument {next(iter(given))!r}")
+        assign(self, **fields)
         if hasattr(kind, "check"):
             kind.check(self)
 
@@ -192,34 +187,36 @@ class UnivariateLayer(InputLayer):
     @property
     def config(self) -> dict[str, Any]:
         """The settings beside parameters."""
-        return fields_of(self, "scope", "num_output_units", *self.setting_names)
+        config = {"scope": self.scope, "num_output_units": self.num_output_units}
+        return config | fields_of(self, *self.setting_names) if self.setting_names else config
 
     @property
     def params(self) -> dict[str, Parameter]:
         """The parameters `(K,)` that the layer has, by name."""
-        return {name: value for name, value in fields_of(self, *self.parameter_names).items() if value is not None}
+        fields = vars(self)
+        return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
 
 
 # The constructor of a class.
 
 
-def _arguments(kind: type[UnivariateLayer], names: Iterable[str]) -> list[str]:
-    """The arguments that give some parameters: the parameters, then the factories."""
-    arguments = [getattr(kind, name).arguments(name) for name in names]
-    return [ways[place] for place in (0, 1) for ways in arguments if place < len(ways)]
+def _arguments(kind: type[UnivariateLayer], names: Iterable[str]) -> dict[str, str]:
+    """The arguments that give some parameters, each with its parameter: numbers first, then factories."""
+    factories = {f"{name}_factory": name for name in names if getattr(kind, name).start is not None}
+    return {name: name for name in names} | factories
 
 
-def _made(
-    kind: type[UnivariateLayer], name: str, units: int, choice: Mapping[str, Any], defaults: Mapping[str, Any]
+def _parameter(
+    kind: type[UnivariateLayer], name: str, units: int, ways: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> Parameter | None:
     """A parameter from what was given, if anything, else as it is by default."""
     declared, factory = getattr(kind, name), f"{name}_factory"
-    given, start = choice[name], defaults.get(factory, declared.start)
-    if declared.numbers and given is not None and not isinstance(given, Parameter | ParameterInput):
-        given = constant_numbers(kind.__name__, given, (units,))
+    given, start = ways[name], defaults.get(factory, declared.start)
     if given is None and start is None:
         return None
-    return choose_parameter(kind.__name__, name, (units,), given, choice.get(factory), start)
+    if declared.numbers and given is not None and not isinstance(given, Parameter | ParameterInput):
+        given = constant_numbers(kind.__name__, given, (units,))
+    return choose_parameter(kind.__name__, name, (units,), given, ways.get(factory), start)
 
 
 def _constructor(kind: type[UnivariateLayer]) -> Callable[..., None]:

@@ -1,0 +1,163 @@
+"""Distributions that are declared: one of a test's own, what follows from a class, and what is refused."""
+
+import copy
+import inspect
+import pickle
+from dataclasses import FrozenInstanceError
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from plica.errors import GraphError, UnsupportedError
+from plica.ir.op import unsupported
+from plica.pipeline import PipelineContext
+from plica.queries import mean, probability, quantile, sample, variance
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.domains import REALS, finite
+from plica.symbolic.initializers import ConstantTensorInitializer
+from plica.symbolic.layers import SumLayer, UnivariateLayer, setting, states, unit_parameter
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal
+from tests.harness.conformance import check_constructor
+from tests.harness.layer_cases.logistic import CASES, LogisticLayer, of_scipy
+
+WEIGHTS, LOC, SCALE = np.array([0.3, 0.7]), np.array([-1.0, 2.0]), np.array([0.5, 1.5])
+
+
+def _mixture() -> Any:
+    loc = TensorParameter(2, initializer=ConstantTensorInitializer(LOC))
+    layer = LogisticLayer([0], 2, loc=loc, scale=ConstantParameter(2, value=SCALE))
+    total = SumLayer(2, 1, weight=ConstantParameter(1, 2, value=WEIGHTS[None]))
+    context = PipelineContext()
+    context.add_layer_compilation_rule(LogisticLayer.row)
+    return context.compile(Circuit([layer, total], {total: [layer]}, [total])).to(torch.float64)
+
+
+def test_a_declared_distribution_is_scored_and_asked() -> None:
+    compiled = _mixture()
+    kinds = [of_scipy(*pair) for pair in zip(LOC, SCALE, strict=True)]
+
+    def weighted(name: str, *points: Any) -> Any:
+        return sum(share * getattr(kind, name)(*points) for share, kind in zip(WEIGHTS, kinds, strict=True))
+
+    x = np.linspace(-9, 9, 7)[:, None]
+    rows = torch.from_numpy(x)
+    np.testing.assert_allclose(compiled(rows)[:, 0, 0].detach().numpy(), np.log(weighted("pdf", x))[:, 0], rtol=1e-12)
+    whole = torch.full((1, 1), torch.nan, dtype=torch.float64)
+    expected = weighted("mean")
+    np.testing.assert_allclose(mean(compiled, whole).item(), expected, rtol=1e-12)
+    second = sum(share * (kind.var() + kind.mean() ** 2) for share, kind in zip(WEIGHTS, kinds, strict=True))
+    np.testing.assert_allclose(variance(compiled, whole).item(), second - expected**2, rtol=1e-12)
+    between = probability(compiled, rows[2:3], rows[4:5]).item()
+    np.testing.assert_allclose(between, (weighted("cdf", x[4]) - weighted("cdf", x[2])).item(), rtol=1e-12)
+    median = quantile(compiled, 0, 0.5).item()
+    np.testing.assert_allclose(weighted("cdf", median), 0.5, rtol=1e-12)
+    drawn = sample(compiled, 20_000, seed=0)[:, 0].numpy()
+    below = (drawn < median).mean()
+    assert abs(below - 0.5) < 4 * 0.5 / np.sqrt(len(drawn))
+
+
+def test_gradients_of_a_declared_distribution() -> None:
+    compiled = _mixture()
+    (loc,) = compiled.parameters()
+    x = 0.7
+    compiled(torch.tensor([[x]], dtype=torch.float64)).sum().backward()
+    densities = np.array([of_scipy(*pair).pdf(x) for pair in zip(LOC, SCALE, strict=True)])
+    slopes = np.tanh((x - LOC) / (2 * SCALE)) / SCALE  # of log densities, by loc
+    np.testing.assert_allclose(
+        loc.grad.numpy().reshape(-1), WEIGHTS * densities * slopes / (WEIGHTS @ densities), rtol=1e-12
+    )
+
+
+def test_the_constructor_of_a_declared_distribution() -> None:
+    check_constructor(CASES[0])
+    signature = inspect.signature(LogisticLayer)
+    assert list(signature.parameters) == ["scope", "num_output_units", "loc", "scale", "loc_factory", "scale_factory"]
+    assert "loc: `(K,)` centres; standard normal draws by default." in str(inspect.getdoc(LogisticLayer))
+    for wrong, message in (
+        ({"shape": 1}, r"LogisticLayer.__init__\(\) got an unexpected keyword argument 'shape'"),
+        ({"num_output_units": 2}, "multiple values"),
+    ):
+        with pytest.raises(TypeError, match=message):
+            LogisticLayer([0], 2, **wrong)
+    assert LogisticLayer.row.distribution.parameters == ("loc", "scale")
+
+
+def test_declared_layers_are_frozen_and_compared_by_identity() -> None:
+    layer = LogisticLayer([0], 2)
+    with pytest.raises(FrozenInstanceError, match="cannot assign to field 'loc'"):
+        layer.loc = Parameter.from_input(ConstantParameter(2, value=0.0))
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'scale'"):
+        del layer.scale
+    for other in (copy.copy(layer), copy.deepcopy(layer), pickle.loads(pickle.dumps(layer))):
+        assert (other == layer, other.config, len({layer, other})) == (False, layer.config, 2)
+    assert pickle.loads(pickle.dumps(LogisticLayer.row)).body is LogisticLayer.row.body
+
+
+class _Steps(UnivariateLayer):
+    """Tables of states, with a setting, an optional parameter, and a static function that others name."""
+
+    num_states: int = setting("how many states")
+    slope: Parameter = unit_parameter(normal, "slopes")
+    shift: Parameter | None = unit_parameter(None, "shifts, where there are any")
+    domain = property(lambda self: finite(self.num_states))
+
+    double = staticmethod(lambda slope: 2.0 * slope)
+
+    @staticmethod
+    def table(xp: Any, double: Any, shift: Any, num_states: int) -> Any:
+        logs = double * xp.astype(xp.arange(num_states), double.dtype)
+        logs = logs if shift is None else logs + shift
+        return states.from_logs(xp, logs - xp.log(xp.sum(xp.exp(logs), axis=-1, keepdims=True)))
+
+
+@pytest.mark.parametrize("shift", [None, 3.0])
+def test_settings_optional_parameters_and_functions_that_others_name(shift: float | None) -> None:
+    given = None if shift is None else ConstantParameter(1, value=shift)
+    layer = _Steps([0], 1, num_states=4, slope=ConstantParameter(1, value=0.25), shift=given)
+    assert list(layer.params) == ["slope", "shift"][: 1 if shift is None else 2]
+    assert (layer.config["num_states"], layer.domain) == (4, finite(4))
+    context = PipelineContext()
+    context.add_layer_compilation_rule(_Steps.row)
+    compiled = context.compile(Circuit([layer], {}, [layer]))
+    masses = np.exp(0.5 * np.arange(4))
+    values = compiled(torch.arange(4)[:, None])[:, 0, 0].exp().numpy()
+    np.testing.assert_allclose(values, masses / masses.sum(), rtol=1e-6)
+    with pytest.raises(TypeError, match="missing 1 required keyword-only argument: 'num_states'"):
+        _Steps([0], 1)
+
+
+def test_an_argument_that_names_nothing_is_refused_where_the_class_is_made() -> None:
+    with pytest.raises(GraphError, match=r"Wrong.log_density takes 'scale', which is none of its parameters \(loc\)"):
+
+        class Wrong(UnivariateLayer):
+            loc: Parameter = unit_parameter(normal, "centres")
+            domain = REALS
+            log_density = staticmethod(lambda x, loc, scale: x - loc - scale)
+
+
+def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:
+    class Cauchy(UnivariateLayer):
+        loc: Parameter = unit_parameter(normal, "centres")
+        domain = REALS
+        expectation = unsupported("tails are too heavy")
+        log_density = staticmethod(lambda xp, x, loc: -xp.log1p(xp.square(x - loc)) - np.log(np.pi))
+
+    context = PipelineContext()
+    context.add_layer_compilation_rule(Cauchy.row)
+    layer = Cauchy([0], 1)
+    compiled = context.compile(Circuit([layer], {}, [layer]))
+    with pytest.raises(UnsupportedError, match="tails are too heavy"):
+        mean(compiled, torch.full((1, 1), torch.nan))
+    with pytest.raises(UnsupportedError, match="its class has no 'sample'"):
+        sample(compiled, 1)
+
+
+def test_a_class_without_a_domain_is_abstract() -> None:
+    class Nowhere(UnivariateLayer):
+        loc: Parameter = unit_parameter(normal, "centres")
+        log_density = staticmethod(lambda x, loc: x - loc)
+
+    with pytest.raises(TypeError, match=r"abstract method '?domain"):
+        Nowhere([0], 1)  # type: ignore[abstract]
