@@ -137,6 +137,21 @@ def test_an_argument_that_names_nothing_is_refused_where_the_class_is_made() -> 
             log_density = staticmethod(lambda x, loc, scale: x - loc - scale)
 
 
+def test_a_formula_that_reads_itself_and_a_reserved_name_are_refused() -> None:
+    with pytest.raises(GraphError, match=r"Wrong\.width reads itself"):
+
+        class Wrong(UnivariateLayer):
+            domain = REALS
+            width = staticmethod(lambda height: height)
+            height = staticmethod(lambda width: width)
+            log_density = staticmethod(lambda x, width: x - width)
+
+    with pytest.raises(GraphError, match="no parameter or setting can be called 'x'"):
+
+        class Other(UnivariateLayer):
+            x: Parameter = unit_parameter(normal, "centres")
+
+
 def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:
     class Cauchy(UnivariateLayer):
         loc: Parameter = unit_parameter(normal, "centres")

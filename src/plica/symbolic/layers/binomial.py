@@ -47,9 +47,9 @@ class BinomialLayer(trials.TrialLayer, name="binomial"):
 
     @staticmethod
     def log_maximum(
-        total_count: int,
         xp: Namespace,
         mode: Array,
+        total_count: int,
         failure: Array,
         success: Array,
         log_failure: Array,

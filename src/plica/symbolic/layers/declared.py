@@ -32,6 +32,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
+from plica.errors import GraphError
 from plica.symbolic.domains import Domain
 from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import (
@@ -44,7 +45,7 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.formulas import Formula, formula_row, formulas_of
+from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -120,7 +121,7 @@ class UnivariateLayer(InputLayer):
             name: How templates and the command line call the distribution, if they do.
 
         Raises:
-            GraphError: A formula with an argument that names nothing of the class.
+            GraphError: A formula with an argument that names nothing of the class, a name that is reserved.
         """
         super().__init_subclass__()
         declared: dict[str, Any] = {}  # of the class first, in order
@@ -129,6 +130,8 @@ class UnivariateLayer(InputLayer):
         parameters = {key: value for key, value in declared.items() if isinstance(value, UnitParameter)}
         cls.parameter_names = tuple(parameters)
         cls.setting_names = tuple(key for key, value in declared.items() if isinstance(value, Setting))
+        for key in RESERVED.intersection((*cls.parameter_names, *cls.setting_names)):
+            raise GraphError(f"{cls.__name__}: no parameter or setting can be called {key!r}; rename it")
         groups: dict[str, list[str]] = {}
         for key, parameter in parameters.items():
             groups.setdefault(parameter.instead_of or key, []).append(key)

@@ -11,7 +11,8 @@ A formula is a static function of the class, whose arguments are found by name w
 Shapes: `log_density` gets parameters `(F, 1, K)` and data `(F, B, 1)`, and gives logarithms `(F, B, K)`, or a `Weight`
 where ordinary numbers have derivatives that logarithms lack. The others, and what they give:
 
-    table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states
+    table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states; a log_density beside it is
+                       computed for data, where masses would be looked up
     log_maximum        (F, 1, K): the logarithms of the largest values; those at the mode where it is left out
     log_total          (F, 1, K): the logarithms of what units integrate to; None where that is 1
     log_interval       (F, 1, K), ends (F, B, 1): logarithms of the shares between the ends, (F, B, K)
@@ -43,6 +44,9 @@ Source: TypeAlias = Callable[[Namespace, Any, Params], Any]
 Place: TypeAlias = Callable[[Array], Array]
 
 _OPERANDS = ("x", "lower", "upper", "uniforms")
+RESERVED = frozenset({*_OPERANDS, "xp", "params", "config", "scope", "num_output_units", "domain"})
+"""Names that parameters and settings cannot have."""
+
 _NO_SAMPLE = unsupported("its class has no 'sample'; give it a static function (xp, uniforms, <parameters>)")
 
 
@@ -63,12 +67,14 @@ class Formula:
     operands: tuple[str, ...]
 
     @staticmethod
-    def of(kind: Any, name: str) -> Formula:
-        """The formula of a name.
+    def of(kind: Any, name: str, callers: tuple[str, ...] = ()) -> Formula:
+        """The formula of a name, which the formulas `callers` read.
 
         Raises:
-            GraphError: An argument that names nothing of the class.
+            GraphError: An argument that names nothing of the class, or a formula that reads itself.
         """
+        if name in callers:
+            raise GraphError(f"{kind.__name__}.{name} reads itself through its arguments; rename one of them")
         function: Callable[..., Any] = getattr(kind, name)
         of_units: dict[str, Source] = {}
         others: dict[str, Source] = {}
@@ -86,7 +92,7 @@ class Formula:
             elif argument in _WHOLE:
                 others[argument] = _WHOLE[argument]
             elif isinstance(inspect.getattr_static(kind, argument, None), staticmethod):
-                of_units[argument] = Formula.of(kind, argument)
+                of_units[argument] = Formula.of(kind, argument, (*callers, name))
             else:
                 raise GraphError(
                     f"{kind.__name__}.{name} takes {argument!r}, which is none of its parameters "
