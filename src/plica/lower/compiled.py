@@ -132,13 +132,13 @@ class CompiledCircuit:
         Raises:
             UnsupportedError: There is none of this name.
         """
-        found = self._queries.get(name) or QUERIES.get(name)
-        if found is None:
+        query = self._queries.get(name) or QUERIES.get(name)
+        if query is None:
             raise UnsupportedError(
                 f"there is no query {name!r}; there are {', '.join(self.queries)}. Add your own to the context before "
                 "the circuit is compiled: context.add_query_rule(Query(...))."
             )
-        return found
+        return query
 
     def usual_input(self, dtype: DType) -> DType:
         """The dtype of rows that have a value of every variable, beside real parameters of `dtype`."""
