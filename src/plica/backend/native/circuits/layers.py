@@ -27,6 +27,7 @@ from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
 from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.replaced import names_of
+from plica.passes.runs import is_along_first, merged, start_of
 from plica.tracing import namespace as xp
 
 
@@ -107,7 +108,7 @@ class _Pass:
             return None
         if value.type.dtype not in _DTYPES or not isinstance(value.type.shape[0], int):
             return None
-        factors = [list(_merged(self._pieces(one))) for one in self._factors(value)]
+        factors = [merged(self._pieces(one)) for one in self._factors(value)]
         sources = list(dict.fromkeys(source for factor in factors for source, _, _ in factor))
         if any(one.operands[0].type.dtype != value.type.dtype for one in sources):
             return None
@@ -151,14 +152,25 @@ class _Pass:
     def _pieces(self, var: Operand) -> Pieces:
         """Where the folds of an array lie."""
         assert isinstance(var, Var), "what has folds is an array"
-        length = var.type.shape[0]
-        equation = self.made.get(var)
-        view = None if equation is None else _VIEWS.get(equation.op.name)
-        found = None if view is None or equation is None or not _is_along_folds(equation) else view(self, equation, var)
-        if found is not None:
-            return found
+        length, equation = var.type.shape[0], self.made.get(var)
         assert isinstance(length, int), "asked of arrays with a known number of folds"
+        start = start_of(equation, var)
+        if equation is not None and start is not None:
+            return self._part(equation.inputs[0], start, length)
+        if equation is not None and is_along_first(equation, "concat"):
+            return [piece for one in equation.inputs for piece in self._pieces(one)]
         return [(self._source(self._lookup(var) or (var,)), 0, length)]
+
+    def _part(self, operand: Operand, start: int, length: int) -> Pieces:
+        """Where some folds of an array lie, from one on."""
+        found: Pieces = []
+        at = 0
+        for source, begin, size in self._pieces(operand):
+            first, last = max(start, at), min(start + length, at + size)
+            if first < last:
+                found.append((source, begin + first - at, last - first))
+            at += size
+        return found
 
     def _source(self, operands: tuple[Var, ...]) -> _Source:
         return self.sources.setdefault(operands, _Source(operands))
@@ -179,37 +191,7 @@ class _Pass:
         found = self.columns.of_index(place)
         return None if found is None else (table, *found)
 
-    # Views along the folds: where the folds of a result lie
 
-    def of_split(self, equation: Equation, var: Var) -> Pieces:
-        """The folds of a part of a split."""
-        start = sum(equation.params["sizes"][: equation.outputs.index(var)])
-        return self.of_part(equation.inputs[0], start, equation.params["sizes"][equation.outputs.index(var)])
-
-    def of_slice(self, equation: Equation, _: Var) -> Pieces | None:
-        """The folds of a slice; None where it leaves some out in between."""
-        start, stop = equation.params["start"], equation.params["stop"]
-        if equation.params["step"] != 1 or not isinstance(start, int) or not isinstance(stop, int):
-            return None
-        return self.of_part(equation.inputs[0], start, stop - start)
-
-    def of_concat(self, equation: Equation, _: Var) -> Pieces:
-        """The folds of joined arrays."""
-        return [piece for one in equation.inputs for piece in self._pieces(one)]
-
-    def of_part(self, operand: Operand, start: int, length: int) -> Pieces:
-        """Some folds of an array, from one on."""
-        found: Pieces = []
-        at = 0
-        for source, begin, size in self._pieces(operand):
-            first, last = max(start, at), min(start + length, at + size)
-            if first < last:
-                found.append((source, begin + first - at, last - first))
-            at += size
-        return found
-
-
-_VIEWS = {"split": _Pass.of_split, "slice": _Pass.of_slice, "concat": _Pass.of_concat}
 _DTYPES = (DType.FLOAT32, DType.FLOAT64)
 _CONTRACTIONS: Mapping[tuple[str, str | None], tuple[int, int, int]] = {
     ("einsum", "fbi,foi->fbo"): (0, 2, 1),
@@ -219,26 +201,7 @@ _CONTRACTIONS: Mapping[tuple[str, str | None], tuple[int, int, int]] = {
 """Contractions of `(F, B, I)` by a weight, with the order of its axes that makes `(F, I, O)` of it."""
 
 
-def _is_along_folds(equation: Equation) -> bool:
-    shapes = [one.type.shape for one in (*equation.inputs, *equation.outputs)]
-    return equation.params["axis"] % len(shapes[0]) == 0 and all(isinstance(one[0], int) for one in shapes)
-
-
 def _is_alike(equation: Equation) -> bool:
     """Whether both factors have the shape of the product."""
     (result,) = equation.outputs
     return all(isinstance(one, Var) and one.type == result.type for one in equation.inputs)
-
-
-def _merged(pieces: Pieces) -> Iterator[tuple[_Source, int, int]]:
-    """The pieces, those that go on where the one before ended as one."""
-    last: tuple[_Source, int, int] | None = None
-    for source, start, length in pieces:
-        if last is not None and last[0] is source and last[1] + last[2] == start:
-            last = source, last[1], last[2] + length
-            continue
-        if last is not None:
-            yield last
-        last = source, start, length
-    if last is not None:
-        yield last

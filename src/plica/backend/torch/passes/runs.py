@@ -24,7 +24,7 @@ derivative of an operand has its whole size, and a source of many small parts wo
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import accumulate
 from typing import NamedTuple
@@ -32,6 +32,7 @@ from typing import NamedTuple
 from plica.backend.torch.operations.private import TORCH_OPS, Run
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.passes.dead_code import eliminate_dead_code
+from plica.passes.runs import is_along_first, merged, start_of
 
 MIN_LENGTH = 8  # on average, of runs: each costs a call
 
@@ -64,7 +65,7 @@ def multiply_in_runs(program: Program) -> Program:
     joins = {
         var: [_part(one, made) for one in equation.inputs if isinstance(one, Var)]
         for var, equation in made.items()
-        if readers[var] == 1 and _is_along_first(equation, "concat")
+        if readers[var] == 1 and is_along_first(equation, "concat")
     }
     pieces = {var: piece for var in made if readers[var] == 1 and (piece := _piece_of(var, made, readers)) is not None}
     found = {one: new for one in program.equations if (new := _in_runs(one, joins, pieces, made)) is not None}
@@ -77,45 +78,26 @@ def multiply_in_runs(program: Program) -> Program:
     return eliminate_dead_code(replace(program, equations=equations), TORCH_OPS)
 
 
-def _is_along_first(equation: Equation, name: str) -> bool:
-    """Whether it is an operation along the first axis, of operands whose sizes there are known."""
-    if equation.op.name != name:
-        return False
-    dims = [one.type.shape for one in equation.inputs]
-    return equation.params["axis"] % len(dims[0]) == 0 and all(isinstance(one[0], int) for one in dims)
-
-
 def _part(var: Var, made: dict[Var, Equation]) -> _Part:
     """Of which array a variable shows a part; itself, where it is none."""
     equation, length = made.get(var), var.type.shape[0]
     assert isinstance(length, int), "parts of joins have sizes that are known"
-    start = None if equation is None else _start(equation, var)
+    start = start_of(equation, var)
     if equation is None or start is None:
         return _Part(var, length, var, length, 0)
     source = equation.inputs[0]
     size = source.type.shape[0]
     assert isinstance(source, Var), "what is split or sliced is no number"
-    assert isinstance(size, int), "the size of what has a start is known; see _is_along_first"
+    assert isinstance(size, int), "the size of what has a start is known; see is_along_first"
     return _Part(var, length, source, size, start)
-
-
-def _start(equation: Equation, var: Var) -> int | None:
-    """Where the result of a split or a slice begins in its source; None of anything else, and where it is not known."""
-    if _is_along_first(equation, "split"):
-        start = sum(equation.params["sizes"][: equation.outputs.index(var)])
-    elif _is_along_first(equation, "slice") and equation.params["step"] == 1:
-        start = equation.params["start"]
-    else:
-        return None
-    return start if isinstance(start, int) else None
 
 
 def _piece_of(var: Var, made: dict[Var, Equation], readers: Counter[Operand]) -> _Piece | None:
     """Of which product a variable is a part, or all; None where it is none, or others read that product."""
     product: Equation | None
     product, part, start = made[var], None, 0
-    if _is_along_first(product, "split"):
-        source, part, start = product.inputs[0], product, _start(product, var) or 0
+    if is_along_first(product, "split"):
+        source, part, start = product.inputs[0], product, start_of(product, var) or 0
         product = made.get(source) if isinstance(source, Var) and readers[source] == 1 else None
     length = var.type.shape[0] if var.type.shape else None
     is_product = product is not None and product.op.name == "multiply"
@@ -146,7 +128,7 @@ def _in_runs(
         length = equation.outputs[0].type.shape[0]
         assert isinstance(length, int), "parts of joins have sizes that are known"
         pieces = [_Piece(equation, 0, length, None)]
-    elif _is_along_first(equation, "concat") and all(one in known for one in equation.inputs):
+    elif is_along_first(equation, "concat") and all(one in known for one in equation.inputs):
         pieces = [known[one] for one in equation.inputs if isinstance(one, Var)]
     else:
         return None
@@ -165,11 +147,10 @@ def _in_runs(
     whole = _read_whole(parts)
     arrays = list(dict.fromkeys(_array(one, whole) for one in parts))
     places = {var: place for place, var in enumerate(arrays)}
-    runs = list(_merged(_common(*([_piece(one, whole, places) for one in side] for side in sides))))
-    if not runs or sum(one.length for one in runs) < MIN_LENGTH * len(runs):
+    runs = merged(_common(*([_piece(one, whole, places) for one in side] for side in sides)))
+    if not runs or sum(length for *_, length in runs) < MIN_LENGTH * len(runs):
         return None
-    params = {"runs": tuple(map(tuple, runs))}
-    return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, params, equation.source)
+    return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, {"runs": tuple(runs)}, equation.source)
 
 
 def _parts_of(operand: Operand, piece: _Piece, joins: dict[Var, list[_Part]], made: dict[Var, Equation]) -> list[_Part]:
@@ -214,22 +195,3 @@ def _at(pieces: Sequence[tuple[int, int, int]], place: int) -> tuple[int, int]:
             return array, start + place
         place -= length
     raise AssertionError("places are smaller than the pieces are together, since both sides are as long")
-
-
-def _merged(runs: Iterable[Run]) -> Iterator[Run]:
-    """The runs, those that go on where the one before ended as one."""
-    last: Run | None = None
-    for one in runs:
-        if last is not None and one[:-1] == (
-            last.left,
-            last.left_start + last.length,
-            last.right,
-            last.right_start + last.length,
-        ):
-            last = last._replace(length=last.length + one.length)
-            continue
-        if last is not None:
-            yield last
-        last = one
-    if last is not None:
-        yield last
