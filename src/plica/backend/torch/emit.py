@@ -30,10 +30,9 @@ from plica.backend.torch.operations.indexing import in_place, is_python_index, w
 from plica.backend.torch.operations.private import TORCH_OPS
 from plica.backend.torch.operations.subscripts import not_negative, parts_read, slices, subscript, unproven
 from plica.backend.torch.operations.unsigned import UNSIGNED
-from plica.backend.torch.passes.runs import multiply_in_runs
-from plica.backend.torch.passes.tables import look_up_softmax
 from plica.backend.torch.plan import Plan
 from plica.backend.torch.reading import Chain, joined_reads, sizes_read
+from plica.backend.torch.run_products import multiply_in_runs
 from plica.errors import UnsupportedError
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
@@ -92,7 +91,7 @@ def source(
     shares: bool = False,
 ) -> str:
     """The text of the function of `program`."""
-    program = look_up_softmax(multiply_in_runs(program if shares else own_results(program)))
+    program = multiply_in_runs(program if shares else own_results(program))
     plan = Plan.of(program, numbers, constants)
     named = plan.program
     names = [f"leaves.{attribute_of(var.name)}" for var in program.consts]

@@ -342,3 +342,11 @@ def unique(x: Tensor, *parts: str) -> tuple[Any, ...]:
         found["indices"] = start.scatter_reduce(0, inverse.reshape(-1), order, "amin")
         found["values"] = x.reshape(-1)[found["indices"]]
     return (values.shape[0], *(found[part] for part in parts))
+
+
+def lookup(table: Tensor, index: Tensor) -> Tensor:
+    """Column `index[f, b]` of each fold's table.
+
+    Shapes: table (F, K, C), index (F, B), result (F, B, K).
+    """
+    return table.gather(2, index.unsqueeze(1).expand(-1, table.shape[1], -1)).mT

@@ -20,6 +20,7 @@ from plica.backend.torch.huge_pages import matmul, softmax, take
 from plica.backend.torch.indexing import (
     gather,
     index,
+    lookup,
     may_write,
     nonzero,
     refuse_slice,
@@ -43,7 +44,6 @@ from plica.backend.torch.special import (
     log_ndtr,
     stirling_error,
 )
-from plica.backend.torch.tables import lookup, lookup_softmax
 from plica.ops.packing import pack, unpack
 
 __all__ = [
@@ -72,7 +72,6 @@ __all__ = [
     "logaddexp",
     "logsumexp",
     "lookup",
-    "lookup_softmax",
     "matmul",
     "may_write",
     "multiply_runs",

@@ -1,7 +1,7 @@
-"""Operations that generated code has beside Plica's own, made by `passes/` of this backend alone.
+"""The operation that generated code has beside Plica's own: `multiply_runs`, which `run_products.py` alone makes.
 
-`multiply_runs` multiplies runs, which are neighbours along the first axis: `concat(x[0:2], x[1:3]) * concat(x[2:4],
-x[0:2])` without the joins. `lookup_softmax` is a lookup in a softmax.
+It multiplies runs, which are neighbours along the first axis: `concat(x[0:2], x[1:3]) * concat(x[2:4], x[0:2])` without
+the joins.
 """
 
 from collections.abc import Sequence
@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.backend.torch.operations.call import Row, indices
+from plica.backend.torch.operations.call import Row
 from plica.errors import ShapeError
-from plica.ir.op import Array, Op, Sample, op_table, sample
+from plica.ir.op import Op, Sample, op_table, sample
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, array_type
 from plica.ops import OPS
@@ -70,7 +70,7 @@ def _multiply_runs(*arrays: NDArray[Any], runs: Runs) -> Any:
     return np.concatenate(parts)
 
 
-def _runs_samples() -> list[Sample]:
+def _samples() -> list[Sample]:
     x = np.arange(1.0, 9.0, dtype="float32").reshape(4, 2)
     y = np.asarray([[0.5, -2.0], [3.0, 0.0]], dtype="float32")
     return [
@@ -80,24 +80,11 @@ def _runs_samples() -> list[Sample]:
     ]
 
 
-def _lookup_softmax_type(table: ArrayType, index: ArrayType) -> Any:
-    require_kind([table], ("float",))
-    return OPS["lookup"].type_rule(table, index)
-
-
-def _lookup_softmax(table: Array, index: Array) -> Any:
-    return OPS["lookup"].reference(OPS["softmax"].reference(table, axis=2), index)
-
-
-PRIVATE = (
-    Op("multiply_runs", _multiply_runs_type, _multiply_runs, _runs_samples),
-    Op("lookup_softmax", _lookup_softmax_type, _lookup_softmax, OPS["lookup"].samples, range=(0.0, 1.0)),
-)
+PRIVATE = (Op("multiply_runs", _multiply_runs_type, _multiply_runs, _samples),)
 
 TORCH_OPS = op_table(OPS.values(), PRIVATE)
 """The operations of Programs that become generated code."""
 
 PRIVATE_ROWS: dict[str, Row] = {
     "multiply_runs": Row(lambda call: f"kernels.multiply_runs({call.params['runs']!r}, {call.tensors})"),
-    "lookup_softmax": Row(lambda call: f"kernels.lookup_softmax({call.tensor(0)}, {indices(call, 1)})"),
 }

@@ -14,7 +14,7 @@ import plica.numpy as pnp
 from plica.backend.torch import runs as kernels
 from plica.backend.torch.emit import load, source
 from plica.backend.torch.operations.private import TORCH_OPS
-from plica.backend.torch.passes.runs import MIN_LENGTH, multiply_in_runs
+from plica.backend.torch.run_products import MIN_LENGTH, multiply_in_runs
 from plica.ir.interpret import interpret_program
 from plica.ir.verify import verify_program
 from plica.passes.clean import clean

@@ -1,1 +1,0 @@
-"""Passes that make the private operations of this backend, before a Program is emitted."""
