@@ -160,9 +160,9 @@ class FoldedFunction:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copies and pickles have the constants as they are now, which are folded anew."""
-        known, given = self._sources.at_hand()
         options = (self.backend, self._rewriting, self._cache)
-        return _copied, (self.program, self.folding, [*self._constants], known, options, self._is_releasing, given)
+        make = partial(FoldedFunction, release_sources=self._is_releasing)
+        return make, (self.program, self.folding, [*self._constants], self._sources.at_hand(), *options)
 
     def __repr__(self) -> str:
         return f"<folded program of {len(self._entry.equations)} equation(s), folded {self.num_folds} time(s)>"
@@ -305,17 +305,3 @@ class FoldedFunction:
                 f"update: {unknown[0]!r} is no constant; there are {', '.join(self._constants) or 'none'}."
             )
         self._sources.update(constants)
-
-
-def _copied(
-    program: Program,
-    folding: Folding,
-    constants: Sequence[str],
-    known: Mapping[str, Any],
-    options: tuple[Any, ...],
-    is_releasing: bool,
-    given: Mapping[str, Any],
-) -> FoldedFunction:
-    found = FoldedFunction(program, folding, constants, known, *options, release_sources=is_releasing)
-    found._sources.give(given)
-    return found

@@ -103,34 +103,31 @@ class NamedConstants(Generic[Ready]):
         Raises:
             InputError: One was never given.
         """
-        latest = self._latest_sources()
-        found = {**self._known, **latest, **self._given, **constants}
-        found = {name: resolved(one) for name, one in found.items()}
+        found = self._newest(constants)
         missing = [name for name in self._constants if name not in found]
         if missing:
             raise InputError(f"the constant {missing[0]!r} was not given yet; pass {missing[0]}=... at the first call.")
-        for name in self._captured:
-            leaf = self._known[name]
-            found[name] = leaf.read() if isinstance(leaf, Reference) else resolved(leaf)
-        return found
+        return {name: one.read() if isinstance(one, Reference) else one for name, one in found.items()}
 
-    def at_hand(self) -> tuple[dict[str, Any], dict[str, Any]]:
-        """The constants that are not released: those that were known at first, and those that calls gave.
+    def at_hand(self) -> dict[str, Any]:
+        """The constants that are not released; references are not read.
 
         Raises:
-            InputError: What the Program captures is released.
+            InputError: A captured array is released.
         """
-        latest = self._latest_sources()
-        given = {name: one for name, one in {**latest, **self._given}.items() if name in self._constants}
-        known, given = ({name: resolved(one) for name, one in found.items()} for found in (self._known, given))
-        gone = [name for name in self._captured if isinstance(known[name], Released)]
+        found = self._newest({})
+        gone = [name for name in self._captured if isinstance(found[name], Released)]
         if gone:
             raise released_error(gone, "for a copy, the whole program")
-        return _not_released(known), _not_released(given)
+        return {name: one for name, one in found.items() if not isinstance(one, Released)}
 
-    def _latest_sources(self) -> Mapping[str, Any]:
+    def _newest(self, constants: Mapping[str, Any]) -> dict[str, Any]:
+        """The constants that were given last, by name, and what the Program captures."""
         latest = self.latest
-        return {} if latest is None else latest.sources
+        before = {} if latest is None else latest.sources
+        captured = {name: self._known[name] for name in self._captured}
+        found = {**self._known, **before, **self._given, **constants, **captured}
+        return {name: resolved(one) for name, one in found.items()}
 
     def all_sources(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         """All constants as they are now, for the Program as a whole.
@@ -245,7 +242,7 @@ class NamedConstants(Generic[Ready]):
         if snapshot is None:  # for this call alone
             self.give(given)
             return ready
-        self._known = {name: self._let_go(name, one) for name, one in self._known.items()}
+        self._known = {name: self._let_go(name, self._known[name]) for name in self._captured}
         self._states, self._given, self._snapshots.latest = states, given, snapshot
         return ready
 
@@ -283,10 +280,6 @@ class NamedConstants(Generic[Ready]):
                 int(value) if operand.type == SCALAR_SIZE else owned(value, own)
                 for operand, value in zip(program.results, listed, strict=True)
             ]
-
-
-def _not_released(sources: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: one for name, one in sources.items() if not isinstance(one, Released)}
 
 
 def _is_same(folded: Mapping[str, Any] | None, sources: Mapping[str, Any] | None) -> bool:
