@@ -1,8 +1,8 @@
 """`Block`: the equations of a Program, nested or not, become statements, each by its row.
 
-What a row gives is kept as it is computed (`arrays.py`) where one equation reads it, and written to memory where
-several do. A buffer is *owned* where the nest allocated it and nothing but the variables of this block reads it: then
-an update that is the last to read an array may write over it.
+The result of a row stays a computation of entries (`arrays.py`) where one equation reads it. Where several do, it is
+written to memory. A block *owns* a buffer that the nest allocated and that only variables of the block read. An update
+that is the last to read an owned array may write over it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -32,7 +32,7 @@ class Block:
         writer: Where statements go.
         rows: How each operation is written.
         program: The Program.
-        env: What its variables stand for; its consts and inputs are there already.
+        env: The values of its variables; those of its consts and inputs are there already.
         owned: Buffers that it may write over.
         destinations: Where a variable is to lie, if it has to be written to memory.
         capacities: Buffers that may grow, and for how many entries they have room.
@@ -56,15 +56,15 @@ class Block:
     def run(self) -> None:
         """Write all equations."""
         equations = self.program.equations
-        for place, equation in enumerate(equations):
+        for index, equation in enumerate(equations):
             for operand in equation.inputs:
-                self._last[operand] = place
+                self._last[operand] = index
                 self._uses[operand] = self._uses.get(operand, 0) + (2 if OPS[equation.op.name].repeats else 1)
         for operand in self.program.outputs:
             self._last[operand] = len(equations)
             self._uses[operand] = self._uses.get(operand, 0) + 1
-        for place, equation in enumerate(equations):
-            self.place = place
+        for index, equation in enumerate(equations):
+            self.place = index
             self._equation(equation)
         self.place = len(equations)
 
@@ -79,8 +79,8 @@ class Block:
                 'backend="torch".'
             )
         self._check_sizes(equation)
-        found = row(self, equation, [self.value(one) for one in equation.inputs])
-        results = found if isinstance(found, tuple) else (found,)
+        written = row(self, equation, [self.value(operand) for operand in equation.inputs])
+        results = written if isinstance(written, tuple) else (written,)
         for var, value in zip(equation.outputs, results, strict=True):
             if isinstance(value, Array) and value.buffer is None and not value.is_cheap and self._uses.get(var, 0) > 1:
                 value = self.in_memory(value, var)
@@ -91,7 +91,7 @@ class Block:
         op = OPS[equation.op.name]
         if op.name in ("slice", "update", "assert_shape"):
             return  # whose rows say what is wrong
-        types = [one.type for one in equation.inputs]
+        types = [operand.type for operand in equation.inputs]
         self.require_sizes(op.nonnegative(*types, **equation.params), equation)
 
     def require_sizes(self, dims: Iterable[Dim], equation: Equation) -> None:
@@ -107,13 +107,13 @@ class Block:
             meaning = "" if isinstance(dim, int) else f"{name} = "
             return InputError(f"the size {meaning}{numbers[0]} is negative; take 0 or more.")
 
-        found = self.size(dim)
-        self.writer.check(self.writer.compare("less_equal", 0, found), Site(equation.source, error), found)
+        number = self.size(dim)
+        self.writer.check(self.writer.compare("less_equal", 0, number), Site(equation.source, error), number)
 
     # Values
 
     def value(self, operand: Operand) -> Value:
-        """What an operand stands for."""
+        """The value of an operand."""
         if not isinstance(operand, Literal):
             return self.env[operand]
         if operand.type.dtype == DType.INT64 and isinstance(operand.value, int):
@@ -134,20 +134,20 @@ class Block:
         """A size of a type."""
         if not isinstance(dim, Size):
             return dim
-        found: Index = 0
+        total: Index = 0
         for powers, factor in dim.ordered:
             term: Index = factor
             for atom, power in powers:
                 value = self._atom(atom)
                 for _ in range(power):
                     term = self.writer.multiply(term, value)
-            found = self.writer.add(found, term)
-        return found
+            total = self.writer.add(total, term)
+        return total
 
     def _atom(self, atom: Any) -> Index:
         if not isinstance(atom, Opaque):
             return self.index(self.env[atom])
-        first, second = (self.size(one) for one in atom.arguments)
+        first, second = (self.size(argument) for argument in atom.arguments)
         if atom.function in ("max", "min"):
             return (self.writer.maximum if atom.function == "max" else self.writer.minimum)(first, second)
         name, operands = _FUNCTIONS[atom.function], [self.writer.value(first), self.writer.value(second)]
@@ -182,7 +182,7 @@ class Block:
     def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index], equation: Equation) -> Array:
         """Memory for a variable under a name that statements have already, which stand behind it.
 
-        What they check of its sizes comes too late for memory that is taken here.
+        Their own checks of its sizes come too late for memory that is taken here.
         """
         if var in self.leaving or var not in self.destinations:
             self.require_sizes(var.type.shape, equation)
@@ -215,7 +215,9 @@ class Block:
 
     def may_leave(self, value: Array) -> bool:
         """Whether an array is all of memory that this block allocated on the heap, and may hand over."""
-        return value.start == 0 and any(one.buffer is value.buffer and one.leaves for one in self.temporaries)
+        return value.start == 0 and any(
+            temporary.buffer is value.buffer and temporary.leaves for temporary in self.temporaries
+        )
 
     # Who reads what
 
@@ -226,36 +228,36 @@ class Block:
     def may_write(self, operand: Operand, value: Array) -> bool:
         """Whether this equation may write over an array, which it is the last to read.
 
-        What is computed from the array later is computed before.
+        Values that are computed from the array lazily are computed first.
         """
         buffer = value.buffer
         if buffer is None or buffer not in self.owned or value.start != 0 or self.is_live(operand):
             return False
         readers = [
-            (one, other)
-            for one, other in self.env.items()
-            if one is not operand and isinstance(other, Array) and buffer in other.reads and self.is_live(one)
+            (key, other)
+            for key, other in self.env.items()
+            if key is not operand and isinstance(other, Array) and buffer in other.reads and self.is_live(key)
         ]
         if any(other.buffer is not None for _, other in readers):
             return False
-        for one, other in readers:
-            self.env[one] = self.in_memory(other)
+        for reader, other in readers:
+            self.env[reader] = self.in_memory(other)
         return True
 
     def given_up(self, operands: Iterable[Operand]) -> set[Buffer]:
         """Owned buffers that only these operands read, and nothing behind this equation."""
         kept = {
             buffer
-            for one, other in self.env.items()
-            if isinstance(other, Array) and self.is_live(one)
+            for key, other in self.env.items()
+            if isinstance(other, Array) and self.is_live(key)
             for buffer in other.reads
         }
-        found = set()
+        buffers = set()
         for operand in operands:
             value = self.env.get(operand)
             if isinstance(value, Array) and value.buffer is not None and value.start == 0:
-                found.add(value.buffer)
-        return (found & self.owned) - kept
+                buffers.add(value.buffer)
+        return (buffers & self.owned) - kept
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
         """A Program within this one."""

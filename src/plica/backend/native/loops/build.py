@@ -31,9 +31,9 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
     variables = (*program.consts, *program.arguments)
     sizes = []
     for var, (place, axis) in size_sources(program).items():
-        one = Scalar(writer.name("n"), DType.INT64)
-        env[var] = one
-        sizes.append((one, len(program.consts) + place, axis))
+        size = Scalar(writer.name("n"), DType.INT64)
+        env[var] = size
+        sizes.append((size, len(program.consts) + place, axis))
     for var in variables:
         require_dtype(var)
         if not var.type.shape:
@@ -66,9 +66,9 @@ def is_given(program: Program, result: Operand) -> bool:
 
 
 def written_results(block: Block, program: Program) -> tuple[Result, ...]:
-    """What a Program gives, once all of it is written."""
+    """The results of a Program, once all of it is written."""
     writer = block.writer
-    found: list[Result] = []
+    results: list[Result] = []
     given: list[Array | None] = []
     for result in program.results:
         require_dtype(result)
@@ -91,14 +91,14 @@ def written_results(block: Block, program: Program) -> tuple[Result, ...]:
                 writer.store(target.buffer, 0, block.scalar(value))
             elif value.buffer is not target.buffer:
                 fill(writer, target, value)
-            found.append(Result(target.dims, result.type.dtype, target.buffer, True))
+            results.append(Result(target.dims, result.type.dtype, target.buffer, True))
             continue
         assert isinstance(value, Array), "a scalar has no sizes"
         if not block.may_leave(value) or value.buffer in taken:
-            made = block.new(result, value.dims, leaves=True)
-            fill(writer, made, value)
-            value = made
+            new = block.new(result, value.dims, leaves=True)
+            fill(writer, new, value)
+            value = new
         assert value.buffer is not None, "it lies in memory"
         taken.append(value.buffer)
-        found.append(Result(value.dims, result.type.dtype, value.buffer, False))
-    return tuple(found)
+        results.append(Result(value.dims, result.type.dtype, value.buffer, False))
+    return tuple(results)

@@ -56,10 +56,14 @@ class NativeCall:
         return self.run(*arrays)
 
     def again(self, status: int, given: Sequence[Any], results: Sequence[Any], info: Any) -> None:
-        """What is done about a run that did not end well: arrays with gaps are copied, errors are raised."""
+        """Deals with a run that did not end well: copies arrays with gaps, raises errors."""
         if status == NOT_CONTIGUOUS:
-            arrays = [np.ascontiguousarray(one) if isinstance(one, np.ndarray) else one for one in given]
-            arrays = [one if not isinstance(one, np.ndarray) or one.flags.aligned else one.copy() for one in arrays]
+            arrays = [
+                np.ascontiguousarray(argument) if isinstance(argument, np.ndarray) else argument for argument in given
+            ]
+            arrays = [
+                array if not isinstance(array, np.ndarray) or array.flags.aligned else array.copy() for array in arrays
+            ]
             status = self._code.function(*arrays, *results, info)
         if status == NO_MEMORY:
             raise _too_large()
@@ -102,10 +106,10 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
     """Python that makes memory for results and calls machine code: straight lines, which cost a call little."""
     program, nest = call.program, call.nest
     variables = (*program.consts, *program.arguments)
-    names = [f"a{place}" for place in range(len(variables))]
+    names = [f"a{index}" for index in range(len(variables))]
     sources = size_sources(program)
     count = len(program.consts)
-    sizes = {var: f"n{place}" for place, var in enumerate(sources)}
+    sizes = {var: f"n{index}" for index, var in enumerate(sources)}
     texts: dict[Any, str] = dict(sizes)
     for name, var in zip(names, variables, strict=True):
         if var.type == SCALAR_SIZE:
@@ -131,25 +135,30 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
         elif var.type.dtype.kind == "complex":
             body.append(f"{name} = number({name}, t{name})")
             scope[f"t{name}"] = var.type.dtype.numpy
-    results, made = [], []
-    for place, (result, one) in enumerate(zip(program.results, nest.results, strict=True)):
+    results, allocations = [], []
+    for place, (result, written) in enumerate(zip(program.results, nest.results, strict=True)):
         scope[f"d{place}"] = result.type.dtype.numpy
-        if one.is_given:
-            made.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
+        if written.is_given:
+            allocations.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
             results.append(f"r{place}")
-    if made:
-        body += ["try:", *(f"    {line}" for line in made), "except ValueError:", "    raise too_large() from None"]
+    if allocations:
+        body += [
+            "try:",
+            *(f"    {line}" for line in allocations),
+            "except ValueError:",
+            "    raise too_large() from None",
+        ]
     numbers = _info_length(nest)
     given_results = f"({', '.join(results)}{',' if results else ''})"
     body.append(f"info = empty({numbers}, i64)")
     body.append(f"status = entry({', '.join([*names, *results, 'info'])})")
     body.append(f"if status: again(status, {given}, {given_results}, info)")
     place = 0
-    for number, one in enumerate(nest.results):
-        if not one.is_given:
-            body.append(f"r{number} = left(info, {place}, {len(one.dims)}, d{number})")
-            place += 1 + len(one.dims)
-    returned = "".join(f"r{place}, " for place in range(len(nest.results)))
+    for number, written in enumerate(nest.results):
+        if not written.is_given:
+            body.append(f"r{number} = left(info, {place}, {len(written.dims)}, d{number})")
+            place += 1 + len(written.dims)
+    returned = "".join(f"r{index}, " for index in range(len(nest.results)))
     lines = [f"def run({', '.join(names)}):", *(f"    {line}" for line in body), f"    return ({returned})"]
     exec(compile("\n".join(lines), "<plica native call>", "exec"), scope)  # the text above is all that is run
     function: Callable[..., tuple[Any, ...]] = scope["run"]
@@ -176,7 +185,7 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
 
 
 def _info_length(nest: Nest) -> int:
-    left = sum(1 + len(one.dims) for one in nest.results if not one.is_given)
+    left = sum(1 + len(result.dims) for result in nest.results if not result.is_given)
     return max([left, *(site.count for site in nest.sites)])
 
 

@@ -1,8 +1,8 @@
-"""What loops carry: where it lies before, in and after their turns.
+"""The memory of carried values of loops: before, in and after their turns.
 
-What a loop carries has memory of its own. A new value that reads the old one at the same index alone is written over
-it; others are written to a second buffer, and the two change places. Arrays that change their size are behind a
-pointer, and have spare capacity.
+A carried array has memory of its own. A new value that reads the old one at the same index alone is written over it.
+Others are written to a second buffer, and the two change places. Arrays that change their size are behind a pointer,
+and have spare capacity.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -40,7 +40,7 @@ class _Carry:
 
     Args:
         inner: The body's variable.
-        first: What it begins as.
+        first: Its value before the loop.
         result: The body's result.
         output: The loop's.
         buffer: Where the body finds it.
@@ -85,7 +85,7 @@ class Loop:
             self.env[var] = self.captured(operand)
 
     def captured(self, operand: Operand) -> Value:
-        """What each turn reads: computed once, unless that is as cheap as memory."""
+        """A value that each turn reads: computed once, unless that is as cheap as memory."""
         value = self.block.value(operand)
         if isinstance(value, Array) and value.buffer is None and (value.work or value.flat is None):
             value = self.block.in_memory(value)
@@ -100,12 +100,12 @@ class Loop:
                 self.env[inner] = self.captured(first)
                 self._same.append((output, self.env[inner]))
         with writer.into(self.head):
-            for place, inner in enumerate(body.inputs[: body.num_implicit_inputs]):
-                first = implicit_operand(self.equation, place)
-                if body.outputs[place] is inner:
+            for index, inner in enumerate(body.inputs[: body.num_implicit_inputs]):
+                first = implicit_operand(self.equation, index)
+                if body.outputs[index] is inner:
                     self.env[inner] = self.block.value(first)
                 else:
-                    cell = self._sizes[place] = writer.cell(DType.INT64)
+                    cell = self._sizes[index] = writer.cell(DType.INT64)
                     self._before.append(Put(cell, self.block.index(self.block.value(first))))
                     self.env[inner] = writer.get(cell)
             changing = {body.inputs[place] for place in self._sizes}
@@ -124,32 +124,32 @@ class Loop:
         """The body itself, and what ends a turn; statements go to the block of the writer."""
         writer = self.writer
         writer.block.extend(self.head)
-        for one in self._arrays:
-            inner.env[one.inner] = solid(writer, one.buffer, inner.dims(one.inner.type))
-            inner.owned.add(one.buffer)
-            if one.grows:
-                inner.leaving.add(one.result)
-                one.capacity = writer.cell(DType.INT64)
-                inner.capacities[one.buffer] = one.capacity
+        for array in self._arrays:
+            inner.env[array.inner] = solid(writer, array.buffer, inner.dims(array.inner.type))
+            inner.owned.add(array.buffer)
+            if array.grows:
+                inner.leaving.add(array.result)
+                array.capacity = writer.cell(DType.INT64)
+                inner.capacities[array.buffer] = array.capacity
         inner.run()
 
     def leave(self, inner: Block) -> None:
-        """What ends a turn: what is carried gets its new values."""
+        """Ends a turn: carried variables get their new values."""
         writer = self.writer
-        values = {one.result: inner.value(one.result) for one in self._arrays}
+        values = {array.result: inner.value(array.result) for array in self._arrays}
         scalars = [(cell, inner.scalar(inner.value(result))) for cell, _, result, _ in self._scalars]
         sizes = [(cell, inner.index(inner.value(self.body.outputs[place]))) for place, cell in self._sizes.items()]
         pointwise = self._pointwise(values)
         kept: list[Buffer] = []
         late: list[Callable[[], None]] = []
-        for one in self._arrays:
-            value = values[one.result]
+        for carry in self._arrays:
+            value = values[carry.result]
             assert isinstance(value, Array), "an array becomes an array"
-            if one.grows:
-                kept += self._grown(one, value, inner, late)
-            elif one not in pointwise and not _is_whole(value, one.buffer):
-                self._doubled(one, value, inner, late)
-        self._fill_together([(one, values[one.result]) for one in pointwise])
+            if carry.grows:
+                kept += self._grown(carry, value, inner, late)
+            elif carry not in pointwise and not _is_whole(value, carry.buffer):
+                self._doubled(carry, value, inner, late)
+        self._fill_together([(array, values[array.result]) for array in pointwise])
         for each in late:
             each()
         for cell, now in (*scalars, *sizes):
@@ -157,42 +157,44 @@ class Loop:
         inner.frees(kept)
 
     def _pointwise(self, values: Mapping[Operand, Value]) -> list[_Carry]:
-        """What is written over its old value, entry by entry: nothing else reads that otherwise."""
-        found = [one for one in self._arrays if not one.grows and _is_pointwise(values[one.result], one.buffer)]
+        """The arrays that are written over their old values, entry by entry: no others read those elsewhere."""
+        pointwise = [
+            array for array in self._arrays if not array.grows and _is_pointwise(values[array.result], array.buffer)
+        ]
         while True:
-            dims = {one: one.inner.type.shape for one in found}
+            dims = {array: array.inner.type.shape for array in pointwise}
             kept = [
-                one
-                for one in found
+                array
+                for array in pointwise
                 if all(
-                    _is_pointwise(values[other.result], one.buffer) and dims[one] == dims[other]
-                    for other in found
-                    if other is not one and one.buffer in values[other.result].reads  # type: ignore[union-attr]
+                    _is_pointwise(values[other.result], array.buffer) and dims[array] == dims[other]
+                    for other in pointwise
+                    if other is not array and array.buffer in values[other.result].reads  # type: ignore[union-attr]
                 )
             ]
-            if len(kept) == len(found):
-                return found
-            found = kept
+            if len(kept) == len(pointwise):
+                return pointwise
+            pointwise = kept
 
     def _fill_together(self, pairs: Sequence[tuple[_Carry, Value]]) -> None:
         """Write entries of arrays, all of one index before those of the next."""
         groups: dict[Any, list[tuple[Array, Array]]] = {}
-        for one, value in pairs:
+        for array, value in pairs:
             assert isinstance(value, Array), "an array becomes an array"
-            target = solid(self.writer, one.buffer, value.dims)
-            groups.setdefault(one.inner.type.shape, []).append((target, value))
+            target = solid(self.writer, array.buffer, value.dims)
+            groups.setdefault(array.inner.type.shape, []).append((target, value))
         for group in groups.values():
             if len(group) == 1:
                 fill(self.writer, *group[0])
                 continue
             with self.writer.nest(group[0][0].dims) as index:
-                found = [value.read(index) for _, value in group]
+                entries = [value.read(index) for _, value in group]
                 offset = self.writer.flat(index, group[0][0].dims)
-                for (target, _), entry in zip(group, found, strict=True):
+                for (target, _), entry in zip(group, entries, strict=True):
                     assert target.buffer is not None, "a carry lies in memory"
                     self.writer.store(target.buffer, offset, entry)
 
-    def _doubled(self, one: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> None:
+    def _doubled(self, array: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> None:
         """The new value in memory of its own, which becomes that of the carry."""
         writer = self.writer
         count = writer.product(value.dims)
@@ -201,38 +203,38 @@ class Loop:
             new = value if stays else inner.temporary(value.dtype, value.dims)
             if not stays:
                 fill(writer, new, value)
-            late.append(lambda: fill(writer, solid(writer, one.buffer, value.dims), new))
+            late.append(lambda: fill(writer, solid(writer, array.buffer, value.dims), new))
             return
-        one.pointer, one.other = writer.pointer(value.dtype), writer.pointer(value.dtype)
+        array.pointer, array.other = writer.pointer(value.dtype), writer.pointer(value.dtype)
         target = writer.buffer(value.dtype)
-        writer.put(GetPointer(target, one.other))
+        writer.put(GetPointer(target, array.other))
         fill(writer, solid(writer, target, value.dims), value)
-        assert one.pointer is not None, "just made"
-        pointer, other = one.pointer, one.other
+        assert array.pointer is not None, "just made"
+        pointer, other = array.pointer, array.other
         late.append(lambda: writer.put(PutPointer(pointer, target)))
-        late.append(lambda: writer.put(PutPointer(other, one.buffer)))
+        late.append(lambda: writer.put(PutPointer(other, array.buffer)))
 
-    def _grown(self, one: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> Sequence[Buffer]:
+    def _grown(self, array: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> Sequence[Buffer]:
         """An array of another size: its memory becomes that of the carry."""
         writer = self.writer
-        one.pointer = writer.pointer(value.dtype)
-        capacity, pointer = one.capacity, one.pointer
+        array.pointer = writer.pointer(value.dtype)
+        capacity, pointer = array.capacity, array.pointer
         assert capacity is not None, "what grows has a capacity"
-        if _is_whole(value, one.buffer):
-            late.append(lambda: writer.put(PutPointer(pointer, one.buffer)))
+        if _is_whole(value, array.buffer):
+            late.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
             return ()
         if value.buffer is not None and value.start == 0 and inner.capacities.get(value.buffer) is capacity:
             grown = value.buffer
             late.append(lambda: writer.put(PutPointer(pointer, grown)))
             return ()
-        taken = [other for other in self._arrays if other is not one and other.result is one.result]
+        taken = [other for other in self._arrays if other is not array and other.result is array.result]
         if not inner.may_leave(value) or taken:
-            new = inner.new(one.result, value.dims, leaves=True)
+            new = inner.new(array.result, value.dims, leaves=True)
             fill(writer, new, value)
             value = new
         buffer = value.buffer
         assert buffer is not None, "it lies in memory"
-        # What grew out of the old array in this turn has its memory.
+        # The array that grew out of the old one in this turn has its memory.
         old = [each for each, cell in inner.capacities.items() if cell is capacity][-1]
         late.append(lambda: writer.put(Free(old)))
         late.append(lambda: writer.put(PutPointer(pointer, buffer)))
@@ -242,87 +244,87 @@ class Loop:
     # Before and after
 
     def before(self) -> None:
-        """What stands before the loop, once its body is known."""
+        """Writes the statements before the loop, once its body is known."""
         block, writer = self.block, self.writer
         writer.block.extend(self._before)
         for cell, operand, _, _ in self._scalars:
             writer.put(Put(cell, block.scalar(block.value(operand))))
-        for one in self._arrays:
-            first = block.value(one.first)
+        for array in self._arrays:
+            first = block.value(array.first)
             assert isinstance(first, Array), "an array begins as an array"
             dims = first.dims
-            if one.grows:
-                assert one.pointer is not None and one.capacity is not None, "the body was written"  # noqa: PT018
-                if not self._is_taken(one, first) or not block.may_leave(first):
-                    first = self._copied(one, first, leaves=True)
+            if array.grows:
+                assert array.pointer is not None and array.capacity is not None, "the body was written"  # noqa: PT018
+                if not self._is_taken(array, first) or not block.may_leave(first):
+                    first = self._copied(array, first, leaves=True)
                 else:
                     block.temporaries = [each for each in block.temporaries if each.buffer is not first.buffer]
                 assert first.buffer is not None, "it lies in memory"
-                writer.put(PutPointer(one.pointer, first.buffer))
-                writer.put(Put(one.capacity, writer.product(dims)))
+                writer.put(PutPointer(array.pointer, first.buffer))
+                writer.put(Put(array.capacity, writer.product(dims)))
                 continue
-            if not self._is_taken(one, first):
-                first = self._copied(one, first)
+            if not self._is_taken(array, first):
+                first = self._copied(array, first)
             assert first.buffer is not None, "it lies in memory"
-            if one.pointer is None:
-                one.home = first
-                block.alias(one.buffer, first)
+            if array.pointer is None:
+                array.home = first
+                block.alias(array.buffer, first)
             else:
-                assert one.other is not None, "two buffers change places"
+                assert array.other is not None, "two buffers change places"
                 second = block.temporary(first.dtype, dims)
                 assert second.buffer is not None, "it lies in memory"
-                writer.put(PutPointer(one.pointer, first.buffer))
-                writer.put(PutPointer(one.other, second.buffer))
+                writer.put(PutPointer(array.pointer, first.buffer))
+                writer.put(PutPointer(array.other, second.buffer))
 
     def turns(self) -> None:
-        """What stands at the beginning of each turn, once the body is known: where arrays lie now."""
-        for one in self._arrays:
-            if one.pointer is not None:
-                self.writer.put(GetPointer(one.buffer, one.pointer))
+        """Writes the beginning of each turn, once the body is known: where arrays lie now."""
+        for array in self._arrays:
+            if array.pointer is not None:
+                self.writer.put(GetPointer(array.buffer, array.pointer))
 
-    def _is_taken(self, one: _Carry, first: Array) -> bool:
+    def _is_taken(self, array: _Carry, first: Array) -> bool:
         """Whether the loop may have the memory of what it begins with."""
-        others = [operand for operand in self.equation.inputs if operand is not one.first]
-        if sum(operand is one.first for operand in self.equation.inputs) > 1:
+        others = [operand for operand in self.equation.inputs if operand is not array.first]
+        if sum(operand is array.first for operand in self.equation.inputs) > 1:
             return False
         for operand in others:
             value = self.block.env.get(operand)
             if isinstance(value, Array) and first.buffer in value.reads:
                 return False
-        return first.buffer in self.block.given_up([one.first])
+        return first.buffer in self.block.given_up([array.first])
 
-    def _copied(self, one: _Carry, first: Array, *, leaves: bool = False) -> Array:
-        var: Operand = one.output if not one.grows and one.pointer is None else one.inner
-        made = self.block.new(var, first.dims, leaves=leaves)
-        fill(self.writer, made, first)
+    def _copied(self, array: _Carry, first: Array, *, leaves: bool = False) -> Array:
+        var: Operand = array.output if not array.grows and array.pointer is None else array.inner
+        copy = self.block.new(var, first.dims, leaves=leaves)
+        fill(self.writer, copy, first)
         if leaves:
-            self.block.temporaries = [each for each in self.block.temporaries if each.buffer is not made.buffer]
-        return made
+            self.block.temporaries = [each for each in self.block.temporaries if each.buffer is not copy.buffer]
+        return copy
 
     def results(self) -> tuple[Value, ...]:
-        """What the loop gives."""
+        """The results of the loop."""
         block, writer, equation = self.block, self.writer, self.equation
-        found: dict[Var, Value] = dict(self._same)
+        values: dict[Var, Value] = dict(self._same)
         outputs = equation.outputs[: equation.params["num_implicit_outputs"]]
-        for place, var in enumerate(outputs):
-            size = self._sizes.get(place)
-            operand = implicit_operand(equation, place)
-            found[var] = block.value(operand) if size is None else writer.get(size)
-            block.env[var] = found[var]  # which types of other results have
+        for index, var in enumerate(outputs):
+            size = self._sizes.get(index)
+            operand = implicit_operand(equation, index)
+            values[var] = block.value(operand) if size is None else writer.get(size)
+            block.env[var] = values[var]  # which types of other results have
         for cell, _, _, output in self._scalars:
-            found[output] = block.env[output] = writer.get(cell)
-        for one in self._arrays:
-            if one.home is not None:
-                found[one.output] = block.env[one.output] = one.home
+            values[output] = block.env[output] = writer.get(cell)
+        for array in self._arrays:
+            if array.home is not None:
+                values[array.output] = block.env[array.output] = array.home
                 continue
-            assert one.pointer is not None, "it lies somewhere"
-            buffer = writer.buffer(one.inner.type.dtype)
-            writer.put(GetPointer(buffer, one.pointer))
+            assert array.pointer is not None, "it lies somewhere"
+            buffer = writer.buffer(array.inner.type.dtype)
+            writer.put(GetPointer(buffer, array.pointer))
             block.owned.add(buffer)
-            if one.grows:
+            if array.grows:
                 block.temporaries.append(Allocate(buffer, 0, leaves=True))
-            found[one.output] = solid(writer, buffer, block.dims(one.output.type))
-        return tuple(found[var] for var in equation.outputs if var in found)
+            values[array.output] = solid(writer, buffer, block.dims(array.output.type))
+        return tuple(values[var] for var in equation.outputs if var in values)
 
 
 def _is_whole(value: Array, buffer: Buffer) -> bool:

@@ -36,7 +36,7 @@ class Machine:
     support: list[Any] = field(default_factory=list)  # what owns these functions
 
     def target(self, level: int = 2) -> Any:
-        """What compiles one module: fast code, or at level 0 code fast."""
+        """A compiler for one module: of fast code, or at level 0 a fast compiler."""
         return self.triple.create_target_machine(cpu=self.cpu, features=self.features, opt=level, jit=True)
 
 
@@ -46,7 +46,7 @@ class Code:
 
     Args:
         function: `function(arrays and numbers..., arrays of results..., info)`, which lets other threads run.
-        engines: What owns the code.
+        engines: The owners of the code.
     """
 
     function: Callable[..., int]
@@ -68,14 +68,14 @@ def machine() -> Machine:
     features = found_features.flatten()
     if found_features.get("avx512vbmi2"):  # processors before slow down where all 512 bits are used
         features += ",-prefer-256-bit"
-    found = Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
-    target = found.target()
+    llvm = Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
+    target = llvm.target()
     engine = _engine(binding, binding.parse_assembly(SUPPORT), target)
     for name in re.findall(r"@(plica\.\w+)\(", SUPPORT):
         binding.add_symbol(name, engine.get_function_address(name))
-    found.support.append(engine)
+    llvm.support.append(engine)
     _wait_at_forks(getattr(binding.ffi.lib, "_lock", None))
-    return found
+    return llvm
 
 
 def _wait_at_forks(lock: Any) -> None:
@@ -86,7 +86,7 @@ def _wait_at_forks(lock: Any) -> None:
 
 
 def _engine(binding: Any, module: Any, target: Any) -> Any:
-    """What owns the machine code of a module."""
+    """The owner of the machine code of a module."""
     engine = binding.create_mcjit_compiler(module, target)
     engine.finalize_object()
     return engine
@@ -98,8 +98,8 @@ def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
     Args:
         text: The text of the module.
         target: The machine.
-        in_vectors: Whether it has loops of many turns. Others gain little by what LLVM knows of loops, which takes as
-            long as all the rest: memory of cells becomes registers, and code generation does what else is worth it.
+        in_vectors: Whether it has loops of many turns. Passes on loops take as long as all others, and gain little
+            elsewhere. There, memory of cells becomes registers, and code generation does the rest.
     """
     binding = machine().binding
     module = binding.parse_assembly(text)
@@ -128,15 +128,15 @@ def _compiled(texts: Texts) -> list[Any]:
     parts = [(texts.hot, True), (texts.warm, False)]
     loops = [optimized(text, target, in_vectors=in_vectors) for text, in_vectors in parts if text]
     if loops:
-        for one in loops[1:]:
-            loops[0].link_in(one)
+        for loop in loops[1:]:
+            loops[0].link_in(loop)
         engines.append(_engine(binding, loops[0], target))
         target = machine().target(level=0)
     main = optimized(texts.main, target, in_vectors=texts.hot is None)
     engine = binding.create_mcjit_compiler(main, target)
-    for one in main.functions:
-        if one.is_declaration and one.name.startswith(LOOP):
-            engine.add_global_mapping(one, engines[0].get_function_address(one.name))
+    for function in main.functions:
+        if function.is_declaration and function.name.startswith(LOOP):
+            engine.add_global_mapping(function, engines[0].get_function_address(function.name))
     engine.finalize_object()
     return [engine, *engines]
 
@@ -145,7 +145,10 @@ def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         engines = _compiled(llvm_text(nest))
-    given = [ctypes.py_object if is_object(one) else _TYPES[given_type(one.dtype)] for one in nest.parameters]
-    results = [ctypes.py_object for one in nest.results if one.is_given]
+    given = [
+        ctypes.py_object if is_object(parameter) else _TYPES[given_type(parameter.dtype)]
+        for parameter in nest.parameters
+    ]
+    results = [ctypes.py_object for result in nest.results if result.is_given]
     type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *given, *results, ctypes.py_object)
     return Code(type_(engines[0].get_function_address("entry")), engines)

@@ -42,7 +42,7 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
     """A `for_loop`: its turns are counted from 0, and the index is computed of the count."""
     writer = block.writer
     start = equation.params["body_nconsts"] + equation.params["num_implicit_inputs"]
-    lower, upper, step = (block.index(one) for one in operands[start : start + 3])
+    lower, upper, step = (block.index(operand) for operand in operands[start : start + 3])
     if not isinstance(step, int):
         site = Site(equation.source, _no_step)
         writer.check(writer.compare("not_equal", step, 0), site, lower, upper)
@@ -86,7 +86,7 @@ def _turns(block: Block, lower: Index, upper: Index, step: Index) -> Index:
     is_up = writer.compare("less", 0, step)
     distance = writer.select(is_up, difference(upper, lower), difference(lower, upper))
     stride = writer.select(is_up, writer.value(step), difference(0, step))
-    parts = [writer.convert(one, DType.UINT64) for one in (difference(distance, 1), stride)]
+    parts = [writer.convert(length, DType.UINT64) for length in (difference(distance, 1), stride)]
     turns = writer.convert(writer.apply("floor_divide", parts, DType.UINT64, {}), DType.INT64)
     turns_at_all = writer.select(is_up, writer.compare("less", lower, upper), writer.compare("less", upper, lower))
     return writer.select(turns_at_all, writer.add(turns, 1), 0)
@@ -120,7 +120,7 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
     with writer.into([]) as before:
         loop.turns()
         before.extend(loop.head)
-        asked.update({one: loop.env[again] for one, again in zip(cond.inputs, loop.body.inputs, strict=True)})
+        asked.update({var: loop.env[again] for var, again in zip(cond.inputs, loop.body.inputs, strict=True)})
         question = block.inner(cond, asked)
         question.run()
         holds = question.scalar(question.value(cond.results[0]))
@@ -143,8 +143,8 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     arrays = [(row, _scanned(block, block.value(array))) for row, array in scanned(equation)]
     turn = Scalar(writer.name("i"), DType.INT64)
     writer.note_range(turn, 0, length)
-    made = [writer.buffer(one.type.dtype) for one in stacks]
-    sizes = [(length, *map(block.size, one.type.shape[1:])) for one in stacks]
+    buffers = [writer.buffer(stack.type.dtype) for stack in stacks]
+    sizes = [(length, *map(block.size, stack.type.shape[1:])) for stack in stacks]
     with writer.into([]) as body:
         step = writer.subtract(writer.subtract(length, 1), turn) if params["reverse"] else turn
         for row, array in arrays:
@@ -152,7 +152,7 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
         inner = block.inner(loop.body, loop.env)
         targets = []
         results = loop.body.results[params["num_carries"] :]
-        for buffer, result, (_, *dims) in zip(made, results, sizes, strict=True):
+        for buffer, result, (_, *dims) in zip(buffers, results, sizes, strict=True):
             target = solid(writer, buffer, dims, writer.multiply(step, writer.product(dims)))
             targets.append((target, result))
             if dims and isinstance(result, Var):
@@ -167,13 +167,15 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
                 fill(writer, target, value)
         loop.leave(inner)
     loop.before()
-    found = [block.bind(buffer, var, dims, equation) for buffer, var, dims in zip(made, stacks, sizes, strict=True)]
+    stacked_arrays = [
+        block.bind(buffer, var, dims, equation) for buffer, var, dims in zip(buffers, stacks, sizes, strict=True)
+    ]
     with writer.into([]) as whole:
         loop.turns()
     writer.put(For(turn, 0, length, whole + body))
-    for one in stacks:  # a loop that does not turn checks nothing
-        block.require_sizes(one.type.shape, equation)
-    return (*loop.results(), *found)
+    for output in stacks:  # a loop that does not turn checks nothing
+        block.require_sizes(output.type.shape, equation)
+    return (*loop.results(), *stacked_arrays)
 
 
 def _scanned(block: Block, value: Value) -> Array:
@@ -189,8 +191,8 @@ def row_of(block: Block, x: Array, step: Index) -> Value:
         return x.read((step,))
     if x.buffer is not None:
         start = writer.add(x.start, writer.multiply(step, writer.product(dims)))
-        found = solid(writer, x.buffer, dims, start)
-        return Array(dims, x.dtype, found.read, {x.buffer: False}, flat=found.flat, buffer=x.buffer, start=start)
+        row = solid(writer, x.buffer, dims, start)
+        return Array(dims, x.dtype, row.read, {x.buffer: False}, flat=row.flat, buffer=x.buffer, start=start)
     return moved(x, dims, lambda index: (step, *index))
 
 
@@ -205,7 +207,7 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     outputs = explicit_outputs(equation)
     changing = dict.fromkeys(implicit)
     cells = {var: writer.cell(var.type.dtype) for var in equation.outputs if not var.type.shape}
-    free = {var: any(one in changing for one in size_variables(var.type)) for var in outputs if var.type.shape}
+    free = {var: any(size in changing for size in size_variables(var.type)) for var in outputs if var.type.shape}
     dims = {var: block.dims(var.type) for var, moves in free.items() if not moves}
     buffers = {var: writer.buffer(var.type.dtype) for var in dims}
     pointers = {var: writer.pointer(var.type.dtype) for var, moves in free.items() if moves}
@@ -213,11 +215,13 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     same: dict[Var, list[Value]] = {var: [] for var in outputs}
     ends: list[tuple[Block, list[Statement], Program]] = []
     for program, given in regions:
-        env: dict[Operand, Value] = {var: block.value(one) for var, one in zip(program.consts, given, strict=False)}
+        env: dict[Operand, Value] = {
+            var: block.value(operand) for var, operand in zip(program.consts, given, strict=False)
+        }
         with writer.into([]) as statements:
             inner = block.inner(program, env, block.given_up(given))
             results = program.results
-            inner.leaving.update(one for var, one in zip(outputs, results, strict=True) if var in pointers)
+            inner.leaving.update(result for var, result in zip(outputs, results, strict=True) if var in pointers)
             for var, result in zip(outputs, results, strict=True):
                 if var in buffers and isinstance(result, Var):
                     inner.destinations.setdefault(result, solid(writer, buffers[var], dims[var]))
@@ -232,9 +236,9 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
         with writer.into(statements):
             _leave_branch(inner, equation, program, cells, moved_to, pointers)
     arrays = {var: shared[var] or block.bind(buffer, var, dims[var], equation) for var, buffer in buffers.items()}
-    predicates = [block.scalar(one) for one in operands[: len(regions) - 1]]
+    predicates = [block.scalar(operand) for operand in operands[: len(regions) - 1]]
     _put_branches(block, predicates, blocks)
-    found: list[Value] = []
+    chosen: list[Value] = []
     for var in equation.outputs:
         if var in cells:
             value: Value = writer.get(cells[var])
@@ -247,8 +251,8 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
             block.temporaries.append(Allocate(buffer, 0, leaves=True))
             value = solid(writer, buffer, block.dims(var.type))
         block.env[var] = value
-        found.append(value)
-    return tuple(found)
+        chosen.append(value)
+    return tuple(chosen)
 
 
 def _shared(block: Block, values: Sequence[Value]) -> Array | None:
@@ -256,10 +260,10 @@ def _shared(block: Block, values: Sequence[Value]) -> Array | None:
     first = values[0]
     if not isinstance(first, Array) or first.buffer is None or first.start != 0:
         return None
-    outside = {buffer for one in block.env.values() if isinstance(one, Array) for buffer in one.reads}
+    outside = {buffer for value in block.env.values() if isinstance(value, Array) for buffer in value.reads}
     is_one = all(
-        isinstance(one, Array) and one.buffer is first.buffer and one.start == 0 and one.dims == first.dims
-        for one in values
+        isinstance(value, Array) and value.buffer is first.buffer and value.start == 0 and value.dims == first.dims
+        for value in values
     )
     return first if is_one and first.buffer in outside else None
 
@@ -272,7 +276,7 @@ def _leave_branch(
     buffers: Mapping[Var, Buffer],
     pointers: Mapping[Var, PointerCell],
 ) -> None:
-    """What ends a branch: its results go where the code behind the branches finds them."""
+    """Ends a branch: moves its results to where the code behind the branches finds them."""
     writer = inner.writer
     kept: list[Buffer] = []
     for var, result in zip(equation.outputs, program.outputs, strict=True):
@@ -286,9 +290,9 @@ def _leave_branch(
         if var not in pointers:
             continue
         if not inner.may_leave(value) or value.buffer in kept:
-            made = inner.new(result, value.dims, leaves=True)
-            fill(writer, made, value)
-            value = made
+            target = inner.new(result, value.dims, leaves=True)
+            fill(writer, target, value)
+            value = target
         assert value.buffer is not None, "it lies in memory"
         kept.append(value.buffer)
         writer.put(PutPointer(pointers[var], value.buffer))
@@ -309,13 +313,13 @@ def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     program: Program = equation.params["program"]
     ((_, given),) = regions_of(equation)
     pairs = [*zip(program.consts, given, strict=False), *call_inputs(equation)]
-    env: dict[Operand, Value] = {var: block.value(one) for var, one in pairs}
-    for place, var in enumerate(program.inputs[: program.num_implicit_inputs]):
-        env[var] = block.value(implicit_operand(equation, place))
+    env: dict[Operand, Value] = {var: block.value(operand) for var, operand in pairs}
+    for index, var in enumerate(program.inputs[: program.num_implicit_inputs]):
+        env[var] = block.value(implicit_operand(equation, index))
     for var, result in zip(equation.outputs, program.outputs, strict=True):
         if var in block.destinations and isinstance(result, Var) and result not in env:
             block.destinations.setdefault(result, block.destinations.pop(var))
-    return inlined(block, program, env, [one for _, one in pairs])
+    return inlined(block, program, env, [operand for _, operand in pairs])
 
 
 def inlined(block: Block, program: Program, env: dict[Operand, Value], given: Iterable[Operand]) -> tuple[Value, ...]:
@@ -324,16 +328,18 @@ def inlined(block: Block, program: Program, env: dict[Operand, Value], given: It
     Args:
         block: Where statements go.
         program: The Program.
-        env: What its consts and inputs stand for.
+        env: The values of its consts and inputs.
         given: The operands of the equation that these are.
     """
     inner = block.inner(program, env, block.given_up(given))
     inner.temporaries = block.temporaries
-    inner.destinations = {one: block.destinations[one] for one in program.outputs if one in block.destinations}
+    inner.destinations = {
+        output: block.destinations[output] for output in program.outputs if output in block.destinations
+    }
     inner.run()
     block.temporaries = inner.temporaries
     block.owned |= inner.owned
-    return tuple(inner.value(one) for one in program.outputs)
+    return tuple(inner.value(output) for output in program.outputs)
 
 
 CONTROL: Mapping[str, Callable[[Block, Equation, list[Value]], Any]] = {

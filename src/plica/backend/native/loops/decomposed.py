@@ -32,22 +32,22 @@ def _written(
     block: Block, equation: Equation, operands: list[Value], decompose: Callable[..., Any]
 ) -> tuple[Value, ...]:
     sizes = sizes_within(equation.params)
-    types = [one.type for one in equation.inputs]
+    types = [operand.type for operand in equation.inputs]
     program = clean(traced_decomposition(decompose, types, equation.params, sizes, equation.source))
     values = [*operands, *map(block.size, sizes)]
-    found: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
+    env: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
     for var, (place, axis) in size_sources(program).items():
         value = values[place]
         assert isinstance(value, Array), "sizes are those of arrays"
-        found[var] = value.dims[axis]
-    return inlined(block, program, found, equation.inputs)[program.num_implicit_outputs :]
+        env[var] = value.dims[axis]
+    return inlined(block, program, env, equation.inputs)[program.num_implicit_outputs :]
 
 
 def of_reals(row: Row) -> Row:
     """A row for real numbers: of complex ones the decomposition is written."""
 
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
-        is_complex = any(one.type.dtype.kind == "complex" for one in equation.inputs)
+        is_complex = any(operand.type.dtype.kind == "complex" for operand in equation.inputs)
         return (decomposed if is_complex else row)(block, equation, operands)
 
     return write
@@ -59,11 +59,11 @@ def in_float32(row: Row) -> Row:
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         dtype = equation.outputs[0].type.dtype
         if not is_half(dtype):
-            found: Value | tuple[Value, ...] = row(block, equation, operands)
-            return found
+            results: Value | tuple[Value, ...] = row(block, equation, operands)
+            return results
 
         def decompose(xp: Any, *given: Any, **params: Any) -> Any:
-            wide = [xp.astype(one, xp.float32) for one in given]
+            wide = [xp.astype(array, xp.float32) for array in given]
             return xp.astype(record(equation.op.name, *wide, **params), getattr(xp, dtype.value))
 
         return _written(block, equation, operands, decompose)

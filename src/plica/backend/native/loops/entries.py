@@ -22,29 +22,29 @@ class Entries:
         self._declared, self._functions = declared, functions
         self._names: dict[Any, str | None] = {}
 
-    def write(self, code: LlvmScalars, one: Apply, operands: tuple[Scalar, ...]) -> str:
+    def write(self, code: LlvmScalars, statement: Apply, operands: tuple[Scalar, ...]) -> str:
         """The entry of an operation at the end of `code`."""
         dtypes = tuple(value.dtype for value in operands)
-        key = (one.op, one.result.dtype, dtypes, tuple(sorted(one.params.items())))
+        key = (statement.op, statement.result.dtype, dtypes, tuple(sorted(statement.params.items())))
         if key not in self._names:
-            self._names[key] = self._function(one, operands)
+            self._names[key] = self._function(statement, operands)
         name = self._names[key]
         if name is None:
-            return written(code, one, operands).text
-        found = code.fresh()
+            return written(code, statement, operands).text
+        assigned = code.fresh()
         given = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in operands)
-        code.lines.append(f"{found} = call {llvm_type(one.result.dtype)} @{name}({given})")
-        return found
+        code.lines.append(f"{assigned} = call {llvm_type(statement.result.dtype)} @{name}({given})")
+        return assigned
 
-    def _function(self, one: Apply, operands: tuple[Scalar, ...]) -> str | None:
+    def _function(self, statement: Apply, operands: tuple[Scalar, ...]) -> str | None:
         """The name of the function of an operation; None where it is written where it is used."""
-        row = SCALARS.get(one.op)
+        row = SCALARS.get(statement.op)
         code = LlvmScalars([], "%t", declared=self._declared, is_fused=row is not None and row.is_rounded)
-        given = tuple(Scalar(f"%a{place}", value.dtype) for place, value in enumerate(operands))
-        result = written(code, one, given)
+        given = tuple(Scalar(f"%a{index}", value.dtype) for index, value in enumerate(operands))
+        result = written(code, statement, given)
         if len(code.lines) <= _INLINE:
             return None
-        name, type_ = f"row{len(self._functions)}.{one.op.replace(':', '.')}", llvm_type(one.result.dtype)
+        name, type_ = f"row{len(self._functions)}.{statement.op.replace(':', '.')}", llvm_type(statement.result.dtype)
         head = ", ".join(f"{llvm_type(value.dtype)} {value.text}" for value in given)
         how = "nounwind willreturn memory(none) inlinehint"
         start = [f"define internal {type_} @{name}({head}) {how} {{", "entry:"]
@@ -52,10 +52,10 @@ class Entries:
         return name
 
 
-def written(code: ScalarCode, one: Apply, operands: tuple[Scalar, ...]) -> Scalar:
+def written(code: ScalarCode, statement: Apply, operands: tuple[Scalar, ...]) -> Scalar:
     """Scalar code of an operation, or of whether it raises an error."""
-    if not one.op.startswith(FAILS):
-        return write_scalar(code, one.op, operands, one.result.dtype, one.params)
-    failure = SCALARS[one.op.removeprefix(FAILS)].failure
+    if not statement.op.startswith(FAILS):
+        return write_scalar(code, statement.op, operands, statement.result.dtype, statement.params)
+    failure = SCALARS[statement.op.removeprefix(FAILS)].failure
     assert failure is not None, "only what may fail is asked"
-    return failure.found(code, Call(operands, one.result.dtype, one.params))
+    return failure.found(code, Call(operands, statement.result.dtype, statement.params))

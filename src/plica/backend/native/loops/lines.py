@@ -63,12 +63,12 @@ class Lines:
             return Scalar(str(value), DType.INT64)
         return Scalar(self._values[value.text], value.dtype)
 
-    def _constant(self, one: Constant) -> None:
-        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
+    def _constant(self, statement: Constant) -> None:
+        self._values[statement.result.text] = self._code.constant(statement.value, statement.result.dtype).text
 
-    def _compute(self, one: Compute) -> None:
-        operands = [self._scalar(value) for value in one.operands]
-        code, name = self._code, one.name
+    def _compute(self, statement: Compute) -> None:
+        operands = [self._scalar(value) for value in statement.operands]
+        code, name = self._code, statement.name
         if name in INDEX_ARITHMETIC:
             text = self._index_arithmetic(name, *(value.text for value in operands))
         elif name == "room":
@@ -80,12 +80,12 @@ class Lines:
         elif name == "select":
             text = code.select(*operands).text
         elif name == "bitcast":
-            text = code.bitcast(operands[0], one.result.dtype).text
+            text = code.bitcast(operands[0], statement.result.dtype).text
         elif name == "convert":
-            text = code.convert(operands[0], one.result.dtype).text
+            text = code.convert(operands[0], statement.result.dtype).text
         else:
             text = code.apply(name, *operands).text
-        self._values[one.result.text] = text
+        self._values[statement.result.text] = text
 
     def _index_arithmetic(self, name: str, a: str, b: str) -> str:
         if name in _EXACT and not (a.startswith("%") or b.startswith("%")):
@@ -128,9 +128,9 @@ class Lines:
         term = code.multiply(*factors) if len(factors) == 2 else factors[0]
         return code.of_parts(*(self._sum(pair) for pair in zip(code.parts(total), code.parts(term), strict=True)))
 
-    def _apply(self, one: Apply) -> None:
-        operands = tuple(self._scalar(value) for value in one.operands)
-        self._values[one.result.text] = self._entries.write(self._code, one, operands)
+    def _apply(self, statement: Apply) -> None:
+        operands = tuple(self._scalar(value) for value in statement.operands)
+        self._values[statement.result.text] = self._entries.write(self._code, statement, operands)
 
     def _address(self, buffer: Buffer, offset: Index) -> str:
         if offset == 0:
@@ -140,20 +140,20 @@ class Lines:
         self._put(f"{where} = {text}")
         return where
 
-    def _load(self, one: Load) -> None:
-        where, found = self._address(one.buffer, one.offset), self._code.fresh()
-        self._put(f"{found} = load {stored(one.buffer.dtype)}, ptr {where}{self.scopes.tag(one.buffer)}")
-        if one.buffer.dtype == DType.BOOL:
-            byte, found = found, self._code.fresh()
-            self._put(f"{found} = icmp ne i8 {byte}, 0")
-        self._values[one.result.text] = found
+    def _load(self, statement: Load) -> None:
+        where, name = self._address(statement.buffer, statement.offset), self._code.fresh()
+        self._put(f"{name} = load {stored(statement.buffer.dtype)}, ptr {where}{self.scopes.tag(statement.buffer)}")
+        if statement.buffer.dtype == DType.BOOL:
+            byte, name = name, self._code.fresh()
+            self._put(f"{name} = icmp ne i8 {byte}, 0")
+        self._values[statement.result.text] = name
 
-    def _store(self, one: Store) -> None:
-        where, value = self._address(one.buffer, one.offset), self._values[one.value.text]
-        if one.buffer.dtype == DType.BOOL:
+    def _store(self, statement: Store) -> None:
+        where, value = self._address(statement.buffer, statement.offset), self._values[statement.value.text]
+        if statement.buffer.dtype == DType.BOOL:
             bit, value = value, self._code.fresh()
             self._put(f"{value} = zext i1 {bit} to i8")
-        self._put(f"store {stored(one.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(one.buffer)}")
+        self._put(f"store {stored(statement.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(statement.buffer)}")
 
     def _cell(self, cell: Cell | PointerCell) -> str:
         if cell not in self._cells:
@@ -162,10 +162,12 @@ class Lines:
             self._entry.append(f"%{cell.name} = alloca {type_}")
         return self._cells[cell]
 
-    def _get(self, one: Get) -> None:
-        found, cell = self._code.fresh(), self._cell(one.cell)
-        self._put(f"{found} = load {llvm_type(one.cell.dtype)}, ptr {cell}")
-        self._values[one.result.text] = found
+    def _get(self, statement: Get) -> None:
+        name, cell = self._code.fresh(), self._cell(statement.cell)
+        self._put(f"{name} = load {llvm_type(statement.cell.dtype)}, ptr {cell}")
+        self._values[statement.result.text] = name
 
-    def _put_cell(self, one: Put) -> None:
-        self._put(f"store {llvm_type(one.cell.dtype)} {self._index(one.value)}, ptr {self._cell(one.cell)}")
+    def _put_cell(self, statement: Put) -> None:
+        self._put(
+            f"store {llvm_type(statement.cell.dtype)} {self._index(statement.value)}, ptr {self._cell(statement.cell)}"
+        )

@@ -4,8 +4,8 @@
     i64 @entry(arrays of numpy and numbers..., arrays for results..., array info)
 
 `entry` reads pointers and sizes out of numpy's array objects, so that a call costs Python nothing for them. Both return
-0, or the number of the site that ended the run, counted from 1, and leave the numbers of its error in `info`; there too
-are the addresses and sizes of results that the caller has no memory for.
+0, or the number of the site that ended the run, counted from 1. `info` receives the numbers of its error, and the
+addresses and sizes of results that the caller has no memory for.
 """
 
 from collections import Counter
@@ -81,14 +81,14 @@ class Texts:
 
 def llvm_text(nest: Nest) -> Texts:
     """The text of the modules of a nest."""
-    found = split(nest)
-    printer = _Printer(nest, found)
+    division = split(nest)
+    printer = _Printer(nest, division)
     run, far = printer.function(), printer.far
     metadata = [*METADATA, *printer.scopes.lines()]
     parts = [*far.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
     main = "\n".join([*parts, *metadata])
-    warm, hot = ("\n".join([*one.lines(), *metadata]) if one.loops else "" for one in (far.warm, far.hot))
-    return Texts(main, warm, None if found is None else hot)
+    warm, hot = ("\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (far.warm, far.hot))
+    return Texts(main, warm, None if division is None else hot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,15 +114,15 @@ class _Far:
 
 def _weight(block: Iterable[Statement]) -> int:
     """About how many statements a block is when it is printed."""
-    return sum(1 + _copies(one) * sum(map(_weight, blocks_of(one))) for one in block)
+    return sum(1 + _copies(statement) * sum(map(_weight, blocks_of(statement))) for statement in block)
 
 
-def _copies(one: Statement) -> int:
+def _copies(statement: Statement) -> int:
     """How often the blocks of a statement are printed, or what is as bad."""
-    if not isinstance(one, For):
+    if not isinstance(statement, For):
         return 1
-    is_known = isinstance(one.lower, int) and isinstance(one.upper, int)
-    return min(one.upper - one.lower, _LOOP) if is_known else _LOOP  # type: ignore[operator]
+    is_known = isinstance(statement.lower, int) and isinstance(statement.upper, int)
+    return min(statement.upper - statement.lower, _LOOP) if is_known else _LOOP  # type: ignore[operator]
 
 
 class _Printer(Lines):
@@ -135,13 +135,13 @@ class _Printer(Lines):
     """
 
     def __init__(
-        self, nest: Nest, found: Split | None, scopes: Scopes | None = None, module: _Module | None = None
+        self, nest: Nest, division: Split | None, scopes: Scopes | None = None, module: _Module | None = None
     ) -> None:
         module = module or _Module()
         super().__init__(module.declared, module.functions)
         self.far = _Far()
         self.scopes = scopes or Scopes(nest)
-        self._split, self._nest = found or Split(frozenset(), frozenset()), nest
+        self._split, self._nest = division or Split(frozenset(), frozenset()), nest
         self._fails: list[str] = []
         self._failed: list[tuple[str, int | str]] = []
         self._stack: dict[Buffer, Allocate] = {}
@@ -192,7 +192,7 @@ class _Printer(Lines):
 
     def _results(self) -> None:
         place = 0
-        for result in (one for one in self._nest.results if not one.is_given):
+        for result in (result for result in self._nest.results if not result.is_given):
             kept = self._code.fresh()
             self._code.lines.append(f"{kept} = call ptr @plica.keep(ptr {self._buffers[result.buffer]})")
             self._store_info(place, kept, "ptr", self._code.lines)
@@ -211,13 +211,13 @@ class _Printer(Lines):
         for statement in block:
             _PRINT[type(statement)](self, statement)
 
-    def _get_pointer(self, one: GetPointer) -> None:
-        found, cell = self._code.fresh(), self._cell(one.cell)
-        self._put(f"{found} = load ptr, ptr {cell}")
-        self._buffers[one.buffer] = found
+    def _get_pointer(self, statement: GetPointer) -> None:
+        name, cell = self._code.fresh(), self._cell(statement.cell)
+        self._put(f"{name} = load ptr, ptr {cell}")
+        self._buffers[statement.buffer] = name
 
-    def _put_pointer(self, one: PutPointer) -> None:
-        self._put(f"store ptr {self._address(one.buffer, one.start)}, ptr {self._cell(one.cell)}")
+    def _put_pointer(self, statement: PutPointer) -> None:
+        self._put(f"store ptr {self._address(statement.buffer, statement.start)}, ptr {self._cell(statement.cell)}")
 
     def _size(self, count: Index, dtype: DType) -> str:
         """So many entries in bytes."""
@@ -225,21 +225,23 @@ class _Printer(Lines):
             return str(count * bytes_of(dtype))
         if bytes_of(dtype) == 1:
             return self._index(count)
-        found = self._code.fresh()
-        self._put(f"{found} = mul nsw i64 {self._index(count)}, {bytes_of(dtype)}")
-        return found
+        name = self._code.fresh()
+        self._put(f"{name} = mul nsw i64 {self._index(count)}, {bytes_of(dtype)}")
+        return name
 
-    def _allocate(self, one: Allocate) -> None:
-        dtype = one.buffer.dtype
-        if one.buffer in self._stack:
+    def _allocate(self, statement: Allocate) -> None:
+        dtype = statement.buffer.dtype
+        if statement.buffer in self._stack:
             return
-        name = self._buffers[one.buffer] = self._code.fresh()
-        if is_on_stack(one):
-            self._stack[one.buffer] = one
-            self._entry.append(f"{name} = alloca [{one.count} x {stored(dtype)}], align 32")
+        name = self._buffers[statement.buffer] = self._code.fresh()
+        if is_on_stack(statement):
+            self._stack[statement.buffer] = statement
+            self._entry.append(f"{name} = alloca [{statement.count} x {stored(dtype)}], align 32")
             return
-        self._put(f"{name} = call ptr @plica.take(ptr %head, i64 {self._index(one.count)}, i64 {bytes_of(dtype)})")
-        if not one.may_fail:
+        self._put(
+            f"{name} = call ptr @plica.take(ptr %head, i64 {self._index(statement.count)}, i64 {bytes_of(dtype)})"
+        )
+        if not statement.may_fail:
             self._require_memory(name)
 
     def _require_memory(self, name: str) -> None:
@@ -250,65 +252,67 @@ class _Printer(Lines):
         self._failed.append((failed, NO_MEMORY))
         self._code.begin(label)
 
-    def _free(self, one: Free) -> None:
-        if one.buffer not in self._stack:
-            self._put(f"call void @plica.give(ptr {self._buffers[one.buffer]})")
+    def _free(self, statement: Free) -> None:
+        if statement.buffer not in self._stack:
+            self._put(f"call void @plica.give(ptr {self._buffers[statement.buffer]})")
 
-    def _reserve(self, one: Reserve) -> None:
+    def _reserve(self, statement: Reserve) -> None:
         code = self._code
-        cell, before = self._cell(one.capacity), code.block
+        cell, before = self._cell(statement.capacity), code.block
         room, is_enough, twice, wanted = code.fresh(), code.fresh(), code.fresh(), code.fresh()
         grow, after = self._label(), self._label()
         self._put(f"{room} = load i64, ptr {cell}")
-        self._put(f"{is_enough} = icmp sle i64 {self._index(one.wanted)}, {room}")
+        self._put(f"{is_enough} = icmp sle i64 {self._index(statement.wanted)}, {room}")
         self._put(f"br i1 {is_enough}, label %{after}, label %{grow}")
         code.begin(grow)
         self.declared.add("declare i64 @llvm.umax.i64(i64, i64)")
-        self._put(f"{twice} = mul i64 {self._index(one.wanted)}, 2")
+        self._put(f"{twice} = mul i64 {self._index(statement.wanted)}, 2")
         self._put(f"{wanted} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
-        moved, old, each = code.fresh(), self._buffers[one.buffer], bytes_of(one.buffer.dtype)
+        moved, old, each = code.fresh(), self._buffers[statement.buffer], bytes_of(statement.buffer.dtype)
         self._put(f"{moved} = call ptr @plica.grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
         self._require_memory(moved)
         self._put(f"store i64 {wanted}, ptr {cell}")
         last = code.block
         self._put(f"br label %{after}")
         code.begin(after)
-        found = self._buffers[one.result] = code.fresh()
-        self._put(f"{found} = phi ptr [ {old}, %{before} ], [ {moved}, %{last} ]")
+        name = self._buffers[statement.result] = code.fresh()
+        self._put(f"{name} = phi ptr [ {old}, %{before} ], [ {moved}, %{last} ]")
 
-    def _copy(self, one: Copy) -> None:
-        to, start = self._address(one.target, one.to), self._address(one.source, one.start)
-        size = self._size(one.count, one.target.dtype)
+    def _copy(self, statement: Copy) -> None:
+        to, start = self._address(statement.target, statement.to), self._address(statement.source, statement.start)
+        size = self._size(statement.count, statement.target.dtype)
         self.declared.add("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
         self._put(f"call void @llvm.memcpy.p0.p0.i64(ptr {to}, ptr {start}, i64 {size}, i1 false)")
 
-    def _check(self, one: Check) -> None:
+    def _check(self, statement: Check) -> None:
         failed, label = self._label(), self._label()
-        self._put(f"br i1 {self._values[one.condition.text]}, label %{label}, label %{failed}, !prof !1")
+        self._put(f"br i1 {self._values[statement.condition.text]}, label %{label}, label %{failed}, !prof !1")
         self._fails.append(f"{failed}:")
-        for place, number in enumerate(one.numbers):
-            self._store_info(place, self._index(number), "i64", self._fails)
+        for index, number in enumerate(statement.numbers):
+            self._store_info(index, self._index(number), "i64", self._fails)
         self._fails.append("br label %done")
-        self._failed.append((failed, one.site + 1))
+        self._failed.append((failed, statement.site + 1))
         self._code.begin(label)
 
-    def _product(self, one: Product) -> None:
+    def _product(self, statement: Product) -> None:
         """A call of BLAS, by a function that every module has."""
-        name = PRODUCTS[one.target[0].dtype]
-        buffers = ", ".join(f"ptr {self._address(*part)}" for part in (one.target, one.left, one.right))
-        sizes = ", ".join(f"i64 {self._index(size)}" for size in one.sizes)
-        turned = ", ".join(f"i1 {str(flag).lower()}" for flag in one.turned)
-        self.functions[name] = product_text(one.target[0].dtype)
+        name = PRODUCTS[statement.target[0].dtype]
+        buffers = ", ".join(
+            f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)
+        )
+        sizes = ", ".join(f"i64 {self._index(size)}" for size in statement.sizes)
+        turned = ", ".join(f"i1 {str(flag).lower()}" for flag in statement.turned)
+        self.functions[name] = product_text(statement.target[0].dtype)
         self._put(f"call void @{name}({buffers}, {sizes}, {turned})")
 
     # Control flow
 
-    def _far_loop(self, one: Loop, module: _Module) -> None:
+    def _far_loop(self, loop: Loop, module: _Module) -> None:
         """The call of a loop that is a function of its own."""
         inner = _Printer(self._nest, None, self.scopes, module)
         given: list[str] = []
         taken: list[str] = []
-        values, outside, own = used(one, self._named)
+        values, outside, own = used(loop, self._named)
         for value in values:
             text = self._values[value.text]
             inner._values[value.text] = text
@@ -316,7 +320,10 @@ class _Printer(Lines):
                 name = inner._values[value.text] = f"%x{len(given)}"
                 given.append(f"{llvm_type(value.dtype)} {text}")
                 taken.append(f"{llvm_type(value.dtype)} {name}")
-        for place in [*outside, *(one for one in own if isinstance(one, Buffer) and one not in self._stack)]:
+        for place in [
+            *outside,
+            *(parameter for parameter in own if isinstance(parameter, Buffer) and parameter not in self._stack),
+        ]:
             name = f"%x{len(given)}"
             if isinstance(place, Buffer):
                 inner._buffers[place], text = name, self._buffers[place]
@@ -327,10 +334,10 @@ class _Printer(Lines):
         for place in own:
             if isinstance(place, Buffer) and place in self._stack:
                 inner._allocate(self._stack[place])
-        ends = may_end(one)
+        ends = may_end(loop)
         if ends:
             given, taken = ["ptr %info", "ptr %head", *given], ["ptr noalias %info", "ptr %head", *taken]
-        _PRINT[type(one)](inner, one)
+        _PRINT[type(loop)](inner, loop)
         name = f"{LOOP}{len(self.far.heads)}"
         head = f"{'i64' if ends else 'void'} @{name}({', '.join(taken)})"
         lines = inner._rest() if ends else [*inner._entry, *inner._code.lines, "ret void", "}"]
@@ -348,26 +355,26 @@ class _Printer(Lines):
         self._failed.append((failed, status))
         self._code.begin(label)
 
-    def _is_far(self, one: Loop) -> bool:
+    def _is_far(self, loop: Loop) -> bool:
         """Whether a loop is a function of its own, which is called here then."""
-        module = self.far.hot if one in self._split.hot else self.far.warm if one in self._split.warm else None
+        module = self.far.hot if loop in self._split.hot else self.far.warm if loop in self._split.warm else None
         if module is not None:
-            self._far_loop(one, module)
+            self._far_loop(loop, module)
         return module is not None
 
-    def _for(self, one: For) -> None:
+    def _for(self, statement: For) -> None:
         """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
-        if self._is_far(one):
+        if self._is_far(statement):
             return
         code = self._code
         body, after, index = self._label(), self._label(), code.fresh()
-        lower, upper = self._index(one.lower), self._index(one.upper)
-        if isinstance(one.lower, int) and isinstance(one.upper, int):
-            turns = range(one.lower, one.upper)
-            if len(turns) <= _FEW and _weight(one.body) * len(turns) <= _SHORT:
+        lower, upper = self._index(statement.lower), self._index(statement.upper)
+        if isinstance(statement.lower, int) and isinstance(statement.upper, int):
+            turns = range(statement.lower, statement.upper)
+            if len(turns) <= _FEW and _weight(statement.body) * len(turns) <= _SHORT:
                 for turn in turns:
-                    self._values[one.index.text] = str(turn)
-                    self._block(one.body)
+                    self._values[statement.index.text] = str(turn)
+                    self._block(statement.body)
                 return
             self._put(f"br label %{body}")
         else:
@@ -378,34 +385,34 @@ class _Printer(Lines):
         code.begin(body)
         place = len(code.lines)
         following, goes = code.fresh(), code.fresh()
-        self._values[one.index.text] = index
-        self._block(one.body)
+        self._values[statement.index.text] = index
+        self._block(statement.body)
         self._put(f"{following} = add nsw i64 {index}, 1")
         self._put(f"{goes} = icmp slt i64 {following}, {upper}")
-        hint = f", !llvm.loop !{STRANDS}" if one.in_strands else ""
+        hint = f", !llvm.loop !{STRANDS}" if statement.in_strands else ""
         self._put(f"br i1 {goes}, label %{body}, label %{after}{hint}")
         code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
         code.begin(after)
 
-    def _while(self, one: While) -> None:
-        if self._is_far(one):
+    def _while(self, statement: While) -> None:
+        if self._is_far(statement):
             return
         code = self._code
         head, body, after = self._label(), self._label(), self._label()
         self._put(f"br label %{head}")
         code.begin(head)
-        self._block(one.before)
-        self._put(f"br i1 {self._values[one.condition.text]}, label %{body}, label %{after}")
+        self._block(statement.before)
+        self._put(f"br i1 {self._values[statement.condition.text]}, label %{body}, label %{after}")
         code.begin(body)
-        self._block(one.body)
+        self._block(statement.body)
         self._put(f"br label %{head}")
         code.begin(after)
 
-    def _if(self, one: If) -> None:
+    def _if(self, statement: If) -> None:
         code = self._code
         then, otherwise, after = self._label(), self._label(), self._label()
-        self._put(f"br i1 {self._values[one.condition.text]}, label %{then}, label %{otherwise}")
-        for label, block in ((then, one.then), (otherwise, one.otherwise)):
+        self._put(f"br i1 {self._values[statement.condition.text]}, label %{then}, label %{otherwise}")
+        for label, block in ((then, statement.then), (otherwise, statement.otherwise)):
             code.begin(label)
             self._block(block)
             self._put(f"br label %{after}")

@@ -28,8 +28,12 @@ class Sizes:
     """
 
     def __init__(self, nest: Nest) -> None:
-        self._made = {one.result.text: one for one in all_of(nest.body) if isinstance(one, Constant | Compute)}
-        self._given = {one.text for one in nest.parameters if isinstance(one, Scalar)}
+        self._made = {
+            statement.result.text: statement
+            for statement in all_of(nest.body)
+            if isinstance(statement, Constant | Compute)
+        }
+        self._given = {parameter.text for parameter in nest.parameters if isinstance(parameter, Scalar)}
 
     def are_known(self, values: Iterable[Index]) -> bool:
         """Whether numbers can be computed before the nest begins."""
@@ -38,13 +42,13 @@ class Sizes:
     def _is_known(self, value: Index) -> bool:
         if isinstance(value, int) or value.text in self._given:
             return True
-        made = self._made.get(value.text)
-        if isinstance(made, Compute):
-            return made.name in _ARITHMETIC and self.are_known(made.operands)
-        return made is not None
+        statement = self._made.get(value.text)
+        if isinstance(statement, Compute):
+            return statement.name in _ARITHMETIC and self.are_known(statement.operands)
+        return statement is not None
 
     def definition(self, value: Scalar) -> Constant | Compute | None:
-        """What makes a number that is known; None where it is a parameter."""
+        """The statement that makes a number that is known; None where it is a parameter."""
         return None if value.text in self._given else self._made[value.text]
 
 
@@ -85,11 +89,11 @@ class Arithmetic:
     def places(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
         """Where each part of some memory begins, and how much it is, in bytes."""
         at, places = self._number(0), []
-        for one in memory:
+        for allocation in memory:
             places.append(at)
-            count = self._two("arith.maxsi", self._number(0), self.value(one.count))
+            count = self._two("arith.maxsi", self._number(0), self.value(allocation.count))
             count = self._two("arith.minsi", self._number(_MOST_ENTRIES), count)
-            size = self._two("arith.muli", count, self._number(bytes_of(one.buffer.dtype)))
+            size = self._two("arith.muli", count, self._number(bytes_of(allocation.buffer.dtype)))
             whole = self._two("arith.addi", size, self._number(_ALIGNED - 1))
             at = self._two("arith.addi", at, self._two("arith.andi", whole, self._number(-_ALIGNED)))
         return places, at

@@ -2,10 +2,10 @@
 
     @name(arrays..., results..., scratch, faults, numbers...)
 
-Control flow is blocks with branches (`cf`), so that a check that fails leaves at once; memory is read and written
-through pointers (`llvm`), scalars are `arith` and `math`, as everywhere in MLIR. Nothing is allocated: what a nest
-needs lies in its results, on the stack, or in one result more, the scratch, whose size the host computes. `faults`
-holds 0, or the number of the site that ended the run, counted from 1, and the numbers of its error.
+Control flow is blocks with branches (`cf`), so that a check that fails leaves at once. Memory is read and written
+through pointers (`llvm`); scalars are `arith` and `math`. Nothing is allocated: arrays of a nest lie in its results, on
+the stack, or in the scratch, a further result whose size the host computes. `faults` holds 0, or the number of the site
+that ended the run, counted from 1, and the numbers of its error.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -67,7 +67,7 @@ def executable_text(nest: Nest, name: str, given: Collection[Scalar], memory: Se
         nest: The nest, whose memory can be had before it begins.
         name: Its name.
         given: The scalar parameters that the host passes as numbers; the others are arrays of one entry.
-        memory: What lies in the scratch.
+        memory: The arrays that lie in the scratch.
     """
     body = "\n".join(f"        {line}" for line in _Printer(nest, memory).function(name, given))
     return f"""  stream.executable private @{name} {{
@@ -93,7 +93,7 @@ class _Printer:
     def __init__(self, nest: Nest, memory: Sequence[Allocate]) -> None:
         self._nest, self._memory = nest, memory
         self._scopes = Scopes(nest)
-        self._classes = sorted({self._scopes.number(one) for one in _buffers(nest)})
+        self._classes = sorted({self._scopes.number(buffer) for buffer in _buffers(nest)})
         self._code = MlirScalars([], "%t")
         self._entry: list[str] = []
         self._head: list[str] = []
@@ -133,10 +133,13 @@ class _Printer:
         self._block(self._nest.body)
         self._put("cf.br ^done")
         head = ", ".join(
-            [*(one for one in self._head if "binding" in one), *(one for one in self._head if "i64" in one)]
+            [
+                *(parameter for parameter in self._head if "binding" in parameter),
+                *(parameter for parameter in self._head if "i64" in parameter),
+            ]
         )
         lines = [*self._entry, *self._code.lines, *self._fails, "^done:", "return"]
-        return [f"func.func @{name}({head}) {{", *(one if one[0] == "^" else f"  {one}" for one in lines), "}"]
+        return [f"func.func @{name}({head}) {{", *(line if line[0] == "^" else f"  {line}" for line in lines), "}"]
 
     def _binding(self) -> str:
         """A pointer to the next array that the dispatch is given."""
@@ -190,11 +193,11 @@ class _Printer:
 
     # Scalars
 
-    def _constant(self, one: Constant) -> None:
-        self._values[one.result.text] = self._code.constant(one.value, one.result.dtype).text
+    def _constant(self, statement: Constant) -> None:
+        self._values[statement.result.text] = self._code.constant(statement.value, statement.result.dtype).text
 
-    def _compute(self, one: Compute) -> None:
-        operands, code, name = [self._scalar(value) for value in one.operands], self._code, one.name
+    def _compute(self, statement: Compute) -> None:
+        operands, code, name = [self._scalar(value) for value in statement.operands], self._code, statement.name
         if name in _INDICES:
             text = self._op(_INDICES[name].format(*(value.text for value in operands)))
         elif name in ("sum", "sum_product"):
@@ -204,10 +207,10 @@ class _Printer:
         elif name == "select":
             text = code.select(*operands).text
         elif name in ("bitcast", "convert"):
-            text = getattr(code, name)(operands[0], one.result.dtype).text
+            text = getattr(code, name)(operands[0], statement.result.dtype).text
         else:
             text = code.apply(name, *operands).text
-        self._values[one.result.text] = text
+        self._values[statement.result.text] = text
 
     def _sum(self, total: Scalar, *factors: Scalar) -> str:
         """A sum whose terms may be taken in any order; of three operands, of a product."""
@@ -220,16 +223,16 @@ class _Printer:
         flags = f" {_ANY_ORDER}" if is_float else ""
         return self._op(f"{'arith.addf' if is_float else 'arith.addi'} {total.text}, {term}{flags} : {type_}")
 
-    def _apply(self, one: Apply) -> None:
-        operands = tuple(map(self._scalar, one.operands))
-        self._values[one.result.text] = written(self._code, one, operands).text
+    def _apply(self, statement: Apply) -> None:
+        operands = tuple(map(self._scalar, statement.operands))
+        self._values[statement.result.text] = written(self._code, statement, operands).text
 
     # Memory
 
     def _tag(self, buffer: Buffer) -> str:
         """Which buffers one never overlaps."""
         own = self._scopes.number(buffer)
-        others = [one for one in self._classes if one != own]
+        others = [number for number in self._classes if number != own]
         texts = [f"alias_scopes = {_scopes([own])}"]
         if others:
             texts.append(f"noalias_scopes = {_scopes(others)}")
@@ -245,19 +248,21 @@ class _Printer:
         )
 
     def _from_memory(self, where: str, dtype: DType, tag: str = "") -> str:
-        found = self._op(f'"llvm.load"({where}) {tag} : (!llvm.ptr) -> {_stored(dtype)}')
-        return self._op(f"arith.trunci {found} : i8 to i1") if dtype == DType.BOOL else found
+        entry = self._op(f'"llvm.load"({where}) {tag} : (!llvm.ptr) -> {_stored(dtype)}')
+        return self._op(f"arith.trunci {entry} : i8 to i1") if dtype == DType.BOOL else entry
 
-    def _load(self, one: Load) -> None:
-        where = self._address(one.buffer, one.offset)
-        self._values[one.result.text] = self._from_memory(where, one.buffer.dtype, self._tag(one.buffer))
+    def _load(self, statement: Load) -> None:
+        where = self._address(statement.buffer, statement.offset)
+        self._values[statement.result.text] = self._from_memory(
+            where, statement.buffer.dtype, self._tag(statement.buffer)
+        )
 
-    def _store(self, one: Store) -> None:
-        value, dtype = self._values[one.value.text], one.buffer.dtype
+    def _store(self, statement: Store) -> None:
+        value, dtype = self._values[statement.value.text], statement.buffer.dtype
         if dtype == DType.BOOL:
             value = self._op(f"arith.extui {value} : i1 to i8")
-        where = self._address(one.buffer, one.offset)
-        self._put(f'"llvm.store"({value}, {where}) {self._tag(one.buffer)} : ({_stored(dtype)}, !llvm.ptr) -> ()')
+        where = self._address(statement.buffer, statement.offset)
+        self._put(f'"llvm.store"({value}, {where}) {self._tag(statement.buffer)} : ({_stored(dtype)}, !llvm.ptr) -> ()')
 
     def _cell(self, cell: Cell | PointerCell) -> tuple[str, str]:
         """Where a cell lies, and its type."""
@@ -267,35 +272,37 @@ class _Printer:
             self._cells[cell] = self._start(f"%{cell.name}", text)
         return self._cells[cell], type_
 
-    def _get(self, one: Get) -> None:
-        where, type_ = self._cell(one.cell)
-        self._values[one.result.text] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+    def _get(self, statement: Get) -> None:
+        where, type_ = self._cell(statement.cell)
+        self._values[statement.result.text] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
 
-    def _put_cell(self, one: Put) -> None:
-        where, type_ = self._cell(one.cell)
-        self._put(f"llvm.store {self._index(one.value)}, {where} : {type_}, !llvm.ptr")
+    def _put_cell(self, statement: Put) -> None:
+        where, type_ = self._cell(statement.cell)
+        self._put(f"llvm.store {self._index(statement.value)}, {where} : {type_}, !llvm.ptr")
 
-    def _get_pointer(self, one: GetPointer) -> None:
-        where, type_ = self._cell(one.cell)
-        self._buffers[one.buffer] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+    def _get_pointer(self, statement: GetPointer) -> None:
+        where, type_ = self._cell(statement.cell)
+        self._buffers[statement.buffer] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
 
-    def _put_pointer(self, one: PutPointer) -> None:
-        where, type_ = self._cell(one.cell)
-        self._put(f"llvm.store {self._address(one.buffer, one.start)}, {where} : {type_}, !llvm.ptr")
+    def _put_pointer(self, statement: PutPointer) -> None:
+        where, type_ = self._cell(statement.cell)
+        self._put(f"llvm.store {self._address(statement.buffer, statement.start)}, {where} : {type_}, !llvm.ptr")
 
-    def _allocate(self, one: Allocate) -> None:
+    def _allocate(self, statement: Allocate) -> None:
         """Memory on the stack, which is one for all turns; other memory is there."""
-        if one.buffer not in self._buffers:
-            text = f"llvm.alloca {self._index(one.count)} x {_stored(one.buffer.dtype)} : (i64) -> !llvm.ptr"
-            self._buffers[one.buffer] = self._start(f"%{one.buffer.name}", text)
+        if statement.buffer not in self._buffers:
+            text = (
+                f"llvm.alloca {self._index(statement.count)} x {_stored(statement.buffer.dtype)} : (i64) -> !llvm.ptr"
+            )
+            self._buffers[statement.buffer] = self._start(f"%{statement.buffer.name}", text)
 
     def _nothing(self, _: Require | Free) -> None:
         """Memory is there from the beginning to the end."""
 
-    def _copy(self, one: Copy) -> None:
-        to, start = self._address(one.target, one.to), self._address(one.source, one.start)
-        each = self._index(bytes_of(one.target.dtype))
-        size = self._op(f"arith.muli {self._index(one.count)}, {each} : i64")
+    def _copy(self, statement: Copy) -> None:
+        to, start = self._address(statement.target, statement.to), self._address(statement.source, statement.start)
+        each = self._index(bytes_of(statement.target.dtype))
+        size = self._op(f"arith.muli {self._index(statement.count)}, {each} : i64")
         self._put(
             f'"llvm.intr.memcpy"({to}, {start}, {size}) <{{isVolatile = false}}> : (!llvm.ptr, !llvm.ptr, i64) -> ()'
         )
@@ -306,26 +313,26 @@ class _Printer:
         for statement in block:
             _PRINT[type(statement)](self, statement)
 
-    def _check(self, one: Check) -> None:
+    def _check(self, statement: Check) -> None:
         failed, label = self._label(), self._label()
-        self._put(f"cf.cond_br {self._values[one.condition.text]}, {label}, {failed}")
-        numbers = [self._index(value) for value in (one.site + 1, *one.numbers)]
+        self._put(f"cf.cond_br {self._values[statement.condition.text]}, {label}, {failed}")
+        numbers = [self._index(value) for value in (statement.site + 1, *statement.numbers)]
         self._fails.append(f"{failed}:")
-        for place, number in enumerate(numbers):
+        for index, number in enumerate(numbers):
             where = self._code.fresh()
-            text = f"llvm.getelementptr inbounds {self._faults}[{place}] : (!llvm.ptr) -> !llvm.ptr, i64"
+            text = f"llvm.getelementptr inbounds {self._faults}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
             self._fails += [f"{where} = {text}", f"llvm.store {number}, {where} : i64, !llvm.ptr"]
         self._fails.append("cf.br ^done")
         self._begin(label)
 
-    def _for(self, one: For) -> None:
+    def _for(self, statement: For) -> None:
         """A loop whose test stands at its end, and in front of it."""
         body, after, index = self._label(), self._label(), self._code.fresh()
-        lower, upper = self._index(one.lower), self._index(one.upper)
+        lower, upper = self._index(statement.lower), self._index(statement.upper)
         self._turn(lower, upper, body, after)
         self._begin(body, index)
-        self._values[one.index.text] = index
-        self._block(one.body)
+        self._values[statement.index.text] = index
+        self._block(statement.body)
         self._turn(self._op(f"arith.addi {index}, {self._index(1)} overflow<nsw> : i64"), upper, body, after)
         self._begin(after)
 
@@ -333,21 +340,21 @@ class _Printer:
         goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
         self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
 
-    def _while(self, one: While) -> None:
+    def _while(self, statement: While) -> None:
         head, body, after = self._label(), self._label(), self._label()
         self._put(f"cf.br {head}")
         self._begin(head)
-        self._block(one.before)
-        self._put(f"cf.cond_br {self._values[one.condition.text]}, {body}, {after}")
+        self._block(statement.before)
+        self._put(f"cf.cond_br {self._values[statement.condition.text]}, {body}, {after}")
         self._begin(body)
-        self._block(one.body)
+        self._block(statement.body)
         self._put(f"cf.br {head}")
         self._begin(after)
 
-    def _if(self, one: If) -> None:
+    def _if(self, statement: If) -> None:
         then, otherwise, after = self._label(), self._label(), self._label()
-        self._put(f"cf.cond_br {self._values[one.condition.text]}, {then}, {otherwise}")
-        for label, block in ((then, one.then), (otherwise, one.otherwise)):
+        self._put(f"cf.cond_br {self._values[statement.condition.text]}, {then}, {otherwise}")
+        for label, block in ((then, statement.then), (otherwise, statement.otherwise)):
             self._begin(label)
             self._block(block)
             self._put(f"cf.br {after}")
@@ -356,14 +363,16 @@ class _Printer:
 
 def _buffers(nest: Nest) -> Iterable[Buffer]:
     """All buffers that are read or written."""
-    for one in all_of(nest.body):
-        if isinstance(one, Load | Store):
-            yield one.buffer
+    for statement in all_of(nest.body):
+        if isinstance(statement, Load | Store):
+            yield statement.buffer
 
 
 def _scopes(numbers: Iterable[int]) -> str:
     domain = "#llvm.alias_scope_domain<id = distinct[0]<>>"
-    return f"[{', '.join(f'#llvm.alias_scope<id = distinct[{one + 1}]<>, domain = {domain}>' for one in numbers)}]"
+    return (
+        f"[{', '.join(f'#llvm.alias_scope<id = distinct[{number + 1}]<>, domain = {domain}>' for number in numbers)}]"
+    )
 
 
 _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {

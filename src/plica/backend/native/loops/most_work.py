@@ -43,7 +43,7 @@ _RARE = 64  # times less work than another loop: a loop that LLVM takes less tim
 
 def count(block: Iterable[Statement]) -> int:
     """How many statements a block has, those within them too."""
-    return sum(1 + sum(map(count, blocks_of(one))) for one in block)
+    return sum(1 + sum(map(count, blocks_of(statement))) for statement in block)
 
 
 Loop = For | While
@@ -55,7 +55,7 @@ class Split:
 
     Args:
         hot: Those with the most work, for which LLVM does all that it can.
-        warm: Those with less, for which it does what takes little time. What is left is compiled as fast as can be.
+        warm: Those with less, for which it does what takes little time. The rest is compiled as fast as can be.
     """
 
     hot: frozenset[Loop]
@@ -80,49 +80,49 @@ def _candidates(block: Iterable[Statement], often: float, sizes: dict[str, float
     Args:
         block: Where they are.
         often: How often it runs.
-        sizes: What indices are estimated to be, by their names; those that the block computes are added.
+        sizes: Estimates of indices, by their names; those that the block computes are added.
     """
-    for one in block:
-        if isinstance(one, Compute):
-            _estimate(one, sizes)
-        if isinstance(one, For) and count([one]) <= _LARGE and _is_pure([one]):
-            yield often * _work([one], sizes), one
+    for statement in block:
+        if isinstance(statement, Compute):
+            _estimate(statement, sizes)
+        if isinstance(statement, For) and count([statement]) <= _LARGE and _is_pure([statement]):
+            yield often * _work([statement], sizes), statement
             continue
-        for inner_block in blocks_of(one):
-            yield from _candidates(inner_block, often * _turns(one, sizes), sizes)
+        for inner_block in blocks_of(statement):
+            yield from _candidates(inner_block, often * _turns(statement, sizes), sizes)
 
 
 def _warm(
     block: Iterable[Statement], hot: Collection[Loop], often: float, least: float, sizes: dict[str, float]
 ) -> Iterator[Loop]:
     """The outermost loops around no hot ones with some work at least."""
-    for one in block:
-        if one in hot:
+    for statement in block:
+        if statement in hot:
             continue
-        if isinstance(one, For | While) and not any(inner in hot for inner in all_of([one])):
-            if often * _work([one], sizes) >= least:
-                yield one
+        if isinstance(statement, For | While) and not any(inner in hot for inner in all_of([statement])):
+            if often * _work([statement], sizes) >= least:
+                yield statement
             continue
-        for inner_block in blocks_of(one):
-            yield from _warm(inner_block, hot, often * _turns(one, sizes), least, sizes)
+        for inner_block in blocks_of(statement):
+            yield from _warm(inner_block, hot, often * _turns(statement, sizes), least, sizes)
 
 
 def _work(block: Iterable[Statement], sizes: dict[str, float]) -> float:
     """About how many instructions a block takes."""
     total = 0.0
-    for one in block:
-        if isinstance(one, Compute):
-            _estimate(one, sizes)
-        total += _HEAVY if isinstance(one, Apply) and one.op not in LIGHT else 1
-        total += _turns(one, sizes) * sum(_work(inner, sizes) for inner in blocks_of(one))
+    for statement in block:
+        if isinstance(statement, Compute):
+            _estimate(statement, sizes)
+        total += _HEAVY if isinstance(statement, Apply) and statement.op not in LIGHT else 1
+        total += _turns(statement, sizes) * sum(_work(inner, sizes) for inner in blocks_of(statement))
     return total
 
 
-def _turns(one: Statement, sizes: Mapping[str, float]) -> float:
+def _turns(statement: Statement, sizes: Mapping[str, float]) -> float:
     """How often the blocks of a statement run."""
-    match one:
+    match statement:
         case For():
-            upper = one.upper
+            upper = statement.upper
             return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _TURNS)
         case While():
             return _TURNS
@@ -130,19 +130,22 @@ def _turns(one: Statement, sizes: Mapping[str, float]) -> float:
             return 1.0
 
 
-def _estimate(one: Compute, sizes: dict[str, float]) -> None:
+def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
     """Note what an index of products and sums is estimated to be."""
-    own = [abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in one.operands]
-    if one.name in ("index_multiply", "room"):
-        sizes[one.result.text] = prod(own)
-    elif one.name in ("index_add", "index_subtract", "minimum", "maximum"):
-        sizes[one.result.text] = max(own)
+    own = [
+        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in statement.operands
+    ]
+    if statement.name in ("index_multiply", "room"):
+        sizes[statement.result.text] = prod(own)
+    elif statement.name in ("index_add", "index_subtract", "minimum", "maximum"):
+        sizes[statement.result.text] = max(own)
 
 
 def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
     """Whether a block has statements of numbers and entries alone, and `more`."""
     return all(
-        isinstance(one, (*_PURE, *more)) and all(_is_pure(inner, more) for inner in blocks_of(one)) for one in block
+        isinstance(statement, (*_PURE, *more)) and all(_is_pure(inner, more) for inner in blocks_of(statement))
+        for statement in block
     )
 
 
@@ -152,8 +155,8 @@ _NAMED = (Scalar, Buffer, Cell, PointerCell)
 
 def named(block: Iterable[Statement]) -> Counter[Place]:
     """How often buffers and cells are named, but for where memory is taken and given back."""
-    statements = (one for one in all_of(block) if not isinstance(one, Allocate | Free))
-    return Counter(one for statement in statements for one in parts_of(statement) if not isinstance(one, Scalar))
+    statements = (statement for statement in all_of(block) if not isinstance(statement, Allocate | Free))
+    return Counter(part for statement in statements for part in parts_of(statement) if not isinstance(part, Scalar))
 
 
 def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
@@ -164,28 +167,28 @@ def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Pla
         everywhere: How often buffers and cells are named in the whole nest.
     """
     values: dict[str, Scalar] = {}
-    made: set[str] = set()
+    written: set[str] = set()
     for statement in all_of([loop]):
-        values |= {one.text: one for one in parts_of(statement) if isinstance(one, Scalar)}
+        values |= {part.text: part for part in parts_of(statement) if isinstance(part, Scalar)}
         match statement:
             case Constant(result) | Compute(result) | Apply(result) | Load(result) | Get(result) | For(result):
-                made.add(result.text)
+                written.add(result.text)
             case GetPointer(buffer) | Allocate(buffer) | Reserve(buffer):
-                made.add(buffer.name)
+                written.add(buffer.name)
     inside = named([loop])
-    places = [one for one in inside if one.name not in made]
-    outside = [one for one in places if inside[one] < everywhere[one]]
-    own = [one for one in places if inside[one] == everywhere[one]]
-    return [value for name, value in values.items() if name not in made], outside, own
+    places = [loop for loop in inside if loop.name not in written]
+    outside = [loop for loop in places if inside[loop] < everywhere[loop]]
+    own = [loop for loop in places if inside[loop] == everywhere[loop]]
+    return [value for name, value in values.items() if name not in written], outside, own
 
 
 def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
     """The values, buffers and cells of a statement, those in blocks within it left out."""
     for name in statement.__match_args__:
         part = getattr(statement, name)
-        for one in part if isinstance(part, tuple) else (part,):
-            if isinstance(one, _NAMED):
-                yield one
+        for value in part if isinstance(part, tuple) else (part,):
+            if isinstance(value, _NAMED):
+                yield value
 
 
 def may_end(loop: Loop) -> bool:

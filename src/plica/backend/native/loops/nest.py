@@ -3,9 +3,9 @@ r"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order
     nest       ::= parameters, results, statements
     statement  ::= value = instruction | cell = value | buffer[offset] = value | for | while | if | allocate | ...
 
-Values are computed once and never change. What changes from turn to turn of a loop is a `Cell`, which holds a scalar,
-or a `PointerCell`, which holds a buffer. Offsets into buffers count entries. Sizes and bounds of loops are values, so
-that one nest serves all sizes. `llvm.py` prints it.
+Values are computed once and never change. A value that changes from turn to turn of a loop lies in a `Cell`, a buffer
+that changes in a `PointerCell`. Offsets into buffers count entries. Sizes and bounds of loops are values, so that one
+nest serves all sizes. `llvm.py` prints it.
 
 >>> body = [Load(Scalar("x", DType.FLOAT64), Buffer("a", DType.FLOAT64), Scalar("i", DType.INT64))]
 >>> print("\n".join(text(For(Scalar("i", DType.INT64), 0, Scalar("n", DType.INT64), body))))
@@ -74,10 +74,10 @@ class Compute:
     """An instruction on scalars, as `ScalarCode` has them.
 
     Args:
-        result: What it makes.
-        name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`; `index_add`, `index_subtract`, `index_multiply`
-            never overflow, `room` is a product that is huge where it overflows, `sum` may be reordered with other
-            sums, and `sum_product` is a sum with a product, rounded once or twice.
+        result: The value that it makes.
+        name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`. `index_add`, `index_subtract` and
+            `index_multiply` never overflow. `room` is a product that is huge where it overflows. `sum` may be reordered
+            with other sums. `sum_product` is a sum with a product, rounded once or twice.
         operands: Values, and integers where they are indices.
     """
 
@@ -237,7 +237,7 @@ class For:
         index: The count.
         lower: Where it begins.
         upper: Where it ends.
-        body: What runs.
+        body: The statements that run.
         in_strands: Whether turns are short reductions, several of which LLVM is to take side by side.
     """
 
@@ -313,7 +313,7 @@ class Nest:
         parameters: Scalars and buffers that it is given: what the Program captures, then the arguments.
         results: For each result the buffer that the caller gives, or where the nest leaves one of its own, with its
             sizes.
-        body: What runs.
+        body: The statements that run.
         sites: Where it may end early.
     """
 
@@ -324,7 +324,7 @@ class Nest:
     sites: tuple[Site, ...]
 
     def __str__(self) -> str:
-        return "\n".join(line for one in self.body for line in text(one)) + "\n"
+        return "\n".join(line for statement in self.body for line in text(statement)) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -355,9 +355,9 @@ def blocks_of(statement: Statement) -> tuple[list[Statement], ...]:
 
 def all_of(block: Iterable[Statement]) -> Iterator[Statement]:
     """The statements of a block, each before those within it."""
-    for one in block:
-        yield one
-        for inner in blocks_of(one):
+    for statement in block:
+        yield statement
+        for inner in blocks_of(statement):
             yield from all_of(inner)
 
 
@@ -424,4 +424,4 @@ def text(statement: Statement) -> Iterator[str]:
 
 
 def _indented(block: Sequence[Statement]) -> Iterator[str]:
-    return (f"  {line}" for one in block for line in text(one))
+    return (f"  {line}" for statement in block for line in text(statement))

@@ -1,7 +1,7 @@
 """One equation as a nest of its own: what it reads are parameters, what it gives lies in memory of the caller.
 
-A loop becomes such a part where its memory can be had before it begins: sizes that no turn changes, and no product that
-a kernel of its own is faster at.
+A loop becomes such a part where its memory can be allocated before it begins. So no turn changes a size, and no product
+is large enough for a kernel of its own.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -42,9 +42,9 @@ class Part:
         nest: The nest.
         operands: The variables that its parameters stand for.
         results: Those that its results stand for.
-        memory: What it allocates, but for what lies on the stack.
-        small: Pairs of numbers of which the first has to be less: its products are loops, which a kernel is faster
-            than where there is much to do.
+        memory: Its allocations, but for those on the stack.
+        small: Pairs of numbers of which the first has to be less. Its products are loops, and a kernel is faster for
+            large ones.
     """
 
     nest: Nest
@@ -66,14 +66,14 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
         UnsupportedError: An operation or a dtype has no loop nest.
     """
     wanted = tuple(results)
-    inputs = dict.fromkeys(one for one in equation.inputs if isinstance(one, Var))
+    inputs = dict.fromkeys(operand for operand in equation.inputs if isinstance(operand, Var))
     sizes = dict.fromkeys(sizes_of(equation))
     writer = Writer()
     env: dict[Operand, Value] = {}
     block = Block(writer, ROWS, _program(equation, sizes, inputs, wanted), env)
     parameters: dict[Var, Scalar | Buffer] = {}
     values: dict[Hashable, Value] = {}
-    for var in (*sizes, *(one for one in inputs if one not in sizes)):
+    for var in (*sizes, *(operand for operand in inputs if operand not in sizes)):
         require_dtype(var)
         if var.type.shape:
             continue
@@ -85,54 +85,58 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
         if var.type.shape:
             parameters[var] = buffer = writer.buffer(var.type.dtype, "a")
             env[var] = solid(writer, buffer, block.dims(var.type))
-    made = written_results(block, block.program)
-    compared = {one.result: one.operands for one in all_of(writer.block) if isinstance(one, Compute)}
-    small = [compared[one] for one in _without_kernels(writer.block)]
+    written = written_results(block, block.program)
+    compared = {
+        statement.result: statement.operands for statement in all_of(writer.block) if isinstance(statement, Compute)
+    }
+    small = [compared[condition] for condition in _without_kernels(writer.block)]
     writer.block[:] = hoist_memory(writer.block)
     statements = list(all_of(writer.block))
-    memory = tuple(one for one in statements if isinstance(one, Allocate))
-    if any(one.leaves for one in memory) or any(isinstance(one, Product | Reserve) for one in statements):
+    memory = tuple(statement for statement in statements if isinstance(statement, Allocate))
+    if any(allocation.leaves for allocation in memory) or any(
+        isinstance(statement, Product | Reserve) for statement in statements
+    ):
         return None
-    if any(part.dtype.kind == "complex" for one in statements for part in parts_of(one)):
+    if any(part.dtype.kind == "complex" for statement in statements for part in parts_of(statement)):
         return None
-    nest = Nest((), tuple(parameters.values()), made, writer.block, tuple(writer.sites))
+    nest = Nest((), tuple(parameters.values()), written, writer.block, tuple(writer.sites))
     return Part(
         nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
     )
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
-    """What is too large for the stack, or comes when that is full: threads of the runtime have little."""
+    """Allocations that are too large for the stack, or come when it is full: threads of the runtime have little."""
     room = _STACK
-    for one in memory:
-        if is_on_stack(one) and room > 0:
-            assert isinstance(one.count, int), "what lies on the stack has a known size"
-            room -= one.count * bytes_of(one.buffer.dtype)
+    for allocation in memory:
+        if is_on_stack(allocation) and room > 0:
+            assert isinstance(allocation.count, int), "what lies on the stack has a known size"
+            room -= allocation.count * bytes_of(allocation.buffer.dtype)
         else:
-            yield one
+            yield allocation
 
 
 def sizes_of(equation: Equation) -> list[Var]:
     """The variables in sizes of an equation, but for those that it makes."""
-    types = (one.type for one in (*equation.inputs, *equation.outputs))
-    found = [var for one in (*types, *equation.params.values()) for var in size_variables(one)]
-    return [var for var in found if var not in equation.outputs]
+    types = (operand.type for operand in (*equation.inputs, *equation.outputs))
+    variables = [var for value in (*types, *equation.params.values()) for var in size_variables(value)]
+    return [var for var in variables if var not in equation.outputs]
 
 
 def _without_kernels(block: list[Statement]) -> list[Scalar]:
     """Take products to be small that are loops then, and give the comparisons that have to hold."""
-    found: list[Scalar] = []
+    conditions: list[Scalar] = []
     kept: list[Statement] = []
-    for one in block:
-        for inner in blocks_of(one):
-            found += _without_kernels(inner)
-        if isinstance(one, If) and any(isinstance(each, Product) for each in one.otherwise):
-            found.append(one.condition)
-            kept += one.then
+    for statement in block:
+        for inner in blocks_of(statement):
+            conditions += _without_kernels(inner)
+        if isinstance(statement, If) and any(isinstance(each, Product) for each in statement.otherwise):
+            conditions.append(statement.condition)
+            kept += statement.then
         else:
-            kept.append(one)
+            kept.append(statement)
     block[:] = kept
-    return found
+    return conditions
 
 
 def _program(equation: Equation, sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]) -> Program:

@@ -31,45 +31,45 @@ class Scopes:
         for first, second in _joined(nest.body, on_stack):
             self._parents[self._root(first)] = self._root(second)
         joined = set(self._parents) | set(self._parents.values())
-        self._known = {one for one in on_stack if one not in joined}
+        self._known = {buffer for buffer in on_stack if buffer not in joined}
         self._numbers: dict[Hashable, int] = {}
 
-    def _root(self, one: Hashable) -> Hashable:
-        while one in self._parents and self._parents[one] is not one:
-            one = self._parents[one]
-        return one
+    def _root(self, member: Hashable) -> Hashable:
+        while member in self._parents and self._parents[member] is not member:
+            member = self._parents[member]
+        return member
 
     def number(self, buffer: Buffer) -> int:
         """The number of the class of a buffer."""
         return self._numbers.setdefault(self._root(buffer), len(self._numbers))
 
     def tag(self, buffer: Buffer) -> str:
-        """What stands behind a load or a store: the type of what lies there, one for each class."""
+        """The text behind a load or a store: the type of its memory, one for each class."""
         if buffer in self._known:
             return ""
         return f", !tbaa !{_FIRST + 2 * self.number(buffer) + 2}"
 
     def lines(self) -> list[str]:
         """The metadata of all classes; lists of what each does not overlap with would grow with their square."""
-        found = [f'!{_FIRST} = !{{!"plica"}}']
+        metadata = [f'!{_FIRST} = !{{!"plica"}}']
         for number in range(len(self._numbers)):
             type_ = _FIRST + 2 * number + 1
-            found.append(f'!{type_} = !{{!"{number}", !{_FIRST}, i64 0}}')
-            found.append(f"!{type_ + 1} = !{{!{type_}, !{type_}, i64 0}}")
-        return found
+            metadata.append(f'!{type_} = !{{!"{number}", !{_FIRST}, i64 0}}')
+            metadata.append(f"!{type_ + 1} = !{{!{type_}, !{type_}, i64 0}}")
+        return metadata
 
 
 _FIRST = 10  # of the numbers of metadata
 
 
 def _joined(block: Iterable[Statement], on_stack: list[Buffer]) -> Iterator[tuple[Hashable, Hashable]]:
-    """What may be one, and in `on_stack` the memory that lies there."""
-    for one in block:
-        if isinstance(one, PutPointer | GetPointer):
-            yield one.cell, one.buffer
-        elif isinstance(one, Reserve):
-            yield one.result, one.buffer
-        elif isinstance(one, Allocate) and is_on_stack(one):
-            on_stack.append(one.buffer)
-        for inner in blocks_of(one):
+    """Pairs of buffers and pointers that may be the same memory; `on_stack` receives the buffers on the stack."""
+    for statement in block:
+        if isinstance(statement, PutPointer | GetPointer):
+            yield statement.cell, statement.buffer
+        elif isinstance(statement, Reserve):
+            yield statement.result, statement.buffer
+        elif isinstance(statement, Allocate) and is_on_stack(statement):
+            on_stack.append(statement.buffer)
+        for inner in blocks_of(statement):
             yield from _joined(inner, on_stack)

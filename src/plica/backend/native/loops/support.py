@@ -1,4 +1,4 @@
-"""What nests need beside themselves: memory that is given back whatever happens, products, and the entry.
+"""The functions that nests call: memory that is given back whatever happens, products, and the entry.
 
 Memory that a nest allocates is in a list, so that a run that ends early gives all of it back.
 """
@@ -221,9 +221,13 @@ def bytes_of(dtype: DType) -> int:
 _ON_STACK = 2048  # bytes of an array of known size that need not be allocated
 
 
-def is_on_stack(one: Allocate) -> bool:
+def is_on_stack(statement: Allocate) -> bool:
     """Whether memory is so little, and known to be, that it need not be allocated."""
-    return not one.leaves and isinstance(one.count, int) and one.count * bytes_of(one.buffer.dtype) <= _ON_STACK
+    return (
+        not statement.leaves
+        and isinstance(statement.count, int)
+        and statement.count * bytes_of(statement.buffer.dtype) <= _ON_STACK
+    )
 
 
 def given_type(dtype: DType) -> str:
@@ -300,8 +304,8 @@ def entry_text(nest: Nest) -> str:
             given.append(f"ptr %{result.buffer.name}.data")
     lines += _read("%info", "ptr", _DATA, "data")
     any_bad = "false"
-    for place, one in enumerate(bad):
-        lines.append(f"%any{place} = or i1 {any_bad}, {one}")
+    for place, is_bad in enumerate(bad):
+        lines.append(f"%any{place} = or i1 {any_bad}, {is_bad}")
         any_bad = f"%any{place}"
     arguments = ", ".join(["ptr %info.data", *sizes, *given])
     return "\n".join(

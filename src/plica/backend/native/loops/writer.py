@@ -52,7 +52,7 @@ class Range:
 class Writer:
     """Appends statements to the innermost open block.
 
-    What was computed in an open block is not computed again.
+    A value that an open block computed is not computed again.
 
     Attributes:
         block: That block.
@@ -103,10 +103,10 @@ class Writer:
     def number(self, value: complex, dtype: DType) -> Scalar:
         """A constant."""
         key = (type(value), repr(value), dtype)
-        found = self._once(key, dtype, lambda result: Constant(result, value))
+        scalar = self._once(key, dtype, lambda result: Constant(result, value))
         if dtype == DType.INT64 and isinstance(value, int):
-            self._numbers_known[found.text] = value
-        return found
+            self._numbers_known[scalar.text] = value
+        return scalar
 
     def value(self, index: Index) -> Scalar:
         """An index as a value."""
@@ -115,15 +115,15 @@ class Writer:
     def compute(self, name: str, *operands: Index, dtype: DType | None = None) -> Scalar:
         """An instruction, whose result is of the first operand's dtype unless said."""
         first = operands[0]
-        found = dtype or (DType.INT64 if isinstance(first, int) else first.dtype)
-        return self._once((name, operands, found), found, lambda result: Compute(result, name, operands))
+        result_dtype = dtype or (DType.INT64 if isinstance(first, int) else first.dtype)
+        return self._once((name, operands, result_dtype), result_dtype, lambda result: Compute(result, name, operands))
 
     def apply(self, op: str, operands: Sequence[Scalar], dtype: DType, params: Mapping[str, Any]) -> Scalar:
         """One entry of an elementwise operation."""
         key = (op, tuple(operands), dtype, tuple(sorted(params.items())))
-        found = self._once(key, dtype, lambda result: Apply(result, op, tuple(operands), params))
-        self._note_shifted(op, operands, found)
-        return found
+        scalar = self._once(key, dtype, lambda result: Apply(result, op, tuple(operands), params))
+        self._note_shifted(op, operands, scalar)
+        return scalar
 
     # Ranges of indices
 
@@ -132,16 +132,16 @@ class Writer:
         is_known = isinstance(low, int) and abs(low) < _FAR
         self._ranges[index.text] = Range(low if is_known else None, high, 0)  # type: ignore[arg-type]
 
-    def _note_shifted(self, op: str, operands: Sequence[Scalar], found: Scalar) -> None:
-        if op not in ("add", "subtract") or found.dtype != DType.INT64:
+    def _note_shifted(self, op: str, operands: Sequence[Scalar], result: Scalar) -> None:
+        if op not in ("add", "subtract") or result.dtype != DType.INT64:
             return
         first, second = operands
         by = self._numbers_known.get(second.text)
         if by is not None and first.text in self._ranges:
-            one = self._ranges[first.text]
+            bounds = self._ranges[first.text]
             by = by if op == "add" else -by
-            if one.low is not None and abs(by) < _FAR:  # so that nothing wraps around: indices are below 2**62
-                self._ranges[found.text] = Range(one.low + by, one.high, one.shift + by)
+            if bounds.low is not None and abs(by) < _FAR:  # so that nothing wraps around: indices are below 2**62
+                self._ranges[result.text] = Range(bounds.low + by, bounds.high, bounds.shift + by)
 
     def is_natural(self, index: Index) -> bool:
         """Whether an index is known not to be negative."""
@@ -168,7 +168,11 @@ class Writer:
     def select(self, condition: Scalar, a: Index, b: Index) -> Scalar:
         """One of two values of one dtype."""
         return self.compute(
-            "select", condition, a, b, dtype=next((one.dtype for one in (a, b) if isinstance(one, Scalar)), DType.INT64)
+            "select",
+            condition,
+            a,
+            b,
+            dtype=next((operand.dtype for operand in (a, b) if isinstance(operand, Scalar)), DType.INT64),
         )
 
     def compare(self, kind: str, a: Index, b: Index) -> Scalar:
@@ -209,25 +213,25 @@ class Writer:
 
     def product(self, sizes: Sequence[Index]) -> Index:
         """The product of sizes."""
-        known: Index = prod(one for one in sizes if isinstance(one, int))
-        for one in sizes:
-            known = known if isinstance(one, int) else self.multiply(known, one)
+        known: Index = prod(size for size in sizes if isinstance(size, int))
+        for factor in sizes:
+            known = known if isinstance(factor, int) else self.multiply(known, factor)
         return known
 
     def room(self, sizes: Sequence[Index]) -> Index:
         """How many entries an array of these sizes has; a huge number, where that is too large for a number."""
-        known: Index = prod(one for one in sizes if isinstance(one, int))
-        for one in sizes:
-            if not isinstance(one, int):
-                known = one if known == 1 else 0 if known == 0 else self.compute("room", _in_64_bits(known), one)
+        known: Index = prod(size for size in sizes if isinstance(size, int))
+        for factor in sizes:
+            if not isinstance(factor, int):
+                known = factor if known == 1 else 0 if known == 0 else self.compute("room", _in_64_bits(known), factor)
         return _in_64_bits(known)
 
     def flat(self, index: Sequence[Index], dims: Sequence[Index]) -> Index:
         """The offset of an entry of an array of these sizes."""
-        found: Index = 0
-        for one, dim in zip(index, dims, strict=True):
-            found = self.add(self.multiply(found, dim), one)
-        return found
+        offset: Index = 0
+        for number, dim in zip(index, dims, strict=True):
+            offset = self.add(self.multiply(offset, dim), number)
+        return offset
 
     def minimum(self, a: Index, b: Index) -> Index:
         """The lesser."""
@@ -255,17 +259,17 @@ class Writer:
 
     def cell(self, dtype: DType, first: Index | None = None) -> Cell:
         """A scalar that changes."""
-        found = Cell(self.name("s"), dtype)
+        new = Cell(self.name("s"), dtype)
         if first is not None:
-            self.put(Put(found, first))
-        return found
+            self.put(Put(new, first))
+        return new
 
     def pointer(self, dtype: DType) -> PointerCell:
         """A buffer that changes."""
         return PointerCell(self.name("p"), dtype)
 
     def get(self, cell: Cell) -> Scalar:
-        """What it is now."""
+        """The number that a cell holds now."""
         result = Scalar(self.name(), cell.dtype)
         self.put(Get(result, cell))
         return result
@@ -287,20 +291,20 @@ class Writer:
         last = len(dims) - 1
         with ExitStack() as loops:
             yield [
-                0 if dim == 1 else loops.enter_context(self.loop(dim, in_strands=in_strands and place == last))
-                for place, dim in enumerate(dims)
+                0 if dim == 1 else loops.enter_context(self.loop(dim, in_strands=in_strands and index == last))
+                for index, dim in enumerate(dims)
             ]
 
     @contextmanager
     def when(self, condition: Scalar) -> Iterator[None]:
-        """What runs where a condition holds."""
+        """A block that runs where a condition holds."""
         with self.into([]) as then:
             yield
         self.put(If(condition, then))
 
     @contextmanager
     def repeat(self, condition: Callable[[], Scalar]) -> Iterator[None]:
-        """What runs again while a condition holds."""
+        """A block that runs again while a condition holds."""
         with self.into([]) as before:
             holds = condition()
         with self.into([]) as body:

@@ -14,7 +14,7 @@ from plica.backend.native.mlir.types import Value
 def either(
     emitter: Emitter,
     holds: Value,
-    made: Sequence[Value],
+    like: Sequence[Value],
     then: Callable[[], list[Value]],
     other: Callable[[], list[Value]],
 ) -> list[Value]:
@@ -25,19 +25,19 @@ def either(
     for label, region in zip(labels, (then, other), strict=True):
         code.start(label)
         with emitter.region():
-            found = region()
+            values = region()
             emitter.checks.settle()
-            leave(emitter, end, found, made)
-    results = [replace(one, text=code.name()) for one in made]
+            leave(emitter, end, values, like)
+    results = [replace(value, text=code.name()) for value in like]
     code.start(end, results)
     return results
 
 
-def leave(emitter: Emitter, label: str, values: Sequence[Value], made: Sequence[Value], *before: str) -> None:
+def leave(emitter: Emitter, label: str, values: Sequence[Value], likes: Sequence[Value], *before: str) -> None:
     """The end of a block, which goes on at another with values like `made`, after some of type `index`."""
-    given = [_as(emitter, one, like) for one, like in zip(values, made, strict=True)]
-    texts = ", ".join([*before, *(one.text for one in given)])
-    types = ", ".join([*("index" for _ in before), *(one.type for one in given)])
+    given = [_as(emitter, value, like) for value, like in zip(values, likes, strict=True)]
+    texts = ", ".join([*before, *(value.text for value in given)])
+    types = ", ".join([*("index" for _ in before), *(value.type for value in given)])
     emitter.code.put(f"cf.br {label}({texts} : {types})" if texts else f"cf.br {label}")
 
 

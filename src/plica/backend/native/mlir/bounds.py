@@ -30,14 +30,14 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
     end = code.op(f"arith.addi {bound}, {bound} : index") if wraps else bound
 
     def moved(entry: str) -> str:
-        """What is below `end`, as an unsigned number, for an index within the axis and for no other."""
+        """A number that is below `end`, read as unsigned, exactly where the index lies within the axis."""
         place = as_index(emitter, entry, indices.dtype)
         return code.op(f"arith.addi {place}, {bound} : index") if wraps else place
 
     def shown(place: str) -> Value:
         """The index itself."""
-        found = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
-        return Value(code.op(f"arith.index_cast {found} : index to i64"), (), DType.INT64, is_scalar=True)
+        number = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
+        return Value(code.op(f"arith.index_cast {number} : index to i64"), (), DType.INT64, is_scalar=True)
 
     message = _OUTSIDE if axis is None else outside_message("{0}", axis, "{1}")
     if indices.is_scalar:
@@ -82,13 +82,17 @@ def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Di
     """Refuse a slice `(start, stop, step)` that does not lie within its axis, unless it is known that it does."""
     start, stop, step = place
     size = x.shape[axis]
-    unknown = [one for one in (start, stop - start, size - stop, step - 1) if not is_nonnegative_by_cases(one)]
+    unknown = [
+        difference
+        for difference in (start, stop - start, size - stop, step - 1)
+        if not is_nonnegative_by_cases(difference)
+    ]
     if not unknown:
         return
     checks, code = emitter.checks, emitter.code
     holds = emitter.constant(True, DType.BOOL)
-    for one in unknown:
-        fits = checks.compare("sge", one, 0)
+    for difference in unknown:
+        fits = checks.compare("sge", difference, 0)
         holds = Value(code.op(f"arith.andi {holds.text}, {fits.text} : i1"), (), DType.BOOL, is_scalar=True)
     shown: list[Any] = ["{0}", "{1}", "{2}", step if step == 1 else "{3}"]
     message = beyond_message(axis, *shown)

@@ -20,7 +20,7 @@ class Call:
             it returns says what it is with `emitter.bind`.
         params: The parameters.
         source: Where in the user's code the equation comes from.
-        operands: What the operands are in the Program.
+        operands: The operands as the Program has them.
     """
 
     name: str

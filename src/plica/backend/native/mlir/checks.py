@@ -1,7 +1,7 @@
 """Checks of what is known only when a function runs, and what it fails with.
 
-What the host knows (sizes) is checked at once. What stands in arrays is checked once the function waits for something
-anyway, or before it returns: until then, rows read within bounds whatever the indices are.
+The host checks sizes at once. It checks entries of arrays when the function waits for something anyway, or before it
+returns. Until then, rows read within bounds whatever the indices are.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ _AXES = ("size", "length", "num")  # parameters that become the size of one axis
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """What a function fails with.
+    """The error with which a function fails.
 
     Args:
         error: The name of a class in `plica.errors`.
@@ -44,9 +44,13 @@ class Fault:
         """The text as MLIR writes strings."""
         place = self.source.replace("{", "{{").replace("}", "}}")
         text = marked(self.error, f"{place}: {self.message}" if place else self.message)
-        plain = (one if one.isprintable() and one not in '"\\' and one.isascii() else None for one in text)
+        plain = (
+            character if character.isprintable() and character not in '"\\' and character.isascii() else None
+            for character in text
+        )
         return "".join(
-            known or "".join(f"\\{byte:02X}" for byte in one.encode()) for one, known in zip(text, plain, strict=True)
+            known or "".join(f"\\{byte:02X}" for byte in character.encode())
+            for character, known in zip(text, plain, strict=True)
         )
 
 
@@ -73,7 +77,7 @@ class Checks:
             code.put(f"scf.if {kept} {{")
             code.put("} else {")
             with code.block():
-                self._keep([self._emitter.scalar(one) for one in fault.values()])
+                self._keep([self._emitter.scalar(value) for value in fault.values()])
             code.put("}")
         code.put(f'cf.assert {kept}, "{fault.text}"')
 
@@ -87,18 +91,18 @@ class Checks:
         self.tells = True
         memory = code.op(f"util.buffer.alloc uninitialized : {buffer}")
         length = index_constant(code, 8)
-        for place, one in enumerate(values):
-            where = f"{memory}[{index_constant(code, 8 * place)} for {length}]"
-            code.put(f"util.buffer.store {one.text}, {where} : i64 -> {buffer}")
+        for index, value in enumerate(values):
+            where = f"{memory}[{index_constant(code, 8 * index)} for {length}]"
+            code.put(f"util.buffer.store {value.text}, {where} : i64 -> {buffer}")
         code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
 
     def later(self, wrong: Value, fault: Fault) -> None:
         """Fail, soon, where a boolean of no dimension is true."""
         self._later.append((wrong, fault))
 
-    def told(self, faults: Value, found: Mapping[int, Fault]) -> None:
+    def told(self, faults: Value, by_number: Mapping[int, Fault]) -> None:
         """Fail, soon, with the fault whose number a dispatch leaves as the first of `faults`; 0 stands for none."""
-        self._told.append((faults, found))
+        self._told.append((faults, by_number))
 
     def entry(self, values: Value, place: int) -> Value:
         """One of several numbers, for which the host waits."""
@@ -108,8 +112,8 @@ class Checks:
     def settle(self) -> None:
         """Fail where something is wrong that was to be checked later."""
         told, self._told = self._told, []
-        for faults, found in told:
-            self._tell(self.entry(faults, 0), found)
+        for faults, by_number in told:
+            self._tell(self.entry(faults, 0), by_number)
         if not self._later:
             return
         later, self._later = self._later, []
@@ -119,19 +123,19 @@ class Checks:
 
             def either(entries: Sequence[str]) -> str:
                 text = entries[0]
-                for one in entries[1:]:
-                    text = code.op(f"arith.ori {text}, {one} : i1")
+                for entry in entries[1:]:
+                    text = code.op(f"arith.ori {text}, {entry} : i1")
                 return text
 
-            some = entrywise(emitter, [one for one, _ in later], (), DType.BOOL, either)
+            some = entrywise(emitter, [wrong for wrong, _ in later], (), DType.BOOL, either)
         wrong = emitter.scalar(some)
         code.put(f"scf.if {wrong.text} {{")
         with code.block():
-            for one, fault in later:
-                self.require(self.negated(emitter.scalar(one)), fault)
+            for is_wrong, fault in later:
+                self.require(self.negated(emitter.scalar(is_wrong)), fault)
         code.put("}")
 
-    def _tell(self, number: Value, found: Mapping[int, Fault]) -> None:
+    def _tell(self, number: Value, faults: Mapping[int, Fault]) -> None:
         code = self._emitter.code
 
         def differs(place: int) -> Value:
@@ -140,7 +144,7 @@ class Checks:
 
         code.put(f"scf.if {differs(0).text} {{")
         with code.block():
-            for place, fault in found.items():
+            for place, fault in faults.items():
                 self.require(differs(place), fault)
         code.put("}")
 
@@ -184,7 +188,7 @@ def values_text() -> str:
     code = Code()
     size, length = index_constant(code, 8 * _MOST_VALUES), index_constant(code, 8)
     memory = code.op("util.global.load @plica_numbers : !util.buffer")
-    places = [index_constant(code, 8 * place) for place in range(_MOST_VALUES)]
+    places = [index_constant(code, 8 * index) for index in range(_MOST_VALUES)]
     values = [
         code.op(f"util.buffer.load {memory}[{place} for {length}] : !util.buffer{{{size}}} -> i64") for place in places
     ]

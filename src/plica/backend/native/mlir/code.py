@@ -13,7 +13,7 @@ class Code:
     """The lines of one function, in the order in which they are written.
 
     Attributes:
-        executables: What the function dispatches beside operations of its own, each as text.
+        executables: The executables that the function dispatches, each as text.
         branches: Whether the host goes one of several ways in it that leave tensors, or goes round in a loop.
     """
 
@@ -45,7 +45,7 @@ class Code:
             return [self.op(text)]
         name = self.name()
         self.put(f"{name}:{count} = {text}")
-        return [f"{name}#{place}" for place in range(count)]
+        return [f"{name}#{index}" for index in range(count)]
 
     def label(self) -> str:
         """The name of a block that nothing else has."""
@@ -54,7 +54,10 @@ class Code:
     def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
         """A block begins, with arguments, after some of type `index`."""
         self.branches = True
-        given = [*(f"{one}: index" for one in before), *(f"{one.text}: {one.type}" for one in arguments)]
+        given = [
+            *(f"{name}: index" for name in before),
+            *(f"{argument.text}: {argument.type}" for argument in arguments),
+        ]
         self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
 
     def once(self, text: str) -> str:
@@ -66,8 +69,8 @@ class Code:
         for block in self._known:
             if key in block:
                 return block[key]
-        self._known[-1][key] = made = make()
-        return made
+        self._known[-1][key] = value = make()
+        return value
 
     @contextmanager
     def block(self) -> Iterator[None]:

@@ -28,23 +28,23 @@ def contract(emitter: Emitter, factors: Sequence[Factor], result: str) -> Value:
     """
     dtype = factors[0].value.dtype
     wide = _WIDE.get(dtype, dtype)
-    rest = [_simplified(emitter, one) for one in factors]
+    rest = [_simplified(emitter, factor) for factor in factors]
     while len(rest) > 1:
         first, second, *others = rest
-        wanted = {*result, *(label for one in others for label in one.labels)}
+        wanted = {*result, *(label for factor in others for label in factor.labels)}
         kept = [label for label in dict.fromkeys(first.labels + second.labels) if label in wanted]
         order = result if not others else "".join(kept)
         rest = [
             _sum(
                 emitter,
-                [_own(emitter, one, kept, pair) for one, pair in ((first, second), (second, first))],
+                [_own(emitter, factor, kept, pair) for factor, pair in ((first, second), (second, first))],
                 order,
                 wide,
             ),
             *others,
         ]
-    found = _sum(emitter, rest, result, wide) if len(factors) == 1 else rest[0]
-    return converted(emitter, found.value, dtype)
+    last = _sum(emitter, rest, result, wide) if len(factors) == 1 else rest[0]
+    return converted(emitter, last.value, dtype)
 
 
 def converted(emitter: Emitter, value: Value, dtype: DType) -> Value:
@@ -76,13 +76,13 @@ def _simplified(emitter: Emitter, factor: Factor) -> Factor:
         return Factor(value, labels)
     value = apart(emitter, value)
     shape = [value.shape[factor.labels.index(label)] for label in labels]
-    found = indexed(
+    result = indexed(
         emitter,
         shape,
         value.dtype,
         lambda places: entry_at(emitter, value, [places[labels.index(label)] for label in factor.labels]),
     )
-    return Factor(found, labels)
+    return Factor(result, labels)
 
 
 def _sum(emitter: Emitter, factors: Sequence[Factor], result: str, dtype: DType) -> Factor:
@@ -91,31 +91,35 @@ def _sum(emitter: Emitter, factors: Sequence[Factor], result: str, dtype: DType)
     loops = result + "".join(label for label in sizes if label not in result)
     shape = [sizes[label] for label in result]
     operands = []
-    for one in factors:
-        kept = [axis for axis, label in enumerate(one.labels) if not (one.value.shape[axis] == 1 and sizes[label] != 1)]
-        value = one.value if len(kept) == len(one.labels) else collapse(emitter, one.value, kept)
-        operands.append((value, [loops.index(one.labels[axis]) for axis in kept]))
+    for operand in factors:
+        kept = [
+            axis
+            for axis, label in enumerate(operand.labels)
+            if not (operand.value.shape[axis] == 1 and sizes[label] != 1)
+        ]
+        value = operand.value if len(kept) == len(operand.labels) else collapse(emitter, operand.value, kept)
+        operands.append((value, [loops.index(operand.labels[axis]) for axis in kept]))
     start = emitter.full(shape, emitter.constant(0, dtype)) if len(loops) > len(result) else emitter.empty(shape, dtype)
     scalars = emitter.scalars
 
     def body(names: Sequence[str]) -> str:
         *entries, total = names
-        terms = [Scalar(name, one.value.dtype) for name, one in zip(entries, factors, strict=True)]
-        term, *others = (one if one.dtype == dtype else scalars.convert(one, dtype) for one in terms)
+        terms = [Scalar(name, factor.value.dtype) for name, factor in zip(entries, factors, strict=True)]
+        term, *others = (term if term.dtype == dtype else scalars.convert(term, dtype) for term in terms)
         for other in others:
             term = scalars.multiply(term, other)
         return scalars.add(Scalar(total, dtype), term).text if len(loops) > len(result) else term.text
 
     reduced = [label not in result for label in loops]
-    (found,) = generic(emitter, operands, [(start, range(len(result)))], reduced, body)
-    return Factor(found, result)
+    (reduced_value,) = generic(emitter, operands, [(start, range(len(result)))], reduced, body)
+    return Factor(reduced_value, result)
 
 
 def label_sizes(factors: Sequence[Factor]) -> Mapping[str, Dim]:
     """The size of each label, where axes of size 1 are broadcast."""
     sizes: dict[str, Dim] = {}
-    for one in factors:
-        for label, dim in zip(one.labels, one.value.shape, strict=True):
+    for factor in factors:
+        for label, dim in zip(factor.labels, factor.value.shape, strict=True):
             if sizes.setdefault(label, dim) == 1 or (isinstance(dim, int) and dim != 1):
                 sizes[label] = dim
     return sizes

@@ -14,14 +14,14 @@ from plica.ops import OPS
 
 
 def decomposed(name: str) -> Write | None:
-    """What writes an operation by its decomposition; None where it has none."""
+    """Writes an operation by its decomposition; None where it has none."""
     decompose = DECOMPOSITIONS.get(name, OPS[name].decompose)
     if isinstance(decompose, Unsupported):
         return None
 
     def write(emitter: Emitter, call: Call) -> Sequence[Value]:
         sizes = sizes_within(call.params)
-        types = [array_type(one.shape, one.dtype) for one in call.inputs]
+        types = [array_type(value.shape, value.dtype) for value in call.inputs]
         program = traced_decomposition(decompose, types, call.params, sizes, call.source)
         inputs = [*call.inputs, *map(emitter.size_value, sizes)]
         implicit = [emitter.size_value(inputs[place].shape[axis]) for place, axis in size_sources(program).values()]

@@ -4,8 +4,8 @@
 
 Each equation is written by the row of its operation in `rows/`; what has no row goes through its decomposition. The
 function takes the leaves of the Program's consts, then its arguments, all as tensors (scalars too), and returns the
-results. Implicit sizes are read off the arguments, whose sizes the caller has checked. What a check finds while it runs
-is told as `plica.runtime.faults` says.
+results. Implicit sizes are read off the arguments, whose sizes the caller has checked. A check that fails reports its
+error as `plica.runtime.faults` describes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -72,17 +72,17 @@ def emit(
         emitter.bind([var], [emitter.of_pairs(value) if var.type.dtype.kind == "complex" else value])
         read[parameter] = value.type
     variables = [var for var in (*program.consts, *program.arguments) if var not in known]
-    arguments = [Value(f"%arg{place}", var.type.shape, var.type.dtype) for place, var in enumerate(variables)]
+    arguments = [Value(f"%arg{index}", var.type.shape, var.type.dtype) for index, var in enumerate(variables)]
     emitter.bind(variables, arguments)
     for var, (place, axis) in size_sources(program).items():
         emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + place], axis))
     emitter.equations(program)
-    results = [emitter.result(one) for one in program.results]
+    results = [emitter.result(result) for result in program.results]
     emitter.checks.settle()
-    returned = f"return {', '.join(one.text for one in results)}"
-    code.put(f"{returned} : {', '.join(one.type for one in results)}" if results else "return")
-    taken = ", ".join(f"{one.text}: {one.type}" for one in arguments)
-    head = f"  func.func @{name}({taken}) -> ({', '.join(one.type for one in results)}) {{"
+    returned = f"return {', '.join(result.text for result in results)}"
+    code.put(f"{returned} : {', '.join(result.type for result in results)}" if results else "return")
+    taken = ", ".join(f"{argument.text}: {argument.type}" for argument in arguments)
+    head = f"  func.func @{name}({taken}) -> ({', '.join(result.type for result in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
     text = "\n".join([head, *lines, "  }"]) + "\n"
     return Function(name, "".join([*code.executables, text]), emitter.checks.tells, code.branches, read)
@@ -113,15 +113,15 @@ def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | Non
         functions: The functions.
         arrays: The parameters that stand in the text; by default all are given where it is loaded.
     """
-    found, known = list(functions), {} if arrays is None else arrays
-    read = {name: type_ for one in found for name, type_ in one.parameters.items()}
+    listed, known = list(functions), {} if arrays is None else arrays
+    read = {name: type_ for function in listed for name, type_ in function.parameters.items()}
     parts = [
         *(
             f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
             for name, type_ in read.items()
         ),
-        *([values_text()] if any(one.tells for one in found) else []),
-        *(one.text for one in found),
+        *([values_text()] if any(function.tells for function in listed) else []),
+        *(function.text for function in listed),
     ]
     text = "module @plica {\n" + "\n".join(parts) + "}\n"
     return text + _resources(known) if known else text

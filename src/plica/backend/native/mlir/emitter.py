@@ -29,7 +29,7 @@ from plica.ops.rules import real_dtype
 
 
 class Emitter:
-    """What rows write with: the lines of one function, the values of variables, and sizes.
+    """Writes one function: its lines, the values of its variables, and sizes.
 
     Attributes:
         code: The lines.
@@ -84,7 +84,7 @@ class Emitter:
         return write_size(self.code, dim, lambda var: self.index(self._values[var]), self._divisor)
 
     def _divisor(self, index: str) -> str:
-        """What a size is divided by, where it is not 0."""
+        """A divisor of a size; the function fails where it is 0."""
         zero = index_constant(self.code, 0)
         text = self.code.op(f"arith.cmpi ne, {index}, {zero} : index")
         self.checks.require(Value(text, (), DType.BOOL, is_scalar=True), Fault("ZeroDivisorError", BY_ZERO))
@@ -109,24 +109,24 @@ class Emitter:
 
     def constant(self, value: complex, dtype: DType) -> Value:
         """A number, as a scalar."""
-        made = Value("", (), dtype, is_scalar=True)
+        scalar = Value("", (), dtype, is_scalar=True)
         text = self.code.once(constant_text(value, dtype))
-        return replace(made, text=text, size=int(value.real) if dtype.kind == "int" else None)
+        return replace(scalar, text=text, size=int(value.real) if dtype.kind == "int" else None)
 
     def result(self, operand: Operand) -> Value:
-        """What the function returns for an operand.
+        """The result of the function for an operand.
 
-        Where a part of an array is written, it is hidden from the compiler: what may be an argument, or another view
-        of its entries, would be written over in place, and then be returned.
+        Where the function writes a part of an array, results are hidden from the compiler. It would write in place over
+        an argument or another view of the entries, and then return that.
         """
-        found, code = self.tensor(self.read(operand)), self.code
-        if not self.overwrites or not found.shape:
-            return found
-        text = code.op(f"util.optimization_barrier {found.text} : {found.type}")
-        sizes = [self.size(dim) for dim in found.shape if not isinstance(dim, int)]
+        tensor, code = self.tensor(self.read(operand)), self.code
+        if not self.overwrites or not tensor.shape:
+            return tensor
+        text = code.op(f"util.optimization_barrier {tensor.text} : {tensor.type}")
+        sizes = [self.size(dim) for dim in tensor.shape if not isinstance(dim, int)]
         if sizes:
-            text = code.op(f"flow.tensor.tie_shape {text} : {found.type}{{{', '.join(sizes)}}}")
-        return replace(found, text=text)
+            text = code.op(f"flow.tensor.tie_shape {text} : {tensor.type}{{{', '.join(sizes)}}}")
+        return replace(tensor, text=text)
 
     def tensor(self, value: Value) -> Value:
         """A value as a tensor: a scalar becomes one of no dimension."""
@@ -168,7 +168,7 @@ class Emitter:
 
         Args:
             parts: Tensors, and their offsets, sizes and strides.
-            out: What has the type of the array.
+            out: A value of the type of the array.
             is_begun: Whether an array may be begun in the same way.
         """
         type_, sizes = out.type, [self.size(dim) for dim in out.shape if not isinstance(dim, int)]
@@ -179,8 +179,8 @@ class Emitter:
             ]
             type_ = type_.replace(f"<{out.shape[0]}x", "<?x", 1) if isinstance(out.shape[0], int) else type_
         text = self.code.op(f"tensor.empty({', '.join(sizes)}) : {type_}")
-        for one, where in parts:
-            text = self.code.op(f"tensor.insert_slice {one.text} into {text}{where} : {one.type} into {type_}")
+        for part, where in parts:
+            text = self.code.op(f"tensor.insert_slice {part.text} into {text}{where} : {part.type} into {type_}")
         if type_ != out.type:
             text = self.code.op(f"tensor.cast {text} : {type_} to {out.type}")
         return Value(text, *out.array)
@@ -197,7 +197,7 @@ class Emitter:
         """An array of one complex number, of parts that IREE cannot see: it fills no array with 128 bits."""
         code, dtype = self.code, real_dtype(fill.dtype)
         parts = [Value(code.op(f"complex.{part} {fill.text} : {fill.type}"), (), dtype, True) for part in ("re", "im")]
-        real, imag = (code.op(f"util.optimization_barrier {one.text} : {one.type}") for one in parts)
+        real, imag = (code.op(f"util.optimization_barrier {part.text} : {part.type}") for part in parts)
 
         def body(_: Sequence[str]) -> str:
             return code.op(f"complex.create {real}, {imag} : {fill.type}")
@@ -207,20 +207,20 @@ class Emitter:
     def of_pairs(self, pairs: Value) -> Value:
         """Complex numbers, of floats that lie as pairs along the last axis."""
         dtype = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}[pairs.dtype]
-        found = Value("", pairs.shape[:-1], dtype)
-        return replace(found, text=self.code.op(f"flow.tensor.bitcast {pairs.text} : {pairs.type} -> {found.type}"))
+        tensor = Value("", pairs.shape[:-1], dtype)
+        return replace(tensor, text=self.code.op(f"flow.tensor.bitcast {pairs.text} : {pairs.type} -> {tensor.type}"))
 
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
         """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
 
-        Not by `tensor.cast`: MLIR folds one into loops, of whose sizes IREE then loses count, and into the arguments,
-        which IREE then refuses before any check of ours. Numbers that become `?` are hidden from both.
+        Not by `tensor.cast`, which MLIR folds into loops and into arguments. IREE then loses count of the sizes of
+        loops, and refuses arguments before any check of ours. Numbers that become `?` are hidden from both.
         """
         if value.shape == tuple(shape):
             return value
-        found = replace(value, shape=tuple(shape))
-        if found.type == value.type:
-            return replace(found, text=value.text)
+        reshaped = replace(value, shape=tuple(shape))
+        if reshaped.type == value.type:
+            return replace(reshaped, text=value.text)
         before, after = list[str](), list[str]()
         for dim, other in zip(value.shape, shape, strict=True):
             is_known = all(var in self._values for var in size_variables((dim,)))
@@ -231,9 +231,10 @@ class Emitter:
                 hides = isinstance(dim, int)
                 after.append(self.code.op(f"util.optimization_barrier {size} : index") if hides else size)
         source, result = (
-            f"{one.type}{{{', '.join(dims)}}}" if dims else one.type for one, dims in ((value, before), (found, after))
+            f"{tensor.type}{{{', '.join(dims)}}}" if dims else tensor.type
+            for tensor, dims in ((value, before), (reshaped, after))
         )
-        return replace(found, text=self.code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
+        return replace(reshaped, text=self.code.op(f"flow.tensor.reshape {value.text} : {source} -> {result}"))
 
     # Equations
 
@@ -241,7 +242,7 @@ class Emitter:
         """All equations of a Program, whose inputs are bound; other Programs read `shared`, and what it captures."""
         bases = copied_bases(program, (*program.consts, *shared), is_nested=self._depth > 0)
         for equation in program.equations:
-            inputs = [self.read(one) for one in equation.inputs]
+            inputs = [self.read(operand) for operand in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in bases:
                 inputs[0] = copied(self, inputs[0])
             self.bind(equation.outputs, self.equation(equation, inputs))
@@ -256,19 +257,21 @@ class Emitter:
                 "compute it with the torch backend."
             )
         if row.reads_memory:
-            inputs = [apart(self, one) if one.text in self._plain and one.shape else one for one in inputs]
+            inputs = [
+                apart(self, operand) if operand.text in self._plain and operand.shape else operand for operand in inputs
+            ]
         call = Call(name, tuple(inputs), equation.outputs, equation.params, equation.source, equation.inputs)
         self.checks.sizes(call)
         try:
-            made = row.write(self, call)
+            written = row.write(self, call)
         except UnsupportedError as error:
             if not equation.source or equation.source in str(error):
                 raise
             raise UnsupportedError(f"{equation.source}: {error}") from None
-        found = [made] if isinstance(made, Value) else made
-        if all(one.is_scalar or one.text in self._plain for one in inputs):
-            self._plain.update(one.text for one in found if not one.is_scalar)
-        return found
+        results = [written] if isinstance(written, Value) else written
+        if all(operand.is_scalar or operand.text in self._plain for operand in inputs):
+            self._plain.update(value.text for value in results if not value.is_scalar)
+        return results
 
     def inline(
         self, program: Program, consts: Sequence[Value], inputs: Sequence[Value], *, is_called: bool = False
@@ -277,7 +280,7 @@ class Emitter:
         own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
         self.bind((*own.consts, *own.inputs), (*consts, *inputs))
         self.equations(own, own.inputs if is_called else ())
-        return [self.read(one) for one in own.outputs]
+        return [self.read(output) for output in own.outputs]
 
     @contextmanager
     def region(self) -> Iterator[None]:
@@ -290,8 +293,8 @@ class Emitter:
     def hidden(self, scalar: Value) -> Value:
         """A scalar of which IREE does not know, within a region, that it is a constant.
 
-        Arrays of it are then none either: where a loop that is given one array twice goes on with a constant in one of
-        its places, IREE 3.13 gives the other place memory of constants too, and refuses that.
+        Arrays of it are then no constants either. A loop may be given one array twice, and replace one of the two by a
+        constant. IREE 3.13 would give both the memory of constants, and refuse that.
         """
         if not self._depth or scalar.dtype.kind == "complex":  # `full` hides the parts of those
             return scalar

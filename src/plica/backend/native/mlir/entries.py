@@ -16,14 +16,14 @@ __all__ = ["Entry", "function", "on_entries"]
 def on_entries(emitter: Emitter, dtypes: Sequence[DType], formula: Callable[..., Any]) -> Body:
     """The body that computes a formula of one entry of each operand, in order, which have these dtypes.
 
-    What there is beyond them (the entry of a result before it is written) is left out. A formula gives one entry, or
-    one for each result.
+    Further names (the entry of a result before it is written) are left out. A formula gives one entry, or one for each
+    result.
     """
 
     def body(names: Sequence[str]) -> str | Sequence[str]:
         given = zip(names, dtypes, strict=False)
-        found = formula(*(Entry(emitter.scalars, Scalar(name, dtype)) for name, dtype in given))
-        return found.scalar.text if isinstance(found, Entry) else [one.scalar.text for one in found]
+        result = formula(*(Entry(emitter.scalars, Scalar(name, dtype)) for name, dtype in given))
+        return result.scalar.text if isinstance(result, Entry) else [entry.scalar.text for entry in result]
 
     return body
 
@@ -33,6 +33,6 @@ def function(name: str) -> Callable[..., Entry]:
 
     def apply(*entries: Entry) -> Entry:
         code, dtype = entries[0].code, entries[0].dtype
-        return Entry(code, SCALARS[name].write(code, Call(tuple(one.scalar for one in entries), dtype)))
+        return Entry(code, SCALARS[name].write(code, Call(tuple(entry.scalar for entry in entries), dtype)))
 
     return apply

@@ -26,7 +26,7 @@ class Exact:
     ) -> None:
         self._emitter = emitter
         # what makes the values is not made again within the nest
-        self._factors = [Factor(apart(emitter, one.value), one.labels) for one in factors]
+        self._factors = [Factor(apart(emitter, factor.value), factor.labels) for factor in factors]
         self._weight = weight
         self._given = None if given is None else emitter.tensor(given)
         self._form = form
@@ -45,11 +45,11 @@ class Exact:
             count = code.op(f"arith.muli {count}, {self._bounds[label]} : index")
 
         def term(number: str) -> Scalar:
-            found, rest = dict(places), number
+            all_places, rest = dict(places), number
             for label in reversed(self._summed):
-                found[label] = code.op(f"arith.remui {rest}, {self._bounds[label]} : index")
+                all_places[label] = code.op(f"arith.remui {rest}, {self._bounds[label]} : index")
                 rest = code.op(f"arith.divui {rest}, {self._bounds[label]} : index")
-            return self._term(found)
+            return self._term(all_places)
 
         shift = self._finite(self._fold(count, "-inf", lambda old, number: scalars.maximum(old, term(number))))
         total = self._fold(count, "0", lambda old, number: scalars.add(old, self._exp(term(number), shift)))
@@ -80,10 +80,10 @@ class Exact:
 
     def _term(self, places: Mapping[str, str]) -> Scalar:
         """The logarithm of one product."""
-        found = self._log_weight(places)
+        logarithm = self._log_weight(places)
         for factor in self._factors:
-            found = self._emitter.scalars.add(found, self._read(factor, places))
-        return found
+            logarithm = self._emitter.scalars.add(logarithm, self._read(factor, places))
+        return logarithm
 
     def _read(self, factor: Factor, places: Mapping[str, str]) -> Scalar:
         at = self._at(factor, places)
@@ -103,15 +103,15 @@ class Exact:
             column = code.op(
                 f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index"
             )
-        found = self._entry(row, column)
+        weight = self._entry(row, column)
         if self._form == "log":
-            return found
+            return weight
         largest = self._fold(self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number)))
         total = self._fold(
             self._columns, "0", lambda old, number: scalars.add(old, self._exp(self._entry(row, number), largest))
         )
         logarithm = write_scalar(scalars, "log", (total,), self._dtype)
-        return scalars.subtract(scalars.subtract(found, largest), logarithm)
+        return scalars.subtract(scalars.subtract(weight, largest), logarithm)
 
     def _entry(self, row: Sequence[str], column: str) -> Scalar:
         assert self._given is not None, "there are logarithms"

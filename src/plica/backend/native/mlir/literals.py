@@ -14,7 +14,7 @@ from plica.ops.rules import real_dtype
 
 
 def constant_text(value: complex, dtype: DType) -> str:
-    """What makes one number; floats by their bits, so that none is rounded and NaN, infinities and -0.0 have a name."""
+    """The operation that makes one number; floats are written by their bits, NaN, infinities and -0.0 among them."""
     match dtype.kind:
         case "bool":
             return f"arith.constant {'true' if value else 'false'}"

@@ -1,7 +1,7 @@
 """Contractions in log space: products of exponentials, shifted so that the largest is 1, summed as linear numbers.
 
-A sum that underflows, or overflows, has lost digits or all of itself: where one has, the entries that are lost are
-computed again, as a sum of exponentials of terms that are added in log space.
+A sum that underflows or overflows loses digits. The lost entries are computed again, each as a sum of exponentials of
+terms that are added in log space.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,18 +29,18 @@ def log_contract(
 
     Args:
         emitter: Where its lines go.
-        factors: What the exponentials are of.
+        factors: The logarithms.
         weight: Ordinary numbers.
-        given: What the weight's logarithms are computed from: its last axes are one.
+        given: The array from which the weight's logarithms are computed; its last axes are one.
         form: How: "log" or "log_softmax"; None where they are those of the weight.
         lost: How many smallest normal numbers an entry of the weight may lack.
         result: The labels of the result; the others are summed over.
     """
-    whole = [Factor(emitter.tensor(one.value), one.labels) for one in factors]
+    whole = [Factor(emitter.tensor(factor.value), factor.labels) for factor in factors]
     weight = Factor(emitter.tensor(weight.value), weight.labels)
     apart = _separated(emitter, whole, result)
-    shifts = [_shift(emitter, one, result) for one in apart]
-    powers = [_powers(emitter, one, shift) for one, shift in zip(apart, shifts, strict=True)]
+    shifts = [_shift(emitter, factor, result) for factor in apart]
+    powers = [_powers(emitter, factor, shift) for factor, shift in zip(apart, shifts, strict=True)]
     total = contract(emitter, [powers[0], weight, *powers[1:]], result)
     sizes = label_sizes([*apart, weight])
     fast = _logs(emitter, total, shifts, result)
@@ -56,17 +56,17 @@ def log_contract(
         exact = Exact(emitter, whole, weight, given, form, summed, bounds)
         return [_repaired(emitter, total, fast, shifts, limit, result, exact)]
 
-    [found] = either(emitter, emitter.scalar(some), [fast], repaired, lambda: [fast])
-    return found
+    [chosen] = either(emitter, emitter.scalar(some), [fast], repaired, lambda: [fast])
+    return chosen
 
 
 def _separated(emitter: Emitter, factors: Sequence[Factor], result: str) -> list[Factor]:
     """Factors no two of which share a label that is summed over: those that do are added."""
     done: list[Factor] = []
     for factor in factors:
-        for place, other in enumerate(done):
+        for index, other in enumerate(done):
             if any(label in other.labels and label not in result for label in factor.labels):
-                factor = _added(emitter, done.pop(place), factor)
+                factor = _added(emitter, done.pop(index), factor)
                 break
         done.append(factor)
     return done
@@ -83,7 +83,7 @@ def _added(emitter: Emitter, first: Factor, second: Factor) -> Factor:
 
 
 def _plain(emitter: Emitter, name: str, names: Sequence[str], dtype: DType) -> str:
-    return write_scalar(emitter.scalars, name, tuple(Scalar(one, dtype) for one in names), dtype).text
+    return write_scalar(emitter.scalars, name, tuple(Scalar(name, dtype) for name in names), dtype).text
 
 
 def _over(
@@ -96,7 +96,7 @@ def _over(
 ) -> Value:
     """A nest over labels; those that are not `kept` are reduced."""
     kept = loops if kept is None else kept
-    operands = [(one.value, [loops.index(label) for label in one.labels]) for one in factors]
+    operands = [(factor.value, [loops.index(label) for label in factor.labels]) for factor in factors]
     places = [loops.index(label) for label in kept]
     return generic(emitter, operands, [(start, places)], [label not in kept for label in loops], body)[0]
 
@@ -133,10 +133,10 @@ def _logs(emitter: Emitter, total: Value, shifts: Sequence[Factor], result: str)
 
     def body(names: Sequence[str]) -> str:
         entry, *given = (Scalar(name, dtype) for name in names[:-1])
-        found = write_scalar(scalars, "log", (entry,), dtype)
-        for one in given:
-            found = scalars.add(found, one)
-        return found.text
+        logarithm = write_scalar(scalars, "log", (entry,), dtype)
+        for shift in given:
+            logarithm = scalars.add(logarithm, shift)
+        return logarithm.text
 
     start = emitter.empty(total.shape, dtype)
     return _over(emitter, result, [Factor(total, result), *shifts], start, body)
@@ -164,8 +164,8 @@ def _is_lost(emitter: Emitter, total: Scalar, shifts: Sequence[Scalar], limit: S
     """Whether a sum has lost digits: not where all terms are zeros, which are none."""
     scalars, limits = emitter.scalars, limits_of(total.dtype)
     small = scalars.compare("less", total, limit)
-    for one in shifts:
-        some = scalars.compare("greater", one, scalars.constant(float(limits.min), total.dtype))
+    for shift in shifts:
+        some = scalars.compare("greater", shift, scalars.constant(float(limits.min), total.dtype))
         small = scalars.and_(small, some)
     large = scalars.compare("greater", total, scalars.constant(float(limits.max), total.dtype))
     return scalars.or_(small, large)
@@ -196,14 +196,14 @@ def _repaired(
     dtype, code = total.dtype, emitter.code
 
     def body(names: Sequence[str]) -> str:
-        entry, found, *given, least = (Scalar(name, dtype) for name in names[:-1])
+        entry, fast_sum, *given, least = (Scalar(name, dtype) for name in names[:-1])
         places = {label: code.op(f"linalg.index {loop} : index") for loop, label in enumerate(result)}
         lost, name = _is_lost(emitter, entry, given, least), code.name()
         code.put(f"{name} = scf.if {lost.text} -> ({total.element}) {{")
         with code.block():
             code.put(f"scf.yield {exact.entry(places).text} : {total.element}")
         code.put("} else {")
-        code.put(f"  scf.yield {found.text} : {total.element}")
+        code.put(f"  scf.yield {fast_sum.text} : {total.element}")
         code.put("}")
         return name
 

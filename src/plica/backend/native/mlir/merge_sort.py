@@ -1,7 +1,7 @@
 """Orders along an axis: a merge sort whose passes are nests, each entry of which finds what comes to its place.
 
-A pass merges neighbouring runs. Of the entries of two runs that come before a place, the number that are of the first
-run is found by bisection, so that all places are computed at once; equal entries keep their order.
+A pass merges neighbouring runs. All places of a merged run are computed at once. Bisection finds how many entries
+before a place come from the first of both runs. Equal entries keep their order.
 
 Source: Odeh, Green, Mwassi, Shmueli, Birk: Merge path, parallel merging made simple (IPDPS Workshops 2012).
 """
@@ -100,11 +100,11 @@ def _merged(emitter: Emitter, x: Value, order: Value, axis: int, run: str, size:
         taken = put("subi", place, first)
 
         def at(number: str) -> tuple[str, Entry]:
-            """What stands at a place of the order, and its entry."""
-            found = entry_at(emitter, order, [*places[:axis], number, *places[axis + 1 :]])
-            where = code.op(f"arith.index_cast {found} : i64 to index")
+            """The number at a place of the order, and the entry that it stands for."""
+            source = entry_at(emitter, order, [*places[:axis], number, *places[axis + 1 :]])
+            where = code.op(f"arith.index_cast {source} : i64 to index")
             entry = entry_at(emitter, x, [*places[:axis], where, *places[axis + 1 :]])
-            return found, Entry(emitter.scalars, Scalar(entry, x.dtype))
+            return source, Entry(emitter.scalars, Scalar(entry, x.dtype))
 
         def second_first(left: str, right: str) -> Entry:
             """Whether an entry of the second run comes before one of the first."""

@@ -1,7 +1,7 @@
 """Arrays read at places that are computed: entry by entry, or row by row where whole rows are read.
 
-A place outside its axis is moved to the nearest one within it, so that no memory is read that is not the array's; what
-is wrong with it is told by `bounds.py`.
+A place outside its axis is moved to the nearest one within it, so that only memory of the array is read. `bounds.py`
+reports such places.
 """
 
 from collections.abc import Callable, Sequence
@@ -50,7 +50,7 @@ def read_at(
 
     Args:
         emitter: Where its lines go.
-        x: What is read, a tensor.
+        x: The tensor that is read.
         shape: The shape of the result.
         operands: Arrays of which the places depend, each with the axes of the result that it has.
         places: From one entry of each operand to the place of the entry, along each axis of `x`.
@@ -86,10 +86,10 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     text = emitter.code.name()
     emitter.code.put(f"{text} = flow.dispatch.region -> ({out.type}{size}) {{")
     with emitter.code.block():
-        found = emitter.code.op(
+        rows_read = emitter.code.op(
             f"iree_linalg_ext.gather dimension_map = [0] ins({x.text}, {rows.text} : {x.type}, {rows.type}) "
             f"outs({out.text} : {out.type}) -> {out.type}"
         )
-        emitter.code.put(f"flow.return {found} : {out.type}")
+        emitter.code.put(f"flow.return {rows_read} : {out.type}")
     emitter.code.put("}")
     return Value(text, tuple(shape), x.dtype)

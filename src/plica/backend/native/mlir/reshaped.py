@@ -16,18 +16,18 @@ def matched(before: Sequence[Dim], after: Sequence[Dim]) -> Groups:
     [((0, 1), (0,)), ((2,), (1,))]
     """
     groups: Groups = []
-    one, other, start, begin = 0, 0, 0, 0
-    while one < len(before) and other < len(after):
-        one, other = one + 1, other + 1
-        left, right = product(before[start:one]), product(after[begin:other])
-        while left != right and not (one == len(before) and other == len(after)):
+    end, finish, start, begin = 0, 0, 0, 0
+    while end < len(before) and finish < len(after):
+        end, finish = end + 1, finish + 1
+        left, right = product(before[start:end]), product(after[begin:finish])
+        while left != right and not (end == len(before) and finish == len(after)):
             grows = isinstance(left, int) and isinstance(right, int) and left < right
-            if other == len(after) or (one < len(before) and (grows or one - start < other - begin)):
-                left, one = left * before[one], one + 1
+            if finish == len(after) or (end < len(before) and (grows or end - start < finish - begin)):
+                left, end = left * before[end], end + 1
             else:
-                right, other = right * after[other], other + 1
-        groups.append((tuple(range(start, one)), tuple(range(begin, other))))
-        start, begin = one, other
+                right, finish = right * after[finish], finish + 1
+        groups.append((tuple(range(start, end)), tuple(range(begin, finish))))
+        start, begin = end, finish
     if groups and (start < len(before) or begin < len(after)):  # sizes of 1 are left over
         first, second = groups.pop()
         groups.append(((*first, *range(start, len(before))), (*second, *range(begin, len(after)))))

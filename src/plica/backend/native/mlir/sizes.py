@@ -48,7 +48,7 @@ def _polynomial(code: Code, size: Any, variable: Texts, divisor: Texts) -> str:
 def _atom(code: Code, atom: Any, variable: Texts, divisor: Texts) -> str:
     if not isinstance(atom, Opaque):
         return variable(atom)
-    first, second = (write_size(code, one, variable, divisor) for one in atom.arguments)
+    first, second = (write_size(code, argument, variable, divisor) for argument in atom.arguments)
     if atom.function == "max":
         return code.op(f"arith.maxsi {first}, {second} : index")
     if not isinstance(atom.arguments[1], int):

@@ -25,52 +25,54 @@ def generic(
 
     Args:
         emitter: Where its lines go.
-        operands: What is read: tensors, each with the loop of each of its axes. Scalars of the host are read by name.
-        starts: What results start from, in the same way; `empty` where no entry is read before it is written.
+        operands: The tensors that are read, each with the loop of each of its axes. Scalars of the host are read by
+            name.
+        starts: The arrays that results start from, in the same way; `empty` where no entry is read before it is
+            written.
         loops: For each loop, whether it is a reduction.
         body: From one entry of each operand and of each start to one entry of each result. `linalg.index` gives the
             place.
     """
     if any(0 in value.shape for value, _ in (*operands, *starts)):  # the compiler ends in a signal at some such nests
-        return [one for one, _ in starts]
+        return [start for start, _ in starts]
     code = emitter.code
     tensors = [(value, axes) for value, axes in operands if not value.is_scalar]
     names = [value.text if value.is_scalar else code.name() for value, _ in operands]
     before = [code.name() for _ in starts]
-    dims = ", ".join(f"d{place}" for place in range(len(loops)))
+    dims = ", ".join(f"d{index}" for index in range(len(loops)))
     maps = ", ".join(
         f"affine_map<({dims}) -> ({', '.join(f'd{axis}' for axis in axes)})>" for _, axes in (*tensors, *starts)
     )
-    kinds = ", ".join('"reduction"' if one else '"parallel"' for one in loops)
-    into = f"outs({', '.join(one.text for one, _ in starts)} : {', '.join(one.type for one, _ in starts)})"
+    kinds = ", ".join('"reduction"' if is_reduced else '"parallel"' for is_reduced in loops)
+    into = f"outs({', '.join(start.text for start, _ in starts)} : {', '.join(start.type for start, _ in starts)})"
     if tensors:
-        read = f"{', '.join(one.text for one, _ in tensors)} : {', '.join(one.type for one, _ in tensors)}"
+        read = f"{', '.join(tensor.text for tensor, _ in tensors)} : {', '.join(tensor.type for tensor, _ in tensors)}"
         into = f"ins({read}) {into}"
     results = [code.name() for _ in starts]
-    types = ", ".join(one.type for one, _ in starts)
-    made = results[0] if len(results) == 1 else f"{results[0]}:{len(results)}"
-    code.put(f"{made} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} {into} {{")
-    own = [(name, one) for name, (one, _) in zip(names, operands, strict=True) if not one.is_scalar]
-    own += [(name, one) for name, (one, _) in zip(before, starts, strict=True)]
+    types = ", ".join(start.type for start, _ in starts)
+    assigned = results[0] if len(results) == 1 else f"{results[0]}:{len(results)}"
+    code.put(f"{assigned} = linalg.generic {{indexing_maps = [{maps}], iterator_types = [{kinds}]}} {into} {{")
+    own = [(name, array) for name, (array, _) in zip(names, operands, strict=True) if not array.is_scalar]
+    own += [(name, array) for name, (array, _) in zip(before, starts, strict=True)]
     with code.block():
-        code.put(f"^bb0({', '.join(f'{name}: {one.element}' for name, one in own)}):")
-        found = body([*names, *before])
-        texts = [found] if isinstance(found, str) else list(found)
-        code.put(f"linalg.yield {', '.join(texts)} : {', '.join(one.element for one, _ in starts)}")
+        code.put(f"^bb0({', '.join(f'{name}: {value.element}' for name, value in own)}):")
+        entries = body([*names, *before])
+        texts = [entries] if isinstance(entries, str) else list(entries)
+        code.put(f"linalg.yield {', '.join(texts)} : {', '.join(start.element for start, _ in starts)}")
     code.put(f"}} -> {types}" if len(results) == 1 else f"}} -> ({types})")
     several = len(results) > 1
     return [
-        Value(f"{results[0]}#{place}" if several else results[0], one.shape, one.dtype)
-        for place, (one, _) in enumerate(starts)
+        Value(f"{results[0]}#{index}" if several else results[0], array.shape, array.dtype)
+        for index, (array, _) in enumerate(starts)
     ]
 
 
 def entrywise(emitter: ValueWriter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
     """An array of `shape`, each entry of which is made from one entry of each operand; operands are broadcast."""
     if not shape and dtype in HOST and all(value.is_scalar and value.dtype in HOST for value in operands):
-        found = body([value.text for value in operands])
-        assert isinstance(found, str), "one result"
-        return Value(found, (), dtype, is_scalar=True)
+        entry = body([value.text for value in operands])
+        assert isinstance(entry, str), "one result"
+        return Value(entry, (), dtype, is_scalar=True)
     read = [collapsed(emitter, value, shape) for value in operands]
     start = emitter.empty(shape, dtype)
     rank = len(shape)
@@ -133,14 +135,14 @@ def reduction(
         emitter: Where its lines go.
         value: The array.
         axes: The axes, counted from the front.
-        starts: What the results start from: arrays of the other axes.
+        starts: The arrays of the other axes that the results start from.
         body: From an entry of the array (and of what is `further` read) and what is reduced so far to the results.
         further: Other operands, with the axes of the array that they have.
     """
     rank = len(value.shape)
     kept = [axis for axis in range(rank) if axis not in axes]
     loops = [axis in axes for axis in range(rank)]
-    return generic(emitter, [(value, range(rank)), *further], [(one, kept) for one in starts], loops, body)
+    return generic(emitter, [(value, range(rank)), *further], [(start, kept) for start in starts], loops, body)
 
 
 def indexed(emitter: ValueWriter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
@@ -174,8 +176,8 @@ def copied(emitter: ValueWriter, value: Value) -> Value:
 def apart(emitter: ValueWriter, value: Value, *, hidden: bool = False) -> Value:
     """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
 
-    Nests that read entries at places of their own take it: of a slice whose rows do not lie beside each other, or of
-    what is made again within the nest, the compiler cannot read such entries.
+    Nests that read entries at places of their own take it. The compiler cannot read such entries of a slice whose rows
+    lie apart, nor of an array that it computes again within the nest.
 
     Args:
         emitter: The function.
@@ -192,7 +194,7 @@ def apart(emitter: ValueWriter, value: Value, *, hidden: bool = False) -> Value:
     suffix = f"{{{', '.join(sizes)}}}" if sizes else ""
     if type_ != value.type:
         text = code.op(f"flow.tensor.reshape {text} : {value.type} -> {type_}{suffix}")
-    made = code.op(f"flow.tensor.clone {text} : {type_}{suffix}")  # no copy where none is needed
+    copy = code.op(f"flow.tensor.clone {text} : {type_}{suffix}")  # no copy where none is needed
     if type_ != value.type:
-        made = code.op(f"flow.tensor.reshape {made} : {type_}{suffix} -> {value.type}")
-    return Value(made, *value.array)
+        copy = code.op(f"flow.tensor.reshape {copy} : {type_}{suffix} -> {value.type}")
+    return Value(copy, *value.array)

@@ -95,5 +95,5 @@ class Value:
 
 
 def limits_of(dtype: DType) -> ml_dtypes.finfo:
-    """What is known of a dtype of floats, bfloat16 too."""
+    """The limits of a dtype of floats, bfloat16 too."""
     return ml_dtypes.finfo(dtype.numpy)  # type: ignore[no-untyped-call]

@@ -11,15 +11,15 @@ _JOINS = ("concat", "stack")  # what is put into them may lie in them, and must 
 
 
 def copied_bases(program: Program, shared: Iterable[Operand], *, is_nested: bool = False) -> set[Operand]:
-    """What an update must copy: IREE 3.13 may write over it before another reader has read it.
+    """The arrays that updates must copy: IREE 3.13 may write over them before another reader has read them.
 
-    A reader has read it before if the update needs its result. Results, `shared`, which other Programs read, and what
-    a join holds are read later. So is an array of which the values of an update are a part, since it would be copied to
-    itself. What is true of an array is true of its views.
+    A reader has read it before if the update needs its result. Results, arrays in `shared`, which other Programs read,
+    and operands of joins are read later. So is an array of which the values of an update are a part, since it would be
+    copied to itself. Views count as their array.
 
-    In a nested Program (`is_nested`), IREE may compute nothing for an equation: `a * 1.0`, a join of one array that has
-    entries, a call that returns its argument. Then its result is an array from outside, which the next iteration reads.
-    Only what an iteration is given, and what an update of some entries has made, are arrays of its own.
+    In a nested Program (`is_nested`), IREE may compute nothing for an equation, such as `a * 1.0` or a call that gives
+    its argument. Then its result is an array from outside, which the next iteration reads. An iteration owns only the
+    arrays that it is given and those that an update of some entries has made.
     """
     sources: dict[Operand, Operand] = {}
 

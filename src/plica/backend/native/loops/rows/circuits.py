@@ -1,4 +1,4 @@
-"""What circuits are made of: sums in log space, rows divided by powers of two, searches in cumulative weights."""
+"""The operations of circuits: sums in log space, rows divided by powers of two, searches in cumulative weights."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -60,11 +60,11 @@ def _logarithms(block: Block, equation: Equation, arrays: list[Array]) -> tuple[
 
 
 def _arrays(block: Block, operands: list[Value]) -> list[Array]:
-    found = []
-    for one in operands:
-        assert isinstance(one, Array), "it has axes"
-        found.append(one if one.is_cheap else block.in_memory(one))
-    return found
+    arrays = []
+    for operand in operands:
+        assert isinstance(operand, Array), "it has axes"
+        arrays.append(operand if operand.is_cheap else block.in_memory(operand))
+    return arrays
 
 
 def log_einsum_exp(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -84,12 +84,12 @@ def log_einsum_exp(block: Block, equation: Equation, operands: list[Value]) -> V
         def term(inner: Sequence[Index]) -> Scalar:
             here = {**at, **dict(zip(summed, inner, strict=True))}
             first, *rest = [x.read([here[letter] for letter in letters]) for x, letters in factors]
-            for one in rest:
-                first = writer.compute("add", first, one)
+            for operand in rest:
+                first = writer.compute("add", first, operand)
             return first
 
-        found = _log_of_sum(block, var.type.dtype, [([sizes[letter] for letter in summed], term)])
-        writer.store(target.buffer, writer.add(target.start, writer.flat(outer, target.dims)), found)
+        logarithm = _log_of_sum(block, var.type.dtype, [([sizes[letter] for letter in summed], term)])
+        writer.store(target.buffer, writer.add(target.start, writer.flat(outer, target.dims)), logarithm)
     return target
 
 
@@ -104,7 +104,7 @@ def log_matmul_exp(block: Block, equation: Equation, operands: list[Value]) -> V
     def batch(place: int, outer: Sequence[Index]) -> list[Index]:
         own = shapes[place]
         given = outer[len(outer) - len(own) :]
-        return [0 if dim == 1 else one for one, dim in zip(given, own, strict=True)]
+        return [0 if dim == 1 else number for number, dim in zip(given, own, strict=True)]
 
     units = values[0].dims[-1]
     with writer.nest(target.dims) as index:
@@ -117,9 +117,9 @@ def log_matmul_exp(block: Block, equation: Equation, operands: list[Value]) -> V
 
             return [units], term
 
-        parts = [terms(x, writer.multiply(place, units)) for place, x in enumerate(values)]
-        found = _log_of_sum(block, var.type.dtype, parts)
-        writer.store(target.buffer, writer.add(target.start, writer.flat(index, target.dims)), found)
+        parts = [terms(x, writer.multiply(index, units)) for index, x in enumerate(values)]
+        result = _log_of_sum(block, var.type.dtype, parts)
+        writer.store(target.buffer, writer.add(target.start, writer.flat(index, target.dims)), result)
     return target
 
 

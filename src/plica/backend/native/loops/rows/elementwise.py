@@ -22,27 +22,27 @@ def elementwise(block: Block, equation: Equation, operands: list[Value]) -> Valu
     type_ = equation.outputs[0].type
     if not type_.shape:
         return _scalar(block, equation, operands)
-    operands = [block.scalar(one) if isinstance(one, int) else one for one in operands]
-    found = _array(block, equation, operands)
+    operands = [block.scalar(operand) if isinstance(operand, int) else operand for operand in operands]
+    result = _array(block, equation, operands)
     if not _may_fail(equation):
-        return found
-    target = block.new(equation.outputs[0], found.dims)
-    with block.writer.nest(found.dims) as index:
+        return result
+    target = block.new(equation.outputs[0], result.dims)
+    with block.writer.nest(result.dims) as index:
         _check(block, equation, _entries(equation, operands, index))
         assert target.buffer is not None, "it is new memory"
         offset = block.writer.add(target.start, block.writer.flat(index, target.dims))
-        block.writer.store(target.buffer, offset, found.read(index))
+        block.writer.store(target.buffer, offset, result.read(index))
     return target
 
 
 def _scalar(block: Block, equation: Equation, operands: list[Value]) -> Value:
     dtype = equation.outputs[0].type.dtype
     name = equation.op.name
-    if dtype == DType.INT64 and name in _ARITHMETIC and all(isinstance(one, int) for one in operands):
+    if dtype == DType.INT64 and name in _ARITHMETIC and all(isinstance(operand, int) for operand in operands):
         exact = {"add": int.__add__, "subtract": int.__sub__, "multiply": int.__mul__}[name](*operands)  # type: ignore[arg-type]
         if abs(exact) < 2**62:
             return exact
-    entries = [block.scalar(one) for one in operands]
+    entries = [block.scalar(operand) for operand in operands]
     if _may_fail(equation):
         _check(block, equation, entries)
     return block.writer.apply(name, entries, dtype, _settings(equation))
@@ -84,7 +84,10 @@ def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
 
 def _entries(equation: Equation, operands: list[Value], index: Sequence[Index]) -> list[Scalar]:
     shape = equation.outputs[0].type.shape
-    return [_entry(value, one.type.shape, shape, index) for value, one in zip(operands, equation.inputs, strict=True)]
+    return [
+        _entry(value, operand.type.shape, shape, index)
+        for value, operand in zip(operands, equation.inputs, strict=True)
+    ]
 
 
 def _entry(value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> Scalar:
@@ -99,8 +102,8 @@ def broadcast_index(shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequ
     """The index in an array of `shape` for one in what it is broadcast to."""
     missing = len(target) - len(shape)
     return [
-        0 if dim == 1 and wanted != 1 else one
-        for one, dim, wanted in zip(index[missing:], shape, target[missing:], strict=True)
+        0 if dim == 1 and wanted != 1 else number
+        for number, dim, wanted in zip(index[missing:], shape, target[missing:], strict=True)
     ]
 
 

@@ -167,7 +167,7 @@ def _spread(block: Block, x: Array, shape: tuple[Dim, ...], batch: tuple[Dim, ..
     missing = len(batch) - len(own)
 
     def index(at: Sequence[Index]) -> list[Index]:
-        outer = [0 if dim == 1 else one for one, dim in zip(at[missing : len(batch)], own, strict=True)]
+        outer = [0 if dim == 1 else index for index, dim in zip(at[missing : len(batch)], own, strict=True)]
         return [*outer, *at[-2:]]
 
     dims = (*map(block.size, batch), *x.dims[-2:])
@@ -178,7 +178,7 @@ def solve(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """The solutions of linear equations."""
     a, b = operands
     assert isinstance(a, Array) and isinstance(b, Array), "they are matrices"  # noqa: PT018
-    shapes = [one.type.shape for one in equation.inputs]
+    shapes = [operand.type.shape for operand in equation.inputs]
     batch = broadcast(shapes[0][:-2], shapes[1][:-2])
     a, b = (_spread(block, x, shape, batch) for x, shape in zip((a, b), shapes, strict=True))
     target = block.new(equation.outputs[0], b.dims)
@@ -240,8 +240,8 @@ def _determinant(*, logarithm: bool) -> Row:
                 writer.store(target.buffer, writer.add(target.start, number), writer.get(cells[name]))
 
         _batched(block, x, each)
-        found = tuple(targets) if batch else tuple(writer.get(cells[name]) for name in names)
-        return found if logarithm else found[0]
+        results = tuple(targets) if batch else tuple(writer.get(cells[name]) for name in names)
+        return results if logarithm else results[0]
 
     return row
 
@@ -257,16 +257,16 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
     def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
         start = writer.add(target.start, writer.multiply(number, writer.multiply(size, size)))
-        found = _Matrix(block, buffer, start, size)
+        result = _Matrix(block, buffer, start, size)
         fine, total = writer.cell(DType.BOOL), writer.cell(x.dtype)
         writer.put(Put(fine, writer.number(True, DType.BOOL)))
         zero = writer.number(0, x.dtype)
         with writer.loop(size) as row, writer.loop(size) as column:
-            found[row, column] = zero
+            result[row, column] = zero
         with writer.loop(size) as row, writer.loop(writer.add(row, 1)) as column:
             writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
             with writer.loop(column) as before:
-                left, right = (found[before, one] if upper else found[one, before] for one in (row, column))
+                left, right = (result[before, number] if upper else result[number, before] for number in (row, column))
                 writer.put(Put(total, _less(block, writer.get(total), left, right)))
             value = writer.get(total)
             at = (column, row) if upper else (row, column)
@@ -275,11 +275,11 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
             bad = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
             writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
             root = writer.compute("sqrt", value)
-            quotient = writer.compute("divide", value, found[column, column])
-            found[at] = writer.select(is_diagonal, root, quotient)
+            quotient = writer.compute("divide", value, result[column, column])
+            result[at] = writer.select(is_diagonal, root, quotient)
         refused = writer.compute("xor", writer.get(fine), writer.number(True, DType.BOOL))
         with writer.when(refused), writer.loop(size) as row, writer.loop(size) as column:
-            found[row, column] = writer.number(nan, x.dtype)
+            result[row, column] = writer.number(nan, x.dtype)
 
     _batched(block, x, each)
     return target

@@ -57,8 +57,8 @@ def within(block: Block, equation: Equation, place: Scalar, size: Index) -> Inde
     def error(numbers: Sequence[int]) -> Exception:
         return BoundsError(f"index {numbers[0]} does not lie within an axis of size {numbers[1]}.")
 
-    found = block.writer.convert(place, DType.INT64)
-    return _within(block, equation, found, size, error, found)
+    number = block.writer.convert(place, DType.INT64)
+    return _within(block, equation, number, size, error, number)
 
 
 def index(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -71,8 +71,8 @@ def index(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 def _place(block: Block, value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], at: Sequence[Index]) -> Scalar:
     """One index, of an array of indices that is broadcast, in 64 bits."""
-    found = value.read(broadcast_index(shape, target, at)) if isinstance(value, Array) else block.scalar(value)
-    return block.writer.convert(found, DType.INT64)
+    entry = value.read(broadcast_index(shape, target, at)) if isinstance(value, Array) else block.scalar(value)
+    return block.writer.convert(entry, DType.INT64)
 
 
 def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -81,26 +81,29 @@ def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
     assert isinstance(x, Array), "it has axes"
     axes = [normal_axis(axis, len(x.dims)) for axis in equation.params["axes"]]
     rest = [axis for axis in range(len(x.dims)) if axis not in axes]
-    shapes = [one.type.shape for one in equation.inputs[1:]]
+    shapes = [operand.type.shape for operand in equation.inputs[1:]]
     common = broadcast(*shapes)
     x = x if x.is_cheap else block.in_memory(x)
-    places = [block.in_memory(one) if isinstance(one, Array) and rest and not one.is_cheap else one for one in places]
+    places = [
+        block.in_memory(place) if isinstance(place, Array) and rest and not place.is_cheap else place
+        for place in places
+    ]
 
     def at(outer: Sequence[Index]) -> dict[int, Index]:
         return {
-            axis: from_front(block, equation, _place(block, one, shape, common, outer), axis, x.dims[axis])
-            for axis, one, shape in zip(axes, places, shapes, strict=True)
+            axis: from_front(block, equation, _place(block, place, shape, common, outer), axis, x.dims[axis])
+            for axis, place, shape in zip(axes, places, shapes, strict=True)
         }
 
     if not var.type.shape:
-        found = at(())
-        return x.read([found[axis] for axis in range(len(x.dims))])
+        entry = at(())
+        return x.read([entry[axis] for axis in range(len(x.dims))])
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
     with writer.nest(target.dims[: len(common)]) as outer:
-        found = at(outer)
+        entry = at(outer)
         with writer.nest([x.dims[axis] for axis in rest]) as inner:
-            whole = dict(zip(rest, inner, strict=True)) | found
+            whole = dict(zip(rest, inner, strict=True)) | entry
             value = x.read([whole[axis] for axis in range(len(x.dims))])
             offset = writer.flat([*outer, *inner], target.dims)
             writer.store(target.buffer, writer.add(target.start, offset), value)
@@ -172,8 +175,8 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
             slices[axis] = tuple(map(block.size, place))
             require_slice(block, equation, axis, x.dims[axis], *slices[axis])
     target = _written(block, equation, x)
-    values, *places = (_apart(block, one, target) for one in (values, *places))
-    shapes = [one.type.shape for one in equation.inputs[2:]]
+    values, *places = (_apart(block, array, target) for array in (values, *places))
+    shapes = [operand.type.shape for operand in equation.inputs[2:]]
     common = broadcast(*shapes)
     dims = [*map(block.size, common)]
     rest = [axis for axis in range(len(x.dims)) if axis not in ats]
@@ -183,16 +186,16 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
     outer_dims, inner_dims = dims[: len(common)], dims[len(common) :]
     assert target.buffer is not None, "it lies in memory"
     with writer.nest(outer_dims) as outer:
-        found: dict[int, Index] = {
-            axis: from_front(block, equation, _place(block, one, given, common, outer), axis, x.dims[axis])
-            for axis, one, given in zip(ats, places, shapes, strict=True)
+        indices: dict[int, Index] = {
+            axis: from_front(block, equation, _place(block, place, given, common, outer), axis, x.dims[axis])
+            for axis, place, given in zip(ats, places, shapes, strict=True)
         }
         with writer.nest(inner_dims) as inner:
-            for axis, one in zip(rest, inner, strict=True):
+            for axis, number in zip(rest, inner, strict=True):
                 start, _, step = slices.get(axis, (0, 0, 1))
-                found[axis] = writer.add(start, writer.multiply(one, step))
+                indices[axis] = writer.add(start, writer.multiply(number, step))
             value = _value(block, values, shape, [*outer, *inner])
-            to = [found[axis] for axis in range(len(x.dims))]
+            to = [indices[axis] for axis in range(len(x.dims))]
             offset = writer.add(target.start, writer.flat(to, target.dims))
             if mode in _COMBINED:
                 value = _combined(block, mode, writer.load(target.buffer, offset), value)
@@ -210,14 +213,14 @@ def _written(block: Block, equation: Equation, x: Array) -> Array:
 
 
 def _apart(block: Block, value: Value, target: Array) -> Value:
-    """What is written, from elsewhere than where it is written to."""
+    """A value that is written to a target, copied where it reads the target."""
     if isinstance(value, int):
         return block.scalar(value)
     if not isinstance(value, Array) or target.buffer not in value.reads:
         return value
-    found = block.temporary(value.dtype, value.dims)
-    fill(block.writer, found, value)
-    return found
+    copy = block.temporary(value.dtype, value.dims)
+    fill(block.writer, copy, value)
+    return copy
 
 
 def _length(block: Block, start: Index, stop: Index, step: Index) -> Index:
@@ -236,7 +239,7 @@ def _value(block: Block, values: Value, shape: tuple[Dim, ...], at: Sequence[Ind
     if not isinstance(values, Array):
         return block.scalar(values)
     missing = len(at) - len(shape)
-    return values.read([0 if dim == 1 else one for one, dim in zip(at[missing:], shape, strict=True)])
+    return values.read([0 if dim == 1 else number for number, dim in zip(at[missing:], shape, strict=True)])
 
 
 def _combined(block: Block, mode: str, old: Scalar, new: Scalar) -> Scalar:

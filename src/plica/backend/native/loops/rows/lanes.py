@@ -1,8 +1,8 @@
 """Which loop is innermost where entries are reduced along axes: one along memory, whatever the axes are.
 
 Where the last axis is reduced, each entry of the result is found by itself, in a cell. Where it is not, a whole row of
-the result is found at a time: a row of memory holds what a cell would hold of each, and rows of entries are combined
-with it. `Lanes` writes either, so that reductions are written once.
+the result is found at a time. A row of memory then takes the place of the cell, and rows of entries are combined with
+it. `Lanes` writes either, so that reductions are written once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,7 +19,7 @@ from plica.ir.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Slot:
-    """What changes while entries are reduced: a number, or a row of them.
+    """The accumulator while entries are reduced: a number, or a row of them.
 
     Args:
         cell: The number.
@@ -37,7 +37,7 @@ class Lanes:
 
     Args:
         block: Where statements go.
-        x: What is reduced.
+        x: The array that is reduced.
         axes: Along what.
 
     Attributes:

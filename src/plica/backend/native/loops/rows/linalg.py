@@ -31,7 +31,7 @@ def einsum(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 def matmul(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """A product of matrices, or vectors, in batches."""
-    terms, ranks = [], [len(one.type.shape) for one in equation.inputs]
+    terms, ranks = [], [len(operand.type.shape) for operand in equation.inputs]
     batches = [max(rank - 2, 0) for rank in ranks]
     letters = _BATCH[: max(batches)]
     for rank, own, matrix in zip(ranks, batches, ("ik", "kj"), strict=True):
@@ -92,16 +92,16 @@ def _of_letters(x: Array, term: str) -> Factor:
 
 def _kept(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
     """A factor without the axes of size 1 that are broadcast."""
-    kept = [place for place, letter in enumerate(term) if x.dims[place] != 1 or known[letter] == 1]
+    kept = [index for index, letter in enumerate(term) if x.dims[index] != 1 or known[letter] == 1]
     if len(kept) == len(term):
         return x, term
     rank = len(term)
 
     def index(at: Sequence[Index]) -> list[Index]:
-        found: list[Index] = [0] * rank
-        for place, one in zip(kept, at, strict=True):
-            found[place] = one
-        return found
+        places: list[Index] = [0] * rank
+        for place, number in zip(kept, at, strict=True):
+            places[place] = number
+        return places
 
     return moved(x, [x.dims[place] for place in kept], index), "".join(term[place] for place in kept)
 
@@ -120,7 +120,7 @@ class _Matrices:
         parts = [block.in_memory(x) for x, _ in self._factors]
         row, column = self._rows[0], self._rows[1]
         turned = (self._factors[0][1][0] != row, self._factors[1][1][1] != column)
-        to, left, right = ((_buffer(one), one.start) for one in (target, *parts))
+        to, left, right = ((_buffer(array), array.start) for array in (target, *parts))
         block.writer.put(Product(to, left, right, self._sizes, turned))
         block.frees()
         block.temporaries = before
@@ -163,8 +163,8 @@ class _Contraction:
     def _added(self, total: Scalar, at: Mapping[str, Index]) -> Scalar:
         writer = self._block.writer
         first, *rest = self._entries(at)
-        for one in rest[:-1]:
-            first = writer.apply("multiply", [first, one], self._dtype, {})
+        for dim in rest[:-1]:
+            first = writer.apply("multiply", [first, dim], self._dtype, {})
         return writer.compute("sum_product", total, first, rest[-1]) if rest else writer.compute("sum", total, first)
 
     def total(self, at: Mapping[str, Index]) -> Scalar:
@@ -172,8 +172,8 @@ class _Contraction:
         writer = self._block.writer
         if not self._summed:
             first, *rest = self._entries(at)
-            for one in rest:
-                first = writer.apply("multiply", [first, one], self._dtype, {})
+            for dim in rest:
+                first = writer.apply("multiply", [first, dim], self._dtype, {})
             return first
         cell = writer.cell(self._dtype)
         writer.put(Put(cell, writer.number(0, self._dtype)))
@@ -218,7 +218,7 @@ class _Contraction:
                 blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
                 with writer.loop(blocks) as block:
                     first = writer.multiply(block, _TERMS)
-                    terms = [{**at, step: writer.add(first, place)} for place in range(_TERMS)]
+                    terms = [{**at, step: writer.add(first, index)} for index in range(_TERMS)]
                     self._add_to_row(target, begin, terms)
                 with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
                     self._add_to_row(target, begin, [{**at, step: last_step}])

@@ -28,10 +28,10 @@ def _best(kind: str) -> Row:
         writer, x = block.writer, operand(block, operands[0])
         axis = normal_axis(equation.params["axis"], len(x.dims))
         require_entries(block, equation, x, [axis])
-        kept = [one for one in range(len(x.dims)) if one != axis]
+        kept = [other for other in range(len(x.dims)) if other != axis]
         x = x if x.is_cheap else block.in_memory(x)
-        found = target_of(block, equation)
-        dims = [x.dims[one] for one in kept]
+        target = target_of(block, equation)
+        dims = [x.dims[axis] for axis in kept]
         values, extreme = _extremes(block, equation, operands[0], axis, dims, kind)
         worst = (least if kind == "greater" else most)(x.dtype)
 
@@ -43,9 +43,9 @@ def _best(kind: str) -> Row:
             is_more = writer.compute("xor", not_more, writer.number(True, DType.BOOL))
             return writer.compute("and", is_more, is_known)
 
-        if kept and kept[-1] == len(x.dims) - 1 and found is not None:
-            _best_by_rows(block, x, axis, kept, worst, better, found, values, extreme)
-            return found
+        if kept and kept[-1] == len(x.dims) - 1 and target is not None:
+            _best_by_rows(block, x, axis, kept, worst, better, target, values, extreme)
+            return target
         lanes = Lanes(block, x, [axis])
         combine = apply_of(block, "maximum" if kind == "greater" else "minimum")
         best, place = lanes.slot(x.dtype), lanes.slot(DType.INT64)
@@ -61,12 +61,12 @@ def _best(kind: str) -> Row:
                     is_best = writer.compute("or", is_best, writer.compare("not_equal", value, value))
                 here = writer.select(is_best, index[axis], x.dims[axis])
                 lanes.put(place, writer.value(writer.minimum(lanes.get(place), here)))
-            if found is None:
+            if target is None:
                 return lanes.get(place)
-            lanes.store(found, lanes.get(place))
+            lanes.store(target, lanes.get(place))
             if values is not None:
                 lanes.store(values, lanes.get(best))
-        return found
+        return target
 
     return row
 
@@ -96,20 +96,20 @@ def _best_by_rows(
     kept: Sequence[int],
     worst: complex,
     better: Any,
-    found: Array,
+    target: Array,
     values: Array | None,
     extreme: Combine | None,
 ) -> None:
     """Along rows: the best so far and its place have a row each."""
-    writer, buffer = block.writer, found.buffer
+    writer, buffer = block.writer, target.buffer
     assert buffer is not None, "it is new memory"
     *outside, last = kept
     width = x.dims[last]
     best = block.temporary(x.dtype, [width]) if values is None else values
     assert best.buffer is not None, "it is new memory"
-    with writer.nest([x.dims[one] for one in outside]) as outer:
-        row = writer.multiply(writer.flat(outer, [x.dims[one] for one in outside]), width)
-        begin, first = writer.add(found.start, row), 0 if values is None else row
+    with writer.nest([x.dims[axis] for axis in outside]) as outer:
+        row = writer.multiply(writer.flat(outer, [x.dims[axis] for axis in outside]), width)
+        begin, first = writer.add(target.start, row), 0 if values is None else row
         with writer.nest([width]) as (column,):
             writer.store(best.buffer, writer.add(first, column), writer.number(worst, x.dtype))
             writer.store(buffer, writer.add(begin, column), writer.value(0))

@@ -51,9 +51,9 @@ def _pair(block: Block, equation: Equation, words: Words) -> Value:
     """A key of two words."""
     target = block.new(equation.outputs[0], (2,))
     assert target.buffer is not None, "it is new memory"
-    for place, word in enumerate(words):
+    for index, word in enumerate(words):
         value = block.writer.convert(word, DType.INT64)
-        block.writer.store(target.buffer, block.writer.add(target.start, place), value)
+        block.writer.store(target.buffer, block.writer.add(target.start, index), value)
     return target
 
 
@@ -79,8 +79,8 @@ def random_split(block: Block, equation: Equation, operands: list[Value]) -> Val
     assert target.buffer is not None, "it is new memory"
     with writer.loop(dims[0]) as row:
         words = _block(block, key, writer.compute("add", row, writer.number(SPLIT_COUNTER, DType.INT64)))
-        for place, word in enumerate(words):
-            offset = writer.add(target.start, writer.flat([row, place], dims))
+        for index, word in enumerate(words):
+            offset = writer.add(target.start, writer.flat([row, index], dims))
             writer.store(target.buffer, offset, writer.convert(word, DType.INT64))
     return target
 
@@ -94,7 +94,7 @@ def _bits(block: Block, key: Words, width: int, offset: Index) -> Scalar:
         is_low = writer.convert(writer.compute("and", place, 1), DType.BOOL)
         word = writer.convert(writer.select(is_low, low, high), DType.INT64)
         return writer.compute("shift_right", word, 32 - width) if width < 32 else word
-    high, low = (writer.convert(one, DType.UINT64) for one in _block(block, key, offset))
+    high, low = (writer.convert(word, DType.UINT64) for word in _block(block, key, offset))
     joined = writer.compute("or", writer.compute("shift_left", high, writer.number(32, DType.UINT64)), low)
     if width < 64:
         joined = writer.compute("shift_right", joined, writer.number(64 - width, DType.UINT64))

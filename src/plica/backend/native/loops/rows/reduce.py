@@ -38,13 +38,13 @@ def reduced(
 
     Args:
         block: Where statements go.
-        x: What is reduced.
-        axes: Along what.
+        x: The array that is reduced.
+        axes: The axes that are reduced.
         dtype: The dtype of the result.
-        first: What it begins with.
-        combine: What was found so far and one more entry.
+        first: The number that it begins with.
+        combine: From the result so far and one more entry to the result.
         target: Where the result goes: axes that are reduced are missing, or of size 1.
-        entry: What is taken of each entry; by default the entry in the result's dtype.
+        entry: From an entry to the number that is combined; by default the entry in the result's dtype.
     """
     writer = block.writer
     taken = entry or (lambda value: writer.convert(value, dtype))

@@ -1,4 +1,4 @@
-"""What rows of reductions share."""
+"""Helpers that rows of reductions share."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -16,12 +16,12 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 
 
 def least(dtype: DType) -> complex:
-    """What is not above any entry."""
+    """The number that is not above any entry."""
     return -inf if dtype.kind == "float" else dtype.limits[0]
 
 
 def most(dtype: DType) -> complex:
-    """What is not below any entry."""
+    """The number that is not below any entry."""
     return inf if dtype.kind == "float" else dtype.limits[1]
 
 
@@ -34,16 +34,16 @@ def whole_index(
     kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
 ) -> list[Index]:
     """The index of an entry, of its parts along two groups of axes."""
-    found = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
-    return [found[axis] for axis in sorted(found)]
+    numbers = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
+    return [numbers[axis] for axis in sorted(numbers)]
 
 
 def operand(block: Block, value: Value) -> Array:
     """An array that is reduced, of one entry if it is a scalar."""
     if isinstance(value, Array):
         return value
-    one = block.scalar(value)
-    return Array((), one.dtype, lambda _: one, {}, flat=lambda _: one)
+    scalar = block.scalar(value)
+    return Array((), scalar.dtype, lambda _: scalar, {}, flat=lambda _: scalar)
 
 
 def target_of(block: Block, equation: Equation) -> Array | None:

@@ -19,14 +19,14 @@ def reshape(block: Block, equation: Equation, operands: list[Value]) -> Value:
     (x,), type_ = operands, equation.outputs[0].type
     dims = block.dims(type_)
     if not isinstance(x, Array):
-        one = block.scalar(x)
-        return x if not dims else Array(dims, one.dtype, lambda _: one, {}, flat=lambda _: one)
+        scalar = block.scalar(x)
+        return x if not dims else Array(dims, scalar.dtype, lambda _: scalar, {}, flat=lambda _: scalar)
     if not dims:
         return x.read((0,) * len(x.dims))
     if x.flat is None:
         kept = [axis for axis, dim in enumerate(equation.inputs[0].type.shape) if dim != 1]
         places = [axis for axis, dim in enumerate(type_.shape) if dim != 1]
-        if [equation.inputs[0].type.shape[one] for one in kept] == [type_.shape[one] for one in places]:
+        if [equation.inputs[0].type.shape[axis] for axis in kept] == [type_.shape[axis] for axis in places]:
             rank, pairs = len(x.dims), list(zip(kept, places, strict=True))
             return moved(x, dims, lambda index: _placed(rank, pairs, index))
         x = block.in_memory(x)
@@ -34,10 +34,10 @@ def reshape(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 def _placed(rank: int, pairs: Sequence[tuple[int, int]], index: Sequence[Index]) -> list[Index]:
-    found: list[Index] = [0] * rank
+    numbers: list[Index] = [0] * rank
     for axis, place in pairs:
-        found[axis] = index[place]
-    return found
+        numbers[axis] = index[place]
+    return numbers
 
 
 def permute_dims(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -45,7 +45,7 @@ def permute_dims(block: Block, equation: Equation, operands: list[Value]) -> Val
     (x,), axes = operands, equation.params["axes"]
     if not isinstance(x, Array) or list(axes) == sorted(axes):
         return x
-    pairs = [(axis, place) for place, axis in enumerate(axes)]
+    pairs = [(axis, index) for index, axis in enumerate(axes)]
     x = x if x.is_cheap else block.in_memory(x)
     return moved(x, [x.dims[axis] for axis in axes], lambda index: _placed(len(axes), pairs, index))
 
@@ -54,7 +54,7 @@ def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """`concat`: parts one behind the other; where the first part may grow, the others are written behind it."""
     writer, var = block.writer, equation.outputs[0]
     axis = normal_axis(equation.params["axis"], len(var.type.shape))
-    parts = [one for one in operands if isinstance(one, Array)]
+    parts = [operand for operand in operands if isinstance(operand, Array)]
     if len(parts) == 1:
         return parts[0]
     dims = block.dims(var.type)
@@ -74,11 +74,11 @@ def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
 def _grown(block: Block, equation: Equation, parts: list[Array], dims: Sequence[Index]) -> Array | None:
     first, operand = parts[0], equation.inputs[0]
     capacity = block.capacities.get(first.buffer) if first.buffer is not None else None
-    if capacity is None or any(operand is one for one in equation.inputs[1:]):
+    if capacity is None or any(operand is other for other in equation.inputs[1:]):
         return None
-    for place, part in enumerate(parts[1:], start=1):
+    for index, part in enumerate(parts[1:], start=1):
         if first.buffer in part.reads:
-            parts[place] = _elsewhere(block, part)
+            parts[index] = _elsewhere(block, part)
     if not block.may_write(operand, first):
         return None
     assert first.buffer is not None, "it has a capacity"
@@ -107,7 +107,7 @@ def _write(block: Block, target: Array, part: Array, axis: int, begin: Index) ->
         return
     with writer.nest(part.dims) as index:
         value = part.read(index)
-        to = [writer.add(one, begin) if place == axis else one for place, one in enumerate(index)]
+        to = [writer.add(number, begin) if place == axis else number for place, number in enumerate(index)]
         writer.store(target.buffer, writer.add(target.start, writer.flat(to, target.dims)), value)
 
 
@@ -133,7 +133,7 @@ def unstack(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
     assert isinstance(x, Array), "it has an axis"
     axis = normal_axis(equation.params["axis"], len(x.dims))
     x = x if x.is_cheap else block.in_memory(x)
-    return tuple(at_place(block, x, axis, place) for place in range(len(equation.outputs)))
+    return tuple(at_place(block, x, axis, index) for index in range(len(equation.outputs)))
 
 
 def at_place(block: Block, x: Array, axis: int, place: Index) -> Value:
@@ -151,8 +151,8 @@ def at_place(block: Block, x: Array, axis: int, place: Index) -> Value:
 def _part(block: Block, x: Array, dims: Sequence[Index], start: Index) -> Array:
     """Entries of a solid array that lie one behind the other."""
     assert x.buffer is not None, "it is solid"
-    found = solid(block.writer, x.buffer, dims, start)
-    return Array(tuple(dims), x.dtype, found.read, {x.buffer: False}, flat=found.flat, buffer=x.buffer, start=start)
+    part = solid(block.writer, x.buffer, dims, start)
+    return Array(tuple(dims), x.dtype, part.read, {x.buffer: False}, flat=part.flat, buffer=x.buffer, start=start)
 
 
 def split(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
@@ -161,11 +161,11 @@ def split(block: Block, equation: Equation, operands: list[Value]) -> tuple[Valu
     assert isinstance(x, Array), "it has an axis"
     axis = normal_axis(equation.params["axis"], len(x.dims))
     x = x if x.is_cheap else block.in_memory(x)
-    found, begin = [], 0
+    parts, begin = [], 0
     for size in map(block.size, equation.params["sizes"]):
-        found.append(_cut(block, x, axis, begin, 1, size))
+        parts.append(_cut(block, x, axis, begin, 1, size))
         begin = block.writer.add(begin, size)  # type: ignore[assignment]
-    return tuple(found)
+    return tuple(parts)
 
 
 def _cut(block: Block, x: Array, axis: int, start: Index, step: Index, size: Index) -> Array:
@@ -212,8 +212,8 @@ def require_slice(
     if not asked:
         return
     fine = asked[0]
-    for one in asked[1:]:
-        fine = writer.compute("and", fine, one)
+    for limit in asked[1:]:
+        fine = writer.compute("and", fine, limit)
     writer.check(fine, Site(equation.source, error), size, start, stop, step)
 
 
@@ -227,12 +227,12 @@ def roll(block: Block, equation: Equation, operands: list[Value]) -> Value:
     x = x if x.is_cheap else block.in_memory(x)
 
     def index(at: Sequence[Index]) -> list[Index]:
-        found = list(at)
+        numbers = list(at)
         for by, axis in shifts:
             place = axis % rank
-            back = [writer.value(writer.subtract(found[place], by)), writer.value(x.dims[place])]
-            found[place] = writer.apply("remainder", back, DType.INT64, {})
-        return found
+            back = [writer.value(writer.subtract(numbers[place], by)), writer.value(x.dims[place])]
+            numbers[place] = writer.apply("remainder", back, DType.INT64, {})
+        return numbers
 
     return moved(x, x.dims, index, work=len(shifts))
 
@@ -262,7 +262,7 @@ def flip(block: Block, equation: Equation, operands: list[Value]) -> Value:
     last = {axis: writer.subtract(x.dims[axis], 1) for axis in axes}
 
     def index(at: Sequence[Index]) -> list[Index]:
-        return [writer.subtract(last[axis], one) if axis in axes else one for axis, one in enumerate(at)]
+        return [writer.subtract(last[axis], number) if axis in axes else number for axis, number in enumerate(at)]
 
     return moved(x, x.dims, index)
 
@@ -304,9 +304,9 @@ def assert_shape(block: Block, equation: Equation, operands: list[Value]) -> Val
             "be equal; give the arguments sizes that fit."
         )
 
-    for found, size in zip(x.dims, sizes, strict=True):
-        if found is not size and not (isinstance(found, int) and found == size):
-            fine = writer.compare("equal", found, size)
+    for dim, size in zip(x.dims, sizes, strict=True):
+        if dim is not size and not (isinstance(dim, int) and dim == size):
+            fine = writer.compare("equal", dim, size)
             writer.check(fine, Site(equation.source, error), *x.dims, *sizes)
     return x
 

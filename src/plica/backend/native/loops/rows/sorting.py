@@ -18,12 +18,12 @@ Less = Callable[[Scalar, Scalar], Scalar]
 def _less(block: Block, a: Scalar, b: Scalar, kind: str = "less") -> Scalar:
     """Whether one number comes before another; NaN comes behind all, or in descending order before them."""
     writer = block.writer
-    found = writer.compare(kind, a, b)
+    is_less = writer.compare(kind, a, b)
     if a.dtype.kind != "float":
-        return found
+        return is_less
     last, first = (b, a) if kind == "less" else (a, b)
     behind = writer.compute("and", writer.compare("not_equal", last, last), writer.compare("equal", first, first))
-    return writer.compute("or", found, behind)
+    return writer.compute("or", is_less, behind)
 
 
 def sorted_places(block: Block, count: Index, less: Less) -> Buffer:
@@ -46,7 +46,7 @@ def sorted_places(block: Block, count: Index, less: Less) -> Buffer:
             writer.put(Put(right, middle))
             with writer.loop(end, begin) as to:
                 i, j = writer.get(left), writer.get(right)
-                first, second = (writer.load(places, writer.minimum(one, last)) for one in (i, j))
+                first, second = (writer.load(places, writer.minimum(place, last)) for place in (i, j))
                 is_over = writer.compare("less_equal", middle, i)
                 is_before = writer.compute("or", is_over, less(second, first))
                 turns = writer.compute("and", writer.compare("less", j, end), is_before)
@@ -70,7 +70,7 @@ def _sort(*, values: bool) -> Row:
         var = equation.outputs[0]
         target = block.new(var, x.dims)
         assert target.buffer is not None, "it is new memory"
-        dims = [dim for place, dim in enumerate(x.dims) if place != axis]
+        dims = [dim for index, dim in enumerate(x.dims) if index != axis]
         temporaries, block.temporaries = block.temporaries, []
         with writer.nest(dims) as outer:
 
@@ -133,23 +133,23 @@ def nonzero(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
     with writer.nest(x.dims) as index:
         writer.advance(count, writer.convert(is_found(index), DType.INT64))
     size = writer.get(count)
-    found = [block.new(var, [size]) for var in equation.outputs[1:]]
+    indices = [block.new(var, [size]) for var in equation.outputs[1:]]
     place = writer.cell(DType.INT64, 0)
     with writer.nest(x.dims) as index, writer.when(is_found(index)):
         to = writer.get(place)
-        for target, one in zip(found, index, strict=True):
+        for target, number in zip(indices, index, strict=True):
             assert target.buffer is not None, "it is new memory"
-            writer.store(target.buffer, writer.add(target.start, to), writer.value(one))
+            writer.store(target.buffer, writer.add(target.start, to), writer.value(number))
         writer.advance(place)
-    return (size, *found)
+    return (size, *indices)
 
 
 def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
     """Distinct entries in order, and what is known of them; every NaN is distinct."""
     writer, (x,), parts = block.writer, operands, equation.params["parts"]
     if not isinstance(x, Array):
-        one = block.scalar(x)
-        x = Array((1,), one.dtype, lambda _: one, {}, flat=lambda _: one)
+        scalar = block.scalar(x)
+        x = Array((1,), scalar.dtype, lambda _: scalar, {}, flat=lambda _: scalar)
     count = writer.product(x.dims)
     x = reshaped(writer, block.in_memory(x), [count])
     places = sorted_places(block, count, lambda a, b: _less(block, x.read([a]), x.read([b])))

@@ -1,6 +1,6 @@
 """Control flow: nested Programs as blocks with branches between them (`cf`), on tensors whose sizes may change.
 
-Not as `scf.for` and `scf.if`: of two tensors that such a loop carries IREE 3.13 reads one at the wrong place, where
+Not as `scf.for` and `scf.if`: IREE 3.13 reads one of two tensors that such a loop carries at the wrong place, where
 both lie in one piece of memory (adr/0026). Sizes are carried as numbers of the host. So are other scalars that it can
 compute from nothing but such: a counter of a `while_loop` costs no array.
 """
@@ -37,21 +37,21 @@ def _cond(emitter: Emitter, call: Call) -> list[Value]:
     branches = call.params["branches"]
     predicates, *captured = split(call.inputs, len(branches) - 1, *call.params["branch_nconsts"])
     count = call.params["num_implicit_outputs"]
-    kept = [place < count for place in range(len(call.outputs))]
-    made = [_like(type_, is_scalar) for type_, is_scalar in zip(call.types, kept, strict=True)]
+    kept = [index < count for index in range(len(call.outputs))]
+    like = [_like(type_, is_scalar) for type_, is_scalar in zip(call.types, kept, strict=True)]
 
     def choose(place: int) -> list[Value]:
         def run() -> list[Value]:
-            found = emitter.inline(branches[place], captured[place], [])
+            values = emitter.inline(branches[place], captured[place], [])
             if place == len(predicates):
-                return found
+                return values
             # so that no two blocks are equal, which become one, of what `arith.select` chooses: IREE 3.13 takes the
             # size of a tensor that is chosen for that of the first
-            return [*(emitter.hidden(emitter.scalar(one)) for one in found[:count]), *found[count:]]
+            return [*(emitter.hidden(emitter.scalar(value)) for value in values[:count]), *values[count:]]
 
         if place == len(predicates):
             return run()
-        return either(emitter, emitter.scalar(predicates[place]), made, run, lambda: choose(place + 1))
+        return either(emitter, emitter.scalar(predicates[place]), like, run, lambda: choose(place + 1))
 
     return choose(0)
 
@@ -61,23 +61,23 @@ def _like(type_: ArrayType, is_scalar: bool) -> Value:
 
 
 def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) -> list[Value]:
-    """What a loop carries, with scalars on the host where each step leaves them there.
+    """The results of a loop, with scalars on the host where each step leaves them there.
 
     Args:
-        first: What it starts from.
+        first: The values before the first step.
         sizes: How many of the first are sizes, which are on the host whatever computes them.
         emitter: Where its lines go.
         write: Writes the whole loop from what it starts from, where some values are on the host; gives its results, and
             what its step gave.
     """
-    first = [emitter.scalar(one) if place < sizes else one for place, one in enumerate(first)]
-    hosts = [one.is_scalar and one.dtype in HOST for one in first]
+    first = [emitter.scalar(value) if index < sizes else value for index, value in enumerate(first)]
+    hosts = [value.is_scalar and value.dtype in HOST for value in first]
     while True:
         mark = emitter.code.mark()
         results, given = write(first, hosts)
         kept = [
-            place < sizes or (host and one.is_scalar)
-            for place, (host, one) in enumerate(zip(hosts, given, strict=True))
+            index < sizes or (host and value.is_scalar)
+            for index, (host, value) in enumerate(zip(hosts, given, strict=True))
         ]
         if kept == hosts:
             return results
@@ -108,11 +108,11 @@ def _for(
         code.put(f"cf.cond_br {goes}, {body}, {end}")
         code.start(body)
         with emitter.region():
-            found = step(place, inside)
+            values = step(place, inside)
             emitter.checks.settle()
-            leave(emitter, head, found, inside, code.op(f"arith.addi {place}, {one} : index"))
+            leave(emitter, head, values, inside, code.op(f"arith.addi {place}, {one} : index"))
         code.start(end)
-        return inside, found
+        return inside, values
 
     return _carried(first, sizes, emitter, write)
 
@@ -123,8 +123,8 @@ class _Body:
 
     Args:
         program: The body, with sizes that are known outside in the place of its own.
-        consts: What it captures.
-        first: What it carries from outside: the sizes that change, then the rest.
+        consts: The values that it captures.
+        first: The values before the first step: the sizes that change, then the rest.
         kept: By the place of an input that is a size which no step changes: its value.
     """
 
@@ -136,10 +136,13 @@ class _Body:
     @staticmethod
     def of(program: Program, consts: Sequence[Value], implicit: Sequence[Value], carries: Sequence[Value]) -> _Body:
         """A body and what the equation gives it."""
-        made = zip(program.inputs, program.outputs, implicit, strict=False)
-        kept = {place: value for place, (var, one, value) in enumerate(made) if var is one}
-        given = [*zip(program.consts, consts, strict=True), *((program.inputs[at], one) for at, one in kept.items())]
-        changing = tuple(one for place, one in enumerate(implicit) if place not in kept)
+        triples = zip(program.inputs, program.outputs, implicit, strict=False)
+        kept = {index: value for index, (var, output, value) in enumerate(triples) if var is output}
+        given = [
+            *zip(program.consts, consts, strict=True),
+            *((program.inputs[at], value) for at, value in kept.items()),
+        ]
+        changing = tuple(value for index, value in enumerate(implicit) if index not in kept)
         return _Body(with_sizes(program, given), tuple(consts), (*changing, *carries), kept)
 
     @property
@@ -151,16 +154,16 @@ class _Body:
         """The types of what is carried; `leading` inputs after the sizes are not."""
         sizes, count = self.program.num_implicit_inputs, len(self.first) - self.sizes
         inputs = self.program.inputs
-        changing = [var for place, var in enumerate(inputs[:sizes]) if place not in self.kept]
+        changing = [var for index, var in enumerate(inputs[:sizes]) if index not in self.kept]
         return [var.type for var in (*changing, *inputs[sizes + leading :][:count])]
 
     def step(
         self, emitter: Emitter, carried: Sequence[Value], leading: Sequence[Value] = (), rows: Sequence[Value] = ()
     ) -> list[Value]:
-        """What one step gives: the sizes that change, then its other results."""
+        """The results of one step: the sizes that change, then the rest."""
         given = self.all_sizes(carried)
-        found = emitter.inline(self.program, self.consts, [*given, *leading, *carried[self.sizes :], *rows])
-        return [one for place, one in enumerate(found) if place not in self.kept]
+        results = emitter.inline(self.program, self.consts, [*given, *leading, *carried[self.sizes :], *rows])
+        return [value for index, value in enumerate(results) if index not in self.kept]
 
     def all_sizes(self, carried: Sequence[Value]) -> list[Value]:
         """The sizes, those that change taken from what is carried."""
@@ -177,7 +180,7 @@ def _for_loop(emitter: Emitter, call: Call) -> list[Value]:
     params, code = call.params, emitter.code
     consts, implicit, bounds, carries = split(call.inputs, params["body_nconsts"], params["num_implicit_inputs"], 3)
     body = _Body.of(params["body"], consts, implicit, carries)
-    lower, upper, by = (emitter.scalar(one) for one in bounds)
+    lower, upper, by = (emitter.scalar(bound) for bound in bounds)
     count = _steps(emitter, lower, upper, by, call.source)
 
     def step(place: str, inside: list[Value]) -> list[Value]:
@@ -214,23 +217,23 @@ def _scan(emitter: Emitter, call: Call) -> list[Value]:
     )
     body = _Body.of(params["body"], consts, implicit, carries)
     kept = len(body.first)
-    arrays = [emitter.tensor(one) for one in arrays]
-    made = call.types[len(call.types) - (len(params["body"].results) - len(carries)) :]
+    arrays = [emitter.tensor(array) for array in arrays]
+    stacked = call.types[len(call.types) - (len(params["body"].results) - len(carries)) :]
     # zeros, since IREE gives the memory of a `tensor.empty` that a loop carries to others as well
-    stacks = [emitter.full(type_.shape, emitter.constant(0, type_.dtype)) for type_ in made]
+    stacks = [emitter.full(type_.shape, emitter.constant(0, type_.dtype)) for type_ in stacked]
     count = emitter.size(params["length"])
     last = code.op(f"arith.subi {count}, {index_constant(code, 1)} : index")
 
     def step(number: str, inside: list[Value]) -> list[Value]:
         place = code.op(f"arith.subi {last}, {number} : index") if params["reverse"] else number
-        rows = [cut(emitter, one, 0, place, one.shape[1:]) for one in arrays]
+        rows = [cut(emitter, array, 0, place, array.shape[1:]) for array in arrays]
         results = body.step(emitter, inside[:kept], rows=rows)
         written = zip(inside[kept:], results[kept:], strict=True)
         return [*results[:kept], *(_put(emitter, stack, place, row) for stack, row in written)]
 
-    types = [*body.types(0), *made]
-    found = _for(emitter, [*body.first, *stacks], types, count, body.sizes, step)
-    return [*body.results(found[:kept]), *found[kept:]]
+    types = [*body.types(0), *stacked]
+    values = _for(emitter, [*body.first, *stacks], types, count, body.sizes, step)
+    return [*body.results(values[:kept]), *values[kept:]]
 
 
 def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
@@ -238,7 +241,7 @@ def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
     if 0 in row.shape:
         return stack
     row = emitter.tensor(row)
-    zeros, ones = ("".join(f", {one}" for _ in row.shape) for one in "01")
+    zeros, ones = ("".join(f", {number}" for _ in row.shape) for number in "01")
     sizes = "".join(f", {emitter.size_text(dim)}" for dim in row.shape)
     text = f"tensor.insert_slice {row.text} into {stack.text}[{place}{zeros}] [1{sizes}] [1{ones}]"
     return Value(emitter.code.op(f"{text} : {row.type} into {stack.type}"), *stack.array)
@@ -260,11 +263,11 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
             emitter.checks.settle()
             code.put(f"cf.cond_br {emitter.scalar(goes).text}, {step}, {end}")
             code.start(step)
-            found = body.step(emitter, inside)
+            values = body.step(emitter, inside)
             emitter.checks.settle()
-            leave(emitter, head, found, inside)
+            leave(emitter, head, values, inside)
         code.start(end)
-        return inside, found
+        return inside, values
 
     return body.results(_carried(body.first, body.sizes, emitter, write))
 
@@ -278,17 +281,17 @@ def _one_dispatch(host: Write) -> Write:
             return host(emitter, call)
         holds = loop.is_small()
         if holds is None:
-            found = loop.written()
+            by_output = loop.written()
         else:
-            made = [_like(var.type, is_scalar=False) for var in loop.wanted]
+            like = [_like(var.type, is_scalar=False) for var in loop.wanted]
 
             def large() -> list[Value]:
                 results = dict(zip(call.outputs, host(emitter, call), strict=True))  # type: ignore[arg-type]
                 return [results[var] for var in loop.wanted]
 
-            values = either(emitter, holds, made, lambda: [*loop.written().values()], large)
-            found = dict(zip(loop.wanted, values, strict=True))
-        return [loop.kept[var] if var in loop.kept else found[var] for var in call.outputs]
+            values = either(emitter, holds, like, lambda: [*loop.written().values()], large)
+            by_output = dict(zip(loop.wanted, values, strict=True))
+        return [loop.kept[var] if var in loop.kept else by_output[var] for var in call.outputs]
 
     return write
 

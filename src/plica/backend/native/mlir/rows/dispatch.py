@@ -38,36 +38,39 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     code, operands = emitter.code, kernel.operands
     name, number = f"{emitter.name}.layer{len(code.executables)}", emitter.size(rows)
     code.executables.append(_executable(name, kernel, call.types))
-    given = ", ".join(one.text for one in operands)
-    types = ", ".join(f"{one.type}{braced(emitter, one.shape)}" for one in operands)
-    made = ", ".join(f"{tensor_type(one.shape, one.dtype)}{braced(emitter, one.shape)}" for one in call.types)
-    dispatch = f"flow.dispatch @{name}::@{name}[{number}]({given}, {number}) : ({types}, index) -> ({made})"
+    given = ", ".join(operand.text for operand in operands)
+    types = ", ".join(f"{operand.type}{braced(emitter, operand.shape)}" for operand in operands)
+    result_types = ", ".join(
+        f"{tensor_type(type_.shape, type_.dtype)}{braced(emitter, type_.shape)}" for type_ in call.types
+    )
+    dispatch = f"flow.dispatch @{name}::@{name}[{number}]({given}, {number}) : ({types}, index) -> ({result_types})"
     names = code.several(dispatch, len(call.types))
-    return [Value(text, one.shape, one.dtype) for text, one in zip(names, call.types, strict=True)]
+    return [Value(text, type_.shape, type_.dtype) for text, type_ in zip(names, call.types, strict=True)]
 
 
 def _executable(name: str, kernel: Dispatch, results: Sequence[ArrayType]) -> str:
     """The text of an executable: arrays are tensors in it, and memory where it fetches of them."""
-    bindings = {f"s{place}": ("readonly", one.shape, one.type) for place, one in enumerate(kernel.operands)}
+    bindings = {f"s{index}": ("readonly", operand.shape, operand.type) for index, operand in enumerate(kernel.operands)}
     bindings |= {
-        f"o{place}": ("writeonly", one.shape, tensor_type(one.shape, one.dtype)) for place, one in enumerate(results)
+        f"o{index}": ("writeonly", result.shape, tensor_type(result.shape, result.dtype))
+        for index, result in enumerate(results)
     }
-    head = [f"%{one}.b: !stream.binding" for one in bindings]
+    head = [f"%{binding}.b: !stream.binding" for binding in bindings]
     head.insert(len(kernel.operands), "%n: index")
     lines = [
         "%begin = arith.constant 0 : index",
         "%rows = iree_tensor_ext.dispatch.workload.ordinal %n, 0 : index",
     ]
-    for one, (access, shape, type_) in bindings.items():
+    for array, (access, shape, type_) in bindings.items():
         sizes = "" if all(isinstance(dim, int) for dim in shape) else "{%rows}"
-        subspan = f"stream.binding.subspan %{one}.b[%begin] : !stream.binding"
-        lines.append(f"%{one} = {subspan} -> {TENSOR}<{access}:{type_}>{sizes}")
-        if one in kernel.fetched:
+        subspan = f"stream.binding.subspan %{array}.b[%begin] : !stream.binding"
+        lines.append(f"%{array} = {subspan} -> {TENSOR}<{access}:{type_}>{sizes}")
+        if array in kernel.fetched:
             lines += [
-                f"%{one}.m = {subspan} -> memref<1xi8>",
-                f"%{one}.i = memref.extract_aligned_pointer_as_index %{one}.m : memref<1xi8> -> index",
-                f"%{one}.w = arith.index_cast %{one}.i : index to i64",
-                f"%{one}.p = llvm.inttoptr %{one}.w : i64 to !llvm.ptr",
+                f"%{array}.m = {subspan} -> memref<1xi8>",
+                f"%{array}.i = memref.extract_aligned_pointer_as_index %{array}.m : memref<1xi8> -> index",
+                f"%{array}.w = arith.index_cast %{array}.i : index to i64",
+                f"%{array}.p = llvm.inttoptr %{array}.w : i64 to !llvm.ptr",
             ]
     body = "\n".join(f"        {line}" for line in (*lines, *kernel.constants(), *kernel.lines))
     count = "\n".join(f"      {line}" for line in kernel.count())
@@ -95,14 +98,14 @@ class Dispatch:
 
     Attributes:
         lines: The lines.
-        operands: What is read.
+        operands: The values that are read.
         tensors: The operands as tensors, by their places.
         fetched: The operands of which rows are fetched.
         number: How many rows the block has.
         first_row: The first of them.
 
     Args:
-        operands: What is read.
+        operands: The values that are read.
         folds: How many folds the results have.
         rows: How many rows.
         most: Rows of a block, at most.
@@ -114,7 +117,7 @@ class Dispatch:
     ) -> None:
         self.lines: list[str] = []
         self.operands, self.folds, self.rows = operands, folds, rows
-        self.element = next(one.element for one in operands if one.element in WIDEST)
+        self.element = next(operand.element for operand in operands if operand.element in WIDEST)
         self.tensors: dict[int, str] = {}
         self.fetched: dict[str, None] = {}
         self._count = 0
@@ -191,9 +194,9 @@ class Dispatch:
     def end(self, results: Sequence[tuple[str, int]]) -> None:
         """The results of fold `%f`, each `(rows of the block, width)`, and the end of the loop."""
         rows, dynamic = (self.rows, "") if isinstance(self.rows, int) else ("?", "{%rows}")
-        for place, (one, width) in enumerate(results):
+        for index, (block, width) in enumerate(results):
             self.put(
-                f"iree_tensor_ext.dispatch.tensor.store {one}, %o{place}, offsets = [%f, {self.first_row}, 0], "
+                f"iree_tensor_ext.dispatch.tensor.store {block}, %o{index}, offsets = [%f, {self.first_row}, 0], "
                 f"sizes = [1, {self.number}, {width}], strides = [1, 1, 1] : tensor<?x{width}x{self.element}> -> "
                 f"{TENSOR}<writeonly:tensor<{self.folds}x{rows}x{width}x{self.element}>>{dynamic}"
             )
@@ -218,11 +221,11 @@ class Dispatch:
     def column(self, first: int, fold: str) -> tuple[str, str]:
         """The column of states, and the first row of the table, of a fold; `first` is the place of the table."""
         inside = self.within(fold, self.operands[first + 2])
-        found = []
+        numbers = []
         for place in (first + 2, first + 3):
             number = self.op(f"tensor.extract {self.tensors[place]}[{inside}] : {self.operands[place].type}")
-            found.append(self.op(f"arith.index_cast {number} : i64 to index"))
-        return found[0], found[1]
+            numbers.append(self.op(f"arith.index_cast {number} : i64 to index"))
+        return numbers[0], numbers[1]
 
     def looked_up(self, first: int, row: str, column: tuple[str, str]) -> str:
         """The row of the table that a row of data has."""

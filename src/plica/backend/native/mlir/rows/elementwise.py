@@ -20,8 +20,8 @@ def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:
     def body(entries: Sequence[str]) -> str:
         operands = tuple(Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True))
         given = Entry(operands, dtype, call.params)
-        found = write(emitter.scalars, given)
-        return emitter.scalars.convert(found, dtype.carrier).text if dtype.is_storage else found.text
+        result = write(emitter.scalars, given)
+        return emitter.scalars.convert(result, dtype.carrier).text if dtype.is_storage else result.text
 
     return entrywise(emitter, call.inputs, type_.shape, dtype, body)
 
@@ -32,10 +32,10 @@ def any_entry(emitter: Emitter, value: Value) -> Value:
         return value
     start = emitter.full((), emitter.constant(False, DType.BOOL))
     axes = range(len(value.shape))
-    (found,) = reduction(
+    (some,) = reduction(
         emitter, value, axes, [start], lambda entry: emitter.code.op(f"arith.ori {entry[0]}, {entry[1]} : i1")
     )
-    return found
+    return some
 
 
 def _check(emitter: Emitter, call: Call, failure: Failure) -> None:

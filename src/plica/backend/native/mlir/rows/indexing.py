@@ -31,9 +31,9 @@ def _index(emitter: Emitter, call: Call) -> Value:
         rank = len(type_.shape)
 
         def places(names: Sequence[str]) -> list[str]:
-            found = [loop_index(emitter, loop) for loop in range(rank)]
-            found.insert(axis, place_of(emitter, names[0], place.dtype, size, wraps=True))
-            return found
+            indices = [loop_index(emitter, loop) for loop in range(rank)]
+            indices.insert(axis, place_of(emitter, names[0], place.dtype, size, wraps=True))
+            return indices
 
         return read_at(emitter, x, type_.shape, [(place, ())], places)
     at = place_of(emitter, place.text, place.dtype, size, wraps=True)
@@ -50,8 +50,8 @@ def _index(emitter: Emitter, call: Call) -> Value:
 def _gather(emitter: Emitter, call: Call) -> Value:
     (x, *indices), (type_,) = call.inputs, call.types
     axes = [normal_axis(axis, len(x.shape)) for axis in call.params["axes"]]
-    for one, axis in zip(indices, call.params["axes"], strict=True):
-        check_places(emitter, one, x.shape[axis], axis, call.source)
+    for index, axis in zip(indices, call.params["axes"], strict=True):
+        check_places(emitter, index, x.shape[axis], axis, call.source)
     return _gathered(emitter, x, indices, axes, type_.shape, wraps=True)
 
 
@@ -59,18 +59,18 @@ def _gathered(
     emitter: Emitter, x: Value, indices: Sequence[Value], axes: Sequence[int], shape: Sequence[Dim], *, wraps: bool
 ) -> Value:
     """The axes of the indices first, then those of `x` that are not read."""
-    block = broadcast(*(one.shape for one in indices))
+    block = broadcast(*(index.shape for index in indices))
     if list(axes) == list(range(len(axes))) and len(axes) < len(x.shape) and block:
         return _gathered_rows(emitter, x, indices, block, wraps=wraps)
     sizes = [emitter.size(x.shape[axis]) for axis in axes]
-    operands = [collapsed(emitter, one, block) for one in indices]
+    operands = [collapsed(emitter, index, block) for index in indices]
 
     def places(names: Sequence[str]) -> list[str]:
         given = zip(names, indices, sizes, strict=False)
-        read = [place_of(emitter, name, one.dtype, size, wraps=wraps) for name, one, size in given]
-        found = dict(zip(axes, read, strict=True))
+        read = [place_of(emitter, name, value.dtype, size, wraps=wraps) for name, value, size in given]
+        index_of = dict(zip(axes, read, strict=True))
         rest = iter(range(len(block), len(shape)))
-        return [found[axis] if axis in found else loop_index(emitter, next(rest)) for axis in range(len(x.shape))]
+        return [index_of[axis] if axis in index_of else loop_index(emitter, next(rest)) for axis in range(len(x.shape))]
 
     return read_at(emitter, x, shape, operands, places)
 
@@ -84,17 +84,17 @@ def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: 
         return row_number(
             emitter,
             [
-                place_of(emitter, name, one.dtype, size, wraps=wraps)
-                for name, one, size in zip(names, indices, sizes, strict=True)
+                place_of(emitter, name, index.dtype, size, wraps=wraps)
+                for name, index, size in zip(names, indices, sizes, strict=True)
             ],
             sizes,
         )
 
-    rows = entrywise(emitter, [emitter.tensor(one) for one in indices], tuple(block), DType.INT64, number)
+    rows = entrywise(emitter, [emitter.tensor(index) for index in indices], tuple(block), DType.INT64, number)
     flat = reshaped(emitter, rows, (product(block),))
     table = reshaped(emitter, x, (product(x.shape[:count]), product(x.shape[count:])))
-    found = read_rows(emitter, table, flat, (flat.shape[0], table.shape[1]))
-    return reshaped(emitter, found, (*block, *x.shape[count:]))
+    entries = read_rows(emitter, table, flat, (flat.shape[0], table.shape[1]))
+    return reshaped(emitter, entries, (*block, *x.shape[count:]))
 
 
 def row_number(emitter: Emitter, places: Sequence[str], sizes: Sequence[str]) -> str:
@@ -114,9 +114,9 @@ def _take(emitter: Emitter, call: Call) -> Value:
         return _gathered_rows(emitter, x, [indices], indices.shape, wraps=False)
 
     def places(names: Sequence[str]) -> list[str]:
-        found = [loop_index(emitter, loop) for loop in range(len(type_.shape))]
-        found[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
-        return found
+        numbers = [loop_index(emitter, loop) for loop in range(len(type_.shape))]
+        numbers[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        return numbers
 
     return read_at(emitter, x, type_.shape, [(indices, (axis,))], places)
 
@@ -129,9 +129,9 @@ def _take_along_axis(emitter: Emitter, call: Call) -> Value:
     rank = len(type_.shape)
 
     def places(names: Sequence[str]) -> list[str]:
-        found = [loop_index(emitter, loop) for loop in range(rank)]
-        found[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
-        return found
+        numbers = [loop_index(emitter, loop) for loop in range(rank)]
+        numbers[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        return numbers
 
     return read_at(emitter, x, type_.shape, [(indices, range(rank))], places)
 
@@ -150,8 +150,8 @@ def _lookup(emitter: Emitter, call: Call) -> Value:
 
     rows = entrywise(emitter, [indices], indices.shape, DType.INT64, number)
     flat = reshaped(emitter, rows, (product(indices.shape),))
-    found = read_rows(emitter, reshaped(emitter, turned, (folds * categories, units)), flat, (flat.shape[0], units))
-    return reshaped(emitter, found, type_.shape)
+    entries = read_rows(emitter, reshaped(emitter, turned, (folds * categories, units)), flat, (flat.shape[0], units))
+    return reshaped(emitter, entries, type_.shape)
 
 
 def transposed(emitter: Emitter, x: Value, axes: Sequence[int]) -> Value:

@@ -7,8 +7,8 @@
                 for i: sum[r, piece] += product[r, i] * weight[i, piece]
             the largest of each row, its power of two, the quotients
 
-What linear algebra operations become passes all products through memory, and looks rows up entry by entry. `look_up` is
-a dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
+Linear algebra operations would pass all products through memory, and look rows up entry by entry. `look_up` is a
+dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ from plica.ir.sizes import Dim
 
 
 def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
-    operands = [emitter.tensor(one) for one in call.inputs]
+    operands = [emitter.tensor(value) for value in call.inputs]
     (type_,) = call.types
     folds, rows, units = type_.shape
     assert isinstance(folds, int), "columns are constants"
@@ -32,25 +32,25 @@ def _look_up(emitter: Emitter, call: Call) -> Sequence[Value]:
     kernel = Dispatch(operands, folds, rows)
     kernel.begin(range(len(operands)))
     column = kernel.column(0, "%f")
-    made = f"tensor<?x{units}x{kernel.element}>"
-    empty = kernel.op(f"tensor.empty({kernel.number}) : {made}")
-    kernel.put(f"%y = scf.for %r = %k0 to {kernel.number} step %k1 iter_args(%into = {empty}) -> ({made}) {{")
+    block = f"tensor<?x{units}x{kernel.element}>"
+    empty = kernel.op(f"tensor.empty({kernel.number}) : {block}")
+    kernel.put(f"%y = scf.for %r = %k0 to {kernel.number} step %k1 iter_args(%into = {empty}) -> ({block}) {{")
     row = kernel.op(f"arith.addi %r, {kernel.first_row} : index")
     number, into = kernel.looked_up(0, row, column), "%into"
     for start, width in pieces(units, WIDEST[kernel.element]):
         vector, begin = f"vector<{width}x{kernel.element}>", kernel.index(start)
         entries = kernel.read(0, [number, begin], vector)
         into = kernel.op(
-            f"vector.transfer_write {entries}, {into}[%r, {begin}] {{in_bounds = [true]}} : {vector}, {made}"
+            f"vector.transfer_write {entries}, {into}[%r, {begin}] {{in_bounds = [true]}} : {vector}, {block}"
         )
-    kernel.put(f"scf.yield {into} : {made}")
+    kernel.put(f"scf.yield {into} : {block}")
     kernel.put("}")
     kernel.end([("%y", units)])
     return write_dispatch(emitter, call, rows, kernel)
 
 
 def _sum_of_products(emitter: Emitter, call: Call) -> Sequence[Value]:
-    operands = [emitter.tensor(one) for one in call.inputs]
+    operands = [emitter.tensor(value) for value in call.inputs]
     rows = call.types[0].shape[1]
     return write_dispatch(emitter, call, rows, _Layer(operands, call.params, rows))
 
@@ -71,7 +71,7 @@ class _Layer(Tiles):
         self.weight = self.load_weight(0, "%f")
         self.places = [self._place(factor) for factor in self.params["factors"]]
         types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
-        results, begin = [self.op(f"tensor.empty({self.number}) : {one}") for one in types], "%k0"
+        results, begin = [self.op(f"tensor.empty({self.number}) : {type_}") for type_ in types], "%k0"
         for tile, parts in self.kinds(self.weight):
             rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
@@ -90,16 +90,16 @@ class _Layer(Tiles):
         move = self.index(moves[-1])
         sources = list(dict.fromkeys(source for source, _, _ in factor))
         is_source: dict[int, str] = {}
-        for end, one in list(zip(ends, moves, strict=True))[-2::-1]:
+        for end, other_move in list(zip(ends, moves, strict=True))[-2::-1]:
             inside = self.op(f"arith.cmpi ult, %f, {self.index(end)} : index")
-            move = self.op(f"arith.select {inside}, {self.index(one)}, {move} : index")
+            move = self.op(f"arith.select {inside}, {self.index(other_move)}, {move} : index")
         for source in sources[:-1]:
-            held = self.op(f"arith.constant {'true' if factor[-1][0] == source else 'false'}")
+            is_here = self.op(f"arith.constant {'true' if factor[-1][0] == source else 'false'}")
             for (other, _, _), end in list(zip(factor, ends, strict=True))[-2::-1]:
                 inside = self.op(f"arith.cmpi ult, %f, {self.index(end)} : index")
                 same = self.op(f"arith.constant {'true' if other == source else 'false'}")
-                held = self.op(f"arith.select {inside}, {same}, {held} : i1")
-            is_source[source] = held
+                is_here = self.op(f"arith.select {inside}, {same}, {is_here} : i1")
+            is_source[source] = is_here
         is_source[sources[-1]] = ""
         fold = self.op(f"arith.addi %f, {move} : index")
         for source in sources:
@@ -111,17 +111,17 @@ class _Layer(Tiles):
         """The rows from `first` to `last`, some together; `starts` are what is written to."""
         types = [self.made, self.divided][: len(starts)]
         name = self.fresh()
-        carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(starts))
+        carried = ", ".join(f"%a{name}_{index} = {start}" for index, start in enumerate(starts))
         head = f"scf.for %r{name} = {first} to {last} step {self.index(tile)}"
         self.put(f"%t{name}:{len(starts)} = {head} iter_args({carried}) -> ({', '.join(types)}) {{")
-        into = [f"%a{name}_{place}" for place in range(len(starts))]
+        into = [f"%a{name}_{index}" for index in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
-        there = [self.op(f"arith.addi {one}, {self.first_row} : index") for one in own]
+        there = [self.op(f"arith.addi {place}, {self.first_row} : index") for place in own]
         product = self.product(there, self.weight, self._factors)
         sums = [self.sums((tile, parts), product, self.weight, piece) for piece in self.outer]
         is_exponent = self.params["rescaled"] == EXPONENTS
         powers = [
-            self.power([one[row] for one in sums], is_exponent=is_exponent)
+            self.power([term[row] for term in sums], is_exponent=is_exponent)
             for row in range(tile)
             if self.params["rescaled"]
         ]
@@ -139,7 +139,7 @@ class _Layer(Tiles):
                 into[1] = self.op(f"tensor.insert {powers[row][0]} into {into[1]}[{own[row]}, %k0] : {self.divided}")
         self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
         self.put("}")
-        return [f"%t{name}#{place}" for place in range(len(starts))]
+        return [f"%t{name}#{index}" for index in range(len(starts))]
 
     def _factors(self, row: str, start: int, width: int) -> Sequence[str]:
         """A part of one row of each factor."""
@@ -148,12 +148,12 @@ class _Layer(Tiles):
     def _read(self, place: tuple[str, dict[int, str]], row: str, start: int, width: int) -> str:
         """A part of one row of a factor."""
         fold, sources = place
-        (source, held), *others = sources.items()
+        (source, is_source), *others = sources.items()
         type_ = f"vector<{width}x{self.element}>"
         if not others:
             return self._vector(source, fold, row, start, type_)
         name = f"%x{self.fresh()}"
-        self.put(f"{name} = scf.if {held} -> ({type_}) {{")
+        self.put(f"{name} = scf.if {is_source} -> ({type_}) {{")
         self.put(f"scf.yield {self._vector(source, fold, row, start, type_)} : {type_}")
         self.put("} else {")
         self.put(f"scf.yield {self._read((fold, dict(others)), row, start, width)} : {type_}")

@@ -50,7 +50,7 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
 def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
     (*inputs, weight), given = _with_logs(call)
     *letters, sums, rows, units = list(ascii_letters[: len(call.types[0].shape) + 1])
-    tensors = [emitter.tensor(one) for one in inputs]
+    tensors = [emitter.tensor(operand) for operand in inputs]
     x = join(emitter, tensors, len(tensors[0].shape) - 1)
     batch = "".join(letters)
     factor = Factor(x, batch[len(batch) - len(x.shape) + 2 :] + rows + units)

@@ -1,8 +1,8 @@
 """Loops as one dispatch each: what a loop does in all its turns runs without the host, which costs microseconds a turn.
 
-A loop becomes one where all that its body needs has a loop nest (`loops/`), where no turn changes the size of what it
-carries, where no number is complex, and where the sizes of its memory follow from what is known before it begins.
-Others stay with the host, and so do all on graphics processors.
+A loop becomes one under four conditions. Each operation of its body has a loop nest (`loops/`). No turn changes the
+size of a carried array. No number is complex. The sizes of its memory are known before it begins. Others stay with the
+host, and so do all on graphics processors.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
     if kept is None:
         return None
     wanted = [var for var in call.outputs if var not in kept]
-    sizes = {var for one in wanted for var in size_variables(one.type)}
-    if not wanted or any(0 in one.type.shape for one in (*call.operands, *wanted)) or sizes & set(call.outputs):
+    sizes = {var for output in wanted for var in size_variables(output.type)}
+    if not wanted or any(0 in operand.type.shape for operand in (*call.operands, *wanted)) or sizes & set(call.outputs):
         return None
     try:
         part = part_of(equation, wanted, _same(emitter, equation))
@@ -48,34 +48,34 @@ def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
         return None
-    found = LoopDispatch(emitter, part, kept)
-    return found if found.is_possible else None
+    dispatch = LoopDispatch(emitter, part, kept)
+    return dispatch if dispatch.is_possible else None
 
 
 def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
     """The results that are what the loop begins with; None where it changes sizes."""
-    body, found = equation.params["body"], {}
+    body, values = equation.params["body"], {}
     count = equation.params["num_implicit_outputs"]
-    for place, var in enumerate(equation.outputs[:count]):
-        if body.outputs[place] is not body.inputs[place]:
+    for index, var in enumerate(equation.outputs[:count]):
+        if body.outputs[index] is not body.inputs[index]:
             return None
-        found[var] = emitter.scalar(emitter.read(implicit_operand(equation, place)))
+        values[var] = emitter.scalar(emitter.read(implicit_operand(equation, index)))
     for inner, first, result, output in carries(equation):
         if result is inner:
-            found[output] = emitter.read(first)
-    return found
+            values[output] = emitter.read(first)
+    return values
 
 
 def _same(emitter: Emitter, equation: Equation) -> dict[Var, Hashable]:
     """Scalars that are numbers, or sizes."""
-    found: dict[Var, Hashable] = {}
-    operands = [one for one in equation.inputs if isinstance(one, Var)]
+    same: dict[Var, Hashable] = {}
+    operands = [operand for operand in equation.inputs if isinstance(operand, Var)]
     for var in (*sizes_of(equation), *operands):
         if var.type == SCALAR_SIZE:
             size = emitter.read(var).size
             if size is not None:
-                found[var] = size
-    return found
+                same[var] = size
+    return same
 
 
 class LoopDispatch:
@@ -95,7 +95,7 @@ class LoopDispatch:
     def is_possible(self) -> bool:
         """Whether the host can compute how much memory it needs, and whether its products are small."""
         part, bounds = self._part, (value for pair in self._part.small for value in pair)
-        return self._sizes.are_known((*(one.count for one in part.memory), *bounds))
+        return self._sizes.are_known((*(allocation.count for allocation in part.memory), *bounds))
 
     def is_small(self) -> Value | None:
         """Whether its products are small, so that it may run: a scalar of the host; None where it always may."""
@@ -106,32 +106,36 @@ class LoopDispatch:
         return Value(holds, (), DType.BOOL, is_scalar=True) if holds else None
 
     def written(self) -> dict[Var, Value]:
-        """What it computes."""
+        """Its results, by variable."""
         emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
         emitter.checks.settle()  # wrong numbers could turn loops for years
         arrays, numbers = self._operands()
-        made = [_tensor(emitter, Value("", var.type.shape, var.type.dtype)) for var in part.results]
+        empty = [_tensor(emitter, Value("", var.type.shape, var.type.dtype)) for var in part.results]
         if part.memory:
             _, size = self._arithmetic().places(part.memory)
-            made.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
+            empty.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
         faults = Value("", (fault_size(nest),), DType.INT64)
         if nest.sites:
-            made.append(faults.type)
+            empty.append(faults.type)
         name = f"{emitter.name}.loop{len(code.executables)}"
         code.executables.append(executable_text(nest, name, [*numbers], part.memory))
-        given = ", ".join([*(one.text for one in arrays), *numbers.values()])
-        types = ", ".join([*(_tensor(emitter, one) for one in arrays), *("i64" for _ in numbers)])
-        results = code.several(f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(made)})", len(made))
+        given = ", ".join([*(array.text for array in arrays), *numbers.values()])
+        types = ", ".join([*(_tensor(emitter, array) for array in arrays), *("i64" for _ in numbers)])
+        results = code.several(
+            f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(empty)})", len(empty)
+        )
         if nest.sites:
             told = replace(faults, text=results[-1])
-            checks = [one for one in all_of(nest.body) if isinstance(one, Check)]
-            found = {one.site + 1: _fault(emitter, told, nest.sites[one.site], one.numbers) for one in checks}
-            emitter.checks.told(told, found)
+            checks = [statement for statement in all_of(nest.body) if isinstance(statement, Check)]
+            by_number = {
+                check.site + 1: _fault(emitter, told, nest.sites[check.site], check.numbers) for check in checks
+            }
+            emitter.checks.told(told, by_number)
         made_of = zip(part.results, results, strict=False)
         return {var: Value(text, var.type.shape, var.type.dtype) for var, text in made_of}
 
     def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
-        """What it is given: arrays, and numbers of the host."""
+        """Its operands: arrays, and numbers of the host."""
         code, arrays, numbers = self._emitter.code, [], {}
         for parameter, var in zip(self._nest.parameters, self._part.operands, strict=True):
             value = self._emitter.read(var)
@@ -177,12 +181,12 @@ class _Hole(int):
 
 
 def _fault(emitter: Emitter, faults: Value, site: Site, numbers: Sequence[Index]) -> Fault:
-    """What a site fails with, as a text with places for the numbers that are known only then."""
-    shown = [one if isinstance(one, int) else _Hole(place) for place, one in enumerate(numbers)]
+    """The error of a site, as a text with places for numbers that are known only when it fails."""
+    shown = [number if isinstance(number, int) else _Hole(index) for index, number in enumerate(numbers)]
     error = site.error(shown)
     parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
     told = [int(place) + 1 for place in parts[1::2]]
-    message = "".join(f"{{{place // 2}}}" if place % 2 else part for place, part in enumerate(parts))
+    message = "".join(f"{{{index // 2}}}" if index % 2 else part for index, part in enumerate(parts))
 
     def values() -> Sequence[Value]:
         return [emitter.checks.entry(faults, place) for place in told]

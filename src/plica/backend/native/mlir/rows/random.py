@@ -34,9 +34,9 @@ def _block(key: Pair, counter: Entry) -> Pair:
 
 def _key(emitter: Emitter, key: Value) -> Pair:
     """The words of a key, within a nest."""
-    places = [emitter.code.op(f"arith.constant {place} : index") for place in range(2)]
+    places = [emitter.code.op(f"arith.constant {index} : index") for index in range(2)]
     words = [Scalar(entry_at(emitter, key, [place]), DType.INT64) for place in places]
-    first, second = (Entry(emitter.scalars, one).astype(DType.UINT32) for one in words)
+    first, second = (Entry(emitter.scalars, word).astype(DType.UINT32) for word in words)
     return first, second
 
 
@@ -53,7 +53,7 @@ def _bits(emitter: Emitter, key: Value, number: Entry, width: int) -> Entry:
         high, low = _block(words, number >> 1)
         word = ((number & 1) == 0).where(high, low)
         return (word >> (32 - width)).astype(DType.INT64)
-    high, low = (one.astype(DType.UINT64) for one in _block(words, number))
+    high, low = (word.astype(DType.UINT64) for word in _block(words, number))
     return (((high << 32) | low) >> (64 - width)).astype(DType.INT64)
 
 
@@ -108,8 +108,8 @@ def _words(emitter: Emitter, shape: Sequence[Dim], pair: Callable[[Sequence[str]
 
     def body(places: Sequence[str]) -> str:
         high, low = pair(places)
-        found = (_number(emitter, places[-1]) == 0).where(high, low)
-        return found.astype(DType.INT64).scalar.text
+        word = (_number(emitter, places[-1]) == 0).where(high, low)
+        return word.astype(DType.INT64).scalar.text
 
     return indexed(emitter, shape, DType.INT64, body)
 

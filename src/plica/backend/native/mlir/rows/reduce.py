@@ -34,7 +34,7 @@ class Reduced:
     """A reduction to one array.
 
     Args:
-        start: What it starts from, for a dtype.
+        start: The number that it starts from, for a dtype.
         step: From an entry, in the dtype in which is reduced, and what is reduced so far.
         is_empty: Whether there is a result of no entries.
     """
@@ -60,8 +60,8 @@ def wide(dtype: DType) -> DType:
 def added(dtype: DType, sizes: Sequence[Dim]) -> DType:
     """The dtype in which numbers are added up along axes of these sizes.
 
-    One after another is as far from the sum as there are many: float32 would lose the digits that numpy keeps, which
-    adds halves to each other.
+    The error of a sum in order grows with the number of entries. In float32 it would lose digits that numpy keeps,
+    which adds in pairs.
     """
     number = product(sizes)
     is_short = isinstance(number, int) and number <= _SHORT
@@ -85,21 +85,21 @@ def reduced(
         axes: The axes, counted from the front.
         how: The reduction.
         dtype: The dtype in which entries are computed; sums along long axes are wider.
-        of: What is reduced, from an entry of the array, and one of each of `further`.
+        of: From an entry of the array, and one of each of `further`, to the entry that is reduced.
         further: Arrays of the other axes.
     """
     x = emitter.tensor(x)
     kept = _others(x, axes)
     into = added(dtype, [x.shape[axis] for axis in axes]) if how is SUM else dtype
     start = emitter.full([x.shape[axis] for axis in kept], emitter.constant(how.start(into), into))
-    dtypes = [x.dtype, *(one.dtype for one in further), into]
+    dtypes = [x.dtype, *(value.dtype for value in further), into]
 
     def step(*entries: Entry) -> Entry:
-        *given, found = entries
-        return how.step(of(*(one.astype(dtype) for one in given)).astype(into), found)
+        *given, before = entries
+        return how.step(of(*(entry.astype(dtype) for entry in given)).astype(into), before)
 
     body = on_entries(emitter, dtypes, step)
-    return reduction(emitter, x, axes, [start], body, [(one, kept) for one in further])[0]
+    return reduction(emitter, x, axes, [start], body, [(value, kept) for value in further])[0]
 
 
 def _others(x: Value, axes: Sequence[int]) -> list[int]:
@@ -110,15 +110,15 @@ def converted(emitter: Emitter, x: Value, dtype: DType) -> Value:
     """The numbers of an array in another dtype."""
     if x.dtype == dtype:
         return x
-    return entrywise(emitter, [x], x.shape, dtype, on_entries(emitter, [x.dtype], lambda one: one.astype(dtype)))
+    return entrywise(emitter, [x], x.shape, dtype, on_entries(emitter, [x.dtype], lambda entry: entry.astype(dtype)))
 
 
-def _kept_dims(emitter: Emitter, found: Value, axes: Sequence[int], call: Call) -> Value:
+def _kept_dims(emitter: Emitter, result: Value, axes: Sequence[int], call: Call) -> Value:
     """A result with axes of size 1 in the place of those along which was reduced, where they are kept."""
     if not call.params["keepdims"] or not axes:
-        return found
+        return result
     shape = call.types[0].shape
-    return expand(emitter, found, shape, [axis for axis in range(len(shape)) if axis not in axes])
+    return expand(emitter, result, shape, [axis for axis in range(len(shape)) if axis not in axes])
 
 
 def _row(how: Reduced) -> Row:
@@ -127,8 +127,8 @@ def _row(how: Reduced) -> Row:
         axes = normal_axes(call.params["axis"], len(x.shape))
         if not how.is_empty:
             _check_some(emitter, call, [x.shape[axis] for axis in axes])
-        found = reduced(emitter, x, axes, how, wide(type_.dtype))
-        return _kept_dims(emitter, converted(emitter, found, type_.dtype), axes, call)
+        result = reduced(emitter, x, axes, how, wide(type_.dtype))
+        return _kept_dims(emitter, converted(emitter, result, type_.dtype), axes, call)
 
     return Row(write, reads_memory=True)
 
@@ -149,7 +149,9 @@ def _mean(emitter: Emitter, call: Call) -> Value:
     total = reduced(emitter, x, axes, SUM, dtype)
     into = total.dtype
     count = emitter.size_value(product(x.shape[axis] for axis in axes))
-    body = on_entries(emitter, [into, DType.INT64], lambda one, many: (one / many.astype(into)).astype(type_.dtype))
+    body = on_entries(
+        emitter, [into, DType.INT64], lambda entries, many: (entries / many.astype(into)).astype(type_.dtype)
+    )
     return _kept_dims(emitter, entrywise(emitter, [total, count], total.shape, type_.dtype, body), axes, call)
 
 
@@ -158,10 +160,12 @@ def _logsumexp(emitter: Emitter, call: Call) -> Value:
     axes = normal_axes(call.params["axis"], len(x.shape))
     dtype = wide(type_.dtype)
     largest = reduced(emitter, x, axes, MAX, dtype)
-    body = on_entries(emitter, [dtype], lambda one: (abs(one) < math.inf).where(one, 0.0))
+    body = on_entries(emitter, [dtype], lambda entry: (abs(entry) < math.inf).where(entry, 0.0))
     shift = entrywise(emitter, [largest], largest.shape, dtype, body)
-    total = reduced(emitter, x, axes, SUM, dtype, lambda one, by: exp(one - by), [shift])
-    body = on_entries(emitter, [total.dtype, dtype], lambda one, by: (log(one.astype(dtype)) + by).astype(type_.dtype))
+    total = reduced(emitter, x, axes, SUM, dtype, lambda entry, by: exp(entry - by), [shift])
+    body = on_entries(
+        emitter, [total.dtype, dtype], lambda entry, by: (log(entry.astype(dtype)) + by).astype(type_.dtype)
+    )
     return _kept_dims(emitter, entrywise(emitter, [total, shift], total.shape, type_.dtype, body), axes, call)
 
 
@@ -170,20 +174,20 @@ def _normalized(is_log: bool) -> Row:
         (x,), (type_,) = call.inputs, call.types
         axis, dtype = normal_axis(call.params["axis"], len(x.shape)), wide(type_.dtype)
         largest = reduced(emitter, x, [axis], MAX, dtype)
-        one_each = [1 if place == axis else dim for place, dim in enumerate(x.shape)]
+        one_each = [1 if index == axis else dim for index, dim in enumerate(x.shape)]
         kept = _others(x, [axis])
 
-        def shifted(one: Entry, by: Entry) -> Entry:
-            found = one.astype(dtype) - by
-            return found if is_log else exp(found)
+        def shifted(entry: Entry, by: Entry) -> Entry:
+            difference = entry.astype(dtype) - by
+            return difference if is_log else exp(difference)
 
         body = on_entries(emitter, [x.dtype, dtype], shifted)
         parts = entrywise(emitter, [x, expand(emitter, largest, one_each, kept)], x.shape, dtype, body)
-        total = reduced(emitter, parts, [axis], SUM, dtype, exp if is_log else lambda one: one)
+        total = reduced(emitter, parts, [axis], SUM, dtype, exp if is_log else lambda entry: entry)
 
-        def divided(one: Entry, by: Entry) -> Entry:
+        def divided(entry: Entry, by: Entry) -> Entry:
             by = by.astype(dtype)
-            return (one - log(by) if is_log else one / by).astype(type_.dtype)
+            return (entry - log(by) if is_log else entry / by).astype(type_.dtype)
 
         body = on_entries(emitter, [dtype, total.dtype], divided)
         return entrywise(emitter, [parts, expand(emitter, total, one_each, kept)], x.shape, type_.dtype, body)
@@ -210,12 +214,12 @@ def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], co
             dtypes = [x.dtype, x.dtype, DType.INT64, DType.INT64]
             return on_entries(emitter, dtypes, better)([*entries, place])
 
-        def better(one: Entry, best: Entry, best_place: Entry, place: Entry) -> tuple[Entry, Entry]:
+        def better(entry: Entry, best: Entry, best_place: Entry, place: Entry) -> tuple[Entry, Entry]:
             # whatever the order in which entries come: of equal ones the first
-            one_nan, best_nan = one != one, best != best
-            equal = (one == best) | (one_nan & best_nan)
-            wins = ((is_better(one, best) | one_nan) & ~best_nan) | (equal & (place < best_place))
-            return wins.where(one, best), wins.where(place, best_place)
+            one_nan, best_nan = entry != entry, best != best
+            equal = (entry == best) | (one_nan & best_nan)
+            wins = ((is_better(entry, best) | one_nan) & ~best_nan) | (equal & (place < best_place))
+            return wins.where(entry, best), wins.where(place, best_place)
 
         places = reduction(emitter, x, [axis], starts, body)[1]
         return _kept_dims(emitter, places, [axis], call)

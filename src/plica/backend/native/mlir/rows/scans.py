@@ -25,9 +25,9 @@ def _scan(how: Reduced) -> Row:
         )
         with code.block():
             entries = [code.name(), code.name()]
-            code.put(f"^bb0({', '.join(f'{one}: {x.element}' for one in entries)}):")
-            found = on_entries(emitter, [dtype] * 2, how.step)(entries)
-            code.put(f"iree_linalg_ext.yield {found} : {x.element}")
+            code.put(f"^bb0({', '.join(f'{text}: {x.element}' for text in entries)}):")
+            total = on_entries(emitter, [dtype] * 2, how.step)(entries)
+            code.put(f"iree_linalg_ext.yield {total} : {x.element}")
         code.put(f"}} -> {out.type}, {start.type}")
         return Value(f"{name}#0", *out.array)
 

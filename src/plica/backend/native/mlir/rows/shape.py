@@ -61,45 +61,45 @@ def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
     """
     first, *_ = values
     out = Value(
-        "", (*first.shape[:axis], total(one.shape[axis] for one in values), *first.shape[axis + 1 :]), first.dtype
+        "", (*first.shape[:axis], total(value.shape[axis] for value in values), *first.shape[axis + 1 :]), first.dtype
     )
-    values = [one for one in values if 0 not in one.shape]
+    values = [value for value in values if 0 not in value.shape]
     if not values:
         return emitter.empty(out.shape, out.dtype)
     if len(values) == 1:
         return values[0]
-    ages = [_age(one) for one in values]
-    is_lost = isinstance(out.shape[axis], int) and not all(isinstance(one.shape[axis], int) for one in values)
+    ages = [_age(value) for value in values]
+    is_lost = isinstance(out.shape[axis], int) and not all(isinstance(value.shape[axis], int) for value in values)
     oldest = min(range(len(values)), key=ages.__getitem__)
     is_begun = emitter.is_begun(out, oldest, values[oldest].type)
     if ages != sorted(ages) or is_lost or is_begun:  # IREE loses a size of such a `concat`
         return _inserted(emitter, values, axis, out, is_begun=is_begun)
-    taken = f"{', '.join(one.text for one in values)} : ({', '.join(one.type for one in values)})"
+    taken = f"{', '.join(value.text for value in values)} : ({', '.join(value.type for value in values)})"
     return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
 
 
 def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value, *, is_begun: bool) -> Value:
     """Values beside each other, put there in the order in which they were made.
 
-    The compiler has what makes a value write it to its place, and moves all that was put there before in front of
-    that; where a branch is among it, what the branch reads of the outside stays behind, and the code is refused, or
-    ends the process when it runs.
+    The compiler lets the operation that makes a value write it to its place. It moves all values that were put there
+    before in front of that operation. Where one of them comes from a branch, the operands of the branch stay behind.
+    The compiler then refuses the code, or the code ends the process when it runs.
     """
-    sizes = [one.shape[axis] for one in values]
+    sizes = [value.shape[axis] for value in values]
     parts = []
-    for place, one in enumerate(values):
-        start = emitter.size_text(total(sizes[:place]))
-        offsets = ", ".join(start if other == axis else "0" for other in range(len(one.shape)))
-        extents = ", ".join(map(emitter.size_text, one.shape))
-        strides = ", ".join("1" for _ in one.shape)
-        parts.append((one, f"[{offsets}] [{extents}] [{strides}]"))
+    for index, tensor in enumerate(values):
+        start = emitter.size_text(total(sizes[:index]))
+        offsets = ", ".join(start if other == axis else "0" for other in range(len(tensor.shape)))
+        extents = ", ".join(map(emitter.size_text, tensor.shape))
+        strides = ", ".join("1" for _ in tensor.shape)
+        parts.append((tensor, f"[{offsets}] [{extents}] [{strides}]"))
     return emitter.inserted(sorted(parts, key=lambda part: _age(part[0])), out, is_begun=is_begun)
 
 
 def _age(value: Value) -> int:
     """When a value was made, by its name: names are counted."""
-    made = re.match(r"%v(\d+)", value.text)
-    return int(made[1]) if made else -1
+    match = re.match(r"%v(\d+)", value.text)
+    return int(match[1]) if match else -1
 
 
 def _concat(emitter: Emitter, call: Call) -> Value:
@@ -110,8 +110,8 @@ def _stack(emitter: Emitter, call: Call) -> Value:
     shape = call.types[0].shape
     place = normal_axis(call.params["axis"], len(shape))
     kept = [axis for axis in range(len(shape)) if axis != place]
-    one = (*shape[:place], 1, *shape[place + 1 :])
-    return join(emitter, [expand(emitter, emitter.tensor(x), one, kept) for x in call.inputs], place)
+    expanded = (*shape[:place], 1, *shape[place + 1 :])
+    return join(emitter, [expand(emitter, emitter.tensor(x), expanded, kept) for x in call.inputs], place)
 
 
 def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim], step: int = 1) -> Value:
@@ -128,10 +128,10 @@ def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim],
     if 0 in shape:
         return emitter.empty(shape, x.dtype)
     rank = len(x.shape)
-    starts = ", ".join(start if place == axis else "0" for place in range(rank))
+    starts = ", ".join(start if index == axis else "0" for index in range(rank))
     full = shape if len(shape) == rank else (*shape[:axis], 1, *shape[axis:])
     sizes = ", ".join(emitter.size_text(dim) for dim in full)
-    steps = ", ".join(str(step) if place == axis else "1" for place in range(rank))
+    steps = ", ".join(str(step) if index == axis else "1" for index in range(rank))
     out = Value("", tuple(shape), x.dtype)
     text = f"tensor.extract_slice {x.text}[{starts}] [{sizes}] [{steps}] : {x.type} to {out.type}"
     return Value(emitter.code.op(text), *out.array)
@@ -139,12 +139,12 @@ def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim],
 
 def _unstack(emitter: Emitter, call: Call) -> list[Value]:
     (x,), axis = call.inputs, normal_axis(call.params["axis"], len(call.inputs[0].shape))
-    return [cut(emitter, x, axis, str(place), type_.shape) for place, type_ in enumerate(call.types)]
+    return [cut(emitter, x, axis, str(index), type_.shape) for index, type_ in enumerate(call.types)]
 
 
 def _split(emitter: Emitter, call: Call) -> list[Value]:
     (x,), axis, sizes = call.inputs, normal_axis(call.params["axis"], len(call.inputs[0].shape)), call.params["sizes"]
-    starts = [emitter.size_text(total(sizes[:place])) for place in range(len(sizes))]
+    starts = [emitter.size_text(total(sizes[:index])) for index in range(len(sizes))]
     return [cut(emitter, x, axis, start, type_.shape) for start, type_ in zip(starts, call.types, strict=True)]
 
 
@@ -167,7 +167,7 @@ def _slice(emitter: Emitter, call: Call) -> Value:
 
 def _places(count: int, first: int = 0) -> list[str]:
     """The places of numbers in a message."""
-    return [f"{{{place}}}" for place in range(first, first + count)]
+    return [f"{{{index}}}" for index in range(first, first + count)]
 
 
 def _roll(emitter: Emitter, call: Call) -> Value:
@@ -254,14 +254,14 @@ def _assert_shape(emitter: Emitter, call: Call) -> Value:
     (x,), wanted = call.inputs, call.params["shape"]
     unknown = [(a, b) for a, b in zip(x.shape, wanted, strict=True) if a != b]
     holds = emitter.constant(True, DType.BOOL)
-    for one, other in unknown:
-        equal = emitter.checks.compare("eq", one, other)
+    for size, other in unknown:
+        equal = emitter.checks.compare("eq", size, other)
         holds = Value(emitter.code.op(f"arith.andi {holds.text}, {equal.text} : i1"), (), DType.BOOL, is_scalar=True)
     if unknown:
         rank = len(wanted)
-        found, needed = (f"({', '.join(_places(rank, first))}{',' * (rank == 1)})" for first in (0, rank))
+        actual, needed = (f"({', '.join(_places(rank, first))}{',' * (rank == 1)})" for first in (0, rank))
         message = (
-            f"an array has shape {found}, but {needed} is needed: sizes that meet must be equal; "
+            f"an array has shape {actual}, but {needed} is needed: sizes that meet must be equal; "
             "give the arguments sizes that fit."
         )
         sizes = (*x.shape, *wanted)

@@ -25,9 +25,9 @@ def _sort(emitter: Emitter, call: Call) -> Value:
     axis, rank = normal_axis(call.params["axis"], len(x.shape)), len(x.shape)
 
     def places(names: Sequence[str]) -> list[str]:
-        found = [emitter.code.op(f"linalg.index {loop} : index") for loop in range(rank)]
-        found[axis] = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
-        return found
+        indices = [emitter.code.op(f"linalg.index {loop} : index") for loop in range(rank)]
+        indices[axis] = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
+        return indices
 
     return read_at(emitter, x, x.shape, [(order, range(rank))], places)
 
@@ -46,8 +46,8 @@ def _searchsorted(emitter: Emitter, call: Call) -> Value:
                 return before(entry, wanted, descending=False).scalar.text
             return (~before(wanted, entry, descending=False)).scalar.text
 
-        found = bisected(emitter, code.op("arith.constant 0 : index"), size, is_after)
-        return code.op(f"arith.index_cast {found} : index to i64")
+        index = bisected(emitter, code.op("arith.constant 0 : index"), size, is_after)
+        return code.op(f"arith.index_cast {index} : index to i64")
 
     return entrywise(emitter, [emitter.tensor(values)], type_.shape, type_.dtype, body)
 

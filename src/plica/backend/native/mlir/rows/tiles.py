@@ -42,7 +42,7 @@ class Tiles(Dispatch):
         outer: The pieces of the outputs.
 
     Args:
-        operands: What is read.
+        operands: The values that are read.
         folds: How many folds the results have.
         rows: How many rows.
         outputs: The width of the results.
@@ -81,17 +81,19 @@ class Tiles(Dispatch):
     def product(self, rows: Sequence[str], weight: Weight, read: Callable[[str, int, int], Sequence[str]]) -> str:
         """The products of the factors' rows, `(rows, units)`; `read` gives a part of a row of each factor."""
         type_ = f"tensor<{len(rows)}x{weight.units}x{self.element}>"
-        made = self.op(f"tensor.empty() : {type_}")
+        block = self.op(f"tensor.empty() : {type_}")
         for row, at in enumerate(rows):
             for start, width in pieces(weight.units, WIDEST[self.element]):
                 vector = ""
-                for one in read(at, start, width):
-                    vector = self.op(f"arith.mulf {vector}, {one} : vector<{width}x{self.element}>") if vector else one
-                made = self.op(
-                    f"vector.transfer_write {vector}, {made}[{self.index(row)}, {self.index(start)}] "
+                for other in read(at, start, width):
+                    vector = (
+                        self.op(f"arith.mulf {vector}, {other} : vector<{width}x{self.element}>") if vector else other
+                    )
+                block = self.op(
+                    f"vector.transfer_write {vector}, {block}[{self.index(row)}, {self.index(start)}] "
                     f"{{in_bounds = [true]}} : vector<{width}x{self.element}>, {type_}"
                 )
-        return made
+        return block
 
     def sums(self, kind: tuple[int, int], product: str, weight: Weight, piece: tuple[int, int]) -> list[str]:
         """One piece of the weighted sums of each row.
@@ -106,7 +108,7 @@ class Tiles(Dispatch):
         type_ = f"vector<{width}x{self.element}>"
         zeros = self.op(f"arith.constant dense<0.0> : {type_}")
         name, count = self.fresh(), tile * parts
-        carried = ", ".join(f"%c{name}_{place} = {zeros}" for place in range(count))
+        carried = ", ".join(f"%c{name}_{index} = {zeros}" for index in range(count))
         types = ", ".join([type_] * count)
         head = f"scf.for %i{name} = %k0 to {self.index(weight.units)} step {self.index(parts)}"
         self.put(f"%m{name}:{count} = {head} iter_args({carried}) -> ({types}) {{")
@@ -123,21 +125,22 @@ class Tiles(Dispatch):
                 sums.append(self.op(f"vector.fma {entry}, {entries}, %c{name}_{part * tile + row} : {type_}"))
         self.put(f"scf.yield {', '.join(sums)} : {types}")
         self.put("}")
-        found = [f"%m{name}#{row}" for row in range(tile)]
+        totals = [f"%m{name}#{row}" for row in range(tile)]
         for part in range(1, parts):
-            found = [
-                self.op(f"arith.addf {one}, %m{name}#{part * tile + row} : {type_}") for row, one in enumerate(found)
+            totals = [
+                self.op(f"arith.addf {total}, %m{name}#{part * tile + row} : {type_}")
+                for row, total in enumerate(totals)
             ]
-        return found
+        return totals
 
     def power(self, vectors: Sequence[str], *, is_exponent: bool) -> tuple[str, str]:
-        """What a row is divided by, or its exponent, and its reciprocal: bits of positive numbers are in order."""
+        """The divisor of a row, or its exponent, and its reciprocal. Bits of positive numbers are in order."""
         bits, top, integer = _MANTISSA[self.element]
         largest = ""
         for vector, (_, width) in zip(vectors, self.outer, strict=True):
             as_bits = self.op(f"vector.bitcast {vector} : vector<{width}x{self.element}> to vector<{width}x{integer}>")
-            one = self.op(f"vector.reduction <maxsi>, {as_bits} : vector<{width}x{integer}> into {integer}")
-            largest = self.op(f"arith.maxsi {largest}, {one} : {integer}") if largest else one
+            row_top = self.op(f"vector.reduction <maxsi>, {as_bits} : vector<{width}x{integer}> into {integer}")
+            largest = self.op(f"arith.maxsi {largest}, {row_top} : {integer}") if largest else row_top
 
         def constant(value: int) -> str:
             return self.op(f"arith.constant {value} : {integer}")
@@ -149,11 +152,11 @@ class Tiles(Dispatch):
         exponent = self.op(f"arith.select {is_normal}, {exponent}, {none} : {integer}")  # 2**0
         divisor = self.op(f"arith.addi {exponent}, {one} : {integer}")
         factor = self.op(f"arith.subi {constant(top)}, {exponent} : {integer}")
-        found = []
+        parts = []
         for bits_of in (divisor, factor):
             shifted = self.op(f"arith.shli {bits_of}, {shift} : {integer}")
-            found.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
+            parts.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
         if is_exponent:
             number = self.op(f"arith.subi {exponent}, {none} : {integer}")
-            found[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
-        return found[0], found[1]
+            parts[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
+        return parts[0], parts[1]

@@ -24,7 +24,7 @@ _NEAR = 2**20  # bytes of a table that is in the cache after some rows
 
 
 def _tree_of_sums(emitter: Emitter, call: Call) -> Sequence[Value]:
-    operands = [emitter.tensor(one) for one in call.inputs]
+    operands = [emitter.tensor(value) for value in call.inputs]
     folds, rows, outputs = call.types[0].shape
     assert isinstance(folds, int), "roots are constants"
     assert isinstance(outputs, int), "weights are constants"
@@ -39,8 +39,8 @@ class _Step:
         form: Its form.
         weight: The weight of its fold.
         place: Where its result goes.
-        places: What each factor reads.
-        columns: What is read of sources that are looked up.
+        places: The places that each factor reads.
+        columns: The columns that sources are looked up by.
     """
 
     form: Form
@@ -58,9 +58,9 @@ class _Tree(Tiles):
         most = min(max(_ROOM // row // _SMALLEST * _SMALLEST, _SMALLEST), _LARGEST)
         super().__init__(operands, folds, rows, outputs, most, _SMALLEST)
         self.params = params
-        self.forms = [Form(*one) for one in params["forms"]]
-        self.is_rescaled = any(one.rescaled for one in self.forms)
-        self._first = 2 + max(one.weight for one in self.forms) + 1
+        self.forms = [Form(*form) for form in params["forms"]]
+        self.is_rescaled = any(form.rescaled for form in self.forms)
+        self._first = 2 + max(form.weight for form in self.forms) + 1
         self.types = [f"tensor<{params['places']}x{most}x{outputs}x{self.element}>"]
         if self.is_rescaled:
             self.types.append(f"tensor<{most}x1x{self.element}>")
@@ -69,21 +69,21 @@ class _Tree(Tiles):
     def _write(self) -> None:
         self.begin([0, 1, *range(self._first, len(self.operands))])
         first, last = (self._number(1, [at]) for at in ("%f", self.op("arith.addi %f, %k1 : index")))
-        left = [self.op(f"tensor.empty() : {one}") for one in self.types]
+        left = [self.op(f"tensor.empty() : {type_}") for type_ in self.types]
         if self.is_rescaled:
             left[1] = self._zeros(left[1])
         types = ", ".join(self.types)
-        carried = ", ".join(f"%p{place} = {one}" for place, one in enumerate(left))
+        carried = ", ".join(f"%p{index} = {value}" for index, value in enumerate(left))
         self.put(f"%w:{len(left)} = scf.for %t = {first} to {last} step %k1 iter_args({carried}) -> ({types}) {{")
         self._fetch_ahead(last)
-        found = self._chosen(self._number(0, ["%t", "%k0"]), 0, [f"%p{place}" for place in range(len(left))])
-        self.put(f"scf.yield {', '.join(found)} : {types}")
+        results = self._chosen(self._number(0, ["%t", "%k0"]), 0, [f"%p{index}" for index in range(len(left))])
+        self.put(f"scf.yield {', '.join(results)} : {types}")
         self.put("}")
         self.end(self._results())
 
     def _fetch_ahead(self, last: str) -> None:
         """Have what the next step looks up on its way while this one multiplies."""
-        far = [[(at, one) for at, one in enumerate(form.factors) if self._is_far(one)] for form in self.forms]
+        far = [[(at, factor) for at, factor in enumerate(form.factors) if self._is_far(factor)] for form in self.forms]
         if not any(far):
             return
         end = self.op(f"arith.subi {last}, %k1 : index")
@@ -93,8 +93,8 @@ class _Tree(Tiles):
         for which, looked_up in enumerate(far):
             if not looked_up:
                 continue
-            held, name = self.op(f"arith.cmpi eq, {kind}, {self.index(which)} : index"), self.fresh()
-            self.put(f"scf.if {held} {{")
+            is_kind, name = self.op(f"arith.cmpi eq, {kind}, {self.index(which)} : index"), self.fresh()
+            self.put(f"scf.if {is_kind} {{")
             columns = [self._column(source, following, at) for at, source in looked_up]
             self.put(f"scf.for %r{name} = %k0 to {self.number} step %k1 {{")
             row = self.op(f"arith.addi %r{name}, {self.first_row} : index")
@@ -115,16 +115,16 @@ class _Tree(Tiles):
         return f"%z{name}"
 
     def _results(self) -> list[tuple[str, int]]:
-        """What the root left, and the sums, as arrays of the rows of the block."""
+        """The values of the root, and the sums, as arrays of the rows of the block."""
         widths = [self.outputs, 1][: 1 + self.is_rescaled]
         types = [f"tensor<?x{width}x{self.element}>" for width in widths]
-        empty = [self.op(f"tensor.empty({self.number}) : {one}") for one in types]
-        carried = ", ".join(f"%y{place} = {one}" for place, one in enumerate(empty))
+        empty = [self.op(f"tensor.empty({self.number}) : {type_}") for type_ in types]
+        carried = ", ".join(f"%y{index} = {value}" for index, value in enumerate(empty))
         self.put(
             f"%q:{len(types)} = scf.for %r = %k0 to {self.number} step %k1 "
             f"iter_args({carried}) -> ({', '.join(types)}) {{"
         )
-        into = [f"%y{place}" for place in range(len(types))]
+        into = [f"%y{index}" for index in range(len(types))]
         for start, width in self.outer:
             type_, begin = f"vector<{width}x{self.element}>", self.index(start)
             row = self.op(
@@ -138,7 +138,7 @@ class _Tree(Tiles):
             into[1] = self.op(f"tensor.insert {number} into {into[1]}[%r, %k0] : {types[1]}")
         self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
         self.put("}")
-        return [(f"%q#{place}", width) for place, width in enumerate(widths)]
+        return [(f"%q#{index}", width) for index, width in enumerate(widths)]
 
     def _number(self, operand: int, places: Sequence[str]) -> str:
         """A number of the schedule."""
@@ -147,17 +147,17 @@ class _Tree(Tiles):
         return self.op(f"arith.index_cast {number} : {value.element} to index")
 
     def _chosen(self, form: str, which: int, left: Sequence[str]) -> list[str]:
-        """What is left after a step, which has one of the forms from `which` on."""
+        """The values after a step, which has one of the forms from `which` on."""
         if which == len(self.forms) - 1:
             return self._step(self.forms[which], left)
         types = ", ".join(self.types)
-        held, name = self.op(f"arith.cmpi eq, {form}, {self.index(which)} : index"), self.fresh()
-        self.put(f"%g{name}:{len(left)} = scf.if {held} -> ({types}) {{")
+        is_chosen, name = self.op(f"arith.cmpi eq, {form}, {self.index(which)} : index"), self.fresh()
+        self.put(f"%g{name}:{len(left)} = scf.if {is_chosen} -> ({types}) {{")
         self.put(f"scf.yield {', '.join(self._step(self.forms[which], left))} : {types}")
         self.put("} else {")
         self.put(f"scf.yield {', '.join(self._chosen(form, which + 1, left))} : {types}")
         self.put("}")
-        return [f"%g{name}#{place}" for place in range(len(left))]
+        return [f"%g{name}#{index}" for index in range(len(left))]
 
     def _step(self, form: Form, left: Sequence[str]) -> list[str]:
         weight = self.load_weight(2 + form.weight, self._number(0, ["%t", self.index(1)]))
@@ -171,13 +171,13 @@ class _Tree(Tiles):
                 for at, source in enumerate(form.factors)
             ],
         )
-        found, begin = list(left), "%k0"
+        results, begin = list(left), "%k0"
         for kind in self.kinds(weight):
             rest = self.op(f"arith.remui {self.number}, {self.index(kind[0])} : index")
             end = self.op(f"arith.subi {self.number}, {rest} : index")
-            found = self._tiles(step, kind, (begin, end), found)
+            results = self._tiles(step, kind, (begin, end), results)
             begin = end
-        return found
+        return results
 
     def _is_looked_up(self, source: int) -> bool:
         return source != PLACE and bool(self.params["looked_up"][source])
@@ -196,10 +196,10 @@ class _Tree(Tiles):
     def _tiles(self, step: _Step, kind: tuple[int, int], rows: tuple[str, str], left: Sequence[str]) -> list[str]:
         """The rows between two, some together."""
         name = self.fresh()
-        carried = ", ".join(f"%a{name}_{place} = {one}" for place, one in enumerate(left))
+        carried = ", ".join(f"%a{name}_{index} = {value}" for index, value in enumerate(left))
         head = f"scf.for %r{name} = {rows[0]} to {rows[1]} step {self.index(kind[0])}"
         self.put(f"%t{name}:{len(left)} = {head} iter_args({carried}) -> ({', '.join(self.types)}) {{")
-        into = [f"%a{name}_{place}" for place in range(len(left))]
+        into = [f"%a{name}_{index}" for index in range(len(left))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(kind[0])]
 
         def read(row: str, start: int, width: int) -> list[str]:
@@ -211,16 +211,16 @@ class _Tree(Tiles):
         product = self.product(own, step.weight, read)
         sums = [self.sums(kind, product, step.weight, piece) for piece in self.outer]
         for row, at in enumerate(own):
-            self._write_row(step, at, [one[row] for one in sums], into)
+            self._write_row(step, at, [term[row] for term in sums], into)
         self.put(f"scf.yield {', '.join(into)} : {', '.join(self.types)}")
         self.put("}")
-        return [f"%t{name}#{place}" for place in range(len(left))]
+        return [f"%t{name}#{index}" for index in range(len(left))]
 
     def _write_row(self, step: _Step, row: str, vectors: Sequence[str], into: list[str]) -> None:
         """A row of the result to its place, and its exponent to the sum of them."""
         exponent, factor = self.power(vectors, is_exponent=True) if step.form.rescaled else ("", "")
-        for (start, width), one in zip(self.outer, vectors, strict=True):
-            vector, type_ = one, f"vector<{width}x{self.element}>"
+        for (start, width), part in zip(self.outer, vectors, strict=True):
+            vector, type_ = part, f"vector<{width}x{self.element}>"
             if step.form.rescaled:
                 vector = self.op(f"arith.mulf {vector}, {self.broadcast(factor, width)[0]} : {type_}")
             into[0] = self.op(

@@ -20,7 +20,7 @@ from plica.ir.sizes import Dim, floor_divide, product
 from plica.ops.rules import broadcast
 from plica.ops.update import AT
 
-# What makes a new entry of the old one and the value; None where it is the value.
+# The operation from the old entry and the value to the new entry; None where the new entry is the value.
 _COMBINED = {"set": None, "add": "add", "multiply": "multiply", "min": "minimum", "max": "maximum"}
 
 
@@ -36,7 +36,7 @@ class _Part:
     @property
     def text(self) -> str:
         """The part as MLIR writes it."""
-        return " ".join(f"[{', '.join(one)}]" for one in (self.offsets, self.sizes, self.steps))
+        return " ".join(f"[{', '.join(texts)}]" for texts in (self.offsets, self.sizes, self.steps))
 
 
 def _update(emitter: Emitter, call: Call) -> Value:
@@ -50,22 +50,24 @@ def _update(emitter: Emitter, call: Call) -> Value:
             check_slice(emitter, x, axis, place, call.source)
         elif place == AT:
             check_places(emitter, at[axis], x.shape[axis], axis, call.source)  # type: ignore[arg-type]
-    block = broadcast(*(one.shape for one in indices))
-    slices = all(one is None or one.is_scalar for one in at)
+    block = broadcast(*(index.shape for index in indices))
+    slices = all(index is None or index.is_scalar for index in at)
     part = _part(emitter, x, index, at if slices else [None] * len(at))
     if 0 in (*(x.shape if part is None else part.shape), *block):
         return x
     if part is None:
         old = x
     else:
-        found = Value("", tuple(part.shape), x.dtype)
+        target = Value("", tuple(part.shape), x.dtype)
         old = Value(
-            emitter.code.op(f"tensor.extract_slice {x.text}{part.text} : {x.type} to {found.type}"),
-            found.shape,
+            emitter.code.op(f"tensor.extract_slice {x.text}{part.text} : {x.type} to {target.type}"),
+            target.shape,
             x.dtype,
         )
     if slices:
-        new = _combined(emitter, call.params["mode"], old, values, [axis for axis, one in enumerate(at) if one is None])
+        new = _combined(
+            emitter, call.params["mode"], old, values, [axis for axis, number in enumerate(at) if number is None]
+        )
     else:
         new = _scattered(emitter, call.params["mode"], old, values, at, block)
     if part is None:
@@ -76,15 +78,15 @@ def _update(emitter: Emitter, call: Call) -> Value:
 
 def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Value | None]) -> _Part | None:
     """The part of `x` that slices and indices of the host describe; None where it is all of it."""
-    if not any(isinstance(place, tuple) for place in index) and not any(one is not None for one in at):
+    if not any(isinstance(place, tuple) for place in index) and not any(index is not None for index in at):
         return None
     offsets, steps = list[str](), list[str]()
     shape: list[Dim] = []
     for axis, place in enumerate(index):
-        one = at[axis]
-        if one is not None:
+        given = at[axis]
+        if given is not None:
             size = emitter.size(x.shape[axis])
-            offsets.append(place_of(emitter, one.text, one.dtype, size, wraps=True))
+            offsets.append(place_of(emitter, given.text, given.dtype, size, wraps=True))
             shape.append(1)
             steps.append("1")
         elif isinstance(place, tuple):
@@ -125,15 +127,15 @@ def _scattered(
     emitter: Emitter, mode: str, old: Value, values: Value, at: Sequence[Value | None], block: Sequence[Dim]
 ) -> Value:
     """Entries of `old` combined with values, one after the other, at the indices `at`, which have the shape `block`."""
-    axes = [axis for axis, one in enumerate(at) if one is not None]
+    axes = [axis for axis, number in enumerate(at) if number is not None]
     order = [*axes, *(axis for axis in range(len(at)) if axis not in axes)]
     turned = old if order == sorted(order) else transposed(emitter, old, order)
-    indices = [one for one in at if one is not None]
+    indices = [index for index in at if index is not None]
     places = _rows_of(emitter, turned, indices, block)
     shape = (*block, *turned.shape[len(axes) :])
     spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
     turned = apart(emitter, turned, hidden=spread.type == turned.type)  # or both become one, where they are equal
-    spread, places = (apart(emitter, one) for one in (spread, places))
+    spread, places = (apart(emitter, tensor) for tensor in (spread, places))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
@@ -145,8 +147,8 @@ def _scattered(
         code.put(f"^bb0({new}: {element}, {before}: {element}):")
         combine = _COMBINED[mode]
         given = (Scalar(before, old.dtype), Scalar(new, old.dtype))
-        found = new if combine is None else write_scalar(scalars, combine, given, old.dtype).text
-        code.put(f"iree_linalg_ext.yield {found} : {element}")
+        entry = new if combine is None else write_scalar(scalars, combine, given, old.dtype).text
+        code.put(f"iree_linalg_ext.yield {entry} : {element}")
     code.put(f"}} -> {turned.type}")
     result = Value(name, turned.shape, old.dtype)
     return (
@@ -160,25 +162,25 @@ def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequen
     """Indices of the first axes of `x` as rows, (N, K), N all entries of their common shape `block`."""
     sizes = [emitter.size(dim) for dim in x.shape[: len(indices)]]
     columns, count = [], product(block)
-    for one, size in zip(indices, sizes, strict=True):
+    for index, size in zip(indices, sizes, strict=True):
 
-        def body(names: Sequence[str], one: Value = one, size: str = size) -> str:
-            place = place_of(emitter, names[0], one.dtype, size, wraps=True)
+        def body(names: Sequence[str], index: Value = index, size: str = size) -> str:
+            place = place_of(emitter, names[0], index.dtype, size, wraps=True)
             return emitter.code.op(f"arith.index_cast {place} : index to i64")
 
-        found = emitter.tensor(entrywise(emitter, [emitter.tensor(one)], block, DType.INT64, body))
-        columns.append(reshaped(emitter, found, (count,)))
+        column = emitter.tensor(entrywise(emitter, [emitter.tensor(index)], block, DType.INT64, body))
+        columns.append(reshaped(emitter, column, (count,)))
     if len(columns) == 1:
         return reshaped(emitter, columns[0], (count, 1))
     out = Value("", (count, len(columns)), DType.INT64)
-    where = [f"[0, {place}] [{emitter.size_text(count)}, 1] [1, 1]" for place in range(len(columns))]
+    where = [f"[0, {index}] [{emitter.size_text(count)}, 1] [1, 1]" for index in range(len(columns))]
     is_begun = emitter.is_begun(out, 0, columns[0].type)
     return emitter.inserted(zip(columns, where, strict=True), out, is_begun=is_begun)
 
 
 def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
-    found = entrywise(emitter, [emitter.tensor(values)], shape, values.dtype, lambda names: names[0])
-    return emitter.tensor(found)
+    result = entrywise(emitter, [emitter.tensor(values)], shape, values.dtype, lambda names: names[0])
+    return emitter.tensor(result)
 
 
 UPDATE = {"update": Row(_update)}
