@@ -197,7 +197,8 @@ class LogicalCircuit:
         simple = self.prune().smooth() if smooth else self.prune()
         outputs = [(node, simple.node_scope(node)) for node in simple.outputs]
         options = build.Options(literals, literal_weights, weight_factory)
-        return build.build_circuit(simple._in_nodes, outputs, variables, options)
+        in_nodes = {node: simple.node_inputs(node) for node in simple.nodes}
+        return build.build_circuit(in_nodes, outputs, variables, options)
 
     def __repr__(self) -> str:
         return f"LogicalCircuit({len(self._nodes)} nodes, {self.num_variables} variables)"

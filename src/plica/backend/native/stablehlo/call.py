@@ -1,4 +1,4 @@
-"""What a row of an operation is given: `row(call)` gives the value of its result, or of each of them."""
+"""One equation as rows are given it: `row(call)` gives the value of its result, or of each of them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -47,7 +47,7 @@ class Code:
 
     Attributes:
         first: Lines at the beginning of the function: sizes and constants.
-        lines: What comes after them.
+        lines: The lines after them.
     """
 
     def __init__(self) -> None:
@@ -82,11 +82,11 @@ class Code:
         regions: Sequence[Sequence[str]] = (),
     ) -> tuple[Tensor, ...]:
         """All results of an operation, in the form that every operation has."""
-        given = ", ".join(one.text for one in operands)
+        given = ", ".join(operand.text for operand in operands)
         written = ", ".join(f"{key} = {value}" for key, value in (attributes or {}).items())
-        types = ", ".join(tensor_type(*one) for one in results)
+        types = ", ".join(tensor_type(*result) for result in results)
         head = f'"stablehlo.{name}"({given})' + (f" <{{{written}}}>" if written else "")
-        tail = f" : ({', '.join(one.type for one in operands)}) -> "
+        tail = f" : ({', '.join(operand.type for operand in operands)}) -> "
         tail += types if len(results) == 1 else f"({types})"
         place = self.fresh()
         left = place if len(results) == 1 else f"{place}:{len(results)}"
@@ -99,17 +99,17 @@ class Code:
                 self.lines += region
             self.lines.append(f"}}){tail}")
         texts = [place] if len(results) == 1 else [f"{place}#{number}" for number in range(len(results))]
-        return tuple(Tensor(text, *one) for text, one in zip(texts, results, strict=True))
+        return tuple(Tensor(text, *result) for text, result in zip(texts, results, strict=True))
 
     def region(self, arguments: Sequence[tuple[Shape, DType]], body: Body) -> list[str]:
         """The lines of a region: what `body` writes of its arguments, and what it returns."""
-        given = [Tensor(self.fresh(), *one) for one in arguments]
+        given = [Tensor(self.fresh(), *argument) for argument in arguments]
         outside, self.lines = self.lines, []
         try:
             results = body(*given)
-            head = [f"^bb0({', '.join(f'{one.text}: {one.type}' for one in given)}):"] if given else []
-            types = ", ".join(one.type for one in results)
-            end = f'"stablehlo.return"({", ".join(one.text for one in results)}) : ({types}) -> ()'
+            head = [f"^bb0({', '.join(f'{tensor.text}: {tensor.type}' for tensor in given)}):"] if given else []
+            types = ", ".join(result.type for result in results)
+            end = f'"stablehlo.return"({", ".join(result.text for result in results)}) : ({types}) -> ()'
             return [f"  {line}" for line in (*head, *self.lines, end)]
         finally:
             self.lines = outside
@@ -118,8 +118,8 @@ class Code:
 
     def constant(self, value: complex, dtype: DType, shape: Shape = ()) -> Tensor:
         """A number, or an array of one number everywhere."""
-        one = self._once((repr(value), dtype), f"dense<{scalar(value, dtype)}>", (), dtype)
-        return one if not shape else self.broadcast(one, shape, ())
+        entry = self._once((repr(value), dtype), f"dense<{scalar(value, dtype)}>", (), dtype)
+        return entry if not shape else self.broadcast(entry, shape, ())
 
     def array(self, array: Array) -> Tensor:
         """An array whose numbers stand in the text."""
@@ -128,8 +128,8 @@ class Code:
 
     def _once(self, key: Hashable, text: str, shape: tuple[int, ...], dtype: DType) -> Tensor:
         if key not in self._known:
-            found = self._known[key] = Tensor(self.fresh(), shape, dtype)
-            self.first.append(f"{found.text} = stablehlo.constant {text} : {found.type}")
+            tensor = self._known[key] = Tensor(self.fresh(), shape, dtype)
+            self.first.append(f"{tensor.text} = stablehlo.constant {text} : {tensor.type}")
         return self._known[key]
 
     @contextmanager
@@ -144,8 +144,8 @@ class Code:
         """Read the size that is called `atom` off an axis of an argument."""
         with self._at_first():
             attributes = {"dimension": f"{axis} : i64"}
-            found = self.apply("get_dimension_size", [array], (), DType.INT32, attributes)
-            self._known[Size.of(atom)] = self.apply("convert", [found], (), DType.INT64)
+            measured = self.apply("get_dimension_size", [array], (), DType.INT32, attributes)
+            self._known[Size.of(atom)] = self.apply("convert", [measured], (), DType.INT64)
 
     def measures(self, dim: Dim) -> bool:
         """Whether all that a size is made of was read off arguments."""
@@ -172,11 +172,11 @@ class Code:
     def _atom(self, atom: Hashable) -> Tensor:
         if not isinstance(atom, Opaque):
             return self._known[Size.of(atom)]
-        one, other = map(self.size, atom.arguments)
-        return _FUNCTIONS[atom.function](self._on_sizes, one, other)
+        first, second = map(self.size, atom.arguments)
+        return _FUNCTIONS[atom.function](self._on_sizes, first, second)
 
-    def _on_sizes(self, name: str, one: Tensor, other: Tensor) -> Tensor:
-        return self.apply(name, [one, other], (), DType.INT64)
+    def _on_sizes(self, name: str, first: Tensor, second: Tensor) -> Tensor:
+        return self.apply(name, [first, second], (), DType.INT64)
 
     def shape(self, shape: Shape) -> Tensor:
         """The sizes of a shape as an array."""
@@ -185,7 +185,7 @@ class Code:
         if shape not in self._known:
             sizes = [self.size(dim) for dim in shape]
             with self._at_first():
-                parts = [self.apply("reshape", [one], (1,), DType.INT64) for one in sizes]
+                parts = [self.apply("reshape", [size], (1,), DType.INT64) for size in sizes]
                 if len(parts) > 1:
                     joined = {"dimension": "0 : i64"}
                     parts = [self.apply("concatenate", parts, (len(shape),), DType.INT64, joined)]
@@ -219,9 +219,9 @@ class Code:
         return self.apply("dynamic_iota", [self.shape(shape)], shape, dtype, attributes)
 
 
-def _remainder(on: Callable[..., Tensor], one: Tensor, other: Tensor) -> Tensor:
+def _remainder(on: Callable[..., Tensor], first: Tensor, second: Tensor) -> Tensor:
     # the sign of what is left is that of the divisor, which is positive
-    return on("remainder", on("add", on("remainder", one, other), other), other)
+    return on("remainder", on("add", on("remainder", first, second), second), second)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {

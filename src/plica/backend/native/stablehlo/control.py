@@ -14,7 +14,11 @@ from plica.ops.regions import split
 
 
 def _bind(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> None:
-    emitter.bind(variables, [emitter.read(one) for one in operands], [emitter.known_operand(one) for one in operands])
+    emitter.bind(
+        variables,
+        [emitter.read(operand) for operand in operands],
+        [emitter.known_operand(operand) for operand in operands],
+    )
 
 
 def _agree(emitter: Emitter, equation: Equation, programs: Sequence[Program]) -> list[Value]:
@@ -23,9 +27,9 @@ def _agree(emitter: Emitter, equation: Equation, programs: Sequence[Program]) ->
     Raises:
         UnsupportedError: They do not.
     """
-    found = []
+    agreed = []
     for place in range(equation.params["num_implicit_outputs"]):
-        sizes = {emitter.known(one.size_of(one.outputs[place])) for one in programs}
+        sizes = {emitter.known(program.size_of(program.outputs[place])) for program in programs}
         size = sizes.pop()
         if sizes or size is None:
             raise UnsupportedError(
@@ -33,8 +37,8 @@ def _agree(emitter: Emitter, equation: Equation, programs: Sequence[Program]) ->
                 "such type. Export with --to native."
             )
         emitter.learn(equation.outputs[place], size)
-        found.append(emitter.size(size))
-    return found
+        agreed.append(emitter.size(size))
+    return agreed
 
 
 def _where(equation: Equation) -> str:
@@ -62,14 +66,14 @@ def _cond(emitter: Emitter, equation: Equation) -> Sequence[Value]:
             emitter.read(predicates[place]), [lambda: _results(emitter, program), lambda: results(place + 1)]
         )
 
-    made = results(0)
-    return [*_agree(emitter, equation, programs), *made]
+    chosen = results(0)
+    return [*_agree(emitter, equation, programs), *chosen]
 
 
 def _results(emitter: Emitter, program: Program) -> list[Value]:
     """The explicit results of a Program, whose inputs are bound."""
     values = emitter.run(program)[program.num_implicit_outputs :]
-    return [emitter.as_type(value, one.type) for value, one in zip(values, program.results, strict=True)]
+    return [emitter.as_type(value, result.type) for value, result in zip(values, program.results, strict=True)]
 
 
 class _Loop:
@@ -91,12 +95,12 @@ class _Loop:
             self._kept.append(size)
 
     def results(self, equation: Equation, given: Sequence[Value]) -> list[Value]:
-        """What a turn makes of the explicit inputs."""
+        """The results of a turn for its explicit inputs."""
         body = self.body
         self.emitter.bind(body.arguments, given)
         values = self.emitter.run(body)[body.num_implicit_outputs :]
-        for size, one in zip(self._kept, body.outputs, strict=False):
-            if self.emitter.known(body.size_of(one)) != size:
+        for size, output in zip(self._kept, body.outputs, strict=False):
+            if self.emitter.known(body.size_of(output)) != size:
                 raise UnsupportedError(
                     f"{_where(equation)}: a size changes from turn to turn, which loops of StableHLO cannot carry. "
                     "Export with --to native, or keep the array as large as it gets."
@@ -105,15 +109,15 @@ class _Loop:
 
     def sizes(self, equation: Equation) -> list[Value]:
         """The implicit outputs of the loop."""
-        made = equation.outputs[: equation.params["num_implicit_outputs"]]
-        for var, size in zip(made, self._kept, strict=True):
+        implicit = equation.outputs[: equation.params["num_implicit_outputs"]]
+        for var, size in zip(implicit, self._kept, strict=True):
             self.emitter.learn(var, size)
-        return [self.emitter.size(size) for size in self._kept[: len(made)]]
+        return [self.emitter.size(size) for size in self._kept[: len(implicit)]]
 
 
 def _carried(values: Sequence[Value], like: Sequence[Value]) -> list[Value]:
     """Values with the shapes of those that are carried."""
-    return [one.reshape(other.shape) for one, other in zip(values, like, strict=True)]
+    return [value.reshape(other.shape) for value, other in zip(values, like, strict=True)]
 
 
 def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -131,8 +135,8 @@ def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
 
     # XLA understands, and some of its versions accept, only loops that count from 0 by a constant
     count = _turns(lower, upper, step)
-    _, *found = loop([count.like(0), *start], lambda number, *_: number < count, turn)
-    return [*inside.sizes(equation), *found]
+    _, *carried = loop([count.like(0), *start], lambda number, *_: number < count, turn)
+    return [*inside.sizes(equation), *carried]
 
 
 def _turns(lower: Value, upper: Value, step: Value) -> Value:
@@ -143,7 +147,7 @@ def _turns(lower: Value, upper: Value, step: Value) -> Value:
 
 
 def _starting(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> list[Value]:
-    return [emitter.as_type(emitter.read(one), var.type) for var, one in zip(variables, operands, strict=True)]
+    return [emitter.as_type(emitter.read(operand), var.type) for var, operand in zip(variables, operands, strict=True)]
 
 
 def _while_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -161,8 +165,8 @@ def _while_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
         return emitter.run(cond)[0]
 
     start = _starting(emitter, body.arguments, carries)
-    found = loop(start, going, lambda *state: _carried(inside.results(equation, state), state))
-    return [*inside.sizes(equation), *found]
+    carried = loop(start, going, lambda *state: _carried(inside.results(equation, state), state))
+    return [*inside.sizes(equation), *carried]
 
 
 def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -172,26 +176,26 @@ def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     consts, implicit, carries, stacked = split(equation.inputs, *counts)
     _bind(emitter, body.consts, consts)
     inside = _Loop(emitter, equation, body, implicit)
-    rows = [emitter.read(one) for one in stacked]
+    rows = [emitter.read(operand) for operand in stacked]
     count, reverse = emitter.known(params["length"]), params["reverse"]
     if count is None:
         raise UnsupportedError(f"{_where(equation)}: the number of steps depends on the values of arrays.")
     length = emitter.size(count)
     sizes = inside.sizes(equation)
-    types = [one.type for one in equation.outputs[len(sizes) + len(carries) :]]
-    made = [length.like(0, one.dtype).spread(emitter.shape(one, _where(equation))) for one in types]
+    types = [output.type for output in equation.outputs[len(sizes) + len(carries) :]]
+    empty = [length.like(0, type_.dtype).spread(emitter.shape(type_, _where(equation))) for type_ in types]
 
     def turn(place: Value, *state: Value) -> list[Value]:
         at = length - place - 1 if reverse else place
-        given = [one.take(at, 0) for one in rows]
+        given = [array.take(at, 0) for array in rows]
         results = inside.results(equation, [*state[: len(carries)], *given])
         kept = _carried(results[: len(carries)], state[: len(carries)])
-        return [place + 1, *kept, *map(_written, state[len(carries) :], results[len(carries) :], [at] * len(made))]
+        return [place + 1, *kept, *map(_written, state[len(carries) :], results[len(carries) :], [at] * len(empty))]
 
     start = _starting(emitter, body.arguments[: len(carries)], carries)
     first = length.like(0)
-    _, *found = loop([first, *start, *made], lambda place, *_: place < length, turn)
-    return [*sizes, *found]
+    _, *carried = loop([first, *start, *empty], lambda place, *_: place < length, turn)
+    return [*sizes, *carried]
 
 
 def _written(stack: Value, row: Value, place: Value) -> Value:

@@ -1,8 +1,7 @@
 """A Program as StableHLO text: one function, `main`.
 
-Each equation is written by the row of its operation (`rows/`), else by its scalar code (`scalars.py`), else as what the
-operation stands for in terms of others; what has none of these is refused by name. Nested Programs are written where
-they run.
+Each equation is written by the row of its operation (`rows/`), else by its scalar code (`scalars.py`), else by its
+decomposition. An operation that has none of these is refused by name. Nested Programs are written where they run.
 
 >>> from plica.tracing.trace import trace
 >>> from plica.ir.types import spec
@@ -50,22 +49,22 @@ def emit(
     implicit = program.inputs[: program.num_implicit_inputs]
     numbers = _numbers(implicit, {} if sizes is None else sizes)
     emitter = Emitter(Code(), CONTROL, numbers)
-    captured = [] if leaves is None else [np.asarray(one) for one in leaves]
+    captured = [] if leaves is None else [np.asarray(leaf) for leaf in leaves]
     given = [*([] if leaves is not None else program.consts), *program.arguments]
     arguments = emitter.arguments(given)
-    consts = [emitter.constant(one) for one in captured] if leaves is not None else arguments[: len(program.consts)]
-    emitter.bind(program.consts, consts, [_size(one) for one in captured] or None)
+    consts = [emitter.constant(leaf) for leaf in captured] if leaves is not None else arguments[: len(program.consts)]
+    emitter.bind(program.consts, consts, [_size(leaf) for leaf in captured] or None)
     dims = [numbers.get(var, Size.of(var)) for var in implicit]
     emitter.bind(implicit, list(map(emitter.size, dims)), dims)
     emitter.bind(program.arguments, arguments[len(arguments) - len(program.arguments) :])
-    results = [one.tensor for one in emitter.run(program)[program.num_implicit_outputs :]]
+    results = [result.tensor for result in emitter.run(program)[program.num_implicit_outputs :]]
     return _module(name, given, arguments, emitter.code, results)
 
 
 def _module(name: str, given: Sequence[Var], arguments: Sequence[Value], code: Code, results: Sequence[Tensor]) -> str:
-    types = ", ".join(one.type for one in results)
-    shown = ", ".join(f"{one.tensor.text}: {one.tensor.type}" for one in arguments)
-    body = [*code.first, *code.lines, f"return {', '.join(one.text for one in results)} : {types}".strip(" :")]
+    types = ", ".join(result.type for result in results)
+    shown = ", ".join(f"{argument.tensor.text}: {argument.tensor.type}" for argument in arguments)
+    body = [*code.first, *code.lines, f"return {', '.join(result.text for result in results)} : {types}".strip(" :")]
     lines = [
         *(f"// {var.name}: {var.type}" for var in given),
         f"module @{name} {{",

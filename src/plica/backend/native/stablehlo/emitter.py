@@ -44,7 +44,7 @@ class Emitter:
 
     def arguments(self, variables: Sequence[Var]) -> list[Value]:
         """The arguments of the function, off which sizes are read."""
-        found = []
+        values = []
         for place, var in enumerate(variables):
             shape = tuple(self._given(dim) for dim in var.type.shape)
             value = Value(self.code, Tensor(f"%arg{place}", shape, var.type.dtype))
@@ -53,8 +53,8 @@ class Emitter:
                 if alone and not self.code.measures(dim):
                     self.code.measure(alone[0], value.tensor, axis)
                     self._dims[alone[0]] = dim
-            found.append(value)
-        return found
+            values.append(value)
+        return values
 
     def _given(self, dim: Dim) -> Dim:
         """A size of an argument with the numbers that were given."""
@@ -89,7 +89,7 @@ class Emitter:
         return substitute(dim, lambda atom: self._dims[atom])
 
     def known_operand(self, operand: Operand) -> Dim | None:
-        """What a scalar stands for in terms of the sizes of arguments, if anything."""
+        """A scalar in terms of the sizes of arguments; None where it is no such size."""
         if operand.type != SCALAR_SIZE:
             return None
         return int(operand.value.real) if isinstance(operand, Literal) else self._dims.get(operand)
@@ -105,14 +105,14 @@ class Emitter:
             UnsupportedError: It depends on data.
         """
         shape = [self.known(dim) for dim in type_.shape]
-        for dim, found in zip(type_.shape, shape, strict=True):
-            if found is None:
+        for dim, known in zip(type_.shape, shape, strict=True):
+            if known is None:
                 raise UnsupportedError(
                     f"{where}: the size {dim} of {type_} depends on the values of arrays; sizes in StableHLO follow "
                     "from the shapes of the arguments alone. Give it as the size of an argument, or export with "
                     "--to native."
                 )
-        return tuple(one for one in shape if one is not None)
+        return tuple(dim for dim in shape if dim is not None)
 
     def read(self, operand: Operand) -> Value:
         """The value of an operand."""
@@ -131,36 +131,36 @@ class Emitter:
             else:
                 self._dims[equation.outputs[0]] = size
                 self._values.pop(equation.outputs[0], None)
-        return [self.read(one) for one in program.outputs]
+        return [self.read(output) for output in program.outputs]
 
     def _write(self, equation: Equation) -> None:
         name = equation.op.name
         where = f"{equation.source}: {name}" if equation.source else name
         if name in self._control:
-            found = self._control[name](self, equation)
+            values = self._control[name](self, equation)
         else:
             call = Call(
                 self.code,
                 tuple(map(self.read, equation.inputs)),
                 {key: self._param(value, where) for key, value in equation.params.items()},
-                tuple((self.shape(one.type, where), one.type.dtype) for one in equation.outputs),
+                tuple((self.shape(output.type, where), output.type.dtype) for output in equation.outputs),
             )
-            found = self._found(name, call, where)
-        for var, value in zip(equation.outputs, found, strict=True):
+            values = self._found(name, call, where)
+        for var, value in zip(equation.outputs, values, strict=True):
             self._values[var] = self.as_type(value, var.type)
 
     def _found(self, name: str, call: Call, where: str) -> Sequence[Value]:
         try:
             if name in ROWS:
-                found = ROWS[name](call)
-                return [found] if isinstance(found, Value) else found
+                values = ROWS[name](call)
+                return [values] if isinstance(values, Value) else values
             entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
         except (UnsupportedError, ShapeError) as error:
             raise type(error)(f"{where}: {error}") from None
         return [entries] if entries is not None else self._decomposed(name, call, where)
 
     def _size_of(self, equation: Equation) -> Dim | None:
-        """What the result of an equation stands for in terms of the sizes of arguments, if anything."""
+        """The result of an equation in terms of the sizes of arguments; None where it is no such size."""
         return size_value(equation, self.known_operand)
 
     def _param(self, value: Any, where: str) -> Any:
@@ -196,13 +196,13 @@ class Emitter:
                 "--to mlir, or write it in terms of other operations."
             )
         names: dict[Dim, str] = {}
-        for one in call.inputs:
-            for dim in one.shape:
+        for operand in call.inputs:
+            for dim in operand.shape:
                 if isinstance(dim, Size):
                     names.setdefault(dim, f"n{len(names)}")
         specs = [
-            Spec(tuple(dim if isinstance(dim, int) else names[dim] for dim in one.shape), one.dtype)
-            for one in call.inputs
+            Spec(tuple(dim if isinstance(dim, int) else names[dim] for dim in value.shape), value.dtype)
+            for value in call.inputs
         ]
         program = trace(lambda *arrays: decompose(namespace, *arrays, **call.params), *specs)
         sizes = {text: dim for dim, text in names.items()}

@@ -50,9 +50,9 @@ def write_entries(
     if row is None:
         return None
     code = inputs[0].code
-    given = tuple(Scalar(one.spread(shape).tensor.text, one.dtype) for one in inputs)
-    found = row.write(TensorScalars(code, shape), Call(given, dtype, params))
-    return Value(code, Tensor(found.text, shape, found.dtype))
+    given = tuple(Scalar(operand.spread(shape).tensor.text, operand.dtype) for operand in inputs)
+    entries = row.write(TensorScalars(code, shape), Call(given, dtype, params))
+    return Value(code, Tensor(entries.text, shape, entries.dtype))
 
 
 class TensorScalars(ScalarCode):
@@ -69,14 +69,14 @@ class TensorScalars(ScalarCode):
         self._constants: set[str] = set()
         self._active: list[Value] = []  # which entries are on the side of a branch that is being written
 
-    def _value(self, one: Scalar) -> Value:
-        return Value(self._code, Tensor(one.text, self._shape, one.dtype))
+    def _value(self, scalar: Scalar) -> Value:
+        return Value(self._code, Tensor(scalar.text, self._shape, scalar.dtype))
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """A number everywhere."""
-        found = _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
-        self._constants.add(found.text)
-        return found
+        entries = _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
+        self._constants.add(entries.text)
+        return entries
 
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An operation on each entry."""
@@ -91,9 +91,9 @@ class TensorScalars(ScalarCode):
             case "shift_right":
                 signed = not first.dtype.value.startswith("u")
                 return _scalar(first.map("shift_right_arithmetic" if signed else "shift_right_logical", *rest))
-        found = first.map(_NAMES[name], *rest)
-        is_constant = any(one.text in self._constants for one in operands)
-        return _scalar(_kept(found) if name in _SUMS and is_constant and found.dtype.kind == "float" else found)
+        result = first.map(_NAMES[name], *rest)
+        is_constant = any(operand.text in self._constants for operand in operands)
+        return _scalar(_kept(result) if name in _SUMS and is_constant and result.dtype.kind == "float" else result)
 
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """A comparison of each entry."""
@@ -128,8 +128,8 @@ class TensorScalars(ScalarCode):
         """As many turns as the last entry needs, in each of which the others stay as they are."""
 
         def goes(state: Sequence[Value]) -> Value:
-            found = self._value(going(*map(_scalar, state)))
-            return found & self._active[-1] if self._active else found
+            holds = self._value(going(*map(_scalar, state)))
+            return holds & self._active[-1] if self._active else holds
 
         def turn(*state: Value) -> list[Value]:
             needed = goes(state)
@@ -137,7 +137,7 @@ class TensorScalars(ScalarCode):
             return [needed.where(self._value(new), old) for new, old in zip(after, state, strict=True)]
 
         last = loop(
-            [self._value(one) for one in start],
+            [self._value(scalar) for scalar in start],
             lambda *state: goes(state).any(range(len(self._shape))),
             turn,
         )

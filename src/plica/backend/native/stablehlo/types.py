@@ -63,7 +63,7 @@ def dense(array: Array) -> str:
 def _nested(array: Array, dtype: DType) -> str:
     if not array.ndim:
         return scalar(array.item(), dtype)
-    return f"[{', '.join(_nested(one, dtype) for one in array)}]"
+    return f"[{', '.join(_nested(row, dtype) for row in array)}]"
 
 
 def integers(values: Sequence[int]) -> str:

@@ -60,16 +60,16 @@ class Value(NamedTuple):
 
     def map(self, name: str, *others: Operand, dtype: DType | None = None) -> "Value":
         """An operation on each entry, of operands of one dtype."""
-        given = [self, *(one if isinstance(one, Value) else self.like(one) for one in others)]
-        shape = broadcast(*(one.shape for one in given))
-        operands = [one.spread(shape).tensor for one in given]
+        given = [self, *(value if isinstance(value, Value) else self.like(value) for value in others)]
+        shape = broadcast(*(value.shape for value in given))
+        operands = [value.spread(shape).tensor for value in given]
         return Value(self.code, self.code.apply(name, operands, shape, dtype or self.dtype))
 
     def compare(self, kind: str, other: Operand) -> "Value":
         """Whether entries are `equal`, `not_equal`, `less`, `less_equal`, `greater` or `greater_equal`."""
         right = other if isinstance(other, Value) else self.like(other)
         shape = broadcast(self.shape, right.shape)
-        operands = [one.spread(shape).tensor for one in (self, right)]
+        operands = [value.spread(shape).tensor for value in (self, right)]
         attributes = {"comparison_direction": f"#stablehlo<comparison_direction {_COMPARISONS[kind]}>"}
         return Value(self.code, self.code.apply("compare", operands, shape, DType.BOOL, attributes))
 
@@ -77,9 +77,9 @@ class Value(NamedTuple):
         """`first` where this is true, else `second`; one of them is no number."""
         like = first if isinstance(first, Value) else second
         assert isinstance(like, Value), "one of them is no number"
-        sides = [one if isinstance(one, Value) else like.like(one) for one in (first, second)]
-        shape = broadcast(self.shape, *(one.shape for one in sides))
-        operands = [one.spread(shape).tensor for one in (self, *sides)]
+        sides = [value if isinstance(value, Value) else like.like(value) for value in (first, second)]
+        shape = broadcast(self.shape, *(side.shape for side in sides))
+        operands = [value.spread(shape).tensor for value in (self, *sides)]
         return Value(self.code, self.code.apply("select", operands, shape, like.dtype))
 
     def __add__(self, other: Operand) -> "Value":  # type: ignore[override]
@@ -188,13 +188,13 @@ class Value(NamedTuple):
     def expand(self, *axes: int) -> "Value":
         """With axes of size 1, at these places of the result."""
         shape = list(self.shape)
-        for axis in sorted(one % (self.rank + len(axes)) for one in axes):
+        for axis in sorted(axis % (self.rank + len(axes)) for axis in axes):
             shape.insert(axis, 1)
         return self.reshape(tuple(shape))
 
     def drop(self, *axes: int) -> "Value":
         """Without these axes, which have size 1."""
-        places = [one % self.rank for one in axes]
+        places = [axis % self.rank for axis in axes]
         return self.reshape(tuple(dim for axis, dim in enumerate(self.shape) if axis not in places))
 
     def transpose(self, axes: Sequence[int]) -> "Value":
@@ -215,13 +215,13 @@ class Value(NamedTuple):
         length = _length(start, stop, step)
         shape = (*self.shape[:place], length, *self.shape[place + 1 :])
         bounds: list[list[Dim]] = [[0] * self.rank, list(self.shape), [1] * self.rank]
-        for one, value in zip(bounds, (start, stop, step), strict=True):
-            one[place] = value
+        for bound, value in zip(bounds, (start, stop, step), strict=True):
+            bound[place] = value
         if all(isinstance(dim, int) for dim in (*self.shape, start, stop, step)):
             names = ("start_indices", "limit_indices", "strides")
-            attributes = {name: integers(one) for name, one in zip(names, bounds, strict=True)}  # type: ignore[arg-type]
+            attributes = {name: integers(numbers) for name, numbers in zip(names, bounds, strict=True)}  # type: ignore[arg-type]
             return Value(self.code, self.code.apply("slice", [self.tensor], shape, self.dtype, attributes))
-        given = [self.code.shape(tuple(one)) for one in bounds]
+        given = [self.code.shape(tuple(numbers)) for numbers in bounds]
         return Value(self.code, self.code.apply("real_dynamic_slice", [self.tensor, *given], shape, self.dtype))
 
     # reductions
@@ -234,10 +234,10 @@ class Value(NamedTuple):
         shape = tuple(dim for axis, dim in enumerate(self.shape) if axis not in places)
         attributes = {"dimensions": integers(sorted(places))}
         operands = [self.tensor, self.like(start).tensor]
-        found = Value(self.code, self.code.apply("reduce", operands, shape, self.dtype, attributes, [region]))
+        reduced = Value(self.code, self.code.apply("reduce", operands, shape, self.dtype, attributes, [region]))
         if not keep:
-            return found
-        return found.reshape(tuple(1 if axis in places else dim for axis, dim in enumerate(self.shape)))
+            return reduced
+        return reduced.reshape(tuple(1 if axis in places else dim for axis, dim in enumerate(self.shape)))
 
     def sum(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
         """Sums."""
@@ -296,7 +296,7 @@ class Value(NamedTuple):
     def take(self, index: "Value", axis: int) -> "Value":
         """Entries at places along an axis: the axes of `index` stand where it was."""
         place = axis % self.rank
-        offsets = [one if one < place else one + index.rank - 1 for one in range(self.rank) if one != place]
+        offsets = [axis if axis < place else axis + index.rank - 1 for axis in range(self.rank) if axis != place]
         return self.read(index.expand(-1), [place], offsets)
 
 
@@ -310,15 +310,15 @@ def joined(values: Sequence[Value], axis: int) -> Value:
     if len(values) == 1:
         return first
     place = axis % first.rank
-    shape = (*first.shape[:place], total(one.shape[place] for one in values), *first.shape[place + 1 :])
+    shape = (*first.shape[:place], total(value.shape[place] for value in values), *first.shape[place + 1 :])
     attributes = {"dimension": f"{place} : i64"}
-    found = first.code.apply("concatenate", [one.tensor for one in values], shape, first.dtype, attributes)
-    return Value(first.code, found)
+    tensor = first.code.apply("concatenate", [value.tensor for value in values], shape, first.dtype, attributes)
+    return Value(first.code, tensor)
 
 
 def stacked(values: Sequence[Value], axis: int) -> Value:
     """Arrays of one shape along a new axis."""
-    return joined([one.expand(axis) for one in values], axis)
+    return joined([value.expand(axis) for value in values], axis)
 
 
 def count(x: Value, axes: Sequence[int]) -> Value:
@@ -331,16 +331,16 @@ def loop(
 ) -> tuple[Value, ...]:
     """`state = start; while going(*state): state = step(*state)`, and the last state."""
     code = start[0].code
-    types = [(one.shape, one.dtype) for one in start]
+    types = [(value.shape, value.dtype) for value in start]
 
     def values(tensors: Sequence[Tensor]) -> list[Value]:
-        return [Value(code, one) for one in tensors]
+        return [Value(code, tensor) for tensor in tensors]
 
     regions = [
         code.region(types, lambda *state: [going(*values(state)).tensor]),
-        code.region(types, lambda *state: [one.tensor for one in step(*values(state))]),
+        code.region(types, lambda *state: [value.tensor for value in step(*values(state))]),
     ]
-    return tuple(values(code.apply_all("while", [one.tensor for one in start], types, None, regions)))
+    return tuple(values(code.apply_all("while", [value.tensor for value in start], types, None, regions)))
 
 
 def branches(condition: Value, sides: Sequence[Callable[[], Sequence[Value]]]) -> tuple[Value, ...]:
@@ -350,11 +350,11 @@ def branches(condition: Value, sides: Sequence[Callable[[], Sequence[Value]]]) -
 
     def body(side: Callable[[], Sequence[Value]]) -> list[str]:
         def results() -> Sequence[Tensor]:
-            found = side()
-            types[:] = [(one.shape, one.dtype) for one in found]
-            return [one.tensor for one in found]
+            values = side()
+            types[:] = [(value.shape, value.dtype) for value in values]
+            return [value.tensor for value in values]
 
         return code.region([], results)
 
-    regions = [body(one) for one in sides]
-    return tuple(Value(code, one) for one in code.apply_all("if", [condition.tensor], types, None, regions))
+    regions = [body(side) for side in sides]
+    return tuple(Value(code, tensor) for tensor in code.apply_all("if", [condition.tensor], types, None, regions))

@@ -96,14 +96,14 @@ def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
         }
 
     if not var.type.shape:
-        entry = at(())
-        return x.read([entry[axis] for axis in range(len(x.dims))])
+        numbers = at(())
+        return x.read([numbers[axis] for axis in range(len(x.dims))])
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
     with writer.nest(target.dims[: len(common)]) as outer:
-        entry = at(outer)
+        numbers = at(outer)
         with writer.nest([x.dims[axis] for axis in rest]) as inner:
-            whole = dict(zip(rest, inner, strict=True)) | entry
+            whole = dict(zip(rest, inner, strict=True)) | numbers
             value = x.read([whole[axis] for axis in range(len(x.dims))])
             offset = writer.flat([*outer, *inner], target.dims)
             writer.store(target.buffer, writer.add(target.start, offset), value)

@@ -150,7 +150,7 @@ def _mean(emitter: Emitter, call: Call) -> Value:
     into = total.dtype
     count = emitter.size_value(product(x.shape[axis] for axis in axes))
     body = on_entries(
-        emitter, [into, DType.INT64], lambda entries, many: (entries / many.astype(into)).astype(type_.dtype)
+        emitter, [into, DType.INT64], lambda summed, many: (summed / many.astype(into)).astype(type_.dtype)
     )
     return _kept_dims(emitter, entrywise(emitter, [total, count], total.shape, type_.dtype, body), axes, call)
 

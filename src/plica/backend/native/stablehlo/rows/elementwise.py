@@ -67,10 +67,10 @@ def _entries(name: str, call: Call) -> Value:
     Raises:
         UnsupportedError: It has none.
     """
-    found = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
-    if found is None:
+    entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
+    if entries is None:
         raise UnsupportedError(f"{name} of {call.inputs[0].dtype.value} has no form in StableHLO.")
-    return found
+    return entries
 
 
 def _absolute(x: Value) -> Value:
@@ -101,12 +101,12 @@ def _of_kinds(real: Callable[[Value], Value], whole: bool) -> Callable[[Value], 
 
 def _logaddexp(*terms: Value) -> Value:
     largest = terms[0]
-    for one in terms[1:]:
-        largest = largest.maximum(one)
+    for term in terms[1:]:
+        largest = largest.maximum(term)
     shift = largest.is_finite().where(largest, 0.0)
     total = (terms[0] - shift).exp()
-    for one in terms[1:]:
-        total = total + (one - shift).exp()
+    for term in terms[1:]:
+        total = total + (term - shift).exp()
     return total.log() + shift
 
 
@@ -119,8 +119,8 @@ def _hypot(x: Value, y: Value) -> Value:
     x, y = x.absolute(), y.absolute()
     large, small = x.maximum(y), x.minimum(y)
     ratio = large.equals(0.0).where(0.0, small / large)
-    found = large * (ratio * ratio + 1.0).sqrt()
-    return (x.equals(math.inf) | y.equals(math.inf)).where(math.inf, found)
+    length = large * (ratio * ratio + 1.0).sqrt()
+    return (x.equals(math.inf) | y.equals(math.inf)).where(math.inf, length)
 
 
 def _isin(x: Value, elements: Value) -> Value:

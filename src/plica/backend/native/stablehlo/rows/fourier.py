@@ -14,24 +14,24 @@ _COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 def _resized(x: Value, axis: int, size: int) -> Value:
     """Cut, or filled up with zeros."""
-    found = x.shape[axis]
-    if not isinstance(found, int):
-        raise UnsupportedError(f"axis {axis} of size {found}: StableHLO transforms axes whose sizes are numbers.")
-    if found >= size:
+    before = x.shape[axis]
+    if not isinstance(before, int):
+        raise UnsupportedError(f"axis {axis} of size {before}: StableHLO transforms axes whose sizes are numbers.")
+    if before >= size:
         return x.part(axis, 0, size)
-    missing = (*x.shape[:axis], size - found, *x.shape[axis + 1 :])
+    missing = (*x.shape[:axis], size - before, *x.shape[axis + 1 :])
     return joined([x, x.like(0).spread(missing)], axis)
 
 
 def _along(x: Value, kind: str, axis: int, size: int) -> Value:
     """A transform of one axis; those to complex numbers are not scaled, those back by 1 / size."""
-    last = [one for one in range(x.rank) if one != axis] + [axis]
+    last = [other for other in range(x.rank) if other != axis] + [axis]
     moved = x.transpose(last)
     dtype = _COMPLEX.get(x.dtype, x.dtype) if kind != "IRFFT" else real_dtype(x.dtype)
     shape = (*moved.shape[:-1], size // 2 + 1 if kind == "RFFT" else size)
     attributes = {"fft_type": f"#stablehlo<fft_type {kind}>", "fft_length": integers([size])}
-    found = Value(x.code, x.code.apply("fft", [moved.tensor], shape, dtype, attributes))
-    return found.transpose([last.index(one) for one in range(x.rank)])
+    transformed = Value(x.code, x.code.apply("fft", [moved.tensor], shape, dtype, attributes))
+    return transformed.transpose([last.index(other) for other in range(x.rank)])
 
 
 def _transform(kind: str, rest: str) -> Row:
@@ -46,8 +46,8 @@ def _transform(kind: str, rest: str) -> Row:
                 raise UnsupportedError(f"the size {size}: StableHLO transforms axes whose sizes are numbers.")
         steps = [(rest, axis, size) for axis, size in zip(axes[:-1], sizes[:-1], strict=True)]
         steps = [*steps, (kind, axes[-1], sizes[-1])] if kind == "IRFFT" else [(kind, axes[-1], sizes[-1]), *steps]
-        for one, axis, size in steps:
-            x = _along(_resized(x, axis, size // 2 + 1 if one == "IRFFT" else size), one, axis, size)
+        for name, axis, size in steps:
+            x = _along(_resized(x, axis, size // 2 + 1 if name == "IRFFT" else size), name, axis, size)
         count = math.prod(sizes)
         power = {"backward": 0.0, "ortho": 0.5, "forward": 1.0}[call.params["norm"]]
         return x * (count**power if back else count**-power) if power else x

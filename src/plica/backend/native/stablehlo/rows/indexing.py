@@ -1,4 +1,4 @@
-"""Reading and writing at indices. What lies beyond an end is read at that end, as StableHLO says, and not written."""
+"""Reading and writing at indices. StableHLO reads an index beyond an end at that end, and does not write there."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -20,19 +20,19 @@ def _from_front(x: Value, index: Value, axis: int) -> Value:
 
 def _vectors(indices: Sequence[Value], shape: tuple[Dim, ...]) -> Value:
     """Indices side by side along a new last axis."""
-    return joined([one.astype(DType.INT64).spread(shape).expand(-1) for one in indices], -1)
+    return joined([index.astype(DType.INT64).spread(shape).expand(-1) for index in indices], -1)
 
 
 def _gather(x: Value, *indices: Value, axes: tuple[int, ...]) -> Value:
-    shape = broadcast(*(one.shape for one in indices))
+    shape = broadcast(*(index.shape for index in indices))
     places = [axis % x.rank for axis in axes]
-    vectors = _vectors([_from_front(x, one, axis) for one, axis in zip(indices, places, strict=True)], shape)
+    vectors = _vectors([_from_front(x, index, axis) for index, axis in zip(indices, places, strict=True)], shape)
     return x.read(vectors, places, range(len(shape), len(shape) + x.rank - len(places)))
 
 
 def _take_along_axis(x: Value, index: Value, *, axis: int) -> Value:
     place = axis % x.rank
-    vectors = [index if one == place else index.iota(one) for one in range(x.rank)]
+    vectors = [index if axis == place else index.iota(axis) for axis in range(x.rank)]
     return x.read(_vectors(vectors, index.shape), range(x.rank), [])
 
 
@@ -44,14 +44,14 @@ def _search(table: Value, rows: Value, uniforms: Value) -> Value:
     chosen = table.read(_vectors([rows.iota(0), rows], rows.shape), [0, 1], [2])
     total = chosen.part(-1, table.shape[2] - 1, table.shape[2])
     below = (chosen <= uniforms.expand(-1) * total) & (chosen < total)
-    found = below.astype(DType.INT64).sum((-1,))
-    return found.minimum(table.size(table.shape[2] - 1))
+    counts = below.astype(DType.INT64).sum((-1,))
+    return counts.minimum(table.size(table.shape[2] - 1))
 
 
 def _update(x: Value, values: Value, *indices: Value, mode: str, index: tuple[Any, ...]) -> Value:
     if not x.rank:
         return values if mode == "set" else x.map(_MODES[mode], values)
-    common = broadcast(*(one.shape for one in indices))
+    common = broadcast(*(index.shape for index in indices))
     dims, places = list(common), []
     for axis, place in enumerate(index):
         if place == "at":
@@ -63,8 +63,8 @@ def _update(x: Value, values: Value, *indices: Value, mode: str, index: tuple[An
     shape, given, whole, vectors = tuple(dims), iter(indices), iter(places), []
     for axis, place in enumerate(index):
         if place == "at":
-            found = _from_front(x, next(given), axis)
-            vectors.append(found.reshape((*found.shape, *[1] * len(places))))
+            number = _from_front(x, next(given), axis)
+            vectors.append(number.reshape((*number.shape, *[1] * len(places))))
         else:
             at, _, start, step = next(whole)
             vectors.append(x.iota(at, shape) * x.size(step) + x.size(start))
@@ -83,7 +83,7 @@ def _scattered(x: Value, values: Value, vectors: Value, mode: str) -> Value:
             f"index_vector_dim = {vectors.rank - 1}>"
         )
     }
-    operands = [one.tensor for one in (x, vectors, values)]
+    operands = [value.tensor for value in (x, vectors, values)]
     return Value(code, code.apply("scatter", operands, x.shape, x.dtype, attributes, [region]))
 
 

@@ -1,4 +1,4 @@
-"""What Programs of circuits have beside Plica's own operations: `circuits/operations.py`."""
+"""The operations that Programs of circuits have beside Plica's own: `circuits/operations.py`."""
 
 import math
 
@@ -18,15 +18,15 @@ def _sum_of_products(
     *operands: Value, looked_up: tuple[bool, ...], factors: Factors, rescaled: str
 ) -> Value | tuple[Value, Value]:
     values = [_look_up(*source) if len(source) > 1 else source[0] for source in sources_of(operands, looked_up)]
-    found = None
+    total = None
     for factor in factors:
-        one = joined([values[place].part(0, start, start + length) for place, start, length in factor], 0)
-        found = one if found is None else found * one
-    assert found is not None, "a layer has factors"
-    made = product(found, operands[0], [(0, 0)], [(2, 1)])
+        operand = joined([values[place].part(0, start, start + length) for place, start, length in factor], 0)
+        total = operand if total is None else total * operand
+    assert total is not None, "a layer has factors"
+    sums = product(total, operands[0], [(0, 0)], [(2, 1)])
     if not rescaled:
-        return made
-    mantissas, powers = rescale(made)
+        return sums
+    mantissas, powers = rescale(sums)
     # of powers of two the quotient is whole but for its rounding
     return mantissas, (powers.log() * (1 / math.log(2))).map("round_nearest_even") if rescaled == EXPONENTS else powers
 

@@ -15,7 +15,7 @@ def product(x: Value, y: Value, batch: Sequence[tuple[int, int]], summed: Sequen
 
     Shapes: the result has the axes of `batch`, the other ones of `x`, and the other ones of `y`.
     """
-    sides = [[list(one) for one in zip(*pairs, strict=True)] or [[], []] for pairs in (batch, summed)]
+    sides = [[list(axes) for axes in zip(*pairs, strict=True)] or [[], []] for pairs in (batch, summed)]
     (left, right), (over, under) = sides
     rest = [dim for axis, dim in enumerate(x.shape) if axis not in (*left, *over)]
     others = [dim for axis, dim in enumerate(y.shape) if axis not in (*right, *under)]
@@ -34,7 +34,7 @@ def einsum(equation: str, operands: Sequence[Value]) -> Value:
     terms = [_diagonals(term, x) for term, x in zip(left.split(","), operands, strict=True)]
     letters, x = terms[0]
     for place, (others, y) in enumerate(terms[1:], 2):
-        later = result + "".join(one for one, _ in terms[place:])
+        later = result + "".join(term for term, _ in terms[place:])
         letters, x = _pair(letters, x, others, y, later)
     letters, x = _summed(letters, x, result)
     return x.transpose([letters.index(letter) for letter in result])
@@ -52,17 +52,19 @@ def _diagonals(term: str, x: Value) -> tuple[str, Value]:
 
 def _summed(letters: str, x: Value, kept: str) -> tuple[str, Value]:
     axes = [place for place, letter in enumerate(letters) if letter not in kept]
-    return "".join(one for one in letters if one in kept), x.sum(axes) if axes else x
+    return "".join(letter for letter in letters if letter in kept), x.sum(axes) if axes else x
 
 
 def _pair(letters: str, x: Value, others: str, y: Value, later: str) -> tuple[str, Value]:
     letters, x = _summed(letters, x, others + later)
     others, y = _summed(others, y, letters + later)
     common = [letter for letter in letters if letter in others]
-    batch = [(letters.index(one), others.index(one)) for one in common if one in later]
-    summed = [(letters.index(one), others.index(one)) for one in common if one not in later]
-    joint = "".join(one for one in common if one in later)
-    rest = "".join(one for one in letters if one not in common) + "".join(one for one in others if one not in common)
+    batch = [(letters.index(letter), others.index(letter)) for letter in common if letter in later]
+    summed = [(letters.index(letter), others.index(letter)) for letter in common if letter not in later]
+    joint = "".join(letter for letter in common if letter in later)
+    rest = "".join(letter for letter in letters if letter not in common) + "".join(
+        letter for letter in others if letter not in common
+    )
     return joint + rest, product(x, y, batch, summed)
 
 
@@ -71,14 +73,14 @@ def batched(x: Value, y: Value, rank: int) -> tuple[str, list[str], list[Value]]
 
     Returns: the letters of the result, those of each operand, and the operands without axes that the other repeats.
     """
-    shapes = [one.shape[: max(one.rank - rank, 0)] for one in (x, y)]
+    shapes = [matrix.shape[: max(matrix.rank - rank, 0)] for matrix in (x, y)]
     letters = "abcdefghij"[: max(map(len, shapes))]
     terms, operands = [], []
-    for one, shape, other in ((x, shapes[0], shapes[1]), (y, shapes[1], shapes[0])):
+    for value, shape, other in ((x, shapes[0], shapes[1]), (y, shapes[1], shapes[0])):
         repeated = [place for place, dim in enumerate(shape) if _is_repeated(dim, other, len(shape) - place)]
         mine = letters[len(letters) - len(shape) :]
         terms.append("".join(letter for place, letter in enumerate(mine) if place not in repeated))
-        operands.append(one.drop(*repeated) if repeated else one)
+        operands.append(value.drop(*repeated) if repeated else value)
     return letters, terms, operands
 
 

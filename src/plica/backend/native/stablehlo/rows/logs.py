@@ -47,8 +47,8 @@ def _log_sum(equation: str, factors: Sequence[Value], given: Value | None, logs:
         shifts.append(_spread(shift.drop(*axes) if axes else shift, _kept(term, result), result))
     total = einsum(equation, [*powers, weight])
     largest = shifts[0]
-    for one in shifts[1:]:
-        largest = largest + one
+    for more in shifts[1:]:
+        largest = largest + more
     fast = total.log() + largest
     limits = np.finfo(weight.dtype.numpy)
     # what is lost of a term is below the least normal number, and there are as many terms as the sum has
@@ -93,13 +93,13 @@ def _exact(terms: Sequence[str], factors: Sequence[Value], result: str) -> Value
     unique = [_once(term, x) for term, x in zip(terms, factors, strict=True)]
     spread = [_spread(x, term, letters) for term, x in unique]
     total = spread[0]
-    for one in spread[1:]:
-        total = total + one
+    for factor in spread[1:]:
+        total = total + factor
     axes = list(range(len(result), len(letters)))
     largest = total.max(axes, keep=True) if axes else total
     shift = largest.is_finite().where(largest, 0.0)
-    found = (total - shift).exp()
-    return (found.sum(axes).log() + shift.drop(*axes)) if axes else found.log() + shift
+    scaled = (total - shift).exp()
+    return (scaled.sum(axes).log() + shift.drop(*axes)) if axes else scaled.log() + shift
 
 
 def _once(term: str, x: Value) -> tuple[str, Value]:
@@ -134,8 +134,8 @@ def _directed_matmul(
     total = (counted > -math.inf).where(phases * factors, 0).sum((-1,))
     length = total.absolute()
     is_some = length > 0.0
-    found = is_some.where(length.log(), 0.0)
-    return is_some.where(total * _like((-found).exp(), total), 0), found + is_some.where(shift.drop(-1), row)
+    logarithm = is_some.where(length.log(), 0.0)
+    return is_some.where(total * _like((-logarithm).exp(), total), 0), logarithm + is_some.where(shift.drop(-1), row)
 
 
 def _like(x: Value, other: Value) -> Value:

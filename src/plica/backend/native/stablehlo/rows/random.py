@@ -16,7 +16,7 @@ _Pair = tuple[Value, Value]
 def _halves(numbers: Value) -> _Pair:
     """The high and the low 32 bits of integers."""
     high = numbers.map("shift_right_logical", 32)
-    return tuple((one & WORD).astype(DType.UINT32) for one in (high, numbers))  # type: ignore[return-value]
+    return tuple((number & WORD).astype(DType.UINT32) for number in (high, numbers))  # type: ignore[return-value]
 
 
 def _words(key: Value) -> _Pair:
@@ -27,7 +27,7 @@ def _words(key: Value) -> _Pair:
 def _block(key: _Pair, counters: Value) -> _Pair:
     """The two words of each counter: 20 rounds of Threefry-2x32."""
     keys = (*key, key[0] ^ key[1] ^ KEY_SCHEDULE)
-    high, low = (one + word for one, word in zip(_halves(counters), key, strict=True))
+    high, low = (half + word for half, word in zip(_halves(counters), key, strict=True))
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             high = high + low
@@ -39,7 +39,7 @@ def _block(key: _Pair, counters: Value) -> _Pair:
 
 
 def _pairs(words: _Pair) -> Value:
-    return stacked([one.astype(DType.INT64) for one in words], -1)
+    return stacked([word.astype(DType.INT64) for word in words], -1)
 
 
 def _key(seed: Value) -> Value:
@@ -60,7 +60,7 @@ def _bits(key: Value, shape: Shape, width: int) -> Value:
         blocks = floor_divide(count + 1, 2)
         words = _pairs(_block(_words(key), key.iota(0, (blocks,)))).reshape((2 * blocks,)).part(0, 0, count)
         return words.map("shift_right_logical", 32 - width).reshape(shape)
-    high, low = (one.astype(DType.UINT64) for one in _block(_words(key), key.iota(0, (count,))))
+    high, low = (word.astype(DType.UINT64) for word in _block(_words(key), key.iota(0, (count,))))
     whole = (high.map("shift_left", 32) | low).map("shift_right_logical", 64 - width)
     return whole.astype(DType.INT64).reshape(shape)
 
@@ -87,8 +87,8 @@ _INTERVALS: dict[str, Callable[..., Value]] = {"[0,1)": _half_open, "(-1,1)": _c
 
 
 def _uniform(call: Call) -> Value:
-    found = _INTERVALS[call.params["interval"]](call.inputs[0], call.shape, call.params["digits"])
-    return found.astype(call.dtype)
+    numbers = _INTERVALS[call.params["interval"]](call.inputs[0], call.shape, call.params["digits"])
+    return numbers.astype(call.dtype)
 
 
 def _permutation(key: Value, *, size: Dim) -> Value:

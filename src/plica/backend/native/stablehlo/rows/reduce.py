@@ -31,8 +31,8 @@ def log_sum_exp(x: Value, axes: Axes, *, keep: bool = False) -> Value:
     """The logarithm of a sum of exponentials."""
     largest = x.max(axes, keep=True)
     shift = largest.is_finite().where(largest, 0.0)
-    found = (x - shift).exp().sum(axes, keep=True).log() + shift
-    return found if keep else found.reshape(x.max(axes).shape)
+    total = (x - shift).exp().sum(axes, keep=True).log() + shift
+    return total if keep else total.reshape(x.max(axes).shape)
 
 
 def softmax(x: Value, *, axis: int) -> Value:
@@ -70,8 +70,8 @@ def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
         if x.dtype.kind == "float":
             is_best = is_best | x.is_nan()
         places = x.iota(axis % x.rank)
-        found: Value = is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
-        return found
+        first: Value = is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
+        return first
 
     return place
 

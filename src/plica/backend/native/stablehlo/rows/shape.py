@@ -43,17 +43,17 @@ def _triangle(lower: bool) -> Row:
 
 
 def _flip(x: Value, *, axis: Axes) -> Value:
-    attributes = {"dimensions": integers([one % x.rank for one in axis])}
+    attributes = {"dimensions": integers([number % x.rank for number in axis])}
     return Value(x.code, x.code.apply("reverse", [x.tensor], x.shape, x.dtype, attributes)) if axis else x
 
 
 def _slice(call: Call) -> Value:
     (x,), axis = call.inputs, call.params["axis"]
     start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
-    if not any(isinstance(one, Value) for one in (start, stop, step)):
+    if not any(isinstance(bound, Value) for bound in (start, stop, step)):
         return x.part(axis, start, stop, step)
     # where it starts depends on data: entries at computed places
-    first, by = (one if isinstance(one, Value) else x.size(one) for one in (start, step))
+    first, by = (bound if isinstance(bound, Value) else x.size(bound) for bound in (start, step))
     places = x.iota(0, (call.shape[axis],))
     return x.take(places * by + first, axis)
 
@@ -73,8 +73,8 @@ def _asserted(call: Call) -> Value:
         ShapeError: The sizes that were given contradict each other.
     """
     (x,) = call.inputs
-    for found, expected in zip(x.shape, call.shape, strict=True):
-        if isinstance(found, int) and isinstance(expected, int) and found != expected:
+    for actual, expected in zip(x.shape, call.shape, strict=True):
+        if isinstance(actual, int) and isinstance(expected, int) and actual != expected:
             raise ShapeError(
                 f"expected an array of shape {call.shape}, found {x.shape}, at the sizes that were given; give others."
             )

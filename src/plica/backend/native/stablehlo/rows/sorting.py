@@ -6,11 +6,11 @@ from plica.backend.native.stablehlo.values import Value
 from plica.ir.dtypes import DType
 
 
-def _before(one: Value, other: Value) -> Value:
+def _before(first: Value, second: Value) -> Value:
     """Whether a number comes before another: NaN comes last."""
-    if one.dtype.kind != "float":
-        return one < other
-    return (one < other) | (other.is_nan() & ~one.is_nan())
+    if first.dtype.kind != "float":
+        return first < second
+    return (first < second) | (second.is_nan() & ~first.is_nan())
 
 
 def in_order(x: Value, axis: int, descending: bool = False) -> tuple[Value, Value]:
@@ -20,20 +20,20 @@ def in_order(x: Value, axis: int, descending: bool = False) -> tuple[Value, Valu
     operands = [numbers.tensor, x.iota(axis % x.rank).tensor]
 
     def compare(*given: Tensor) -> list[Tensor]:
-        one, other = (Value(code, tensor) for tensor in given[:2])
-        return [(_before(other, one) if descending else _before(one, other)).tensor]
+        first, second = (Value(code, tensor) for tensor in given[:2])
+        return [(_before(second, first) if descending else _before(first, second)).tensor]
 
-    region = code.region([((), one.dtype) for one in operands for _ in range(2)], compare)
-    types = [(one.shape, one.dtype) for one in operands]
+    region = code.region([((), operand.dtype) for operand in operands for _ in range(2)], compare)
+    types = [(operand.shape, operand.dtype) for operand in operands]
     attributes = {"dimension": f"{axis % x.rank} : i64", "is_stable": "true"}
-    found = code.apply_all("sort", operands, types, attributes, [region])
-    entries, places = (Value(code, one) for one in found)
+    tensors = code.apply_all("sort", operands, types, attributes, [region])
+    entries, places = (Value(code, tensor) for tensor in tensors)
     return (entries.differs(0) if x.dtype.kind == "bool" else entries), places
 
 
 def _searchsorted(ordered: Value, values: Value, *, side: str) -> Value:
-    one = values.expand(-1)
-    counted = _before(ordered, one) if side == "left" else ~_before(one, ordered)
+    wanted = values.expand(-1)
+    counted = _before(ordered, wanted) if side == "left" else ~_before(wanted, ordered)
     return counted.astype(DType.INT64).sum((-1,))
 
 
