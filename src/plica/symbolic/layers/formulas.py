@@ -119,8 +119,8 @@ def _parameter(name: str, xp: Namespace, layer: Any, params: Params) -> Array | 
     return params[name] if name in tuple(params) else None  # `name in params` would compute it
 
 
-def _logarithms(name: str, xp: Namespace, layer: Any, params: Params) -> Array:  # noqa: ARG001
-    return params.log(xp, name)
+def _logarithms(name: str, xp: Namespace, layer: Any, params: Params) -> Array | None:  # noqa: ARG001
+    return params.log(xp, name) if name in tuple(params) else None
 
 
 def _setting(name: str, xp: Namespace, layer: Any, params: Params) -> Any:  # noqa: ARG001
