@@ -24,7 +24,7 @@ from plica.ir.verify import verify_program
 from plica.ops import OPS
 from plica.passes.rewriting import Rewriting
 from plica.tracing.call import call_program
-from plica.tracing.leaves import PYTHON_NUMBERS, declared_dtype, dtype_of, is_array, is_number_of, shape_of
+from plica.tracing.leaves import PYTHON_NUMBERS, described, dtype_of, is_array, is_number_of, shape_of
 from plica.tracing.namespace.operands import as_tracer, cast
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.trace import captured_values
@@ -126,11 +126,7 @@ class CompiledProgram:
     def _specialized(self, leaves: Sequence[Any]) -> Run:
         """What runs arguments of these kinds, which are checked."""
         arrays = [_array(leaf) for leaf in leaves]
-        found = [
-            (shape_of(one), declared_dtype(one, var).value)
-            for one, var in zip(arrays, self.program.arguments, strict=True)
-        ]
-        bind_sizes(self.program, found, _captured_sizes(self.bound))
+        bind_sizes(self.program, described(self.program, arrays), _captured_sizes(self.bound))
         run, convert = self._executor.specialize(leaves), result_converter(leaves, self._backend)
         if convert is None:
             return run

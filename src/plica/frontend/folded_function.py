@@ -23,7 +23,7 @@ from plica.constants.store.cache import SHARED, FoldCache
 from plica.constants.store.components import Component, Components
 from plica.constants.store.named import NamedConstants, Version
 from plica.constants.store.released import released_error
-from plica.constants.store.shapes import described, of_arguments
+from plica.constants.store.shapes import of_arguments
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key
 from plica.frontend.compiled_program import CompiledProgram
@@ -32,7 +32,7 @@ from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
 from plica.passes.rewriting import Rewriting
-from plica.tracing.leaves import shape_of
+from plica.tracing.leaves import described, shape_of
 from plica.tracing.scope import Reference, current_trace
 from plica.tracing.tracer import Tracer
 

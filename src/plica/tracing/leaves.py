@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.program import Var
+from plica.ir.program import Program, Var
 
 PYTHON_NUMBERS = (bool, int, float, complex)
 _KINDS = ("bool", "int", "float", "complex")  # each holds the numbers of those before it
@@ -49,3 +50,15 @@ def declared_dtype(leaf: Any, var: Var) -> DType:
 def is_number_of(kind: str, var: Var) -> bool:
     """Whether numbers of a kind may stand for a variable."""
     return not var.type.shape and _KINDS.index(kind) <= _KINDS.index(var.type.dtype.kind)
+
+
+def described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[int, ...], str]]:
+    """The shape and the dtype of each argument; a number has the dtype that is declared.
+
+    Raises:
+        InputError: One is neither an array nor a number.
+        DTypeError: A number is none of the kind that is declared.
+    """
+    return [
+        (shape_of(one), declared_dtype(one, var).value) for var, one in zip(program.arguments, arguments, strict=True)
+    ]

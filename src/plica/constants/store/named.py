@@ -12,13 +12,13 @@ from plica.constants.changes.states import Watched, owned, pin, state_of, wants_
 from plica.constants.changes.tensors import tensors
 from plica.constants.store.components import Component, Components, Constants
 from plica.constants.store.released import Released, is_same_constant, placeholder, released, released_error, resolved
-from plica.constants.store.shapes import described, sizes_of
+from plica.constants.store.shapes import sizes_of
 from plica.constants.store.snapshots import Snapshot, Snapshots
 from plica.errors import InputError
 from plica.ir.program import Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.types import SCALAR_SIZE
-from plica.tracing.leaves import is_array
+from plica.tracing.leaves import described, is_array
 from plica.tracing.scope import Reference
 
 Ready = TypeVar("Ready")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -58,15 +58,3 @@ def of_arguments(program: Program) -> Program:
         return program
     count = program.num_implicit_inputs
     return replace(program, consts=(), inputs=(*program.inputs[:count], *program.consts, *program.inputs[count:]))
-
-
-def described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[int, ...], str]]:
-    """The shape and the dtype of each argument; a number has the dtype that is declared.
-
-    Raises:
-        InputError: One is neither an array nor a number.
-        DTypeError: A number is none of the kind that is declared.
-    """
-    return [
-        (shape_of(one), declared_dtype(one, var).value) for var, one in zip(program.arguments, arguments, strict=True)
-    ]
