@@ -515,7 +515,7 @@ def minimum(x1: Any, x2: Any, /) -> Any:
     """`minimum` of each element: int, float; operands are promoted and broadcast."""
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> Any:
-    """Axes moved to other places; the others keep their order."""
+    """Axes moved to other positions; the others keep their order."""
 
 def multiply(x1: Any, x2: Any, /) -> Any:
     """`multiply` of each element: int, float, complex; operands are promoted and broadcast."""
@@ -543,7 +543,7 @@ def ones_like(x: Any, /, *, dtype: Any = None, device: Any = None) -> Any:
     """Ones with the shape and dtype of `x`."""
 
 def pack(x: Any, /, inner_dims_pos: Any, inner_tiles: Any, *, outer_dims_perm: Any = None, padding_value: Any = None) -> Any:
-    """`x` in tiles: the outer axes in the order `outer_dims_perm`, then the places within the tiles."""
+    """`x` in tiles: the outer axes in the order `outer_dims_perm`, then the positions within the tiles."""
 
 def permute_dims(x: Any, /, axes: Any) -> Any:
     """The axes of `x` in another order."""
@@ -638,7 +638,7 @@ def result_type(*arrays_and_dtypes: Any) -> Any:
     """The dtype in which arrays, dtypes and Python numbers meet."""
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
-    """Elements moved by `shift` places along `axis`, those behind the end to the front."""
+    """Elements moved by `shift` positions along `axis`, those behind the end to the front."""
 
 def round(x: Any, /) -> Any:
     """`round` of each element; integers stay as they are."""
@@ -647,7 +647,7 @@ def safe_log(x: Any, /) -> Any:
     """`safe_log` of each element: float, complex; operands are promoted and broadcast."""
 
 def search_cumulative(table: Any, rows: Any, uniforms: Any) -> Any:
-    """The first place where a row of cumulative weights exceeds a uniform number times the row's total."""
+    """The first index where a row of cumulative weights exceeds a uniform number times the row's total."""
 
 def searchsorted(x1: Any, x2: Any, /, *, side: Any = 'left', sorter: Any = None) -> Any:
     """Where elements of `x2` belong in `x1`, sorted or sorted by `sorter`: before their equals, or ('right') behind."""
@@ -707,7 +707,7 @@ def take(x: Any, indices: Any, /, *, axis: Any = None, nonnegative: Any = False)
     """Elements at `indices`, which have one dimension, along `axis` (which an array of one dimension need not name)."""
 
 def take_along_axis(x: Any, indices: Any, /, *, axis: Any = -1, nonnegative: Any = False) -> Any:
-    """Elements at `indices`, one for each place outside `axis`, where both arrays broadcast."""
+    """Elements at `indices`, one for each position outside `axis`, where both arrays broadcast."""
 
 def tan(x: Any, /) -> Any:
     """`tan` of each element: float, complex; operands are promoted and broadcast."""
@@ -741,13 +741,13 @@ uint64: DType
 uint8: DType
 
 def unique_all(x: Any, /) -> Any:
-    """The distinct elements in ascending order, their first places in the flat array, inverse indices, and counts."""
+    """The distinct elements in ascending order, their first indices in the flat array, inverse indices, and counts."""
 
 def unique_counts(x: Any, /) -> Any:
     """The distinct elements in ascending order, and how often each occurs."""
 
 def unique_inverse(x: Any, /) -> Any:
-    """The distinct elements in ascending order, and for each element of `x` the place of its value among them."""
+    """The distinct elements in ascending order, and for each element of `x` the index of its value among them."""
 
 def unique_values(x: Any, /) -> Any:
     """The distinct elements in ascending order; every NaN counts as distinct."""

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 
 MAX_STEPS = 1000
-_GROWTH = (100, 1000)  # nodes for each that there was at first, and beside: rules split a node into a few
+_GROWTH = (100, 1000)  # nodes for each one at first, and 1000 more: rules split a node into a few
 
 
 def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: Iterable[str]) -> str | None:
@@ -29,8 +29,8 @@ def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: I
     while_firing = f" while {names} still fired" if names else ""
     if steps >= max_steps:
         return f"the limit of {max_steps} step(s) was reached{while_firing}"
-    each, beside = _GROWTH
-    if now > each * before + beside:
+    factor, extra = _GROWTH
+    if now > factor * before + extra:
         return f"the graph had grown from {before:,} to {now:,} nodes in {steps} step(s){while_firing}"
     return None
 

@@ -38,7 +38,7 @@ class Entry:
     """One node of a pattern.
 
     Args:
-        name: By which other entries read it and a match is asked for it.
+        name: Its name among the inputs of other entries, and in a match.
         kind: The kind that the graph compares (a class, a name); a tuple of them means any of these, None any at all.
         inputs: Names of other entries or of inputs of the match, in order; `*name` stands for any number of inputs. The
             root may have `name+` alone: two inputs or more, each as the entry `name` says.

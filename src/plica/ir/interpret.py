@@ -23,7 +23,7 @@ def interpret_program(
     """The results of `program`.
 
     Args:
-        program: What to run.
+        program: The Program.
         table: The operations.
         args: The arguments, without the implicit sizes.
         consts: The leaves, in the order of `program.consts`.

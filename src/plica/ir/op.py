@@ -128,13 +128,13 @@ class Op:
         repeats: Whether it runs its regions any number of times.
         tolerance: The factor by which two implementations may differ more than a few units in the last place.
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
-        derivative: What its derivative is.
+        derivative: Its derivative.
         of_dtype: Whether results depend on the dtype of the operands beside rounding, so that the reference is given no
             wider ones.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
         converts: Whether it takes numbers of dtypes in which they are only stored, though it is no view.
         nonnegative: From the types of the operands and the parameters, the sizes that must be at least 0 for results
-            to have the sizes of their types. Sizes of unknown sign are checked when it runs, whoever reads the results.
+            to have the sizes of their types. A run checks sizes of unknown sign, even if nothing reads the results.
 
     A type rule may write `OutDBIdx(i)` for a size that is the value of result i.
     """

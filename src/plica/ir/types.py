@@ -102,7 +102,7 @@ SCALAR_SIZE = ShapedArray((), DType.INT64)
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What a function is traced for: a shape of numbers and size names, and a dtype."""
+    """The type that a function is traced for: a shape of numbers and size names, and a dtype."""
 
     shape: tuple[int | str, ...]
     dtype: DType

@@ -1,7 +1,7 @@
 """Slices of one axis: start, stop and step may be sizes that are known only when the program runs.
 
 A slice lies within its axis, 0 <= start <= stop <= size, and its step is positive: nothing is clipped and nothing
-wraps. What is known to break this is refused when the Program is built, the rest is checked when it runs.
+wraps. The Program's construction refuses a slice that is known to break this; the run checks others.
 """
 
 from plica.errors import BoundsError

@@ -70,14 +70,14 @@ class Agree:
             if branch.structure != first.structure:
                 raise TraceError(
                     f"{self.what}: the branches return different structures: {shown(first.structure)} "
-                    f"at {first.function.place}, {shown(branch.structure)} at {branch.function.place}; "
+                    f"at {first.function.location}, {shown(branch.structure)} at {branch.function.location}; "
                     "return the same tuples, lists and dicts."
                 )
 
     def _check_ranks(self, traced: Sequence[Traced], alike: Sequence[Tracer]) -> None:
         if len({result.ndim for result in alike}) != 1:
             shown = ", ".join(
-                f"{result.aval} at {branch.function.place}" for result, branch in zip(alike, traced, strict=True)
+                f"{result.aval} at {branch.function.location}" for result, branch in zip(alike, traced, strict=True)
             )
             raise ShapeError(f"{self.what}: the branches return {shown}; give the results the same number of axes.")
 
@@ -91,7 +91,8 @@ class Agree:
                     continue
                 if not fitted[position].weak:
                     shown = ", ".join(
-                        f"{result.aval} at {maker.function.place}" for result, maker in zip(alike, traced, strict=True)
+                        f"{result.aval} at {maker.function.location}"
+                        for result, maker in zip(alike, traced, strict=True)
                     )
                     raise DTypeError(f"{self.what}: the branches return {shown}; convert with astype.")
                 with branch.scope.reopened():

@@ -57,9 +57,9 @@ def call_program(program: Program, leaves: Sequence[Any], arguments: Sequence[An
 
     Args:
         program: The Program to call. Its sizes that are results come before its other results.
-        leaves: What it captures, references or arrays, in the order of its consts.
+        leaves: The references or arrays that it captures, in the order of its consts.
         arguments: Its explicit arguments.
-        name: What the call is called.
+        name: The name of the call.
 
     Raises:
         ShapeError: The arguments do not fit.

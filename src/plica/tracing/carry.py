@@ -76,7 +76,7 @@ class Carry:
         ):
             if before.ndim != after.ndim:
                 raise ShapeError(
-                    f"{body.function.place}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
+                    f"{body.function.location}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
                     "what a loop carries keeps its number of axes."
                 )
             wanted = result_dtype([before, after])
@@ -88,7 +88,7 @@ class Carry:
                     results[position] = cast(after, wanted)
             else:
                 raise DTypeError(
-                    f"{body.function.place}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
+                    f"{body.function.location}: {_argument(body, position)} is {before.aval} and becomes {after.aval}; "
                     f"return it with astype(..., '{before.dtype.value}'), or start with {after.dtype.value}."
                 )
         if casts:
@@ -191,7 +191,7 @@ class _Solver:
     def _refusal(self, use: _Axis, why: str) -> ShapeError:
         result, name = self._results[use[0]], _argument(self._body, use[0])
         after = f"{self._shown(self._dim(use))} (made at {result.line})"
-        return resized(self._body.function.place, name, use[1], self._before(use), after, why)
+        return resized(self._body.function.location, name, use[1], self._before(use), after, why)
 
     def _check_others(self, sizes: Mapping[Var, Dim]) -> None:
         """Check the sizes that are no implicit inputs, such as numbers: they stay, or their axes are opened.

@@ -134,7 +134,7 @@ def require_arity(fn: Body, args: Sequence[Any], what: str) -> None:
 
 
 def carried_values(count: int) -> str:
-    """What a loop gives its functions, for messages."""
+    """The arguments that a loop passes to its functions, for messages."""
     return f"{count} carried value(s)"
 
 
@@ -154,7 +154,7 @@ def require_branches(branches: Sequence[Body], args: Sequence[Any]) -> None:
 
 
 def next_arguments(what: str, location: str, results: Any, count: int) -> tuple[Any, ...]:
-    """What a body returned, as a tuple of its next arguments.
+    """The results of a body, as a tuple of its next arguments.
 
     Raises:
         TraceError: There are too few or too many.
@@ -172,7 +172,7 @@ def next_arguments(what: str, location: str, results: Any, count: int) -> tuple[
 
 
 def as_result(trees: Sequence[Any]) -> Any:
-    """What a loop returns: nothing, one value, or a tuple."""
+    """The result of a loop: nothing, one value, or a tuple."""
     return None if not trees else trees[0] if len(trees) == 1 else tuple(trees)
 
 

@@ -160,7 +160,7 @@ _REMARKS: Mapping[str, str] = {
 
 
 def advice(name: str, ours: Collection[str]) -> str:
-    """What to write instead of `name` of another library, given our names, `linalg.inv` among them."""
+    """The advice for `name` of another library, given our names, `linalg.inv` among them."""
     for known in (name, f"linalg.{name}", f"fft.{name}"):
         if known in ours:
             return f"write plica.numpy.{known}(x)"

@@ -40,14 +40,14 @@ class Function:
     Args:
         call: Takes the arguments one by one and returns a tree of results.
         name: The parameter of the equation that holds the Program.
-        place: `file:line` of the function.
+        location: `file:line` of the function.
         leading: Types of arguments that come before those made of inputs, such as the index of a loop.
         names: Hints for the names of all arguments.
     """
 
     call: Callable[..., Any]
     name: str
-    place: str
+    location: str
     leading: tuple[ArrayType, ...] = ()
     names: tuple[str | None, ...] = ()
 
@@ -83,7 +83,7 @@ class Expanded:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What tracing a function gave.
+    """A traced function: its scope, its arguments and its results.
 
     Args:
         scope: The scope, with what it captured.
@@ -154,8 +154,8 @@ def bind_nested(
 
     Args:
         op: The operation, for messages.
-        functions: What becomes its nested Programs.
-        inputs: What they are given.
+        functions: The functions that become its nested Programs.
+        inputs: The inputs of the operation.
         strategy: How sizes are expanded.
         record: Adds the equation for the scope, the expanded inputs and the Programs, and returns all its results.
 
@@ -191,10 +191,10 @@ def bind_nested(
 
 @dataclass(frozen=True, slots=True)
 class _Attempt:
-    """What the functions of an operation are traced with.
+    """One way to trace the functions of an operation.
 
     Args:
-        inputs: The inputs, cast where a first attempt asked for it.
+        inputs: The inputs, cast where an earlier attempt needed it.
         opened: Axes that are known to change. Their sizes are implicit inputs, even if they are numbers.
         are_outer: Whether all other sizes keep their outer value; this is tried if fresh sizes are refused.
     """
@@ -272,11 +272,11 @@ def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace, *,
 
     Args:
         function: The function.
-        expanded: What it is given.
+        expanded: The expanded inputs that it is called with.
         outer: The enclosing scope.
         captures: Whether sizes among the inputs are read from there, where it is known which others they equal.
     """
-    scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, place=function.place)
+    scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, location=function.location)
     variables = initialize(expanded, scope, function)
     arguments = collapse(variables, len(expanded.sizes))
     weak = [True] * len(function.leading) + [tracer.weak for tracer in expanded.inputs]

@@ -47,7 +47,7 @@ def invariants(
     Args:
         constants: The values outside of captured sizes.
         first: The first values of carried sizes, in terms of the enclosing Program.
-        step: What they are after a step, in terms of the nested Program in which these relations hold.
+        step: Gives their values after a step, in terms of the nested Program in which these relations hold.
         related: Whether carried sizes may be expressed by each other, beside constants.
 
     Returns:

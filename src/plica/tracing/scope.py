@@ -54,11 +54,11 @@ class Trace:
         builder: Receives the equations.
         locate: Whether equations carry the line of the user's code (costs a walk up the stack for each).
         parent: The scope around this one, whose tracers are captured where they are used.
-        place: `file:line` of the function.
+        location: `file:line` of the function.
         constant: Makes a tracer of an array that the function closes over; by default it is captured by reference.
     """
 
-    __slots__ = ("_arrays", "_constant", "builder", "captured", "is_open", "leaves", "locate", "parent", "place")
+    __slots__ = ("_arrays", "_constant", "builder", "captured", "is_open", "leaves", "locate", "location", "parent")
 
     def __init__(
         self,
@@ -66,13 +66,13 @@ class Trace:
         *,
         locate: bool = False,
         parent: Trace | None = None,
-        place: str = "",
+        location: str = "",
         constant: Callable[[Any], Tracer] | None = None,
     ) -> None:
         self.builder = builder
         self.locate = locate
         self.parent = parent
-        self.place = place
+        self.location = location
         self.captured: dict[Var, Var] = {}
         self.is_open = True
         self.leaves: list[Any] = []
@@ -153,7 +153,7 @@ class Trace:
 
     @contextmanager
     def active(self) -> Iterator[None]:
-        """Functions record here meanwhile; afterwards the scope is closed."""
+        """Functions called in the block record here; afterwards the scope is closed."""
         token = _CURRENT.set(self)
         try:
             yield
@@ -163,7 +163,7 @@ class Trace:
 
     @contextmanager
     def reopened(self) -> Iterator[None]:
-        """A scope whose function has ended takes a few more equations meanwhile."""
+        """A scope whose function has ended takes more equations in the block."""
         self.is_open = True
         with self.active():
             yield

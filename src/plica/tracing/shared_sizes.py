@@ -30,8 +30,8 @@ def resized(location: str, argument: str, axis: int, before: Any, after: Any, wh
         argument: How messages call the argument.
         axis: The axis.
         before: Its size.
-        after: What it becomes.
-        why: What forbids it, and when it is no mistake.
+        after: Its new size.
+        why: The reason against it, and when it is no mistake.
     """
     return ShapeError(
         f"{location}: axis {axis} of {argument} has size {before} and becomes {after}, but {why}, "
@@ -59,7 +59,7 @@ def _view(leaf: Any) -> Any:
 
 
 class SharedSizes:
-    """The arrays that a loop is given twice.
+    """The arrays that are passed twice to a loop.
 
     Args:
         location: `file:line` of the body.

@@ -37,7 +37,7 @@ NUMBERS: Mapping[type, DType] = {cls: as_dtype(cls) for cls in (bool, int, float
 
 @dataclass(frozen=True, slots=True)
 class TracedFunction:
-    """What tracing a function gave.
+    """A traced function: its Program, and the structure of its results.
 
     Args:
         bound: The Program, and the arrays that it captures.
@@ -94,12 +94,12 @@ def trace_function(
 
     Args:
         fn: The function.
-        specs: What each leaf is: a `Spec`, or the type of a Python number.
+        specs: A `Spec` for each leaf, or the type of a Python number.
         arguments: The positional arguments and those by name, made of tracers for the leaves.
         trees: The positional arguments as trees, from which the variables take their names.
     """
     builder = Builder(OPS)
-    scope = Trace(builder, locate=True, place=place_of(fn))
+    scope = Trace(builder, locate=True, location=place_of(fn))
     names = list(argument_names(fn, 0, trees))
     names += [None] * (len(specs) - len(names))
     tracers = [_argument(builder, scope, name, leaf_spec) for name, leaf_spec in zip(names, specs, strict=True)]
@@ -159,7 +159,7 @@ def check_axes(fn: Callable[..., Any], abstracted_axes: Any, trees: Sequence[Any
         fn: The function.
         abstracted_axes: For all arguments, or a sequence with an entry for each of `trees`.
         trees: Its positional arguments: trees of arrays, specs, numbers and types of numbers.
-        leaves: What else it is given.
+        leaves: The leaves of its other arguments.
 
     Raises:
         AxisError: An axis is named that no array of the argument has, or of all arguments. Numbers take any.

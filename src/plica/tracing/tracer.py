@@ -1,4 +1,4 @@
-"""`Tracer`: stands for an array while a function is traced; what is done to it is recorded in its scope."""
+"""`Tracer`: a placeholder for an array while a function is traced; its scope records the operations on it."""
 
 from __future__ import annotations
 
@@ -93,7 +93,9 @@ class Tracer:
     def line(self) -> str:
         """`file:line` of what made it."""
         value = next(atoms(self.value)) if isinstance(self.value, Size) else self.value
-        return (isinstance(value, Var) and self.trace.builder.line_of(value)) or self.trace.place or "an unknown line"
+        return (
+            (isinstance(value, Var) and self.trace.builder.line_of(value)) or self.trace.location or "an unknown line"
+        )
 
     @property
     def aval(self) -> ArrayType:

@@ -1,4 +1,4 @@
-"""Scalars of Programs that stand for sizes, and the operations on them whose results do."""
+"""Scalars of Programs that stand for sizes, and the operations whose results do too."""
 
 from collections.abc import Callable, Mapping
 from operator import add, mul, neg, sub

@@ -6,7 +6,6 @@ from typing import Any
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import Rows, own_settings_of
 from plica.symbolic.layers import InputLayer, Layer, held_layers
-from plica.symbolic.parameters import Parameter
 
 
 def explain_folds(folded: FoldedCircuit) -> str:
@@ -16,13 +15,12 @@ def explain_folds(folded: FoldedCircuit) -> str:
     if live < layers:
         lines.append(f"  {layers - live} layers that no output depends on are left out")
     if folded.folds:
-        lines += [f"  {number:3} {_line(group)}" for number, group in enumerate(folded.groups)]
+        lines += [
+            f"  {number:3} {group.num_folds} x {_described(group.representative)}"
+            for number, group in enumerate(folded.groups)
+        ]
         lines += list(_apart(folded))
     return "\n".join(lines)
-
-
-def _line(group: FoldedLayer) -> str:
-    return f"{group.num_folds} x {_described(group.representative)}"
 
 
 def _described(layer: Layer) -> str:
@@ -73,12 +71,11 @@ def _facts(layer: Layer) -> dict[str, str]:
     for start, part in held_layers(layer):
         hidden = ("scope", *(name.partition(".")[0] for name in part.sub_layers))
         facts |= {start + name: value for name, value in part.config.items() if name not in hidden}
-    facts |= {f"the shape of {name}": _shapes(parameter) for name, parameter in layer.all_evaluated_params.items()}
+    facts |= {
+        f"the shape of {name}": " and ".join(map(str, parameter.shapes))
+        for name, parameter in layer.all_evaluated_params.items()
+    }
     if isinstance(layer, InputLayer):
         facts["num_variables"] = layer.num_variables
     facts["mixing"] = getattr(layer, "mixing", None)
     return {name: str(value) for name, value in facts.items()}
-
-
-def _shapes(parameter: Parameter) -> str:
-    return " and ".join(map(str, parameter.shapes))

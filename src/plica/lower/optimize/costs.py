@@ -36,7 +36,7 @@ WRITING = 8
 """How many multiply-adds take as long as writing a number and reading it again, where arrays leave the caches."""
 
 Work = tuple[int, int]
-"""Multiply-adds, and numbers written for whoever reads them next."""
+"""Multiply-adds, and numbers written for the next reader."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -131,7 +131,7 @@ def log_matmul_exp(
     Args:
         x: The inputs.
         weight: Ordinary numbers.
-        logs: What the weight's logarithms are computed from where it may underflow: an array of its shape.
+        logs: The source of the weight's logarithms where it may underflow: an array of its shape.
         form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
         lost: How many smallest normal numbers an entry of `weight` may lack.
 
@@ -224,7 +224,7 @@ def directed_matmul(
         direction: The directions.
         size: Their sizes.
         weight: Ordinary numbers, real or complex.
-        logs: What the logarithms of a weight that is not negative are computed from, where it may underflow.
+        logs: The source of the logarithms of a weight that is not negative, where it may underflow.
         form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
 
     Shapes: direction and size (F, B, I), weight and logs (F, O, I), results (F, B, O).

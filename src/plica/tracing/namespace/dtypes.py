@@ -1,4 +1,4 @@
-"""What can be asked about dtypes and about the namespace itself; answers are Python values, nothing is recorded."""
+"""Functions of dtypes; they return Python values and record nothing."""
 
 from __future__ import annotations
 

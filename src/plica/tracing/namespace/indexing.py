@@ -119,7 +119,7 @@ def take(x: Array, indices: Array, /, *, axis: int | None = None, nonnegative: b
 
 
 def take_along_axis(x: Array, indices: Array, /, *, axis: int = -1, nonnegative: bool = False) -> Tracer:
-    """Elements at `indices`, one for each place outside `axis`, where both arrays broadcast.
+    """Elements at `indices`, one for each position outside `axis`, where both arrays broadcast.
 
     Args:
         x: The array.
@@ -167,9 +167,9 @@ def lookup(table: Tracer, index: Tracer) -> Tracer:
 
 
 def search_cumulative(table: Tracer, rows: Tracer, uniforms: Tracer) -> Tracer:
-    """The first place where a row of cumulative weights exceeds a uniform number times the row's total.
+    """The first index where a row of cumulative weights exceeds a uniform number times the row's total.
 
-    A place that adds nothing to the weights before it is never found, unless the total is 0.
+    An index that adds nothing to the weights before it is never the result, unless the total is 0.
 
     Shapes: table (F, K, C) not decreasing along C, rows (F, B) integer, uniforms (F, B) in [0, 1), result (F, B).
     """

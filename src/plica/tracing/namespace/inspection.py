@@ -1,4 +1,4 @@
-"""What the namespace says about itself: limits of dtypes, and the standard's inspection functions."""
+"""Limits and kinds of dtypes, and the standard's inspection functions."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class NamespaceInfo:
     """The standard's inspection functions; the one device is `None`: wherever the arguments are."""
 
     def capabilities(self) -> Mapping[str, Any]:
-        """What the namespace can do; sizes that depend on data are known when a program runs."""
+        """The abilities of the namespace; sizes that depend on data are known when a program runs."""
         return {"boolean indexing": True, "data-dependent shapes": True, "max dimensions": 64}
 
     def default_device(self) -> None:

@@ -56,7 +56,7 @@ def as_tracer(name: str, value: Any) -> Tracer:
 
 
 def _array_hint(value: object) -> str:
-    """What to try for things that are often given in the place of arrays."""
+    """A hint for values that are often passed instead of arrays."""
     if isinstance(value, list | tuple):
         return "; make one with plica.numpy.asarray"
     return "; call it first" if callable(value) else ""

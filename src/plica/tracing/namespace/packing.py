@@ -25,14 +25,14 @@ def pack(
     outer_dims_perm: Sequence[int] | None = None,
     padding_value: Any = None,
 ) -> Tracer:
-    """`x` in tiles: the outer axes in the order `outer_dims_perm`, then the places within the tiles.
+    """`x` in tiles: the outer axes in the order `outer_dims_perm`, then the positions within the tiles.
 
     Args:
         x: The array.
         inner_dims_pos: Which axes are cut into tiles; the last axes of the result are theirs, in this order.
         inner_tiles: How many entries a tile has along each of them.
         outer_dims_perm: Which axis of `x` each outer axis is; by default in order.
-        padding_value: What fills up the last tile; without it, tiles fill their axes.
+        padding_value: The value that fills up the last tile; without it, tiles fill their axes.
     """
     value = as_tracer("pack", x)
     axes = tuple(normal_axis(axis, value.ndim) for axis in inner_dims_pos)

@@ -8,7 +8,7 @@
 A key is an int64 array of two words of 32 bits. Draw from each key once: two draws of one shape from one key are the
 same numbers. `split` and `fold_in` make new keys, independent of each other and of what is drawn from the old one.
 
-The numbers are Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the key and the element's place: element i, in
+The numbers are Threefry-2x32 with 20 rounds (Salmon et al. 2011) of the key and the element's index: element i, in
 row-major order, depends on the key, on i, and on whether it takes up to 32 bits or 64. So a short draw is the beginning
 of a longer one of the same dtype. Bits, integers, uniform numbers, permutations and truth values are the same bit for
 bit in the interpreter and in torch. `normal`, `exponential` and `gumbel` are functions of them that two libraries round

@@ -26,10 +26,10 @@ def unique_counts(x: Array, /) -> UniqueCounts:
 
 
 def unique_inverse(x: Array, /) -> UniqueInverse:
-    """The distinct elements in ascending order, and for each element of `x` the place of its value among them."""
+    """The distinct elements in ascending order, and for each element of `x` the index of its value among them."""
     return UniqueInverse(*_unique("unique_inverse", x, "values", "inverse"))
 
 
 def unique_all(x: Array, /) -> UniqueAll:
-    """The distinct elements in ascending order, their first places in the flat array, inverse indices, and counts."""
+    """The distinct elements in ascending order, their first indices in the flat array, inverse indices, and counts."""
     return UniqueAll(*_unique("unique_all", x, "values", "indices", "inverse", "counts"))

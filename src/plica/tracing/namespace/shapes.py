@@ -45,7 +45,7 @@ def matrix_transpose(x: Array, /) -> Tracer:
 
 
 def moveaxis(x: Array, source: int | tuple[int, ...], destination: int | tuple[int, ...], /) -> Tracer:
-    """Axes moved to other places; the others keep their order."""
+    """Axes moved to other positions; the others keep their order."""
     value = as_tracer("moveaxis", x)
     sources, destinations = (_axes_in_order(axes, value.ndim) for axes in (source, destination))
     if len(sources) != len(destinations):
@@ -151,7 +151,7 @@ def flip(x: Array, /, *, axis: Axis = None) -> Tracer:
 
 
 def roll(x: Array, /, shift: Any, *, axis: Axis = None) -> Tracer:
-    """Elements moved by `shift` places along `axis`, those behind the end to the front."""
+    """Elements moved by `shift` positions along `axis`, those behind the end to the front."""
     value = as_tracer("roll", x)
     if axis is None:
         return reshape(roll(reshape(value, (-1,)), shift, axis=0), value.dims)
