@@ -55,7 +55,7 @@ class MissingNameError(PlicaError, AttributeError):
 
 
 class InternalError(PlicaError, RuntimeError):
-    """A fault of Plica itself; users are asked to report it."""
+    """A fault of Plica itself; the message tells users to report it."""
 
     def __init__(self, message: str) -> None:
         super().__init__(

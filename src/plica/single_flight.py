@@ -32,7 +32,7 @@ class _Computation:
 class SingleFlight:
     """The running computations by key. It stores no results: `make` stores its own, and looks for one first.
 
-    It has no lock, so that a child that is forked meanwhile has none that is taken. A copy has no computations.
+    It has no lock, since a child could be forked while another thread has it. A copy has no computations.
     """
 
     def __init__(self) -> None:

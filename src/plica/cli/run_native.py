@@ -54,8 +54,8 @@ def run(
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
-        asked, arguments = read_for(inputs, entries)
-        point = module[asked.name]
+        chosen, arguments = read_for(inputs, entries)
+        point = module[chosen.name]
         further = _sizes(sizes, arguments)
         write_arrays(output, point.entry, point.arrays(**arguments, **further, seed=seed))
 

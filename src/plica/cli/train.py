@@ -89,8 +89,8 @@ def train(quiet: bool, **options: Any) -> None:
     early and still writes them.
     """
     settings = Settings(**options)
-    asked = click.get_current_context().get_parameter_source("input")
-    if settings.columns is not None and asked is not click.core.ParameterSource.DEFAULT:
+    input_source = click.get_current_context().get_parameter_source("input")
+    if settings.columns is not None and input_source is not click.core.ParameterSource.DEFAULT:
         raise InputError(
             "--input is for rows of one kind; of typed columns the file of --columns names the distribution: "
             f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'

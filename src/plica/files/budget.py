@@ -16,7 +16,7 @@ _PER_BYTE = 2**10  # more bytes for each byte of the file; a Kronecker product o
 
 
 def default_limit(file_size: int) -> int:
-    """The bytes that a file of that size may ask for unless its reader says otherwise."""
+    """The default limit in bytes for a file of that size."""
     return _FREE + _PER_BYTE * file_size
 
 

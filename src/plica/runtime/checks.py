@@ -166,7 +166,7 @@ def _check_rows(where: str, entry: Entry, rows: str, chunk: int | None) -> None:
 
 
 def _check_way_out(where: str, entry: Entry, entries: Mapping[str, Entry]) -> None:
-    assert entry.way_out is not None  # the caller asks
+    assert entry.way_out is not None  # the caller checks
     proven = [result for result in entry.results if result.name == entry.way_out.proven]
     _require(entry.rows is not None, f"{where}: has a way out and no rows")
     rows = entry.rows.symbol if entry.rows is not None else ""

@@ -146,7 +146,7 @@ def read(path: str | os.PathLike[str], public_key: PublicKey | None = None) -> I
 
     Args:
         path: The file.
-        public_key: The Ed25519 public key, as 32 bytes, of whoever must have signed it.
+        public_key: The Ed25519 public key, as 32 bytes, of the required signer; None: anyone.
 
     Raises:
         NativeFileError: The file is damaged, of another version, or not signed by that key.

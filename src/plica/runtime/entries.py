@@ -22,7 +22,7 @@ def answer(
     sizes: Mapping[str, int],
     tensors: Tensors,
 ) -> list[Array]:
-    """The results of an entry that callers see, in memory of their own.
+    """The results of an entry that callers see, in new memory.
 
     Args:
         sessions: Gives a session for each entry that is called.

@@ -15,7 +15,7 @@ _NORMAL, _BATCH = getattr(os, "SCHED_OTHER", None), getattr(os, "SCHED_BATCH", N
 
 @contextmanager
 def batch_scheduling() -> Iterator[None]:
-    """Run this thread under `SCHED_BATCH` meanwhile, if the system has that policy and permits it."""
+    """A context that runs this thread under `SCHED_BATCH`, if the system has that policy and permits it."""
     is_changed = _BATCH is not None and _changed(_NORMAL, _BATCH)
     try:
         yield

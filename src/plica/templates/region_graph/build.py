@@ -32,7 +32,7 @@ class Family:
     Args:
         product: Makes the product layer from the number of input units and the arity.
         sum: Makes a sum layer from the numbers of input and output units.
-        sums_first: Whether each part passes through a sum of its own before the product, or one sum follows it.
+        sums_first: Whether there is a sum for each part before the product, instead of one sum after it.
     """
 
     product: LayerFactory

@@ -25,7 +25,7 @@ def FullyFactorized(  # noqa: N802 (a constructor to its users)
 
     Args:
         n: The number of variables.
-        num_repetitions: The number of such partitions, each with input regions of its own.
+        num_repetitions: The number of such partitions; they do not share input regions.
         num_variables: Another name of `n`.
     """
     n = counted("FullyFactorized", n, num_variables, num_repetitions)
