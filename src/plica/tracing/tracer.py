@@ -58,12 +58,12 @@ class Recorder(Protocol):
 
     Attributes:
         builder: The Program that grows.
-        place: `file:line` of the function that is traced.
+        location: `file:line` of the function that is traced.
         is_open: Whether the function still runs.
     """
 
     builder: Builder
-    place: str
+    location: str
     is_open: bool
 
 
