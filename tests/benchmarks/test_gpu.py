@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 import torch
 
-import plica.queries
 from benchmarks.agreement import DisagreementError
 from benchmarks.gpu import checks, command, events, models, peers, rates, speed, stages
 from benchmarks.gpu.checks import Check, all_checks, circuits, comparison, functions, queries
