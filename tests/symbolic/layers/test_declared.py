@@ -151,6 +151,13 @@ def test_a_formula_that_reads_itself_and_a_reserved_name_are_refused() -> None:
         class Other(UnivariateLayer):
             x: Parameter = unit_parameter(normal, "centres")
 
+    with pytest.raises(GraphError, match="no parameter or setting can be called 'variance'"):
+
+        class Another(UnivariateLayer):
+            variance: Parameter = unit_parameter(normal, "spreads")
+            domain = REALS
+            log_density = staticmethod(lambda x, variance: x - variance)
+
 
 def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:
     class Cauchy(UnivariateLayer):

@@ -44,8 +44,6 @@ Source: TypeAlias = Callable[[Namespace, Any, Params], Any]
 Place: TypeAlias = Callable[[Array], Array]
 
 _OPERANDS = ("x", "lower", "upper", "uniforms")
-RESERVED = frozenset({*_OPERANDS, "xp", "params", "config", "scope", "num_output_units", "domain"})
-"""Names that parameters and settings cannot have."""
 
 _NO_SAMPLE = unsupported("its class has no 'sample'; give it a static function (xp, uniforms, <parameters>)")
 
@@ -189,6 +187,8 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "expectation": ("mean", partial(_of_each_unit, "expectation")),
     "variance": ("variance", partial(_of_each_unit, "variance")),
 }
+RESERVED = frozenset({*_OPERANDS, "table", *_COLUMNS, "xp", "params", "config", "scope", "num_output_units", "domain"})
+"""Names that parameters and settings cannot have; a parameter called `variance` would hide the formula."""
 
 
 def formulas_of(kind: type[InputLayer]) -> dict[str, Formula]:
