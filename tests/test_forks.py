@@ -1,18 +1,22 @@
 """Children of a process find no lock of Plica taken by a thread that they do not have."""
 
 import ast
+import builtins
 import gc
+import importlib
 import os
 import re
 import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 
 import plica
+from plica import forks
 from plica.backend.torch.garbage import without_collection
 from plica.forks import ForkSafeLock
 from plica.single_flight import SingleFlight
@@ -90,6 +94,79 @@ def test_a_child_collects_garbage_though_another_thread_had_stopped_that() -> No
     with without_collection():
         assert fate_of_child(lambda: not gc.isenabled()) == "right"
     assert gc.isenabled()
+
+
+DELAYS = (0.05, 0.1, 0.3, 0.5, 0.8, 1.2)
+"""Seconds after which a process forks whose thread imports and compiles what it needs for the first time."""
+
+IMPORTER = "def import_slowly():\n    import slow\n    return slow.END == 'reached'\n"
+SLOW = "import time\nBEGUN = True\ntime.sleep(0.3)\nEND = 'reached'\n"
+
+
+def test_a_fork_waits_for_an_import_of_another_thread(tmp_path, monkeypatch) -> None:
+    (tmp_path / "slow.py").write_text(SLOW)
+    monkeypatch.syspath_prepend(tmp_path)
+    importer = {"__name__": "plica.importer"}
+    exec(IMPORTER, importer)
+    thread = threading.Thread(target=importer["import_slowly"])
+    thread.start()
+    try:
+        while not hasattr(sys.modules.get("slow"), "BEGUN"):
+            pass
+        assert fate_of_child(importer["import_slowly"], limit=5) == "right"
+    finally:
+        thread.join()
+        del sys.modules["slow"]
+
+
+FIRST_CALL = """
+import sys, threading, time
+import numpy as np
+import plica
+import plica.numpy as pnp
+from tests.harness.forks import fate_of_child
+
+x = np.ones(3)
+run = plica.jit(lambda x: pnp.cumulative_sum(x), backend=sys.argv[1])
+thread = threading.Thread(target=run, args=(x,))
+thread.start()
+time.sleep(float(sys.argv[2]))
+print(fate_of_child(lambda: run(x).tolist() == [1.0, 2.0, 3.0], limit=60))
+thread.join()
+"""
+
+
+@pytest.mark.parametrize(
+    ("backend", "delay"),
+    [("native", 0.2), *(pytest.param(*one, marks=pytest.mark.full) for one in product(("native", "torch"), DELAYS))],
+)
+def test_a_child_that_is_forked_within_the_first_call_makes_its_own(backend: str, delay: float) -> None:
+    command = [sys.executable, "-W", "ignore", "-c", FIRST_CALL, backend, str(delay)]
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, timeout=240, cwd=Path(__file__).parents[1]
+    )
+    assert done.stdout == "right\n", done.stderr
+
+
+def test_a_fork_does_not_wait_for_a_module_that_runs_plica_while_it_is_imported(tmp_path, monkeypatch) -> None:
+    (tmp_path / "trains.py").write_text("import builtins\nbuiltins.run_plica()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    begun, ending = threading.Event(), threading.Event()
+
+    def run_plica() -> None:
+        begun.set()
+        ending.wait(30)
+
+    calling = {"__name__": "plica.calls", "run_plica": run_plica}
+    monkeypatch.setattr(builtins, "run_plica", lambda: eval("run_plica()", calling), raising=False)
+    thread = threading.Thread(target=importlib.import_module, args=("trains",))
+    thread.start()
+    try:
+        assert begun.wait(10)
+        assert not forks._is_importing()
+    finally:
+        ending.set()
+        thread.join()
 
 
 def _names(path: Path) -> Iterator[str]:

@@ -2,4 +2,5 @@
 
 from plica.extras import require
 
-require("torch")
+torch = require("torch")
+torch.backends.cpu.get_cpu_capability()  # torch asks once, under a lock that is never freed in a child forked meanwhile

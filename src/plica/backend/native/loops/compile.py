@@ -1,18 +1,17 @@
 """LLVM text becomes machine code in this process, by llvmlite."""
 
 import ctypes
-import os
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from typing import Any
 
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, given_type, is_object, require_layout
 from plica.extras import require
-from plica.forks import ForkSafeLock
+from plica.forks import ForkSafeLock, take_at_forks
 
 _TYPES: dict[str, Any] = {
     "i8": ctypes.c_int8,
@@ -61,6 +60,8 @@ def machine() -> Machine:
         UnsupportedError: llvmlite is not installed, or numpy's arrays are other objects.
     """
     binding: Any = require("llvmlite.binding")
+    if lock := getattr(binding.ffi.lib, "_lock", None):
+        take_at_forks(lock)  # a fork waits for the call of LLVM that runs, so that the child finds LLVM whole
     require_layout()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
@@ -74,15 +75,7 @@ def machine() -> Machine:
     for name in re.findall(r"@(plica\.\w+)\(", SUPPORT):
         binding.add_symbol(name, engine.get_function_address(name))
     llvm.support.append(engine)
-    _wait_at_forks(getattr(binding.ffi.lib, "_lock", None))
     return llvm
-
-
-def _wait_at_forks(lock: Any) -> None:
-    """Have forks wait for the call of LLVM that holds llvmlite's lock, so that the child finds both free and whole."""
-    if lock is not None and hasattr(os, "register_at_fork"):
-        leave = partial(lock.__exit__, None, None, None)
-        os.register_at_fork(before=lock.__enter__, after_in_parent=leave, after_in_child=leave)
 
 
 def _engine(binding: Any, module: Any, target: Any) -> Any:
