@@ -140,7 +140,7 @@ def test_native_is_the_interpreter(case: Case) -> None:
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
 def test_samples_of_every_row(cases: list[Case]) -> None:
     """Every third of them."""
-    some = cases[len(cases) % 3 :: 3]
+    some = cases[(len(cases) - 1) % 3 :: 3]
     rows = _Rows(some)
     for case in some:
         rows.check(case)
