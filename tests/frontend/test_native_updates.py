@@ -128,7 +128,7 @@ def test_some_of_the_weights(circuit: Any) -> None:
     """The others are constants; the numbers are those of a file that is fixed."""
     (scores, *_), (fixed, *_) = (questions_of(circuit, None, which) for which in (("0.logits",), ()))
     (held,) = {
-        one.made.updatable[0] for one in scores.body.updatable.values() if one.made is not None and one.made.updatable
+        one.fold.updatable[0] for one in scores.body.updatable.values() if one.fold is not None and one.fold.updatable
     }
     assert [name for name in held.parts if name] == ["0.logits"]
     assert not scores.floors

@@ -1,7 +1,7 @@
-"""Questions become one native file: one module of code for each target, and every constant array once.
+"""Writes questions as one native file: one module of code for each target, and every constant array once.
 
-Arrays of few bytes stand in the code; the others are tensors of the file, told apart by their contents, which code
-reads where the file is mapped. Those that may change are tensors of their own, which functions are given.
+Arrays of few bytes stand in the code. The others are tensors of the file, one for all arrays of equal contents; code
+reads tensors where the file is mapped. Updatable arrays are tensors of their own, passed to functions as arguments.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
 from plica.runtime.manifest import Target as Described
 from plica.runtime.sessions import ALONE
 
-TENSORS = "tensors"  # the part that holds them
-_OWN = "_w"  # what names that no user gave begin with
-_ALWAYS = 2**48  # rows: more than there are
+TENSORS = "tensors"  # the part of the file that holds them
+_PREFIX = "_w"  # of generated names
+_ALWAYS = 2**48  # rows: more than any call has
 
 
 @dataclass(slots=True)
@@ -37,14 +37,14 @@ class Store:
     """The constants of some questions, each once.
 
     Args:
-        is_gpu: Whether graphics processors compute those that depend on arrays that may change.
+        is_gpu: Whether graphics processors compute the constants that depend on updatable arrays.
 
     Attributes:
-        tensors: What the file says of them.
+        tensors: Their descriptions in the manifest.
         arrays: The arrays, by name.
-        functions: What computes those that depend on arrays that may change.
-        folds: When these run.
-        branching: The names of questions on whose way the host branches.
+        functions: Functions that compute the constants that depend on updatable arrays.
+        folds: The calls of these functions.
+        branching: The names of questions in which the host runs branches or loops.
     """
 
     is_gpu: bool = False
@@ -54,47 +54,47 @@ class Store:
     folds: list[Fold] = field(default_factory=list)
     branching: set[str] = field(default_factory=set)
     _names: dict[bytes, str] = field(default_factory=dict)
-    _held: dict[UpdatableConstant, str] = field(default_factory=dict)
-    _made: dict[UpdatableFold, tuple[str, ...]] = field(default_factory=dict)
-    _written: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
+    _updatable: dict[UpdatableConstant, str] = field(default_factory=dict)
+    _fold_outputs: dict[UpdatableFold, tuple[str, ...]] = field(default_factory=dict)
+    _outputs_by_text: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
     _size: int = 0
 
     def name(self, array: Array) -> str:
-        """The name of an array with these contents, which is added where there is none."""
+        """The name of the array with these contents, which is added if it is new."""
         array = np.asarray(array, order="C")
         content = hashlib.sha256(f"{array.dtype.str} {array.shape} ".encode() + array.tobytes()).digest()
         if content not in self._names:
-            self._names[content] = self._added(array)
+            self._names[content] = self._add(array)
         return self._names[content]
 
-    def updatable(self, one: UpdatableConstant) -> str:
-        """The name of an array that may change, which is added with all that computes it."""
-        if one not in self._held:
-            self._held[one] = (
-                self._added(one.array, one.name, one.parts, updatable=True)
-                if one.made is None
-                else self._outputs(one.made)[one.place]
+    def updatable(self, constant: UpdatableConstant) -> str:
+        """The name of an updatable array, which is added with the functions that compute it if it is new."""
+        if constant not in self._updatable:
+            self._updatable[constant] = (
+                self._add(constant.array, constant.name, constant.parts, updatable=True)
+                if constant.fold is None
+                else self._outputs(constant.fold)[constant.index]
             )
-        return self._held[one]
+        return self._updatable[constant]
 
-    def _outputs(self, made: UpdatableFold) -> tuple[str, ...]:
-        """The names of what a part of the folding gives; parts of one text that read the same are one."""
-        if made not in self._made:
-            inputs = tuple(self.updatable(one) for one in made.updatable)
-            parameters = {var: self.name(array) for var, array in made.constants.items()}
+    def _outputs(self, fold: UpdatableFold) -> tuple[str, ...]:
+        """The names of the results of a fold. Folds of equal text and equal inputs become one function."""
+        if fold not in self._fold_outputs:
+            inputs = tuple(self.updatable(constant) for constant in fold.updatable)
+            parameters = {var: self.name(array) for var, array in fold.constants.items()}
             name = f"runtime_fold{len(self.folds)}"
-            function = emit(made.program, name, parameters, is_gpu=self.is_gpu)
+            function = emit(fold.program, name, parameters, is_gpu=self.is_gpu)
             key = function.text.replace(f"@{name}", "@"), inputs
-            if key not in self._written:
-                self._written[key] = tuple(self._added(array) for array in made.first)
+            if key not in self._outputs_by_text:
+                self._outputs_by_text[key] = tuple(self._add(array) for array in fold.first)
                 self.functions.append(function)
-                self.folds.append(Fold(name, inputs, self._written[key]))
-            self._made[made] = self._written[key]
-        return self._made[made]
+                self.folds.append(Fold(name, inputs, self._outputs_by_text[key]))
+            self._fold_outputs[fold] = self._outputs_by_text[key]
+        return self._fold_outputs[fold]
 
-    def _added(self, array: Array, name: str = "", parts: tuple[str, ...] = (), *, updatable: bool = False) -> str:
+    def _add(self, array: Array, name: str = "", parts: tuple[str, ...] = (), *, updatable: bool = False) -> str:
         array = np.asarray(array, order="C")
-        name = name or f"{_OWN}{len(self.tensors)}"
+        name = name or f"{_PREFIX}{len(self.tensors)}"
         self.tensors.append(
             Tensor(name, array.dtype.name, array.shape, TENSORS, self._size, updatable=updatable, parts=parts)
         )
@@ -103,21 +103,27 @@ class Store:
         return name
 
     def part(self) -> bytes:
-        """All of them, each at its offset."""
-        return b"".join(one.tobytes() + bytes(-one.nbytes % ALIGNMENT) for one in self.arrays.values())
+        """The bytes of all arrays, each at its offset."""
+        return b"".join(array.tobytes() + bytes(-array.nbytes % ALIGNMENT) for array in self.arrays.values())
 
 
 def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False, is_gpu: bool = False) -> str:
-    """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
+    """The MLIR of some questions, whose constants are added to a store; with `embedded` the text has them too."""
     functions = []
-    for one in questions:
-        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
-        known = one.are_places_known
-        function = emit(one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
+    for question in questions:
+        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in question.body.constants.items()}
+        are_indices_known = question.are_places_known
+        function = emit(
+            question.body.program, question.name, parameters, are_places_known=are_indices_known, is_gpu=is_gpu
+        )
         functions.append(function)
         if function.branches:
-            store.branching.add(one.name)
-        for array in (*one.given, *one.body.updatable.values(), *(floor.updatable for floor in one.floors)):
+            store.branching.add(question.name)
+        for array in (
+            *question.given,
+            *question.body.updatable.values(),
+            *(floor.updatable for floor in question.floors),
+        ):
             store.updatable(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
@@ -132,59 +138,66 @@ def file_of(
     """The parts of a file and its manifest; the first question is the main one.
 
     Args:
-        questions: What it answers.
+        questions: The functions of the file.
         targets: The best first.
-        driver: What runs it where the target does not say.
-        provenance: Words about where it comes from.
-        also: Those that are asked in place of the main one where data is of the kind of theirs.
+        driver: The driver of the runtime, for targets that name none.
+        provenance: Words about the origin of the file.
+        also: The names of questions that are called instead of the main one where the data has their dtype.
 
     Raises:
-        UnsupportedError: There is no code of a question for a target, or several threads would run branches.
+        UnsupportedError: A target cannot run a question, or several threads would run branches of the host.
     """
-    kinds = dict.fromkeys(one.is_gpu for one in targets)
-    written = {is_gpu: _written(questions, is_gpu=is_gpu) for is_gpu in kinds}
-    questions = written[targets[0].is_gpu]
-    if len(kinds) > 1 and any(one.given for one in questions):
+    kinds = dict.fromkeys(target.is_gpu for target in targets)
+    by_kind = {is_gpu: _for_processor(questions, is_gpu=is_gpu) for is_gpu in kinds}
+    questions = by_kind[targets[0].is_gpu]
+    if len(kinds) > 1 and any(question.given for question in questions):
         raise UnsupportedError(
             "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
             "those of graphics processors, and write another file for the others."
         )
     store = Store(targets[0].is_gpu)
-    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in written.items()}
-    for one in questions:
-        if driver != ALONE and one.name in store.branching and not one.rows:
+    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in by_kind.items()}
+    for question in questions:
+        if driver != ALONE and question.name in store.branching and not question.rows:
             raise UnsupportedError(
-                f"{one.name} has loops or branches that the host walks, which the thread that calls runs alone; "
+                f"{question.name} has loops or branches that the host walks, which the thread that calls runs alone; "
                 f"leave out driver={driver!r}."
             )
-    parts = {one.name: compile_text(texts[one.is_gpu], one) for one in targets}
+    parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}
     if store.tensors:
         parts[TENSORS] = store.part()
-    made = Manifest(
+    manifest = Manifest(
         main=questions[0].name,
         also=tuple(also),
         entries=tuple(
-            (replace(one, alone=_ALWAYS) if one.name in store.branching else one).entry(
-                tuple(map(store.updatable, one.body.updatable.values()))
+            (replace(question, alone=_ALWAYS) if question.name in store.branching else question).entry(
+                tuple(map(store.updatable, question.body.updatable.values()))
             )
-            for one in questions
+            for question in questions
         ),
         targets=tuple(
-            Described(one.name, one.architecture, one.features, part=one.name, driver=one.driver or driver)
-            for one in targets
+            Described(
+                target.name, target.architecture, target.features, part=target.name, driver=target.driver or driver
+            )
+            for target in targets
         ),
         iree=version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
-        floors=tuple(Floor(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors),
+        floors=tuple(
+            Floor(store.updatable(floor.updatable), floor.names) for question in questions for floor in question.floors
+        ),
         provenance={**dict(_versions()), **provenance},
     )
-    return parts, made
+    return parts, manifest
 
 
-def _written(questions: Sequence[Question], *, is_gpu: bool) -> list[Question]:
-    """The questions as a kind of processor is asked them."""
-    return [replace(one, body=one.plain) if is_gpu and one.plain is not None else one for one in questions]
+def _for_processor(questions: Sequence[Question], *, is_gpu: bool) -> list[Question]:
+    """The questions with the bodies that a kind of processor runs."""
+    return [
+        replace(question, body=question.plain) if is_gpu and question.plain is not None else question
+        for question in questions
+    ]
 
 
 def _versions() -> Iterator[tuple[str, Any]]:

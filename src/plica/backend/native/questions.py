@@ -1,4 +1,4 @@
-"""`Question`: one function of a native file, as a Program with its constants, and how it is asked."""
+"""`Question`: one function of a native file, as a Program with its constants, and how callers call it."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ class Question:
     """One function of a native file.
 
     Args:
-        name: As users call it.
+        name: Its name for users.
         body: The Program and its constants.
         results: The names of its results.
-        rows: The size of the axis of rows, which are answered one by one; empty where they are not.
-        chunk: How many rows one call gets at most.
-        alone: How many rows are answered by the thread that asks alone, where others could help.
-        proven: The result that says which rows are proven, and the name of who answers the others.
-        draws: How many of its last arguments are uniforms that the host draws.
+        rows: The size of the axis of rows, if the function computes each row by itself; else "".
+        chunk: How many rows one call of the code takes at most.
+        alone: How many rows the calling thread computes alone, though other threads could help.
+        proven: The result that says for which rows the bound holds, and the name of the fallback for the others.
+        draws: How many of its last arguments are uniform numbers that the host draws.
         public: Whether users see it.
-        are_places_known: Whether all indices in it are known to lie within their axes.
+        are_places_known: Whether all its indices are known to lie within their axes.
         text: One sentence for `help`.
-        arguments: The names of its arguments, where those of the Program are not for users.
-        given: What users may replace, whether the Program reads it or not.
-        floors: What may not become negative when arrays are replaced.
-        takes: The arguments as trees (`manifest.Entry.takes`), whose numbers count those that are not updatable.
+        arguments: The names of its arguments, if users see other names than those of the Program.
+        given: The arrays that users may replace, whether the Program reads them or not.
+        floors: Numbers that may not become negative when arrays are replaced.
+        takes: The arguments as trees (`manifest.Entry.takes`); their numbers do not count updatable arguments.
         gives: The results as a tree.
-        plain: The Program in operations of arrays alone, for graphics processors; None where `body` is that.
+        plain: The Program without private operations, for graphics processors; None if `body` has none.
     """
 
     name: str
@@ -54,18 +54,20 @@ class Question:
     plain: ProgramWithConstants | None = None
 
     def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
-        """What the file says of it, where what is updatable has these names."""
+        """Its description in the manifest; `constants` are the names of its updatable constants."""
         program = self.body.program
         variables = [var for var in program.arguments if var not in self.body.updatable]
         names = self.arguments or [var.name for var in variables]
-        given = [_described(name, var.type) for name, var in zip(names, variables, strict=True)]
-        first = len(given) - self.draws
+        arguments = [_described(name, var.type) for name, var in zip(names, variables, strict=True)]
+        num_arguments = len(arguments) - self.draws
         return manifest.Entry(
             self.name,
             function=self.name,
-            arguments=tuple(given[:first]),
-            draws=tuple(given[first:]),
-            results=tuple(_described(name, one.type) for name, one in zip(self.results, program.results, strict=True)),
+            arguments=tuple(arguments[:num_arguments]),
+            draws=tuple(arguments[num_arguments:]),
+            results=tuple(
+                _described(name, result.type) for name, result in zip(self.results, program.results, strict=True)
+            ),
             constants=constants,
             rows=manifest.Rows(self.rows, self.chunk, self.alone) if self.rows else None,
             way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
@@ -75,8 +77,8 @@ class Question:
             gives=self.gives,
         )
 
-    def asked_when_not_proven(self, name: str) -> Question:
-        """The same answers for whoever asks it as a way out."""
+    def as_fallback(self, name: str) -> Question:
+        """The same function as the fallback of another one: under a name that users do not see."""
         return replace(self, name=name, public=False, text="")
 
 

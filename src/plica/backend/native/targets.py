@@ -1,4 +1,4 @@
-"""The machines that native files are made for: flags of the compiler, and what a machine must have."""
+"""The machines that native files are for: flags of the compiler, and features that a machine must have."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ class Target:
     """A kind of machine.
 
     Args:
-        name: As `--target` calls it.
-        flags: Of the compiler.
-        architecture: `x86_64`, `aarch64`, or empty where the processor does not matter.
-        features: What the processor must be able to.
-        backend: That of the compiler.
-        driver: That of the runtime; empty where the size of the work decides.
-        is_gpu: Whether it is a graphics processor, of which layers are written operation by operation.
+        name: Its name after `--target`.
+        flags: Flags of the compiler.
+        architecture: `x86_64`, `aarch64`, or empty if any processor will do.
+        features: Instruction sets that the processor must have.
+        backend: The backend of the compiler.
+        driver: The driver of the runtime; empty if the size of the work decides.
+        is_gpu: Whether it is a graphics processor, which runs layers as operations on arrays.
     """
 
     name: str
@@ -33,14 +33,14 @@ class Target:
 
 
 def _x86(level: str) -> Target:
-    cpu = "generic" if level == "x86-64" else level  # said too, else the compiler warns of it in 36 lines
+    cpu = "generic" if level == "x86-64" else level  # without a name the compiler prints a warning of 36 lines
     flags = ("--iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu", f"--iree-llvmcpu-target-cpu={cpu}")
     return Target(level, flags, "x86_64", LEVELS[level])
 
 
 TARGETS: Mapping[str, Target] = {
-    one.name: one
-    for one in (
+    target.name: target
+    for target in (
         *map(_x86, LEVELS),
         Target("aarch64", ("--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu",), "aarch64", ("asimd",)),
         Target("cuda", ("--iree-cuda-target=sm_80",), "", backend="cuda", driver="cuda", is_gpu=True),
@@ -50,14 +50,16 @@ TARGETS: Mapping[str, Target] = {
 
 
 def target_of(name: str) -> Target:
-    """A target by its name; "host" is the best one that this machine fits.
+    """The target of a name; "host" is the best one that this machine can run.
 
     Raises:
-        InputError: There is none.
+        InputError: There is no such target.
     """
     if name == "host":
         fitting = [
-            one for one in TARGETS.values() if one.architecture == architecture() and set(one.features) <= features()
+            target
+            for target in TARGETS.values()
+            if target.architecture == architecture() and set(target.features) <= features()
         ]
         if not fitting:
             raise InputError(

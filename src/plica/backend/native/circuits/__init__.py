@@ -1,1 +1,1 @@
-"""What of a circuit goes into a native file: Programs with their weights folded, and which of them asks which next."""
+"""The Programs of a circuit in a native file: with their weights folded, and with the fallback of each."""

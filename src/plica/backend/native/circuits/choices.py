@@ -1,7 +1,7 @@
-"""Queries that choose: completions that are drawn, and the most probable ones, each a Program of its own.
+"""Native files of queries that choose values: sampled completions and the most probable ones.
 
-What a file cannot know of a row is drawn by the host: uniform numbers are further arguments. They compute in log space,
-or in the largest of terms; what torch tries first in scaled numbers agrees to rounding.
+The host draws uniform numbers, which are further arguments of the Program. The Programs compute in log space or with
+the largest of terms. The torch backend may use scaled numbers for the same query; both agree to rounding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from plica.lower.queries.choosing import lower_choices
 from plica.lower.queries.query import Choosing, Query
 from plica.tracing import namespace as xp
 
-_ROWS = "n"  # the size of rows, as callers name it where no argument has it
+_ROWS = "n"  # the number of rows, as callers name it if no argument has that size
 
 
 def choice_question(
@@ -38,14 +38,14 @@ def choice_question(
     name: str,
     text: str,
 ) -> Question:
-    """What answers a query that chooses: rows, and the logarithm of what the circuit gives for what is known of each.
+    """The function of a file for a query that chooses: it returns rows, and the log-likelihood of each row's evidence.
 
     Args:
         query: The query.
         folded: The folded circuit.
         dtype: The dtype of its real numbers.
-        input_dtype: That of the data, in which NaN is chosen; None where nothing is known of any row.
-        leaves: Its tensors; those that are updatable may change.
+        input_dtype: The dtype of the data, whose NaNs are chosen; None if there is no evidence.
+        leaves: Its tensors; updatable ones may change.
         name: The name of the question.
         text: One sentence about it.
 
@@ -55,30 +55,30 @@ def choice_question(
     arrays = dict(leaves)
     described = (fold_circuit if folded.folds else single_groups)(folded.described, rows=folded.rows)
     described = replace(described, rewriting=folded.rewriting)
-    made = lower_choices(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
-    named = rename(made.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
-    behind = [
-        one.value if isinstance(one, Constant) else _in_dtype(arrays[one], var.type.dtype)
-        for var, one in zip(named.consts, made.captured, strict=True)
+    lowered = lower_choices(query, described, dtype, input_dtype=input_dtype, owners=owners_of(arrays), poisons=True)
+    named = rename(lowered.program, lambda var: _ROWS if var.name == "b" and var.is_size else var.name)
+    arrays_of_consts = [
+        source.value if isinstance(source, Constant) else _in_dtype(arrays[source], var.type.dtype)
+        for var, source in zip(named.consts, lowered.captured, strict=True)
     ]
-    found = with_constants(named, behind)
-    program = found.program
+    body = with_constants(named, arrays_of_consts)
+    program = body.program
     invalid = program.results[3]
-    updatable = found.updatable.get(invalid) if isinstance(invalid, Var) else None
-    known = (
+    updatable = body.updatable.get(invalid) if isinstance(invalid, Var) else None
+    first_flags = (
         updatable.array
         if updatable
-        else found.constants[invalid]
+        else body.constants[invalid]
         if isinstance(invalid, Var)
         else np.asarray(invalid.value)
     )
-    if known.any():
+    if first_flags.any():
         raise StructuralPropertyError(f"{name}: a weight is negative, so that the circuit describes no distribution.")
     sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
     outputs = program.outputs[: program.num_implicit_outputs]
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
-    plain = found.rewritten(program, {})
+    plain = body.rewritten(program, {})
     return Question(
         name,
         join_layers(plain),
@@ -96,9 +96,9 @@ def choice_question(
 def _in_dtype(array: Array | UpdatableConstant, dtype: DType) -> Array | UpdatableConstant:
     if not isinstance(array, UpdatableConstant):
         return array.astype(dtype.numpy)
-    return array if array.array.dtype == dtype.numpy else array.through(lambda one: xp.astype(one, dtype))
+    return array if array.array.dtype == dtype.numpy else array.through(lambda values: xp.astype(values, dtype))
 
 
 def _non_negative(invalid: UpdatableConstant) -> NonNegative:
-    """What is below 0 where weights describe no distribution: -inf, as none is known to be the wrong one."""
-    return NonNegative(invalid.through(lambda one: xp.where(xp.reshape(one, (1,)), -np.inf, 0.0)), ("weights",))
+    """A number below 0 if weights describe no distribution: -inf, since it is not known which weight is wrong."""
+    return NonNegative(invalid.through(lambda flags: xp.where(xp.reshape(flags, (1,)), -np.inf, 0.0)), ("weights",))

@@ -1,10 +1,10 @@
-"""Data of a circuit read where it lies: `(B, D)`, entry by entry, instead of columns in front.
+"""Reads the data of a circuit in its own layout `(B, D)`, entry by entry, without transposing it.
 
     f(take(permute_dims(x), columns), take(permute_dims(y), columns))  ->  states = f(x, y), read at `columns`
     any(f(permute_dims(x)), axis=0)                                    ->  any(f(x), axis=1)
 
-A Program of a circuit brings columns in front, and in the order of folds, before it compares and converts them. Each of
-these steps writes all data anew, in an order that no cache likes.
+A Program of a circuit transposes the data and puts columns in the order of folds, before it compares and converts them.
+Each of these steps copies all data, with strides that miss the cache.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from plica.ir.types import array_type
 from plica.ops import ELEMENTWISE
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
-_OF_ONE = ("all", "any", "expand_dims", "max", "min", "reshape", "squeeze", "sum")
-"""What leaves entries as they are where it adds or takes away axes of one entry."""
+_UNIT_AXES = ("all", "any", "expand_dims", "max", "min", "reshape", "squeeze", "sum")
+"""Operations that keep the entries if they only add or remove axes of size 1."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -33,44 +33,44 @@ class _Form:
 
     Args:
         value: `(B, D)`.
-        columns: Which of its columns each row is, `(G,)`.
+        columns: For each g the column of `value` that it is, `(G,)`.
     """
 
     value: Var
     columns: NDArray[np.int64]
 
     @property
-    def is_whole(self) -> bool:
-        """Whether all columns are there once, in order."""
+    def has_all_columns(self) -> bool:
+        """Whether `columns` are all columns once, in order."""
         return np.array_equal(self.columns, _all_columns(self.value))
 
 
 @dataclass(slots=True, eq=False)
 class Columns:
-    """The values of a Program in terms of data as it was given.
+    """Rewrites the values of a Program as values `(B, D)` of its data.
 
     Args:
         program: The Program.
         known: Its constants.
-        constants: Where further ones go.
-        names: Of its variables.
+        constants: A mapping that gets further constants.
+        names: The names of its variables.
     """
 
     program: Program
     known: Mapping[Var, Array]
     constants: dict[Var, Array]
     names: Names
-    _made: dict[Var, Equation] = field(init=False)
+    _producers: dict[Var, Equation] = field(init=False)
     _forms: dict[Var, _Form | None] = field(default_factory=dict)
-    _written: dict[Var, list[Equation]] = field(default_factory=dict)
+    _new: dict[Var, list[Equation]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._made = {var: one for one in self.program.equations for var in one.outputs}
+        self._producers = {var: equation for equation in self.program.equations for var in equation.outputs}
 
     def of_index(self, index: Var) -> tuple[Var, Var, Var] | None:
-        """States, columns and starts of an index `(G, B)` of the rows of a table; None where it has no such form."""
+        """States, columns and starts of an index `(G, B)` into the rows of a table; None if it has another form."""
         value, starts = index, None
-        equation = self._made.get(index)
+        equation = self._producers.get(index)
         if equation is not None and equation.op.name == "add":
             first, second = equation.inputs
             array = self.known.get(second) if isinstance(second, Var) else None
@@ -83,34 +83,34 @@ class Columns:
         return form.value, self._constant(form.columns), self._constant(np.broadcast_to(starts, form.columns.shape))
 
     def reductions(self) -> dict[Equation, Equation]:
-        """Reductions over all columns, as those of data as it was given."""
-        found = {}
+        """Reductions over all columns, rewritten as reductions of `(B, D)`, by the equations they replace."""
+        replacements = {}
         for equation in self.program.equations:
             if equation.op.name not in ("any", "all") or equation.params["axis"] != (0,) or equation.params["keepdims"]:
                 continue
             (operand,) = equation.inputs
             form = self._form(operand) if isinstance(operand, Var) and len(operand.type.shape) == 2 else None
-            if form is not None and form.is_whole:
+            if form is not None and form.has_all_columns:
                 params = {**equation.params, "axis": (1,)}
-                found[equation] = Equation(equation.op, (form.value,), equation.outputs, params, equation.source)
-        return found
+                replacements[equation] = Equation(equation.op, (form.value,), equation.outputs, params, equation.source)
+        return replacements
 
     def inserted(self, equations: list[Equation]) -> list[Equation]:
-        """Equations, each after what it needs of those that were written here."""
-        found: list[Equation] = []
-        there: dict[Var, None] = {}
+        """The equations, with the new equations of this class inserted before their first reader."""
+        ordered: list[Equation] = []
+        added: dict[Var, None] = {}
 
         def add(equation: Equation) -> None:
-            for one in equation.inputs:
-                if isinstance(one, Var) and one in self._written and one not in there:
-                    there[one] = None
-                    for needed in self._written[one]:
+            for operand in equation.inputs:
+                if isinstance(operand, Var) and operand in self._new and operand not in added:
+                    added[operand] = None
+                    for needed in self._new[operand]:
                         add(needed)
-            found.append(equation)
+            ordered.append(equation)
 
         for equation in equations:
             add(equation)
-        return found
+        return ordered
 
     def _constant(self, array: Array) -> Var:
         array = np.ascontiguousarray(array)
@@ -123,11 +123,11 @@ class Columns:
 
     def _form(self, var: Var) -> _Form | None:
         if var not in self._forms:
-            self._forms[var] = self._found(var)
+            self._forms[var] = self._derived_form(var)
         return self._forms[var]
 
-    def _found(self, var: Var) -> _Form | None:
-        equation = self._made.get(var)
+    def _derived_form(self, var: Var) -> _Form | None:
+        equation = self._producers.get(var)
         if equation is None or len(equation.outputs) != 1:
             return None
         name, operand = equation.op.name, equation.inputs[0] if equation.inputs else None
@@ -142,7 +142,7 @@ class Columns:
             form, start, stop = self._form(operand), equation.params["start"], equation.params["stop"]
             is_known = isinstance(start, int) and isinstance(stop, int)
             return None if form is None or not is_known else _Form(form.value, form.columns[start:stop])
-        if name in _OF_ONE and _is_of_one(operand, var):
+        if name in _UNIT_AXES and _differ_in_unit_axes(operand, var):
             return self._form(operand)
         return self._of_each(equation) if name in _EACH else None
 
@@ -150,10 +150,14 @@ class Columns:
         return len(var.type.shape) == 2 and isinstance(var.type.shape[1], int)
 
     def _of_each(self, equation: Equation) -> _Form | None:
-        """An operation on each entry, of values with the same columns and of numbers."""
-        forms = {one: self._form(one) for one in equation.inputs if isinstance(one, Var) and one not in self.known}
+        """The form of an elementwise operation whose operands have the same columns, or are numbers."""
+        forms = {
+            operand: self._form(operand)
+            for operand in equation.inputs
+            if isinstance(operand, Var) and operand not in self.known
+        }
         first = next(iter(forms.values()), None)
-        ranks = {len(one.type.shape) for one in (*forms, *equation.outputs)}
+        ranks = {len(operand.type.shape) for operand in (*forms, *equation.outputs)}
         if (
             first is None
             or len(ranks) > 1
@@ -162,30 +166,30 @@ class Columns:
             return None
         (output,) = equation.outputs
         inputs: list[Operand] = []
-        for one in equation.inputs:
-            if isinstance(one, Literal):
-                inputs.append(one)
+        for operand in equation.inputs:
+            if isinstance(operand, Literal):
+                inputs.append(operand)
                 continue
-            form = forms.get(one)
-            found = self._column(one, first) if form is None else form.value
-            if found is None:
+            form = forms.get(operand)
+            column = self._column(operand, first) if form is None else form.value
+            if column is None:
                 return None
-            inputs.append(found)
+            inputs.append(column)
         shape = next(form.value.type.shape for form in forms.values() if form is not None)
         if any(form is not None and form.value.type.shape != shape for form in forms.values()):
             return None
-        made = Var(self.names.fresh(), array_type(shape, output.type.dtype))
-        self._written[made] = [
-            Equation(OpRef(equation.op.name), tuple(inputs), (made,), equation.params, equation.source)
+        result = Var(self.names.fresh(), array_type(shape, output.type.dtype))
+        self._new[result] = [
+            Equation(OpRef(equation.op.name), tuple(inputs), (result,), equation.params, equation.source)
         ]
-        return _Form(made, first.columns)
+        return _Form(result, first.columns)
 
     def _column(self, var: Var, form: _Form) -> Var | None:
-        """A constant with a number for each column, as one with a number for each of the columns of the data."""
+        """A constant `(G, 1)` of one number for each column as a constant `(1, D)`, or a constant of one number."""
         array = self.known[var]
         if array.size == 1:
             return self._constant(array.reshape(()))
-        if array.shape != (len(form.columns), 1) or not form.is_whole:
+        if array.shape != (len(form.columns), 1) or not form.has_all_columns:
             return None
         return self._constant(array.reshape(1, -1))
 
@@ -196,8 +200,8 @@ def _all_columns(value: Var) -> NDArray[np.int64]:
     return np.arange(count)
 
 
-def _is_of_one(operand: Var, result: Var) -> bool:
-    """Whether both have the same axes but for those of one entry, and the same entries."""
+def _differ_in_unit_axes(operand: Var, result: Var) -> bool:
+    """Whether both have the same dtype, and the same axes but for those of size 1."""
     return operand.type.dtype == result.type.dtype and [dim for dim in operand.type.shape if dim != 1] == [
         dim for dim in result.type.shape if dim != 1
     ]

@@ -1,21 +1,21 @@
-"""Operations that native code of circuits has beside Plica's own: `look_up` and `sum_of_products`.
+"""The private operations of native code of circuits: `look_up`, `sum_of_products` and `tree_of_sums`.
 
     y[f, b, o] = sum over i of w[f, i, o] * product over factors of x[f, b, i]
 
-`sum_of_products` is one layer of products and weighted sums, in linear or scaled numbers. A factor is made of runs:
-neighbours along the first axis of a source, which is an array `(G, B, I)`, or rows of a table `(N, I)` that states
-`(B, D)` tell: fold g has row `states[b, columns[g]] + starts[g]`. So nothing is copied before it is multiplied, and a
-looked-up row is read where it is needed, by data that lies as it was given. `look_up` gives such rows themselves.
+`sum_of_products` is one layer of products and weighted sums, in linear or scaled numbers. A factor consists of runs:
+neighbours along the first axis of a source. A source is an array `(G, B, I)`, or rows of a table `(N, I)` that states
+`(B, D)` select: fold g has row `states[b, columns[g]] + starts[g]`. So no factor is copied before it is multiplied, and
+data keeps its layout. `look_up` returns the selected rows themselves.
 
-With `rescaled` the rows of the result are divided by powers of two as `rescale` does; the second result is these powers
+With `rescaled` the rows of the result are divided by powers of two as `rescale` does. The second result is these powers
 ("powers"), or their exponents ("exponents"). They are at most the largest power whose reciprocal is a normal number.
 
-`tree_of_sums` is many folds of such layers, each of which is read once, in the order in which they need the least room:
+`tree_of_sums` is many folds of such layers, each of which has one reader, in an order that needs few places:
 
     for each step: place[f] = sum over i of w[g, i, o] * product over factors of (place[h] or a row of a source)
 
-A step has a form: which weight it has, whether its rows are rescaled, and for each factor what it reads, a source, or
-what an earlier step left in a place (`PLACE`). The second result is the sum of all exponents of a root's steps.
+A step has a form: its weight, whether its rows are rescaled, and what each factor reads. A factor reads a source, or
+the result that an earlier step left in a place (`PLACE`). The second result is the sum of exponents of a root's steps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,8 +35,8 @@ class Run(NamedTuple):
     """Neighbours along the first axis of a source.
 
     Args:
-        source: Which source.
-        start: Where they begin there.
+        source: The number of the source.
+        start: The first one.
         length: How many they are.
     """
 
@@ -46,23 +46,23 @@ class Run(NamedTuple):
 
 
 LOOKED_UP = 4
-"""Operands of a source that is looked up: table, states, columns, starts."""
+"""The number of operands of a lookup: table, states, columns, starts."""
 
 POWERS, EXPONENTS = "powers", "exponents"
-"""What the second result of `sum_of_products` is."""
+"""The second result of `sum_of_products`."""
 
 PLACE = -1
-"""What a factor of a `Form` reads that is no source: a place, where an earlier step left its result."""
+"""In the factors of a `Form`: the factor reads no source but a place, where an earlier step left its result."""
 
 STEP = 3
-"""What each step of `tree_of_sums` begins with, before its factors: form, fold of the weight, place of the result."""
+"""Each step of `tree_of_sums` begins with three numbers, before its factors: form, fold of the weight, place."""
 
 
 class Form(NamedTuple):
-    """What steps of a tree have in common.
+    """The common properties of steps of a tree.
 
     Args:
-        weight: Which weight.
+        weight: The number of the weight.
         rescaled: Whether rows of the result are divided by powers of two.
         factors: The source of each factor, or `PLACE`.
     """
@@ -77,9 +77,9 @@ Factors = Sequence[Sequence[tuple[int, int, int]]]
 
 def sources_of(operands: Sequence[Any], looked_up: Sequence[bool]) -> Iterator[tuple[Any, ...]]:
     """The operands of each source, after the weight: an array, or a table, states, columns and starts."""
-    rest = iter(operands[1:])
+    remaining = iter(operands[1:])
     for is_looked_up in looked_up:
-        yield tuple(islice(rest, LOOKED_UP if is_looked_up else 1))
+        yield tuple(islice(remaining, LOOKED_UP if is_looked_up else 1))
 
 
 def _folds(source: tuple[ArrayType, ...]) -> Any:
@@ -102,30 +102,30 @@ def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescal
     rows = _rows(sources[0])
     for source in sources:
         require_same_dtype(weight, source[0])
-        found = _rows(source), source[0].shape[-1]
+        sizes = _rows(source), source[0].shape[-1]
         message = f"sum_of_products: {', '.join(map(str, source))} has not {rows} rows of {units} units."
-        for size, wanted in zip(found, (rows, units), strict=True):
+        for size, wanted in zip(sizes, (rows, units), strict=True):
             require_equal_sizes(wanted, size, message)
     for factor in factors:
         if sum(length for _, _, length in factor) != folds:
             raise ShapeError(f"sum_of_products: the runs {factor} are not {folds} folds together.")
-        for place, start, length in factor:
-            size = _folds(sources[place])
+        for number, start, length in factor:
+            size = _folds(sources[number])
             if not isinstance(size, int) or not 0 <= start <= start + length <= size:
-                raise ShapeError(f"sum_of_products: source {place} has no {length} folds from {start} on.")
-    made = array_type((folds, rows, outputs), weight.dtype)
-    return (made, array_type((folds, rows, 1), weight.dtype)) if rescaled else made
+                raise ShapeError(f"sum_of_products: source {number} has no {length} folds from {start} on.")
+    result = array_type((folds, rows, outputs), weight.dtype)
+    return (result, array_type((folds, rows, 1), weight.dtype)) if rescaled else result
 
 
 def _reference(*arrays: Array, looked_up: Sequence[bool], factors: Factors, rescaled: str) -> Any:
     values = [_values(*source) for source in sources_of(arrays, looked_up)]
     product: Any = 1.0
     for factor in factors:
-        product = product * np.concatenate([values[place][at : at + length] for place, at, length in factor])
-    made = np.matmul(product, arrays[0])
+        product = product * np.concatenate([values[source][start : start + length] for source, start, length in factor])
+    result = np.matmul(product, arrays[0])
     if not rescaled:
-        return made
-    mantissas, powers = OPS["rescale"].reference(made)
+        return result
+    mantissas, powers = OPS["rescale"].reference(result)
     return mantissas, powers if rescaled == POWERS else np.log2(powers)
 
 
@@ -133,8 +133,8 @@ def _values(array: Array, *lookup: Array) -> Array:
     if not lookup:
         return array
     states, columns, starts = lookup
-    found: Array = array[states[:, columns].T + starts[:, None]]
-    return found
+    rows: Array = array[states[:, columns].T + starts[:, None]]
+    return rows
 
 
 def _samples() -> Iterable[Sample]:
@@ -175,44 +175,44 @@ def _tree_type(
         raise ShapeError(f"tree_of_sums needs a place, found {places}.")
     if len(steps.shape) != 2 or steps.shape[1] != longest or len(begins.shape) != 1:
         raise ShapeError(f"tree_of_sums takes steps of {longest} numbers and where roots begin, found {types[0]}.")
-    (outputs,) = {one.shape[2] for one in weights}
+    (outputs,) = {weight.shape[2] for weight in weights}
     rows = _rows(sources[0])
     for source in sources:
         require_same_dtype(weights[0], source[0])
         require_equal_sizes(rows, _rows(source), f"tree_of_sums: {', '.join(map(str, source))} has not {rows} rows.")
     roots = begins.shape[0] - 1
-    made = array_type((roots, rows, outputs), weights[0].dtype)
+    result = array_type((roots, rows, outputs), weights[0].dtype)
     is_rescaled = any(rescaled for _, rescaled, _ in forms)
-    return (made, array_type((roots, rows, 1), weights[0].dtype)) if is_rescaled else made
+    return (result, array_type((roots, rows, 1), weights[0].dtype)) if is_rescaled else result
 
 
 def _tree(
     steps: Array,
     begins: Array,
-    *rest: Array,
+    *others: Array,
     looked_up: Sequence[bool],
     forms: Sequence[tuple[int, bool, tuple[int, ...]]],
     places: int,
 ) -> Any:
     count = 1 + max(weight for weight, _, _ in forms)
-    weights, values = rest[:count], [_values(*one) for one in sources_of(rest[count - 1 :], looked_up)]
-    left: list[Any] = [None] * places
+    weights, values = others[:count], [_values(*source) for source in sources_of(others[count - 1 :], looked_up)]
+    slots: list[Any] = [None] * places
     results, exponents = [], []
     for first, last in pairwise(begins):
         exponent = np.zeros_like(values[0][0, :, :1])
-        for form, fold, place, *read in steps[first:last]:
+        for form, fold, slot, *read in steps[first:last]:
             weight, rescaled, factors = forms[form]
             product: Any = 1.0
-            for source, at in zip(factors, read, strict=False):
-                product = product * (left[at] if source == PLACE else values[source][at])
-            left[place] = np.matmul(product, weights[weight][fold])
+            for source, index in zip(factors, read, strict=False):
+                product = product * (slots[index] if source == PLACE else values[source][index])
+            slots[slot] = np.matmul(product, weights[weight][fold])
             if rescaled:
-                left[place], powers = OPS["rescale"].reference(left[place])
+                slots[slot], powers = OPS["rescale"].reference(slots[slot])
                 exponent = exponent + np.log2(powers)
-        results.append(left[0])
+        results.append(slots[0])
         exponents.append(exponent)
-    made = np.stack(results)
-    return (made, np.stack(exponents)) if any(rescaled for _, rescaled, _ in forms) else made
+    result = np.stack(results)
+    return (result, np.stack(exponents)) if any(rescaled for _, rescaled, _ in forms) else result
 
 
 def _tree_samples() -> Iterable[Sample]:

@@ -1,11 +1,11 @@
-"""The log-likelihood of a compiled circuit, as eval mode computes it: up to three Programs, one way out of another.
+"""Programs of a circuit's log-likelihood in eval mode: up to three, each the fallback of the one before.
 
-    bounded     weights prove all rows right: it stands alone
-    scaled      a bound of each row decides; rows that are not proven ask the exact one
-    exact       in log space, or in whatever numbers the circuit's semiring has
+    bounded     the bound holds for these weights and any row: the file needs no other
+    scaled      a bound for each row; rows whose bound fails go to the exact Program
+    exact       in log space, or in the number format of the circuit's semiring
 
-As the torch backend does (`backend/torch/circuits.py`), but for any number of rows: native code has no cost of calls
-that would make log space the faster one for few.
+The stages are those of `lower/cascade.py`, for any number of rows. The torch backend uses log space for few rows, since
+calls cost more there.
 """
 
 from __future__ import annotations
@@ -28,16 +28,16 @@ from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
 from plica.lower.queries.score import lower_score
 from plica.symbolic.semirings import Semiring
 
-_WIDE = 2**22  # bytes of the widest activation of a piece: what is larger fits no cache
-_FEWEST, _MOST = 64, 512  # rows of a piece
-_ALONE = 3 * 2**22  # multiplications that one thread does faster than it has others help
+_WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
+_FEWEST, _MOST = 64, 512  # rows of a chunk
+_ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
 _SHARED = 2**23  # multiplications of one row from which threads share it
 _ROOTS = 8  # folds that threads share
 _RESULT, _PROVEN = "log_likelihood", "proven"
 
 
 def check_is_closed(folded: FoldedCircuit, name: str) -> None:
-    """Refuse circuits that compute with what no file holds.
+    """Refuse circuits that run objects which no file can hold.
 
     Raises:
         UnsupportedError: A layer runs an object of the user's.
@@ -60,14 +60,14 @@ def score_questions(
     name: str,
     text: str,
 ) -> Iterator[Question]:
-    """What answers a score: the public question first, then its ways out.
+    """The functions of a file for a score: the public one first, then its fallback.
 
     Args:
         folded: The folded circuit.
-        semiring: How its numbers are carried.
+        semiring: Its number format.
         dtype: The dtype of its real numbers.
-        input_dtype: That of the data; in floats NaN means missing.
-        leaves: Its tensors; those that are updatable may change.
+        input_dtype: The dtype of the data; in floats NaN means missing.
+        leaves: Its tensors; updatable ones may change.
         name: The name of the question.
         text: One sentence about it.
     """
@@ -75,40 +75,41 @@ def score_questions(
     owners = owners_of(arrays)
 
     def lowered(carrier: Semiring) -> ProgramWithConstants:
-        made = lower_score(folded, carrier, dtype, input_dtype, owners)
+        scores = lower_score(folded, carrier, dtype, input_dtype, owners)
         return with_constants(
-            made.program, [one.value if isinstance(one, Constant) else arrays[one] for one in made.captured]
+            scores.program,
+            [source.value if isinstance(source, Constant) else arrays[source] for source in scores.captured],
         )
 
     chunk = rows_of_piece(folded, dtype)
     rows = _rows(folded)
 
-    def question(own: str, made: ProgramWithConstants, *results: str) -> Question:
-        return Question(own, join_layers(made), results, rows, chunk, are_places_known=True, text=text, plain=made)
+    def question(entry: str, body: ProgramWithConstants, *results: str) -> Question:
+        return Question(entry, join_layers(body), results, rows, chunk, are_places_known=True, text=text, plain=body)
 
     stages = cascade(semiring)
     exact = name if len(stages) == 1 else f"{name}_exact"
     for stage in stages:
-        made = lowered(stage.semiring)
+        body = lowered(stage.semiring)
         if stage.bound is Bound.OF_WEIGHTS:
-            bounded = _proven(made)
+            bounded = _without_bound(body)
             if bounded is not None:
                 yield question(name, bounded, _RESULT)
                 return
         elif stage.bound is Bound.OF_ROWS:
-            yield replace(question(name, made, _RESULT, _PROVEN), proven=(_PROVEN, exact))
+            yield replace(question(name, body, _RESULT, _PROVEN), proven=(_PROVEN, exact))
         else:
-            answer = question(exact, made, _RESULT)
-            yield answer if exact == name else answer.asked_when_not_proven(exact)
+            answer = question(exact, body, _RESULT)
+            yield answer if exact == name else answer.as_fallback(exact)
 
 
-def _proven(made: ProgramWithConstants) -> ProgramWithConstants | None:
-    """The Program without its second result, where weights prove all rows right; else None."""
-    result, proven = made.program.results
-    known = made.constants.get(proven) if isinstance(proven, Var) else None
+def _without_bound(body: ProgramWithConstants) -> ProgramWithConstants | None:
+    """The Program without its second result, if that is a constant which says that the bound holds; else None."""
+    result, proven = body.program.results
+    known = body.constants.get(proven) if isinstance(proven, Var) else None
     if known is None or known.shape != (1,) or not known.all():
         return None
-    return made.rewritten(replace(made.program, outputs=(*made.program.outputs[:-2], result)), {})
+    return body.rewritten(replace(body.program, outputs=(*body.program.outputs[:-2], result)), {})
 
 
 def _rows(folded: FoldedCircuit) -> str:
@@ -116,26 +117,26 @@ def _rows(folded: FoldedCircuit) -> str:
 
 
 def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
-    """How many rows are computed together."""
+    """How many rows code computes together."""
     widest = max(group.num_folds * group.representative.num_output_units for group in folded.groups)
     rows = _WIDE // (widest * dtype.numpy.itemsize)
     return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
 def walked(question: Question) -> Question:
-    """A question with its trees walked, and how many of its rows one thread answers.
+    """A question with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone.
 
-    Where one row is work for several threads, the folds of the layers above stay theirs to share.
+    If one row is work for several threads, layers with fewer than `_ROOTS` folds stay as they are: threads share folds.
     """
     work = _num_operations(question.body)
     is_shared = work > _SHARED
-    made = join_trees(question.body, _ROOTS if is_shared else 1)
-    joined = replace(question, body=made, alone=0 if is_shared else _ALONE // max(work, 1))
-    return joined if made is question.body else replace(joined, chunk=_rows_of(made.program))
+    body = join_trees(question.body, _ROOTS if is_shared else 1)
+    joined = replace(question, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
+    return joined if body is question.body else replace(joined, chunk=_rows_of(body.program))
 
 
 def _rows_of(program: Program) -> int:
-    """How many rows are computed together where trees are walked: what is between is small then."""
+    """How many rows code computes together once trees are joined, since intermediate values are smaller then."""
     widest = max(
         prod(dim for dim in var.type.shape if isinstance(dim, int)) * var.type.dtype.numpy.itemsize
         for equation in program.equations
@@ -145,14 +146,16 @@ def _rows_of(program: Program) -> int:
 
 
 def _num_operations(body: ProgramWithConstants) -> int:
-    """About how many multiplications one row takes: entries of the constants that all rows are multiplied by."""
-    known = {*body.constants, *body.updatable}
+    """About how many multiplications one row takes: the entries of the constants that each row is multiplied by."""
+    constants = {*body.constants, *body.updatable}
     read = dict.fromkeys(
-        one
+        operand
         for equation in body.program.equations
-        for one in (equation.inputs[:1] if equation.op.name == "sum_of_products" else equation.inputs)
-        if one in known and equation.op.name not in ("take", "look_up")
+        for operand in (equation.inputs[:1] if equation.op.name == "sum_of_products" else equation.inputs)
+        if operand in constants and equation.op.name not in ("take", "look_up")
     )
     return sum(
-        prod(dim for dim in one.type.shape if isinstance(dim, int)) for one in read if one.type.dtype.kind == "float"
+        prod(dim for dim in operand.type.shape if isinstance(dim, int))
+        for operand in read
+        if operand.type.dtype.kind == "float"
     )

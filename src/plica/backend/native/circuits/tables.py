@@ -1,7 +1,7 @@
-"""Tables that several Programs of a circuit look rows up in, kept once.
+"""Shares the tables in which several Programs of a circuit look rows up.
 
-Data that may be missing has one more state for each fold, whose row stands for a variable that is summed out. Whoever
-knows no missing data reads the same table, with other starts: the rows of its own are the first of each fold there.
+Where data may be missing, a table has one more row for each fold, for a variable that is summed out. A Program without
+missing data reads the same table with other starts: its rows are the first ones of each fold there.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ from plica.passes.replaced import names_of
 
 
 def share_tables(questions: Sequence[Question]) -> list[Question]:
-    """The questions, each with the largest tables of all that hold its own."""
+    """The questions, each of which reads the largest table that holds its own rows."""
     tables: dict[tuple[Var, Var], tuple[Array, Array]] = {}
     for question in questions:
         known = question.body.constants
         for table, starts in _lookups(question.body):
             tables[table, starts] = known[table], known[starts]
-    largest = sorted(tables.values(), key=lambda one: -len(one[0]))
-    return [replace(one, body=_with_tables(one.body, largest)) for one in questions]
+    largest = sorted(tables.values(), key=lambda pair: -len(pair[0]))
+    return [replace(question, body=_with_tables(question.body, largest)) for question in questions]
 
 
 def _lookups(body: ProgramWithConstants) -> Iterator[tuple[Var, Var]]:
-    """Tables and starts."""
+    """The constant tables and starts of all lookups."""
     for equation in body.program.equations:
         for table, _, _, starts in _looked_up(equation):
             if isinstance(table, Var) and isinstance(starts, Var) and {table, starts} <= body.constants.keys():
@@ -44,7 +44,7 @@ def _looked_up(equation: Equation) -> Iterator[tuple[Operand, ...]]:
         yield equation.inputs
     elif equation.op.name == "sum_of_products":
         sources = sources_of(equation.inputs, equation.params["looked_up"])
-        yield from (one for one in sources if len(one) == LOOKED_UP)
+        yield from (source for source in sources if len(source) == LOOKED_UP)
 
 
 def _with_tables(body: ProgramWithConstants, tables: Sequence[tuple[Array, Array]]) -> ProgramWithConstants:
@@ -52,12 +52,12 @@ def _with_tables(body: ProgramWithConstants, tables: Sequence[tuple[Array, Array
     replaced: dict[tuple[Operand, Operand], tuple[Var, Var]] = {}
     names = names_of(body.program)
     for table, starts in dict.fromkeys(_lookups(body)):
-        found = _found(body.constants[table], body.constants[starts], tables)
-        if found is None:
+        shared = _larger_table(body.constants[table], body.constants[starts], tables)
+        if shared is None:
             continue
-        pair = tuple(Var(names.fresh(), array_type(one.shape, DType(one.dtype.name))) for one in found)
+        pair = tuple(Var(names.fresh(), array_type(array.shape, DType(array.dtype.name))) for array in shared)
         replaced[table, starts] = pair[0], pair[1]
-        new.update(zip(pair, found, strict=True))
+        new.update(zip(pair, shared, strict=True))
     if not replaced:
         return body
     equations = []
@@ -65,24 +65,24 @@ def _with_tables(body: ProgramWithConstants, tables: Sequence[tuple[Array, Array
         inputs = list(equation.inputs)
         for source in _looked_up(equation):
             if (source[0], source[3]) in replaced:
-                places = range(len(inputs) - LOOKED_UP + 1)
-                at = next(one for one in places if tuple(inputs[one : one + LOOKED_UP]) == source)
-                inputs[at], inputs[at + 3] = replaced[source[0], source[3]]
+                starts_of_sources = range(len(inputs) - LOOKED_UP + 1)
+                first = next(start for start in starts_of_sources if tuple(inputs[start : start + LOOKED_UP]) == source)
+                inputs[first], inputs[first + 3] = replaced[source[0], source[3]]
         equations.append(replace(equation, inputs=tuple(inputs)))
     return body.rewritten(replace(body.program, equations=tuple(equations)), new)
 
 
-def _found(table: Array, starts: Array, others: Sequence[tuple[Array, Array]]) -> tuple[Array, Array] | None:
-    """A larger table that holds the rows, and where those of each fold begin there."""
+def _larger_table(table: Array, starts: Array, tables: Sequence[tuple[Array, Array]]) -> tuple[Array, Array] | None:
+    """The first of `tables` that is larger and holds the same rows, and where the rows of each fold begin there."""
     folds = np.unique(starts)
     states = len(table) // len(folds)
     if not np.array_equal(folds, np.arange(len(folds)) * states):
         return None
-    for other, _ in others:
-        more = len(other) // len(folds)
-        if more <= states or len(other) != more * len(folds) or other.shape[1:] != table.shape[1:]:
+    for candidate, _ in tables:
+        more = len(candidate) // len(folds)
+        if more <= states or len(candidate) != more * len(folds) or candidate.shape[1:] != table.shape[1:]:
             continue
-        rows = other.reshape(len(folds), more, -1)[:, :states]
-        if other.dtype == table.dtype and np.array_equal(rows, table.reshape(len(folds), states, -1)):
-            return other, starts // states * more
+        rows = candidate.reshape(len(folds), more, -1)[:, :states]
+        if candidate.dtype == table.dtype and np.array_equal(rows, table.reshape(len(folds), states, -1)):
+            return candidate, starts // states * more
     return None

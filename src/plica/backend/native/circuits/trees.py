@@ -1,10 +1,10 @@
-"""Layers whose folds are read once become one operation, `tree_of_sums`, which walks them depth first.
+"""Joins layers whose folds have one reader each into one operation, `tree_of_sums`, which visits folds depth first.
 
     sum_of_products(w, x) -> y;  sum_of_products(v, y) -> z   ->   tree_of_sums(steps, ..., w, v, x) -> z
 
-A layer after another passes all its rows through memory, of all folds. A walk needs room for as many folds as the tree
-is deep, which stays in the cache, and rows need not wait for each other. What rows were rescaled by is summed on the
-way, where nothing but the sum of all exponents is read.
+Layer by layer, all rows of all folds pass through memory. Depth first, few folds are needed at a time, about as many as
+the tree is deep. These stay in the cache, and rows need not wait for each other. The operation also adds up the
+exponents of the powers that rows were divided by, if the Program reads only their sum.
 """
 
 from __future__ import annotations
@@ -24,61 +24,65 @@ from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.passes.replaced import names_of
 
-_MOST_FORMS = 8  # each is code of its own
-_ROOM = 2**15  # bytes of what few rows leave in all places, and of the products of all forms
-_FEW = 8  # rows that are computed together where there are as many
+_MOST_FORMS = 8  # each form is code of its own
+_ROOM = 2**15  # bytes of all places, or of the products of all forms, for `_FEW` rows
+_FEW = 8  # rows that are computed together, if there are as many
 
 Fold = tuple[Equation, int]
 
 
 def join_trees(body: ProgramWithConstants, fewest: int = 1) -> ProgramWithConstants:
-    """The Program with `tree_of_sums` for layers that are read once.
+    """The Program with `tree_of_sums` for layers whose folds have one reader each.
 
     Args:
         body: The Program.
-        fewest: Folds of a layer that may be the root of a tree: several threads share the folds of the root.
+        fewest: How many folds a root has at least: several threads share the folds of the root.
     """
-    for one in [_Tree(layers) for layers in _trees(body.program, fewest)]:
-        if len(one.forms) <= _MOST_FORMS and one.room() <= _ROOM:
-            body = one.joined(body)
+    for tree in [_Tree(layers) for layers in _trees(body.program, fewest)]:
+        if len(tree.forms) <= _MOST_FORMS and tree.room() <= _ROOM:
+            body = tree.joined(body)
     return body
 
 
 def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
-    """Layers that become one operation, in order, the root last."""
+    """Lists of layers that become one operation, each in order, the root last."""
     readers: dict[Operand, list[Equation]] = {}
     for equation in program.equations:
-        for one in dict.fromkeys(equation.inputs):
-            readers.setdefault(one, []).append(equation)
-    layers = [one for one in program.equations if one.op.name == "sum_of_products" and _folds(one) >= fewest]
+        for operand in dict.fromkeys(equation.inputs):
+            readers.setdefault(operand, []).append(equation)
+    layers = [
+        equation
+        for equation in program.equations
+        if equation.op.name == "sum_of_products" and _folds(equation) >= fewest
+    ]
     root_of: dict[Equation, Equation] = {}
     sums: dict[Equation, Equation] = {}
     for layer in reversed(layers):
-        found = _sum_of_exponents(layer, program, readers)
-        if layer.params["rescaled"] and found is None:
+        total = _sum_of_exponents(layer, program, readers)
+        if layer.params["rescaled"] and total is None:
             continue
         (value, *_), above = layer.outputs, readers.get(layer.outputs[0], [])
-        roots = dict.fromkeys(root_of.get(one) for one in above)
+        roots = dict.fromkeys(root_of.get(reader) for reader in above)
         root = next(iter(roots)) if len(roots) == 1 and value not in program.outputs else None
         if root is not None and not (
             root.outputs[0].type.shape[-1] == value.type.shape[-1]
             and _is_read_once(layer, above)
-            and (found is None or sums.get(root, found) is found)
+            and (total is None or sums.get(root, total) is total)
         ):
             root = None
-        if found is not None and program.equations.index(found) < program.equations.index(root or layer):
+        if total is not None and program.equations.index(total) < program.equations.index(root or layer):
             continue
         root_of[layer] = root or layer
-        if found is not None:
-            sums[root or layer] = found
+        if total is not None:
+            sums[root or layer] = total
     for root in layers:
-        members = [one for one in layers if root_of.get(one) is root]
+        members = [layer for layer in layers if root_of.get(layer) is root]
         if len(members) > 1:
             yield members
 
 
 def _sum_of_exponents(layer: Equation, program: Program, readers: Mapping[Operand, list[Equation]]) -> Equation | None:
-    """What joins the exponents of a layer with others, all of which are then added up; None where there is no such."""
+    """The `concat` that joins a layer's exponents with others before all are summed; None if there is none."""
     if layer.params["rescaled"] != EXPONENTS:
         return None
     join = readers.get(layer.outputs[1], [])
@@ -90,13 +94,13 @@ def _sum_of_exponents(layer: Equation, program: Program, readers: Mapping[Operan
 
 
 def _is_read_once(layer: Equation, above: Sequence[Equation]) -> bool:
-    """Whether each fold is one factor of one fold above."""
+    """Whether each fold is a factor of exactly one fold of the layers above."""
     read: Counter[int] = Counter()
     for equation in above:
         sources = list(sources_of(equation.inputs, equation.params["looked_up"]))
         for factor in equation.params["factors"]:
-            for place, start, length in factor:
-                if sources[place] == layer.outputs[:1]:
+            for source, start, length in factor:
+                if sources[source] == layer.outputs[:1]:
                     read.update(range(start, start + length))
     return all(read[fold] == 1 for fold in range(_folds(layer)))
 
@@ -122,7 +126,7 @@ class _Tree:
     _step: dict[Fold, tuple[int, int, list[tuple[int, Fold | int]]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        made: dict[Operand, Equation] = {one.outputs[0]: one for one in self.layers}
+        layer_of: dict[Operand, Equation] = {layer.outputs[0]: layer for layer in self.layers}
         for layer in self.layers:
             operands = list(sources_of(layer.inputs, layer.params["looked_up"]))
             units = layer.inputs[0].type.shape[1]
@@ -131,22 +135,23 @@ class _Tree:
             first = sum(map(_folds, before))
             before.append(layer)
             factors = [
-                [(at, start + n) for at, start, length in one for n in range(length)] for one in layer.params["factors"]
+                [(source, start + n) for source, start, length in factor for n in range(length)]
+                for factor in layer.params["factors"]
             ]
             for fold in range(_folds(layer)):
                 read: list[tuple[int, Fold | int]] = []
                 for factor in factors:
-                    at, number = factor[fold]
-                    below = made.get(operands[at][0]) if len(operands[at]) == 1 else None
+                    source, number = factor[fold]
+                    below = layer_of.get(operands[source][0]) if len(operands[source]) == 1 else None
                     if below is None:
-                        read.append((self.sources.setdefault(operands[at], len(self.sources)), number))
+                        read.append((self.sources.setdefault(operands[source], len(self.sources)), number))
                     else:
                         read.append((PLACE, (below, number)))
                 form = Form(list(self.weights).index(units), bool(layer.params["rescaled"]), tuple(s for s, _ in read))
                 self._step[layer, fold] = self.forms.setdefault(form, len(self.forms)), first + fold, read
 
     def room(self) -> int:
-        """Bytes of what few rows leave in all places, or of the products of all forms, whichever are more."""
+        """Bytes of all places, or of the products of all forms, for `_FEW` rows: whichever are more."""
         type_ = self.layers[0].inputs[0].type
         outputs = type_.shape[2]
         assert isinstance(outputs, int), "weights are constants"
@@ -164,38 +169,38 @@ class _Tree:
             inputs.append(Var(names.fresh(), array_type(array.shape, DType.INT64)))
             constants[inputs[-1]] = array  # type: ignore[index]
         for layers in self.weights.values():
-            inputs.append(_joined_weights(body, [one.inputs[0] for one in layers], names, constants, updatable))
-        inputs += [var for one in self.sources for var in one]
+            inputs.append(_joined_weights(body, [layer.inputs[0] for layer in layers], names, constants, updatable))
+        inputs += [var for source in self.sources for var in source]
         params = {
-            "looked_up": tuple(len(one) > 1 for one in self.sources),
+            "looked_up": tuple(len(source) > 1 for source in self.sources),
             "forms": tuple(self.forms),
             "places": places,
         }
-        types = NATIVE_OPS["tree_of_sums"].types([one.type for one in inputs], params)
-        outputs = (root.outputs[0], *(Var(names.fresh(), one) for one in types[1:]))
-        equation = Equation(OpRef("tree_of_sums"), tuple(inputs), outputs, params, root.source)
-        gone = [one.outputs[1] for one in self.layers if len(one.outputs) > 1]
+        types = NATIVE_OPS["tree_of_sums"].types([operand.type for operand in inputs], params)
+        outputs = (root.outputs[0], *(Var(names.fresh(), type_of_result) for type_of_result in types[1:]))
+        tree_equation = Equation(OpRef("tree_of_sums"), tuple(inputs), outputs, params, root.source)
+        powers = [layer.outputs[1] for layer in self.layers if len(layer.outputs) > 1]
         equations, renamed = [], dict[Operand, Operand]()
-        for one in program.equations:
-            if one is root:
+        for equation in program.equations:
+            if equation is root:
+                equations.append(tree_equation)
+            elif equation not in self.layers and any(x in powers for x in equation.inputs):
+                joined = (*outputs[1:], *(x for x in equation.inputs if x not in powers))
+                (type_,) = NATIVE_OPS["concat"].types([x.type for x in joined], equation.params)
+                total = renamed[equation.outputs[0]] = Var(names.fresh(), type_)
+                equations.append(replace(equation, inputs=joined, outputs=(total,)))
+            elif renamed.keys() & {*equation.inputs}:
+                equations.append(replace(equation, inputs=tuple(renamed.get(x, x) for x in equation.inputs)))
+            elif equation not in self.layers:  # the same object: other trees find their layers by identity
                 equations.append(equation)
-            elif one not in self.layers and any(x in gone for x in one.inputs):
-                joined = (*outputs[1:], *(x for x in one.inputs if x not in gone))
-                (type_,) = NATIVE_OPS["concat"].types([x.type for x in joined], one.params)
-                total = renamed[one.outputs[0]] = Var(names.fresh(), type_)
-                equations.append(replace(one, inputs=joined, outputs=(total,)))
-            elif renamed.keys() & {*one.inputs}:
-                equations.append(replace(one, inputs=tuple(renamed.get(x, x) for x in one.inputs)))
-            elif one not in self.layers:  # as it is: other trees know their layers by it
-                equations.append(one)
         return body.rewritten(replace(program, equations=tuple(equations)), constants, updatable)
 
     def _needs(self) -> dict[Fold, int]:
-        """How many places the walk to a fold needs."""
+        """How many places the steps up to a fold need."""
         needs: dict[Fold, int] = {}
         for fold, (_, _, read) in self._step.items():  # layers are in order
-            below = sorted((needs[one] for _, one in read if isinstance(one, tuple)), reverse=True)
-            needs[fold] = max([1, *(need + at for at, need in enumerate(below))])
+            below = sorted((needs[child] for _, child in read if isinstance(child, tuple)), reverse=True)
+            needs[fold] = max([1, *(need + index for index, need in enumerate(below))])
         return needs
 
     def _steps(self) -> tuple[Array, Array, int]:
@@ -206,14 +211,14 @@ class _Tree:
         begins = [0]
         root = self.layers[-1]
         for number in range(_folds(root)):
-            free, place = list(range(max(needs.values())))[::-1], dict[Fold, int]()
+            free, slot_of = list(range(max(needs.values())))[::-1], dict[Fold, int]()
             for fold in _postorder((root, number), self._step, needs):
                 form, weight, read = self._step[fold]
-                at = [place.pop(one) if isinstance(one, tuple) else one for _, one in read]
-                free += [one for one, (source, _) in zip(at, read, strict=True) if source == PLACE]
+                read_from = [slot_of.pop(child) if isinstance(child, tuple) else child for _, child in read]
+                free += [slot for slot, (source, _) in zip(read_from, read, strict=True) if source == PLACE]
                 free.sort(reverse=True)
-                place[fold] = free.pop()
-                steps.append([form, weight, place[fold], *at, *[0] * (width - STEP - len(at))])
+                slot_of[fold] = free.pop()
+                steps.append([form, weight, slot_of[fold], *read_from, *[0] * (width - STEP - len(read_from))])
             begins.append(len(steps))
         return np.asarray(steps), np.asarray(begins), max(needs.values())
 
@@ -221,7 +226,7 @@ class _Tree:
 def _postorder(
     root: Fold, steps: Mapping[Fold, tuple[int, int, list[tuple[int, Fold | int]]]], needs: Mapping[Fold, int]
 ) -> Iterator[Fold]:
-    """What a fold reads before it, and what needs the most places first."""
+    """The folds below a fold and then the fold itself; folds that need the most places come first."""
     waiting: list[tuple[Fold, bool]] = [(root, False)]
     while waiting:
         fold, is_ready = waiting.pop()
@@ -229,8 +234,8 @@ def _postorder(
             yield fold
             continue
         waiting.append((fold, True))
-        below = [one for _, one in steps[fold][2] if isinstance(one, tuple)]
-        waiting += [(one, False) for one in sorted(below, key=lambda one: needs[one])]
+        below = [child for _, child in steps[fold][2] if isinstance(child, tuple)]
+        waiting += [(child, False) for child in sorted(below, key=lambda child: needs[child])]
 
 
 def _joined_weights(
@@ -240,19 +245,21 @@ def _joined_weights(
     constants: dict[Var, Array],
     updatable: dict[Var, UpdatableConstant],
 ) -> Var:
-    """Weights of several layers as one, along their folds."""
-    variables = [one for one in weights if isinstance(one, Var)]
-    arrays = [body.updatable[one].array if one in body.updatable else body.constants[one] for one in variables]
+    """Weights of several layers concatenated along their folds."""
+    variables = [weight for weight in weights if isinstance(weight, Var)]
+    arrays = [
+        body.updatable[weight].array if weight in body.updatable else body.constants[weight] for weight in variables
+    ]
     array = np.concatenate(arrays)
-    made = Var(names.fresh(), array_type(array.shape, variables[0].type.dtype))
-    changing = [one for one in dict.fromkeys(variables) if one in body.updatable]
+    joined = Var(names.fresh(), array_type(array.shape, variables[0].type.dtype))
+    changing = [weight for weight in dict.fromkeys(variables) if weight in body.updatable]
     if not changing:
-        constants[made] = array
-        return made
-    fixed = {one: body.constants[one] for one in variables if one not in body.updatable}
-    concat = Equation(OpRef("concat"), tuple(variables), (made,), {"axis": 0})
-    program = Program(tuple(fixed), tuple(changing), (concat,), (made,))
-    updatable[made] = UpdatableConstant(
-        array, made=UpdatableFold(program, fixed, tuple(body.updatable[one] for one in changing), (array,))
+        constants[joined] = array
+        return joined
+    fixed = {weight: body.constants[weight] for weight in variables if weight not in body.updatable}
+    concat = Equation(OpRef("concat"), tuple(variables), (joined,), {"axis": 0})
+    program = Program(tuple(fixed), tuple(changing), (concat,), (joined,))
+    updatable[joined] = UpdatableConstant(
+        array, fold=UpdatableFold(program, fixed, tuple(body.updatable[weight] for weight in changing), (array,))
     )
-    return made
+    return joined

@@ -1,7 +1,7 @@
-"""`UpdatableConstant`: constants of a native file that users may replace, and what is computed from them.
+"""`UpdatableConstant`: constants of a native file that users may replace, and constants computed from these.
 
-A file passes such arrays to its functions as arguments. What depends on them is computed by functions of the file
-(`runtime_fold0`, ...), again at each update; the file has their first values.
+A file passes such arrays to its functions as arguments. Functions of the file (`runtime_fold0`, ...) compute the arrays
+that depend on them, again at each update. The file holds the first values of all.
 """
 
 from __future__ import annotations
@@ -28,34 +28,34 @@ class UpdatableConstant:
 
     Args:
         array: Its first value.
-        name: As users call it; empty where they replace parts of it alone, or nothing.
-        parts: As users call the arrays along its first axis, an empty name for one that stays; empty where they replace
-            all of it, or nothing.
-        made: What computes it; None where users give it.
-        place: Which of its results it is.
+        name: Its name for users; empty if they may replace only parts of it, or nothing.
+        parts: Names for users of the arrays along its first axis, an empty name for one that they cannot replace. An
+            empty tuple if they may replace all of it, or nothing.
+        fold: The computation that it is a result of; None if users replace it.
+        index: Which result of `fold` it is.
     """
 
     array: Array
     name: str = ""
     parts: tuple[str, ...] = ()
-    made: UpdatableFold | None = None
-    place: int = 0
+    fold: UpdatableFold | None = None
+    index: int = 0
 
     def through(self, function: Callable[[Tracer], Tracer]) -> UpdatableConstant:
-        """What a function makes of it, with its first value."""
+        """The constant that a function computes from it, with its first value."""
         program = trace(function, spec(self.array.shape, self.array.dtype))
         (first,) = interpret_program(program, OPS, [self.array])
-        return UpdatableConstant(first, made=UpdatableFold(program, {}, (self,), (first,)))
+        return UpdatableConstant(first, fold=UpdatableFold(program, {}, (self,), (first,)))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class UpdatableFold:
-    """A part of the folding that depends on arrays that may change.
+    """A computation of constants from updatable constants.
 
     Args:
-        program: Its consts are known; its arguments are `updatable`.
-        constants: What stands behind the consts.
-        updatable: What stands behind the arguments.
+        program: Its consts are fixed; its arguments are updatable.
+        constants: The arrays of its consts.
+        updatable: The constants of its arguments.
         first: The first values of its results.
     """
 
@@ -67,11 +67,11 @@ class UpdatableFold:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NonNegative:
-    """Numbers none of which may be negative; an update that would make one so is refused.
+    """Numbers that may not be negative; an update that makes a number negative is refused.
 
     Args:
-        updatable: The numbers, of one axis.
-        names: What has each of them, for messages.
+        updatable: The numbers, an array of one axis.
+        names: The name of each, for messages.
     """
 
     updatable: UpdatableConstant

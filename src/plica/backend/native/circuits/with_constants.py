@@ -1,7 +1,7 @@
-"""`ProgramWithConstants`: a Program whose constants are known arrays; all that these alone determine is computed.
+"""`ProgramWithConstants`: a Program whose constants are known arrays, with constants folded.
 
-What folding keeps between calls of other backends (`constants/`) is computed here once, when the file is made: by
-the interpreter, in float64, and rounded once.
+Other backends fold constants at the first call and cache them (`constants/`). A native file folds them once, when it is
+written: the interpreter computes in float64, and each result is rounded once.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ class ProgramWithConstants:
     """A Program and the array of each of its consts.
 
     Args:
-        program: The Program; its arguments are what a call gives, and then what is updatable.
-        constants: By const.
-        updatable: Arrays that may change, by argument, in their order.
+        program: The Program; its arguments are those of a call, followed by the updatable constants.
+        constants: The array of each const.
+        updatable: The constant of each updatable argument, in their order.
     """
 
     program: Program
@@ -45,8 +45,8 @@ class ProgramWithConstants:
     def __call__(self, *arguments: Any, precise: bool = False) -> tuple[Array, ...]:
         """The results, by the interpreter."""
         leaves = [self.constants[var] for var in self.program.consts]
-        given = [*arguments, *(one.array for one in self.updatable.values())]
-        return interpret_program(self.program, NATIVE_OPS, given, leaves, precise=precise)
+        values = [*arguments, *(constant.array for constant in self.updatable.values())]
+        return interpret_program(self.program, NATIVE_OPS, values, leaves, precise=precise)
 
     def rewritten(
         self,
@@ -54,22 +54,22 @@ class ProgramWithConstants:
         constants: Mapping[Var, Array],
         updatable: Mapping[Var, UpdatableConstant] = MappingProxyType({}),
     ) -> ProgramWithConstants:
-        """Another Program with further constants; those that it does not read are left out."""
+        """Another Program with the constants of this one and further ones, without those that it does not read."""
         read = dict.fromkeys(
-            one for equation in program.equations for one in equation.inputs if isinstance(one, Var)
-        ) | dict.fromkeys(one for one in program.outputs if isinstance(one, Var))
+            operand for equation in program.equations for operand in equation.inputs if isinstance(operand, Var)
+        ) | dict.fromkeys(output for output in program.outputs if isinstance(output, Var))
         known = {var: array for var, array in {**self.constants, **constants}.items() if var in read}
-        changing = {var: one for var, one in {**self.updatable, **updatable}.items() if var in read}
+        changing = {var: constant for var, constant in {**self.updatable, **updatable}.items() if var in read}
         inputs = (*(var for var in program.inputs if var not in self.updatable), *changing)
         return ProgramWithConstants(replace(program, consts=tuple(known), inputs=inputs), known, changing)
 
 
 def with_constants(program: Program, leaves: Sequence[Any]) -> ProgramWithConstants:
-    """A Program and what stands behind its consts, folded.
+    """A Program with the arrays of its consts, after constant folding.
 
     Args:
         program: The Program.
-        leaves: The arrays, in the order of its consts; what depends on an updatable one is updatable too.
+        leaves: The arrays, in the order of its consts. Constants computed from an updatable one are updatable too.
 
     Raises:
         UnsupportedError: A size depends on the entries of an array that may change.
@@ -79,17 +79,19 @@ def with_constants(program: Program, leaves: Sequence[Any]) -> ProgramWithConsta
     changes = len(fixed) < len(known)
     folding = fold(program, fixed if changes else (), policy=_POLICY, is_two=changes)
     for part in folding.components:
-        given = [[_first(known[var.name]) for var in some] for some in (part.arguments, part.consts)]
-        results = interpret_program(part, _FOLDING, *given, precise=True)
-        with np.errstate(over="ignore"):  # too large a number is infinite there, as in other backends
+        operands = [[_first(known[var.name]) for var in some] for some in (part.arguments, part.consts)]
+        results = interpret_program(part, _FOLDING, *operands, precise=True)
+        with np.errstate(over="ignore"):  # numbers that are too large become infinite, as in other backends
             arrays = [
                 result.astype(var.type.dtype.numpy, order="C")
                 for var, result in zip(part.results, results[part.num_implicit_outputs :], strict=True)
             ]
-        made = _made(part, known, arrays)
-        for place, (var, array) in enumerate(zip(part.results, arrays, strict=True)):
-            assert isinstance(var, Var), "what is kept is computed"
-            known[var.name] = array if made is None else UpdatableConstant(array, made=made, place=place)
+        updatable_fold = _updatable_fold(part, known, arrays)
+        for index, (var, array) in enumerate(zip(part.results, arrays, strict=True)):
+            assert isinstance(var, Var), "folded values are computed by equations"
+            known[var.name] = (
+                array if updatable_fold is None else UpdatableConstant(array, fold=updatable_fold, index=index)
+            )
     entry, kept = folding.split.entry, folding.split.kept
     constants: dict[Var, Array] = {}
     updatable: dict[Var, UpdatableConstant] = {}
@@ -113,10 +115,10 @@ def _first(leaf: Array | UpdatableConstant) -> Array:
     return leaf.array if isinstance(leaf, UpdatableConstant) else leaf
 
 
-def _made(
+def _updatable_fold(
     part: Program, known: Mapping[str, Array | UpdatableConstant], first: Sequence[Array]
 ) -> UpdatableFold | None:
-    """What computes the results of a part that reads arrays that may change; None of one that reads none."""
+    """The computation of a part of the folding that reads updatable constants; None if it reads none."""
     constants: dict[Var, Array] = {}
     updatable: dict[Var, UpdatableConstant] = {}
     for var in (*part.consts, *part.arguments):
@@ -137,7 +139,7 @@ def _made(
 
 
 def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) -> Any:
-    """The same numbers by a matrix product, which needs no array of all terms, wherever none of float64 is lost."""
+    """The operation by a matrix product, which needs no array of all terms; by terms if the sum may underflow."""
     *inputs, weight = arrays[:-1] if logs is not None else arrays
     x = np.concatenate(inputs, axis=-1)
     largest = np.max(x, axis=-1, keepdims=True, initial=-np.inf)
@@ -149,6 +151,6 @@ def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) ->
 
 
 _EXACT = OPS["log_matmul_exp"]
-_SMALL = 2.0**-900  # beside which terms that are no numbers of float64 do not count
+_SMALL = 2.0**-900  # terms that underflow float64 are below the rounding of a sum of this size
 _FOLDING: OpTable = {**OPS, "log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}
-"""The operations by which constants are computed."""
+"""The operations that compute constants."""
