@@ -1,6 +1,6 @@
-"""Operations in terms of others: functions over an array namespace, traced where an operation has no row.
+"""Operations in terms of other operations: functions over an array namespace, traced if a backend has no row for one.
 
-Each has the meaning of its operation's reference; loops are `for_loop` and `while_loop`.
+Each computes the same as its operation's reference. Loops are `for_loop` and `while_loop`.
 """
 
 from collections.abc import Callable, Mapping

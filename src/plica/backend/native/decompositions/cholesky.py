@@ -18,20 +18,21 @@ from plica.backend.native.decompositions.matrices import (
 
 
 def cholesky(xp: Any, x: Any, *, upper: bool) -> Any:
-    """The triangle whose product with its transpose is `x`, of which one triangle is read; NaN where there is none.
+    """The triangle L with L L^H = x (with `upper`: U^H U = x), from one triangle of `x`; NaN if there is none.
 
-    Column j is that of what is left, divided by the root of its diagonal entry; what is left then loses its square.
+    Step j divides column j of the remainder by the root of its diagonal entry: this is column j of the factor. Then it
+    subtracts the product of that column and its transpose from the remainder.
     """
     below, right = row_numbers(xp, x), column_numbers(xp, x)
 
-    def eliminate(place: Any, rest: Any, definite: Any) -> Any:
-        now = column(xp, rest, place)
-        pivot = real(xp, entry(xp, rest[..., place, :], place))
+    def eliminate(index: Any, remainder: Any, definite: Any) -> Any:
+        current = column(xp, remainder, index)
+        pivot = real(xp, entry(xp, remainder[..., index, :], index))
         definite = definite & (pivot > 0)
         root = xp.astype(xp.sqrt(pivot), x.dtype)
-        found = xp.where(below > place, now / root, xp.where(below == place, root, xp.zeros_like(now)))
-        square = found * transposed(xp, found)
-        return xp.where(right == place, found, xp.where(right > place, rest - square, rest)), definite
+        factor_column = xp.where(below > index, current / root, xp.where(below == index, root, xp.zeros_like(current)))
+        square = factor_column * transposed(xp, factor_column)
+        return xp.where(right == index, factor_column, xp.where(right > index, remainder - square, remainder)), definite
 
     lower = transposed(xp, x) if upper else x
     definite = xp.all(xp.ones_like(real(xp, x)) > 0, axis=(-2, -1), keepdims=True)

@@ -1,4 +1,4 @@
-"""Vectors: products, norms, and products of matrices of numbers that are kept as a direction and a size."""
+"""Products and norms of vectors, and matrix products of numbers that are stored as a direction and a size."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from plica.backend.native.decompositions.matrices import is_complex
 
 
 def cross(xp: Any, a: Any, b: Any, *, axis: int) -> Any:
-    """The products of vectors of three numbers along an axis that is counted from the end."""
+    """The cross products of vectors of three numbers along an axis, a negative number."""
 
-    def part(x: Any, place: int) -> Any:
-        return x[(..., slice(place, place + 1), *[slice(None)] * (-axis - 1))]
+    def part(x: Any, index: int) -> Any:
+        return x[(..., slice(index, index + 1), *[slice(None)] * (-axis - 1))]
 
-    first, second = ([part(x, place) for place in range(3)] for x in (a, b))
-    turns = [((place + 1) % 3, (place + 2) % 3) for place in range(3)]
+    first, second = ([part(x, index) for index in range(3)] for x in (a, b))
+    turns = [((index + 1) % 3, (index + 2) % 3) for index in range(3)]
     return xp.concat([first[i] * second[j] - first[j] * second[i] for i, j in turns], axis=axis)
 
 
@@ -39,19 +39,19 @@ def vector_norm(xp: Any, x: Any, *, axis: tuple[int, ...], keepdims: bool, ord: 
 
 
 def _largest(xp: Any, sizes: Any, *, axis: tuple[int, ...], keepdims: bool) -> Any:
-    """The largest of sizes, 0 where there is none: a 0 is put beside them along each axis."""
-    for one in axis:
-        dims = [1 if place == one else dim for place, dim in enumerate(sizes.shape)]
-        sizes = xp.max(xp.concat([sizes, xp.zeros(dims, dtype=sizes.dtype)], axis=one), axis=one, keepdims=True)
+    """The largest of sizes, which are not negative, along some axes; 0 if there are none: a 0 is appended to each."""
+    for number in axis:
+        dims = [1 if other == number else dim for other, dim in enumerate(sizes.shape)]
+        sizes = xp.max(xp.concat([sizes, xp.zeros(dims, dtype=sizes.dtype)], axis=number), axis=number, keepdims=True)
     return sizes if keepdims or not axis else xp.squeeze(sizes, axis=axis)
 
 
-def directed_matmul(xp: Any, direction: Any, size: Any, weight: Any, *given: Any, logs: str | None = None) -> Any:
-    """Every term on an axis of its own, divided by the largest of its sum."""
+def directed_matmul(xp: Any, direction: Any, size: Any, weight: Any, *logarithms: Any, logs: str | None = None) -> Any:
+    """The operation with an axis for the terms of each sum, which are divided by the largest of them."""
     infinite = float("-inf")
-    if given:
-        log_weight = xp.log_softmax(given[0], axis=-1) if logs == "log_softmax" else given[0]
-        turn = _as(xp, xp.exp(0 * given[0]), weight)
+    if logarithms:
+        log_weight = xp.log_softmax(logarithms[0], axis=-1) if logs == "log_softmax" else logarithms[0]
+        turn = _as(xp, xp.exp(0 * logarithms[0]), weight)
     else:
         log_weight = xp.log(xp.abs(weight))
         safe = xp.where(weight == 0, xp.zeros_like(log_weight), log_weight)
@@ -65,24 +65,24 @@ def directed_matmul(xp: Any, direction: Any, size: Any, weight: Any, *given: Any
     terms = phases * _as(xp, xp.exp(counted - shift), phases)
     total = xp.sum(xp.where(counted > infinite, terms, xp.zeros_like(terms)), axis=-1)
     length = xp.abs(total)
-    found = xp.where(length > 0, xp.log(length), xp.zeros_like(length))
-    result = xp.where(length > 0, total * _as(xp, xp.exp(-found), total), xp.zeros_like(total))
-    return result, found + xp.where(length > 0, shift[..., 0], of_row)
+    log_length = xp.where(length > 0, xp.log(length), xp.zeros_like(length))
+    result = xp.where(length > 0, total * _as(xp, xp.exp(-log_length), total), xp.zeros_like(total))
+    return result, log_length + xp.where(length > 0, shift[..., 0], of_row)
 
 
 def _as(xp: Any, x: Any, like: Any) -> Any:
-    """Real numbers as entries of `like`."""
+    """Real numbers in the dtype of `like`, if that is complex."""
     return xp.astype(x, like.dtype) if is_complex(like) else x
 
 
 def _most(xp: Any, x: Any, least: float) -> Any:
-    """The largest entries along the last axis, and `least` where there is none."""
-    one = xp.full((*x.shape[:-1], 1), least, dtype=x.dtype)
-    return xp.max(xp.concat([x, one], axis=-1), axis=-1, keepdims=True)
+    """The largest entries along the last axis, but at least `least`."""
+    floor = xp.full((*x.shape[:-1], 1), least, dtype=x.dtype)
+    return xp.max(xp.concat([x, floor], axis=-1), axis=-1, keepdims=True)
 
 
 def _of_row(xp: Any, direction: Any, size: Any) -> Any:
-    """The largest size of a row's numbers that are not 0, or of all if they are: (F, B, 1)."""
+    """The largest size of a row's numbers that are not 0, or of all if all are 0: (F, B, 1)."""
     infinite = float("-inf")
     counted = _most(xp, xp.where(direction != 0, size, infinite), infinite)
     return xp.where(counted > infinite, counted, _most(xp, size, 0.0))

@@ -1,4 +1,4 @@
-"""Normal densities of vectors, of which each row may lack some entries, and what these are given the rest."""
+"""Normal densities of vectors with missing entries, and the distribution of missing entries given the others."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 def log_multivariate_normal(xp: Any, scores: Any, factor: Any, *missing: Any) -> Any:
     """The logarithms of densities of mean 0 and covariance `factor @ factor.T`, in float64.
 
-    The factor of the covariance of what a row knows is the triangle R of (A E)' = Q R: A the rows of the factor for
-    what is known, E those of the identity for the rest.
+    Let A be the rows of the factor for known entries, and E the rows of the identity for missing entries. Then R of
+    (A E)' = Q R is a factor of the covariance of the known entries.
 
     Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), result (F, B, K).
     """
@@ -24,9 +24,9 @@ def log_multivariate_normal(xp: Any, scores: Any, factor: Any, *missing: Any) ->
     if missing:
         known = ~missing[0][:, :, None]
         wide = xp.where(known, wide, 0.0)
-        kept = xp.expand_dims(known, axis=-1)
-        unit = xp.where(kept, 0.0, xp.eye(scores.shape[-1], dtype="float64"))
-        rows = xp.broadcast_to(xp.where(kept, lower, 0.0), (*scores.shape, scores.shape[-1]))
+        is_known = xp.expand_dims(known, axis=-1)
+        unit = xp.where(is_known, 0.0, xp.eye(scores.shape[-1], dtype="float64"))
+        rows = xp.broadcast_to(xp.where(is_known, lower, 0.0), (*scores.shape, scores.shape[-1]))
         beside = xp.concat([rows, xp.broadcast_to(unit, rows.shape)], axis=-1)
         triangle, _ = reflected(xp, xp.matrix_transpose(beside))
         lower = xp.matrix_transpose(triangle[..., : scores.shape[-1], :])
@@ -40,7 +40,9 @@ def log_multivariate_normal(xp: Any, scores: Any, factor: Any, *missing: Any) ->
 
 
 def regression_matrix(xp: Any, factor: Any, missing: Any) -> Any:
-    """What vectors of covariance `factor @ factor.T`, times what is known of them, are expected to be, in float64.
+    """The matrices M for which M x is the expected vector given its known entries, for covariance `factor @ factor.T`.
+
+    x has 0 for missing entries. Computed in float64.
 
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
@@ -48,23 +50,23 @@ def regression_matrix(xp: Any, factor: Any, missing: Any) -> Any:
     is_row, is_column = xp.expand_dims(known, axis=-1), xp.expand_dims(known, axis=-2)
     unit = xp.broadcast_to(xp.eye(factor.shape[-1], dtype="float64"), lower.shape)
     inverse = _substituted(xp, xp.where(is_row & is_column, lower, unit), unit)
-    found = xp.where(is_row, unit, xp.matmul(xp.where(is_column, lower, 0.0), inverse))
-    return xp.astype(_reordered(xp, found, order), factor.dtype)
+    matrix = xp.where(is_row, unit, xp.matmul(xp.where(is_column, lower, 0.0), inverse))
+    return xp.astype(_reordered(xp, matrix, order), factor.dtype)
 
 
 def conditional_factor(xp: Any, factor: Any, missing: Any) -> Any:
-    """The factors of covariances of what is missing, given the rest: arguments and shapes of `regression_matrix`."""
+    """The factors of covariances of missing entries given the known ones; shapes as in `regression_matrix`."""
     lower, order, known = _known_first(xp, factor, missing)
     signs = xp.where(xp.linalg.diagonal(lower) < 0, -1.0, 1.0)
     hidden = ~(xp.expand_dims(known, axis=-1) | xp.expand_dims(known, axis=-2))
-    found = xp.where(hidden, lower * xp.expand_dims(signs, axis=-2), 0.0)
-    return xp.astype(_reordered(xp, found, order), factor.dtype)
+    conditional = xp.where(hidden, lower * xp.expand_dims(signs, axis=-2), 0.0)
+    return xp.astype(_reordered(xp, conditional, order), factor.dtype)
 
 
 def _known_first(xp: Any, factor: Any, missing: Any) -> tuple[Any, Any, Any]:
-    """Lower triangles of the covariances of what is known and then of what is not, the order, and what is known in it.
+    """Lower triangles of covariances with known entries first, the order as a permutation, and which entries are known.
 
-    They are the triangle L of P A = L Q, P the order: a permutation matrix.
+    The triangle is L of P A = L Q, where A is the factor and P the permutation.
 
     Shapes: (F, B, K, V, V), (F, B, 1, V, V), (F, B, 1, V).
     """
@@ -80,17 +82,17 @@ def _known_first(xp: Any, factor: Any, missing: Any) -> tuple[Any, Any, Any]:
 
 
 def _reordered(xp: Any, matrices: Any, order: Any) -> Any:
-    """Rows and columns where they were."""
+    """Matrices with the permutation of their rows and columns undone."""
     return xp.matmul(xp.matmul(xp.matrix_transpose(order), matrices), order)
 
 
 def _substituted(xp: Any, lower: Any, x: Any) -> Any:
-    """What the lower triangle times it is `x`, matrices (..., V, N)."""
+    """The solution y of L y = x, by forward substitution: L the lower triangle, x and y matrices (..., V, N)."""
     below = row_numbers(xp, x)
 
-    def substitute(place: Any, rest: Any) -> Any:
-        value = rest[..., place, :] / entry(xp, lower[..., place, :], place)[..., 0]
-        later = rest - xp.expand_dims(lower[..., place], axis=-1) * xp.expand_dims(value, axis=-2)
-        return xp.where(below == place, xp.expand_dims(value, axis=-2), xp.where(below > place, later, rest))
+    def substitute(index: Any, remainder: Any) -> Any:
+        value = remainder[..., index, :] / entry(xp, lower[..., index, :], index)[..., 0]
+        later = remainder - xp.expand_dims(lower[..., index], axis=-1) * xp.expand_dims(value, axis=-2)
+        return xp.where(below == index, xp.expand_dims(value, axis=-2), xp.where(below > index, later, remainder))
 
     return repeat(x.shape[-2], substitute, x)

@@ -1,7 +1,7 @@
 """Jacobi's method: rotations of pairs of rows or columns, N / 2 disjoint pairs at once, in the order of a tournament.
 
-For even N each of N - 1 rounds pairs all numbers, and all rounds pair each number with each other one once. For odd N
-there is one more number in the tournament, whose partner rests.
+For even N each of the N - 1 rounds pairs all numbers, and each number meets each other number in one round. For odd N
+one more number takes part, whose partner rests.
 
 Source: Brent and Luk: The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays
 (SIAM J. Sci. Stat. Comput. 6, 1985); Hestenes: Inversion of matrices by biorthogonalization (J. SIAM 6, 1958).
@@ -20,57 +20,61 @@ from plica.backend.native.decompositions.matrices import (
     finite_part,
     is_complex,
     largest,
+    lesser,
     or_nan,
     real,
     rescaled,
     squared,
     transposed,
 )
-from plica.backend.native.decompositions.orthogonal import least, qr
+from plica.backend.native.decompositions.orthogonal import qr
 
 SWEEPS = 40
-"""After 10 sweeps matrices of any size are diagonal to a rounding; more are for what is not known to converge."""
+"""The most sweeps. 10 make matrices of any size diagonal to rounding; convergence is not proven for all matrices."""
 
 
 def _partners(xp: Any, size: Any, turn: Any) -> Any:
     """For each number below `size` its partner in a round; itself if it rests."""
-    places = xp.arange(size)
-    players = size + size % 2
-    last = players - 1
-    opposite = xp.remainder(turn - places, last)
-    opposite = xp.where(opposite == places, last, opposite)
-    opposite = xp.where(places == last, xp.remainder(turn * (players // 2), last), opposite)
-    return xp.where(opposite == size, places, opposite)
+    players = xp.arange(size)
+    num_players = size + size % 2
+    last = num_players - 1
+    opposite = xp.remainder(turn - players, last)
+    opposite = xp.where(opposite == players, last, opposite)
+    opposite = xp.where(players == last, xp.remainder(turn * (num_players // 2), last), opposite)
+    return xp.where(opposite == size, players, opposite)
 
 
-def _sweeps(xp: Any, size: Any, turn: Callable[..., Any], *first: Any) -> Any:
-    """Sweeps of all pairs until none is rotated: `turn(partners, *values)` gives whether some were, and the values."""
+def _sweeps(xp: Any, size: Any, turn: Callable[..., Any], *start: Any) -> Any:
+    """The values after sweeps of all pairs, until a sweep rotates none.
+
+    `turn(partners, *values)` returns whether it rotated a pair, and the new values.
+    """
 
     def sweep(count: Any, moved: Any, *values: Any) -> Any:
         del moved
 
-        def one(place: Any, moved: Any, *values: Any) -> Any:
-            again, *after = turn(_partners(xp, size, place), *values)
+        def round_(index: Any, moved: Any, *values: Any) -> Any:
+            again, *after = turn(_partners(xp, size, index), *values)
             return moved | again, *after
 
         rounds = size + size % 2 - 1
-        moved, *after = repeat(rounds, one, xp.asarray(False), *values)
+        moved, *after = repeat(rounds, round_, xp.asarray(False), *values)
         return count + 1, moved, *after
 
-    _, _, *found = while_(
-        lambda count, moved, *_: moved & (count < SWEEPS), sweep, xp.asarray(0), xp.asarray(True), *first
+    _, _, *last = while_(
+        lambda count, moved, *_: moved & (count < SWEEPS), sweep, xp.asarray(0), xp.asarray(True), *start
     )
-    return found
+    return last
 
 
 def _rotation(xp: Any, ahead: Any, difference: Any, product: Any, turned: Any) -> tuple[Any, Any]:
-    """For each number the cosine of its rotation, and what its partner's row is multiplied with.
+    """For each number the cosine of its rotation, and the factor of its partner's row.
 
     Args:
         xp: The array namespace.
-        ahead: Whether it is the lesser one of its pair.
-        difference: Of the diagonal entries of a pair, the greater one's less the lesser one's.
-        product: The entry beside the diagonal, row of the number, column of its partner.
+        ahead: Whether it is the lesser number of its pair.
+        difference: The diagonal entry of the greater number of a pair, minus that of the lesser one.
+        product: The entry in the row of the number and the column of its partner.
         turned: Whether the pair is rotated.
     """
     size = xp.abs(product)
@@ -90,8 +94,8 @@ def _rotation(xp: Any, ahead: Any, difference: Any, product: Any, turned: Any) -
 def _columns(xp: Any, x: Any, partners: Any, cosine: Any, factor: Any) -> Any:
     """`x` with its columns rotated."""
     cosine = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
-    other = xp.take(x, partners, axis=-1, nonnegative=True)
-    return x * cosine[..., None, :] + other * conjugated(xp, factor)[..., None, :]
+    partner_columns = xp.take(x, partners, axis=-1, nonnegative=True)
+    return x * cosine[..., None, :] + partner_columns * conjugated(xp, factor)[..., None, :]
 
 
 def eigh(xp: Any, x: Any) -> tuple[Any, Any]:
@@ -104,71 +108,77 @@ def eigh(xp: Any, x: Any) -> tuple[Any, Any]:
     strict = xp.tril(x, k=-1)
     if is_complex(x):
         lower = strict + xp.astype(real(xp, lower - strict), x.dtype)
-    whole, scale = rescaled(xp, lower + transposed(xp, strict))
+    work, scale = rescaled(xp, lower + transposed(xp, strict))
     unit = xp.broadcast_to(xp.eye(x.shape[-1], dtype=x.dtype), x.shape)
     if x.dims[-1] != 0:
-        whole, unit = _sweeps(xp, x.shape[-1], lambda *given: _two_sided(xp, *given), whole, unit)
-    values = real(xp, xp.linalg.diagonal(whole))
+        work, unit = _sweeps(xp, x.shape[-1], lambda *state: _two_sided(xp, *state), work, unit)
+    values = real(xp, xp.linalg.diagonal(work))
     order = xp.argsort(values, axis=-1)
     values = xp.take_along_axis(values, order, axis=-1, nonnegative=True) * scale[..., 0]
     return or_nan(xp, finite[..., 0], values), or_nan(xp, finite, _ordered(xp, unit, order))
 
 
 def _ordered(xp: Any, x: Any, order: Any) -> Any:
-    """Columns in an order that each matrix has of its own."""
+    """The columns of each matrix in an order of its own."""
     return xp.take_along_axis(x, xp.broadcast_to(order[..., None, :], x.shape), axis=-1, nonnegative=True)
 
 
 def _two_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
-    """One round that makes entries beside the diagonal zero: J^H x J and vectors J."""
-    places = column_numbers(xp, x)
+    """One round, which makes the entries of pairs zero: J^H x J and vectors J, after whether a pair was rotated."""
+    numbers = column_numbers(xp, x)
     diagonal = real(xp, xp.linalg.diagonal(x))
     beside = xp.take_along_axis(x, xp.broadcast_to(partners[:, None], (*x.shape[:-1], 1)), axis=-1, nonnegative=True)
     beside = beside[..., 0]
-    other = xp.take(diagonal, partners, axis=-1, nonnegative=True)
-    ahead = places < partners
+    partner_diagonal = xp.take(diagonal, partners, axis=-1, nonnegative=True)
+    ahead = numbers < partners
     sizes = xp.sqrt(xp.sum(squared(xp, x), axis=(-2, -1), keepdims=True))[..., 0]
-    turned = (partners != places) & (xp.abs(beside) > sizes * (epsilon(x) / 4))
-    cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - diagonal, diagonal - other), beside, turned)
+    turned = (partners != numbers) & (xp.abs(beside) > sizes * (epsilon(x) / 4))
+    cosine, factor = _rotation(
+        xp, ahead, xp.where(ahead, partner_diagonal - diagonal, diagonal - partner_diagonal), beside, turned
+    )
     wide = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
     rotated = x * wide[..., None] + xp.take(x, partners, axis=-2, nonnegative=True) * factor[..., None]
     rotated = _columns(xp, rotated, partners, cosine, factor)
-    done = turned[..., None] & (places == partners[:, None])  # but for roundings
+    done = turned[..., None] & (numbers == partners[:, None])  # but for roundings
     rotated = xp.where(done, xp.zeros_like(rotated), rotated)
     return xp.any(turned), rotated, _columns(xp, vectors, partners, cosine, factor)
 
 
 def _one_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
-    """One round that makes columns orthogonal: x J and vectors J."""
-    places = column_numbers(xp, x)
+    """One round, which makes columns of pairs orthogonal: x J and vectors J, after whether a pair was rotated."""
+    numbers = column_numbers(xp, x)
     sizes = xp.sum(squared(xp, x), axis=-2)
-    other = xp.take(sizes, partners, axis=-1, nonnegative=True)
+    partner_sizes = xp.take(sizes, partners, axis=-1, nonnegative=True)
     product = xp.sum(conjugated(xp, x) * xp.take(x, partners, axis=-1, nonnegative=True), axis=-2)
     most = xp.max(sizes, axis=-1, keepdims=True)
-    ahead = places < partners
-    # columns of the size of the rounding of the largest one are zeros
-    least = epsilon(x) * xp.sqrt(sizes) * xp.sqrt(other) + (epsilon(x) * epsilon(x)) * most
-    turned = (partners != places) & (xp.abs(product) > least)
-    cosine, factor = _rotation(xp, ahead, xp.where(ahead, other - sizes, sizes - other), product, turned)
+    ahead = numbers < partners
+    # columns as small as the rounding of the largest one count as zeros
+    threshold = epsilon(x) * xp.sqrt(sizes) * xp.sqrt(partner_sizes) + (epsilon(x) * epsilon(x)) * most
+    turned = (partners != numbers) & (xp.abs(product) > threshold)
+    cosine, factor = _rotation(
+        xp, ahead, xp.where(ahead, partner_sizes - sizes, sizes - partner_sizes), product, turned
+    )
     return xp.any(turned), _columns(xp, x, partners, cosine, factor), _columns(xp, vectors, partners, cosine, factor)
 
 
 def svd(xp: Any, x: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:
     """The left singular vectors in columns, the singular values, descending, and the right singular vectors in rows.
 
-    With x V = U diag(values), V from rotations; U is the orthogonal factor of x V, whose columns are orthogonal already
-    or, for values of 0, missing. NaN where a matrix is not finite.
+    Rotations give V with x V = U diag(values), whose columns are orthogonal. U is the orthogonal factor of x V, which
+    also has columns for values of 0. NaN where a matrix is not finite.
     """
-    high, wide = x.shape[-2:]
-    if isinstance(high, int) and isinstance(wide, int) and wide > high:  # the shorter side is rotated
+    num_rows, num_columns = x.shape[-2:]
+    if (
+        isinstance(num_rows, int) and isinstance(num_columns, int) and num_columns > num_rows
+    ):  # the shorter side is rotated
         left, values, right = svd(xp, transposed(xp, x), full_matrices=full_matrices)
         return transposed(xp, right), values, transposed(xp, left)
-    count = least(xp, x)
+    count = lesser(xp, num_rows, num_columns)
     finite, work = finite_part(xp, x)
     work, scale = rescaled(xp, work)
-    unit = xp.broadcast_to(xp.eye(wide, dtype=x.dtype), (*x.shape[:-2], wide, wide))
+    unit = xp.broadcast_to(xp.eye(num_columns, dtype=x.dtype), (*x.shape[:-2], num_columns, num_columns))
     if x.dims[-1] != 0 and x.dims[-2] != 0:
-        work, unit = _sweeps(xp, wide, lambda *given: _one_sided(xp, *given), work, unit)
+        work, unit = _sweeps(xp, num_columns, lambda *state: _one_sided(xp, *state), work, unit)
     sizes = xp.sqrt(xp.sum(squared(xp, work), axis=-2))
     order = xp.argsort(sizes, axis=-1, descending=True)
     values = xp.take_along_axis(sizes, order, axis=-1, nonnegative=True)[..., :count] * scale[..., 0]
@@ -201,11 +211,12 @@ def svdvals(xp: Any, x: Any) -> Any:
 
 
 def _cutoff(xp: Any, x: Any, values: Any, rtol: Any) -> Any:
-    """Singular values up to this are taken for 0: (..., 1)."""
-    high, wide = x.shape[-2:]
+    """The bound up to which singular values count as 0: (..., 1)."""
+    num_rows, num_columns = x.shape[-2:]
     if rtol is None:
-        longer = max(high, wide) if isinstance(high, int) and isinstance(wide, int) else xp.maximum(high, wide)
-        rtol = xp.astype(xp.asarray(longer), values.dtype) * epsilon(x)
+        are_known = isinstance(num_rows, int) and isinstance(num_columns, int)
+        longest = max(num_rows, num_columns) if are_known else xp.maximum(num_rows, num_columns)
+        rtol = xp.astype(xp.asarray(longest), values.dtype) * epsilon(x)
     return largest(xp, values[..., None])[..., 0] * rtol[..., None]
 
 
@@ -213,8 +224,8 @@ def pinv(xp: Any, x: Any, rtol: Any = None) -> Any:
     """The pseudoinverses."""
     left, values, right = svd(xp, x, full_matrices=False)
     dropped = values <= _cutoff(xp, x, values, rtol)
-    one = xp.ones_like(values)
-    inverse = xp.where(dropped, xp.zeros_like(values), one / xp.where(dropped, one, values))[..., None, :]
+    unit = xp.ones_like(values)
+    inverse = xp.where(dropped, xp.zeros_like(values), unit / xp.where(dropped, unit, values))[..., None, :]
     inverse = xp.astype(inverse, x.dtype) if is_complex(x) else inverse
     return xp.matmul(transposed(xp, right) * inverse, transposed(xp, left))
 

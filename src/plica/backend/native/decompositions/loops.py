@@ -1,4 +1,4 @@
-"""Loops of decompositions, recorded while they are traced."""
+"""Loops of decompositions, which tracing records."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from plica.tracing.control import trace_for, trace_while
 
 
 def repeat(count: Any, body: Callable[..., Any], *init: Any) -> Any:
-    """`body(i, *values)` for i in `range(count)`, each time with the values that it returned before."""
+    """The values after `values = body(i, *values)` for i in `range(count)`."""
     return trace_for((0, count, 1), body, init, shared=True)
 
 
@@ -19,5 +19,5 @@ def countdown(count: Any, body: Callable[..., Any], *init: Any) -> Any:
 
 
 def while_(condition: Callable[..., Any], body: Callable[..., Any], *init: Any) -> Any:
-    """`body(*values)` as long as `condition(*values)` holds."""
+    """The values after `values = body(*values)` as long as `condition(*values)` holds."""
     return trace_while(condition, body, init, shared=True)

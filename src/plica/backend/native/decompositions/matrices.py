@@ -1,4 +1,4 @@
-"""What decompositions of matrices share: conjugates, scales, and matrices that are not finite."""
+"""Functions that decompositions of matrices share: conjugates, scales, and matrices that are not finite."""
 
 from __future__ import annotations
 
@@ -37,6 +37,11 @@ def epsilon(x: Any) -> float:
     return float(np.finfo(x.dtype.numpy).eps)
 
 
+def lesser(xp: Any, first: Any, second: Any) -> Any:
+    """The lesser of two sizes, known or not."""
+    return min(first, second) if isinstance(first, int) and isinstance(second, int) else xp.minimum(first, second)
+
+
 def row_numbers(xp: Any, x: Any) -> Any:
     """The numbers of the rows of matrices (..., M, N): (M, 1)."""
     return xp.expand_dims(xp.arange(x.shape[-2]), axis=1)
@@ -47,23 +52,23 @@ def column_numbers(xp: Any, x: Any) -> Any:
     return xp.arange(x.shape[-1])
 
 
-def column(xp: Any, x: Any, place: Any) -> Any:
+def column(xp: Any, x: Any, index: Any) -> Any:
     """One column of matrices: (..., M, 1)."""
-    return xp.expand_dims(x[..., place], axis=-1)
+    return xp.expand_dims(x[..., index], axis=-1)
 
 
-def row(xp: Any, x: Any, place: Any) -> Any:
+def row(xp: Any, x: Any, index: Any) -> Any:
     """One row of matrices: (..., 1, N)."""
-    return xp.expand_dims(x[..., place, :], axis=-2)
+    return xp.expand_dims(x[..., index, :], axis=-2)
 
 
-def entry(xp: Any, x: Any, place: Any) -> Any:
+def entry(xp: Any, x: Any, index: Any) -> Any:
     """One entry of vectors (..., N), or of the diagonals of matrices: (..., 1, 1)."""
-    return xp.expand_dims(xp.expand_dims(x[..., place], axis=-1), axis=-1)
+    return xp.expand_dims(xp.expand_dims(x[..., index], axis=-1), axis=-1)
 
 
 def largest(xp: Any, x: Any) -> Any:
-    """The largest absolute value of each matrix, 0 where there is no entry: (..., 1, 1)."""
+    """The largest absolute value of each matrix, 0 if it has no entry: (..., 1, 1)."""
     sizes = xp.abs(x)
     flat = xp.reshape(sizes, (*sizes.shape[:-2], sizes.shape[-2] * sizes.shape[-1]))
     zero = xp.zeros((*sizes.shape[:-2], 1), dtype=sizes.dtype)
@@ -77,7 +82,7 @@ def rescaled(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def finite_part(xp: Any, x: Any) -> tuple[Any, Any]:
-    """Which matrices are finite, (..., 1, 1), and the matrices with zeros for the others."""
+    """Which matrices are finite, (..., 1, 1), and the matrices, with zeros instead of those that are not."""
     finite = xp.all(xp.isfinite(x), axis=(-2, -1), keepdims=True)
     return finite, xp.where(finite, x, xp.zeros_like(x))
 

@@ -1,8 +1,8 @@
-"""Whether elements are among others."""
+"""Whether elements of an array occur in another one."""
 
 from typing import Any
 
 
 def isin(xp: Any, x: Any, elements: Any) -> Any:
-    """Whether each element of `x` is one of `elements`: each is compared with each."""
+    """Whether each element of `x` equals an element of `elements`; compares each with each."""
     return xp.any(xp.expand_dims(x, axis=-1) == xp.reshape(elements, (-1,)), axis=-1)

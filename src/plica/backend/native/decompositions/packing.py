@@ -1,4 +1,4 @@
-"""Packing: axes are split into tiles, or joined again, and put in order."""
+"""Packing: splits axes into tiles, or joins them again, and permutes axes."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def pack(xp: Any, x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_
 
 
 def unpack(xp: Any, x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:  # noqa: ARG001
-    """The array that the tiles are of."""
+    """The array of some tiles."""
     axes, shape = joined(x.shape, outer_dims_perm, inner_dims_pos)
     return xp.reshape(xp.permute_dims(x, axes), shape)

@@ -12,14 +12,14 @@ from plica.tracing.trace import trace
 
 
 def sizes_within(params: Mapping[str, Any]) -> list[Size]:
-    """The sizes within parameters that are not known before the Program runs."""
+    """The symbolic sizes within parameters."""
     return list(dict.fromkeys(_sizes(tuple(params.values()))))
 
 
 def _sizes(value: Any) -> Iterable[Size]:
     if isinstance(value, Size):
         return [value]
-    return [size for one in value for size in _sizes(one)] if isinstance(value, tuple) else []
+    return [size for item in value for size in _sizes(item)] if isinstance(value, tuple) else []
 
 
 def traced_decomposition(
@@ -29,27 +29,30 @@ def traced_decomposition(
     sizes: Sequence[Size],
     source: str,
 ) -> Program:
-    """The decomposition of an operation on operands of `types`, which comes from `source` in the user's code.
+    """The Program of a decomposition for operands of `types`, and for `source` in the user's code.
 
-    Its further arguments are the numbers of `sizes`.
+    Its arguments are the operands, followed by the numbers of `sizes`.
     """
     names: dict[Dim, str] = {}
     specs = [
-        spec([dim if isinstance(dim, int) else names.setdefault(dim, f"n{len(names)}") for dim in one.shape], one.dtype)
-        for one in types
+        spec(
+            [dim if isinstance(dim, int) else names.setdefault(dim, f"n{len(names)}") for dim in type_.shape],
+            type_.dtype,
+        )
+        for type_ in types
     ]
 
-    def run(*given: Any) -> Any:
-        known = dict(zip(sizes, given[len(specs) :], strict=True))
-        found = {name: _put(value, known) for name, value in params.items()}
-        return decompose(namespace, *given[: len(specs)], **found)
+    def run(*arguments: Any) -> Any:
+        numbers = dict(zip(sizes, arguments[len(specs) :], strict=True))
+        settings = {name: _with_numbers(value, numbers) for name, value in params.items()}
+        return decompose(namespace, *arguments[: len(specs)], **settings)
 
     with standing_at(source):
         return trace(run, *specs, *[int] * len(sizes))
 
 
-def _put(value: Any, known: Mapping[Size, Any]) -> Any:
-    """A parameter with tracers in the place of sizes."""
+def _with_numbers(value: Any, numbers: Mapping[Size, Any]) -> Any:
+    """A parameter in which the numbers replace the sizes."""
     if isinstance(value, Size):
-        return known[value]
-    return tuple(_put(one, known) for one in value) if isinstance(value, tuple) else value
+        return numbers[value]
+    return tuple(_with_numbers(item, numbers) for item in value) if isinstance(value, tuple) else value
