@@ -2,7 +2,7 @@
 
 A known length whose prime factors are small is split by its factors. A transform of any other length becomes a
 convolution whose length is a power of two. The angles of roots of unity are reduced as integers, so that roots are
-right to the last place. The error of a transform of n points is at most 2^-53 (4 + log2 n) times the norm of the result.
+right to the last place. The error of a transform of n points is at most 2^-53 (4 + log2 n) times the result's norm.
 
 Sources: T. G. Stockham, High-speed convolution and correlation, 1966 (stages that keep numbers in order);
 L. Bluestein, A linear filtering approach to the computation of discrete Fourier transform, 1970; M. C. Pease, An

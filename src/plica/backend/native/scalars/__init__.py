@@ -1,4 +1,4 @@
-"""Scalar code of every elementwise operation: `SCALARS`, rows by the name of the operation."""
+"""Scalar code of every elementwise operation: `SCALARS`, a row for each name of an operation."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ from plica.backend.native.scalars.builder import (
 )
 from plica.backend.native.scalars.complexes import COMPLEX
 from plica.backend.native.scalars.densities import DENSITIES
-from plica.backend.native.scalars.errors import ERRORS
+from plica.backend.native.scalars.error_functions import ERROR_FUNCTIONS
 from plica.backend.native.scalars.exponentials import EXPONENTIALS
 from plica.backend.native.scalars.gammas import GAMMAS
 from plica.backend.native.scalars.hyperbolic import HYPERBOLIC
@@ -39,7 +39,7 @@ _REAL: dict[str, ScalarRow] = {
     **LOGARITHMS,
     **TRIGONOMETRIC,
     **HYPERBOLIC,
-    **ERRORS,
+    **ERROR_FUNCTIONS,
     **GAMMAS,
     **BESSEL,
     **INCOMPLETE,
@@ -50,7 +50,7 @@ _REAL: dict[str, ScalarRow] = {
 
 
 def _of_any_kind(name: str, row: ScalarRow) -> ScalarRow:
-    """A row that is written by its parts where numbers are complex, or refused by name."""
+    """A row for complex numbers too: by the formula over their parts, or else an error that names the operation."""
     of_complex = COMPLEX.get(name)
 
     def write(code: ScalarCode, call: Call) -> Scalar:
@@ -68,10 +68,10 @@ SCALARS: dict[str, ScalarRow] = {name: _of_any_kind(name, row) for name, row in 
 def write_scalar(
     code: ScalarCode, name: str, operands: tuple[Scalar, ...], dtype: DType, params: Mapping[str, Any] | None = None
 ) -> Scalar:
-    """One entry of the result of an operation, of dtype `dtype`, from one entry of each operand.
+    """One entry of the result of an operation, in dtype `dtype`, from one entry of each operand.
 
     Raises:
-        UnsupportedError: The operation has no row, or none for complex numbers.
+        UnsupportedError: The operation has no row, or its row does not take complex numbers.
     """
     if name not in SCALARS:
         raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")

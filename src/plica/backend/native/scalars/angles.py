@@ -1,22 +1,22 @@
-"""Which quadrant an angle lies in, and where, for arguments of any size.
+"""Argument reduction of trigonometric functions: the quadrant of an angle of any size, and the angle within it.
 
-Sources: W. J. Cody and W. Waite, Software manual for the elementary functions, 1980 (a multiple of pi / 2 is taken away
-in parts whose products are exact); M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983 (for huge
-arguments only those bits of 2 / pi count that make the product neither a multiple of 4 nor too small).
+Sources: W. J. Cody and W. Waite, Software manual for the elementary functions, 1980: subtract a multiple of pi / 2 in
+parts whose products are exact. M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983: a huge
+argument needs only those bits of 2 / pi whose products are no multiples of 4 and not too small.
 """
 
 import math
 from itertools import pairwise
 
-from plica.backend.native.scalars.floats import nearest_whole
+from plica.backend.native.scalars.floats import nearest_integer
 from plica.backend.native.scalars.pairs import Pair, constant_pair, renormalized, two_sum
 from plica.backend.native.scalars.values import Value, Values, branches, lookup
 from plica.ir.dtypes import DType
 
 _HALF_PI = (1.5707963267341256, 6.077100506303966e-11, 2.0222662487111665e-21, 8.4784276603689e-32)
-"""pi / 2 in parts, of which the first three have 33 bits."""
+"""Parts whose sum is pi / 2; the first three have 33 bits."""
 _SMALL = 8e5
-"""Angles below it are fewer than 2^19 quarters of a turn, so that products with the parts are exact."""
+"""Angles below it have fewer than 2^19 quadrants, so that products with the parts are exact."""
 _TWO_OVER_PI = (
     0x0000000000000000,
     0xA2F9836E4E441529,
@@ -44,16 +44,16 @@ _LOW = 2**32 - 1
 
 
 def reduced(x: Value) -> tuple[Value, Pair]:
-    """(n, r) of a float64: x = n pi / 2 + r, |r| <= pi / 4, and n modulo 4 in the last two bits of an unsigned integer.
+    """(n, r) of a float64: x = n pi / 2 + r, |r| <= pi / 4. The last two bits of the unsigned integer n are n modulo 4.
 
-    r is right to 53 bits and more, however near x is to a multiple; its high part is the nearest float64.
+    r is right to 53 bits and more, even if x is near a multiple of pi / 2; its high part is the nearest float64.
     """
     n, high, low = branches(abs(x) < _SMALL, lambda: _of_small(x), lambda: _of_large(x))
     return n, Pair(high, low)
 
 
 def _of_small(x: Value) -> Values:
-    n, bits = nearest_whole(x * (2 / math.pi))
+    n, bits = nearest_integer(x * (2 / math.pi))
     total, lost = two_sum(x - n * _HALF_PI[0], -(n * _HALF_PI[1]))
     total, later = two_sum(total, -(n * _HALF_PI[2]))
     lost = (lost + later) - n * _HALF_PI[3]
@@ -66,23 +66,27 @@ def _of_large(x: Value) -> Values:
     exponent = bits >> 52
     infinite = exponent == 0x7FF
     safe = infinite.where(exponent.like(1075), exponent)
-    whole = (bits & (2**52 - 1)) | (1 << 52)
-    # x = whole 2^e, e = exponent - 1075; the window begins where bits are worth 2^(2 - e): at bit e - 2, and 64 zeros
+    significand = (bits & (2**52 - 1)) | (1 << 52)
+    # x = significand 2^e, e = exponent - 1075; the window begins at the bits worth 2^(2 - e): bit e - 2, after 64 zeros
     start = safe - (1075 + 2 - 64)
     first, shift = start >> 6, start & 63
-    words = [lookup(_TWO_OVER_PI, DType.UINT64, first + place) for place in range(4)]
+    words = [lookup(_TWO_OVER_PI, DType.UINT64, first + offset) for offset in range(4)]
     window = [_joined(*pair, shift) for pair in pairwise(words)]
     # the product modulo 4: two bits before the point, and 190 after it
-    last = whole * window[2]
-    carried = _high_product(whole, window[2])
-    middle = whole * window[1] + carried
-    top = whole * window[0] + _high_product(whole, window[1]) + (middle < carried).where(whole.like(1), 0)
+    last = significand * window[2]
+    carried = _high_product(significand, window[2])
+    middle = significand * window[1] + carried
+    top = (
+        significand * window[0]
+        + _high_product(significand, window[1])
+        + (middle < carried).where(significand.like(1), 0)
+    )
     quadrant = top >> 62
     high, low = _joined(top, middle, top.like(2)), _joined(middle, last, top.like(2))
-    negative = (high >> 63) != 0  # the nearest whole number is the next one
-    quadrant = quadrant + negative.where(whole.like(1), 0)
+    negative = (high >> 63) != 0  # the nearest integer is the next one
+    quadrant = quadrant + negative.where(significand.like(1), 0)
     flipped = ~low + 1
-    high = negative.where(~high + (flipped == 0).where(whole.like(1), 0), high)
+    high = negative.where(~high + (flipped == 0).where(significand.like(1), 0), high)
     low = negative.where(flipped, low)
     parts = [
         (high >> 32).astype(DType.FLOAT64) * 2.0**-32,
@@ -102,13 +106,13 @@ def _of_large(x: Value) -> Values:
 
 def _joined(first: Value, second: Value, shift: Value) -> Value:
     """64 bits of two words, from bit `shift` of the first on."""
-    rest = (second >> 1) >> (63 - shift)
-    return (first << shift) | rest
+    low_bits = (second >> 1) >> (63 - shift)
+    return (first << shift) | low_bits
 
 
 def _high_product(a: Value, b: Value) -> Value:
     """The upper 64 bits of a product of two unsigned words."""
     a_high, a_low, b_high, b_low = a >> 32, a & _LOW, b >> 32, b & _LOW
     across = a_high * b_low + (a_low * b_low >> 32)
-    other = a_low * b_high + (across & _LOW)
-    return a_high * b_high + (across >> 32) + (other >> 32)
+    middle = a_low * b_high + (across & _LOW)
+    return a_high * b_high + (across >> 32) + (middle >> 32)

@@ -1,4 +1,4 @@
-"""Rows of arithmetic, comparisons and bits: what instructions do, but for integers where machines trap or differ."""
+"""Rows of arithmetic, comparisons and bits. Most are one instruction; some integers need care, as machines may trap."""
 
 import math
 from collections.abc import Callable
@@ -35,8 +35,8 @@ def _sign(x: Value) -> Value:
     positive = (x > 0).where(x.like(1), x.like(0))
     if family(x.dtype) == "unsigned":
         return positive
-    found = (x < 0).where(x.like(-1), positive)
-    return is_nan(x).where(x, found) if x.dtype.kind == "float" else found
+    sign = (x < 0).where(x.like(-1), positive)
+    return is_nan(x).where(x, sign) if x.dtype.kind == "float" else sign
 
 
 def _absolute(x: Value) -> Value:
@@ -45,12 +45,12 @@ def _absolute(x: Value) -> Value:
     return x if family(x.dtype) == "unsigned" else (x < 0).where(-x, x)
 
 
-def _shift(left: bool) -> Callable[[Value, Value], Value]:
+def _shift(is_left: bool) -> Callable[[Value, Value], Value]:
     def shift(x: Value, y: Value) -> Value:
         # a shift by all bits or more, or by less than 0, leaves 0; to the right of a negative number -1
         last = x.dtype.bits - 1
         outside = y > last if family(y.dtype) == "unsigned" else (y > last) | (y < 0)
-        if left:
+        if is_left:
             return outside.where(x.like(0), x << outside.where(y.like(0), y))
         if family(x.dtype) == "unsigned":
             return outside.where(x.like(0), x >> outside.where(y.like(0), y))
@@ -60,7 +60,7 @@ def _shift(left: bool) -> Callable[[Value, Value], Value]:
 
 
 def _divided(x: Value, y: Value) -> tuple[Value, Value]:
-    """The quotient rounded towards 0 and what is left; (0, 0) by 0, and no trap where -2^31 is divided by -1."""
+    """The quotient rounded towards 0 and the remainder; (0, 0) for division by 0, and no trap for -2^31 by -1."""
     if family(x.dtype) == "unsigned":
         by_zero = y == 0
         safe = by_zero.where(y.like(1), y)
@@ -74,19 +74,19 @@ def _divided(x: Value, y: Value) -> tuple[Value, Value]:
 def _floor_divide(x: Value, y: Value) -> Value:
     if x.dtype.kind == "float":
         return floor_divide_floats(x, y)
-    quotient, left = _divided(x, y)
+    quotient, remainder = _divided(x, y)
     if family(x.dtype) == "unsigned":
         return quotient
-    return ((left != 0) & ((left ^ y) < 0)).where(quotient - 1, quotient)
+    return ((remainder != 0) & ((remainder ^ y) < 0)).where(quotient - 1, quotient)
 
 
 def _remainder(x: Value, y: Value) -> Value:
     if x.dtype.kind == "float":
         return remainder_of_floats(x, y)
-    _, left = _divided(x, y)
+    _, remainder = _divided(x, y)
     if family(x.dtype) == "unsigned":
-        return left
-    return ((left != 0) & ((left ^ y) < 0)).where(left + y, left)
+        return remainder
+    return ((remainder != 0) & ((remainder ^ y) < 0)).where(remainder + y, remainder)
 
 
 def power_of_integers(x: Value, y: Value) -> Value:
@@ -94,29 +94,29 @@ def power_of_integers(x: Value, y: Value) -> Value:
     one, zero = x.like(1), x.like(0)
     start = y if family(y.dtype) == "unsigned" else (y < 0).where(zero, y)
 
-    def step(left: Value, square: Value, found: Value) -> tuple[Value, ...]:
-        return left >> 1, square * square, ((left & 1) != 0).where(found * square, found)
+    def step(exponent: Value, square: Value, power: Value) -> tuple[Value, ...]:
+        return exponent >> 1, square * square, ((exponent & 1) != 0).where(power * square, power)
 
-    found = loop((start, x, one), lambda left, *_: left != 0, step)[2]
+    power = loop((start, x, one), lambda exponent, *_: exponent != 0, step)[2]
     if family(y.dtype) == "unsigned":
-        return found
+        return power
     units = (x == 1).where(one, (x == -1).where(((y & 1) == 0).where(one, x), zero))
-    return (y < 0).where(units, found)
+    return (y < 0).where(units, power)
 
 
 def _astype(code: ScalarCode, call: Call) -> Scalar:
-    """A conversion; floats that an integer cannot hold become what x86 machines make of them."""
+    """A conversion; a float that the integer dtype cannot hold becomes the integer that x86 machines give."""
     x, dtype = Value(code, call.operands[0]), call.dtype
     if x.dtype.kind != "float" or dtype.kind != "int":
         return x.astype(dtype).scalar
     wide = DType.INT64 if dtype in (DType.INT64, DType.UINT32, DType.UINT64) else DType.INT32
     if is_half(x.dtype):
         x = x.astype(DType.FLOAT32)
-    found = _whole(x, wide)
+    integer = _whole(x, wide)
     if dtype == DType.UINT64:
-        half = 2.0**63
-        found = (x >= half).where(_whole(x - half, wide) ^ wide.limits[0], found)
-    return found.astype(dtype).scalar
+        middle = 2.0**63
+        integer = (x >= middle).where(_whole(x - middle, wide) ^ wide.limits[0], integer)
+    return integer.astype(dtype).scalar
 
 
 def _whole(x: Value, dtype: DType) -> Value:
@@ -140,9 +140,9 @@ ARITHMETIC: dict[str, ScalarRow] = {
     "astype": ScalarRow(_astype),
     "bitwise_and": _row(lambda x, y: x & y),
     "bitwise_invert": _row(lambda x: ~x),
-    "bitwise_left_shift": _row(_shift(left=True)),
+    "bitwise_left_shift": _row(_shift(is_left=True)),
     "bitwise_or": _row(lambda x, y: x | y),
-    "bitwise_right_shift": _row(_shift(left=False)),
+    "bitwise_right_shift": _row(_shift(is_left=False)),
     "bitwise_xor": _row(lambda x, y: x ^ y),
     "ceil": _row(lambda x: x.ceil()),
     "clip": _row(lambda x, least, most: x.maximum(least).minimum(most)),

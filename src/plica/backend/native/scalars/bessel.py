@@ -1,7 +1,7 @@
 """Modified Bessel functions of orders 0 and 1, times e^-|x|; float32 is computed in float64.
 
-Source: the power series, all of whose terms are positive, up to 8; beyond, a polynomial in 1 / x times 1 / root x
-(Remez' exchange), as in Abramowitz and Stegun 9.8.
+Up to 8 the power series, all of whose terms are positive; above, a polynomial in 1 / x times 1 / root x (by Remez'
+exchange). Source: Abramowitz and Stegun 9.8.
 """
 
 import math
@@ -68,25 +68,25 @@ _FAR_ONE = (
 """root(x) e^-x I1(x) in 16 / x - 1"""
 
 
-def _both(size: Value, near: Value, far: tuple[float, ...]) -> Value:
-    """From the series at a size up to 8, and the polynomial for sizes beyond."""
+def _near_or_far(size: Value, near: Value, far: tuple[float, ...]) -> Value:
+    """The function from its series `near` for sizes up to 8, and by the polynomial `far` for larger ones."""
     beyond = (size > 8.0).where(size, 8.0)
-    found = polynomial(16.0 / beyond - 1.0, far) / beyond.sqrt()
-    return (size > 8.0).where(found, near * exp(-size))
+    far_value = polynomial(16.0 / beyond - 1.0, far) / beyond.sqrt()
+    return (size > 8.0).where(far_value, near * exp(-size))
 
 
 @in_double
 def i0e(x: Value) -> Value:
     """e^-|x| I0(x)."""
     size = abs(x)
-    return _both(size, polynomial(size * size * 0.25, _SERIES), _FAR)
+    return _near_or_far(size, polynomial(size * size * 0.25, _SERIES), _FAR)
 
 
 @in_double
 def i1e(x: Value) -> Value:
     """e^-|x| I1(x)."""
     size = abs(x)
-    return _both(size, size * polynomial(size * size * 0.25, _SERIES_ONE), _FAR_ONE).copysign(x)
+    return _near_or_far(size, size * polynomial(size * size * 0.25, _SERIES_ONE), _FAR_ONE).copysign(x)
 
 
 BESSEL: dict[str, ScalarRow] = {

@@ -1,7 +1,8 @@
-"""Scalar code, written once for two printers: what a row of `SCALARS` writes, and what it writes it with.
+"""`ScalarCode`, the interface with which rows of `SCALARS` write scalar code, and the rows' dataclasses.
 
-A row computes one entry of a result from one entry of each operand by methods of a `ScalarCode`, and does not see
-whether they print MLIR (`mlir.py`) or LLVM (`llvm.py`). Nothing calls a library of mathematics: files link none.
+A row computes one entry of a result from one entry of each operand, by methods of a `ScalarCode`. Each row is written
+once for three printers: MLIR (`mlir.py`), LLVM (`llvm.py`) and StableHLO (`stablehlo/scalars.py`). No row calls a
+library of mathematics, since files link none.
 """
 
 from abc import ABC, abstractmethod
@@ -15,7 +16,7 @@ from plica.ir.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Scalar:
-    """A value of scalar code: how the printer refers to it, and its dtype (DType.BOOL is one bit)."""
+    """A value of scalar code: its name in the printer's text, and its dtype (DType.BOOL is one bit)."""
 
     text: str
     dtype: DType
@@ -25,33 +26,46 @@ Body = Callable[..., tuple[Scalar, ...]]
 
 
 def family(dtype: DType) -> str:
-    """Which instructions compute with a dtype: `float`, `signed`, `unsigned`, `bool` or `complex`."""
+    """The family of dtypes that share instructions: `float`, `signed`, `unsigned`, `bool` or `complex`."""
     if dtype.kind != "int":
         return dtype.kind
     return "unsigned" if dtype.value.startswith("u") else "signed"
 
 
 class ScalarCode(ABC):
-    """Writes instructions, each at the end of what was written before.
+    """Appends instructions to code.
 
-    Operands of one instruction have one dtype. Integers wrap around. A shift by as many bits as there are, or more, an
-    integer division by 0, and the conversion of a float that does not fit have no defined result: rows avoid them.
-    Nothing is fused or reordered, but for `multiply_add`.
+    Operands of one instruction have one dtype. Integers wrap around. Some results are undefined, and rows avoid them: a
+    shift by all bits or more, an integer division by 0, the conversion of a float that does not fit. No instructions
+    are fused or reordered, except by `multiply_add`.
     """
 
     @abstractmethod
     def constant(self, value: complex, dtype: DType) -> Scalar:
-        """A number, exactly: NaN, infinities and -0.0 too."""
+        """A number, exactly, including NaN, infinities and -0.0."""
 
     @abstractmethod
     def apply(self, name: str, *operands: Scalar) -> Scalar:
-        """The instruction `name` of operands of one dtype, which the result has too: see the methods below."""
+        """The result of an instruction, in the dtype of its operands.
+
+        Args:
+            name: One of these.
+                Numbers: `add`, `subtract`, `multiply`, `divide` (integers round towards 0), `negate`, `minimum` and
+                `maximum` (NaN if one is NaN).
+                Integers: `integer_remainder` (that of `divide`, with the sign of the first operand), `shift_left`,
+                `shift_right` (which rounds down), by 0 to bits - 1.
+                Integers and booleans: `and`, `or`, `xor`.
+                Floats: `multiply_add` (a b + c, rounded once if that costs nothing, else twice), `absolute`, `sqrt`
+                (correctly rounded), `copysign` (the size of the first operand, the sign of the second), `floor`,
+                `ceil`, `trunc`, `round_even`.
+            operands: Of one dtype.
+        """
 
     @abstractmethod
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """Whether a is `equal`, `not_equal`, `less`, `less_equal`, `greater` or `greater_equal` to b.
 
-        Comparisons with NaN are false, but for `not_equal`.
+        Comparisons with NaN are false, except `not_equal`.
         """
 
     @abstractmethod
@@ -60,7 +74,7 @@ class ScalarCode(ABC):
 
     @abstractmethod
     def convert(self, a: Scalar, dtype: DType) -> Scalar:
-        """The number in another dtype: integers wrap around, floats round to even and to integers towards 0."""
+        """The number in another dtype: integers wrap around, floats round to even, floats become integers towards 0."""
 
     @abstractmethod
     def bitcast(self, a: Scalar, dtype: DType) -> Scalar:
@@ -70,28 +84,28 @@ class ScalarCode(ABC):
     def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
         """The values of `then()` where the condition holds, else of `otherwise()`: only one of them runs.
 
-        What holds a branch or a loop is not vectorized: functions on hot paths use `select`.
+        Loops with a branch or a loop inside are not vectorized: functions on hot paths use `select`.
         """
 
     @abstractmethod
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
-        """`state = start; while going(*state): state = step(*state)`, and the last state."""
+        """The last state of `state = start; while going(*state): state = step(*state)`."""
 
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
-        """The real and the imaginary part of a complex number, for printers that have them."""
+        """The real and the imaginary part of a complex number, in printers with complex numbers."""
         raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {a.dtype}.")
 
     def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
-        """The complex number of two floats of 32 or 64 bits, for printers that have them."""
+        """The complex number of two floats of 32 or 64 bits, in printers with complex numbers."""
         raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {real.dtype}, {imag.dtype}.")
 
     @abstractmethod
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
-        """The entry of a table of constants at an integer index, which is inside."""
+        """The entry of a table of constants at an integer index, which is within the table."""
 
     @abstractmethod
     def shared(self, name: str, operands: tuple[Scalar, ...], write: "Shared") -> Scalar:
-        """What `write(code, operands)` gives, which may be compiled once and called: all calls of a name are alike."""
+        """The result of `write(code, operands)`. A printer may compile it once for each name, and call it."""
 
     def add(self, a: Scalar, b: Scalar) -> Scalar:
         """The sum a + b of numbers."""
@@ -105,49 +119,17 @@ class ScalarCode(ABC):
         """The product a b of numbers."""
         return self.apply("multiply", a, b)
 
-    def divide(self, a: Scalar, b: Scalar) -> Scalar:
-        """The quotient a / b; of integers rounded towards 0."""
-        return self.apply("divide", a, b)
-
-    def integer_remainder(self, a: Scalar, b: Scalar) -> Scalar:
-        """What a truncating division of integers leaves, with the sign of a."""
-        return self.apply("integer_remainder", a, b)
-
     def negate(self, a: Scalar) -> Scalar:
         """-a of numbers."""
         return self.apply("negate", a)
-
-    def multiply_add(self, a: Scalar, b: Scalar, c: Scalar) -> Scalar:
-        """The sum a b + c of floats, rounded once where the machine does so at no cost, else twice."""
-        return self.apply("multiply_add", a, b, c)
 
     def absolute(self, a: Scalar) -> Scalar:
         """|a| of a float."""
         return self.apply("absolute", a)
 
-    def sqrt(self, a: Scalar) -> Scalar:
-        """The root of a float, correctly rounded."""
-        return self.apply("sqrt", a)
-
-    def copysign(self, a: Scalar, b: Scalar) -> Scalar:
-        """|a| with the sign of b, of floats."""
-        return self.apply("copysign", a, b)
-
     def floor(self, a: Scalar) -> Scalar:
-        """The largest whole float that is not larger."""
+        """The largest integral float that is not larger."""
         return self.apply("floor", a)
-
-    def ceil(self, a: Scalar) -> Scalar:
-        """The least whole float that is not less."""
-        return self.apply("ceil", a)
-
-    def trunc(self, a: Scalar) -> Scalar:
-        """The whole part of a float."""
-        return self.apply("trunc", a)
-
-    def round_even(self, a: Scalar) -> Scalar:
-        """The nearest whole float, the even one of two."""
-        return self.apply("round_even", a)
 
     def minimum(self, a: Scalar, b: Scalar) -> Scalar:
         """The lesser number; NaN if one is NaN."""
@@ -162,16 +144,8 @@ class ScalarCode(ABC):
         return self.apply("and", a, b)
 
     def or_(self, a: Scalar, b: Scalar) -> Scalar:
-        """Bits of integers or booleans that one has."""
+        """Bits of integers or booleans that one of them has."""
         return self.apply("or", a, b)
-
-    def xor(self, a: Scalar, b: Scalar) -> Scalar:
-        """Bits of integers or booleans in which they differ."""
-        return self.apply("xor", a, b)
-
-    def shift_left(self, a: Scalar, b: Scalar) -> Scalar:
-        """The product a 2^b of integers, for b in 0 to bits - 1."""
-        return self.apply("shift_left", a, b)
 
     def shift_right(self, a: Scalar, b: Scalar) -> Scalar:
         """The quotient a / 2^b of integers, rounded down, for b in 0 to bits - 1."""
@@ -180,7 +154,7 @@ class ScalarCode(ABC):
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One entry of an operation: an entry of each operand, the dtype of the result, and the parameters."""
+    """The computation of one entry: an entry of each operand, the dtype of the result, and the parameters."""
 
     operands: tuple[Scalar, ...]
     dtype: DType
@@ -193,7 +167,7 @@ Shared = Callable[[ScalarCode, tuple[Scalar, ...]], Scalar]
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """When an operation raises an error: `found(code, call)` is a boolean; what the error says."""
+    """An error of an operation: `found(code, call)` is true where it is raised, with `message`."""
 
     found: Write
     message: str
@@ -201,13 +175,13 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class ScalarRow:
-    """How one entry of an elementwise operation is computed.
+    """The scalar code of an elementwise operation.
 
     Args:
         write: `write(code, call)` writes the instructions and returns the entry; it never traps.
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
-            they are exact, or rounded once, as those of sums are.
-        failure: When the operation raises an error, whatever `write` gives then.
+            they are exact, or rounded once, as sums are.
+        failure: The error that the operation raises; its entries are undefined then.
         relative_to: The number whose last place counts.
     """
 
@@ -218,20 +192,20 @@ class ScalarRow:
 
     @property
     def is_rounded(self) -> bool:
-        """Whether results may differ from the exact ones: then products may be rounded together with sums."""
+        """Whether results may differ from the exact ones; if so, a product and a sum may be rounded together."""
         return max(self.ulps) > 0
 
 
 def is_complex(call: Call) -> bool:
     """Whether an operand of a call or its result is complex."""
-    return any(dtype.kind == "complex" for dtype in (*(one.dtype for one in call.operands), call.dtype))
+    return any(dtype.kind == "complex" for dtype in (*(operand.dtype for operand in call.operands), call.dtype))
 
 
 def refuse_complex(name: str, call: Call) -> None:
-    """Check that nothing of a call is complex, for printers that have no complex numbers.
+    """Check that neither operands nor result are complex.
 
     Raises:
-        UnsupportedError: An operand or the result is.
+        UnsupportedError: One of them is.
     """
     if is_complex(call):
         raise UnsupportedError(
@@ -240,11 +214,11 @@ def refuse_complex(name: str, call: Call) -> None:
 
 
 def no_reals(name: str) -> Write:
-    """The `write` of an operation of complex numbers alone, for others."""
+    """The `write` of an operation of complex numbers for real numbers: it refuses them."""
 
     def write(code: ScalarCode, call: Call) -> Scalar:
         del code
-        found = ", ".join(str(one.dtype) for one in call.operands)
-        raise UnsupportedError(f"{name} takes complex numbers, found {found}.")
+        dtypes = ", ".join(str(operand.dtype) for operand in call.operands)
+        raise UnsupportedError(f"{name} takes complex numbers, found {dtypes}.")
 
     return write

@@ -7,17 +7,17 @@ import math
 from collections.abc import Callable
 
 from plica.backend.native.scalars.builder import Call, Scalar, ScalarCode, Write
+from plica.backend.native.scalars.complex_arithmetic import Complex, converted, split, where_complex
 from plica.backend.native.scalars.exponentials import exp, expm1
 from plica.backend.native.scalars.hyperbolic import asinh, cosh, hypot, sinh
 from plica.backend.native.scalars.logarithms import log, log1p
-from plica.backend.native.scalars.parts import Complex, converted, split, zero_or
 from plica.backend.native.scalars.trigonometric import atan2, cos, sin
 from plica.backend.native.scalars.values import Value
 from plica.ir.dtypes import DType
 from plica.ops.rules import real_dtype
 
-Found = Complex | Value
-_FAR = 1e150  # whose square is a number
+Result = Complex | Value
+_FAR = 1e150  # its square is finite
 
 
 def _size(z: Complex) -> Value:
@@ -56,8 +56,8 @@ def _log(z: Complex) -> Complex:
 def _log1p(z: Complex) -> Complex:
     near = abs(z.real) + abs(z.imag) < 0.5
     beside = 0.5 * log1p(z.real * (2.0 + z.real) + z.imag * z.imag)
-    found = _log(_plus_one(z))
-    return Complex(near.where(beside, found.real), found.imag)
+    logarithm = _log(_plus_one(z))
+    return Complex(near.where(beside, logarithm.real), logarithm.imag)
 
 
 def _sqrt(z: Complex) -> Complex:
@@ -65,11 +65,11 @@ def _sqrt(z: Complex) -> Complex:
     large = size.maximum(abs(z.imag)) > 1e300
     scale = large.where(size.like(2.0**-4), 1.0)
     root = ((hypot(z.real * scale, z.imag * scale) + size * scale) * 0.5).sqrt() * large.where(size.like(4.0), 1.0)
-    other = abs(z.imag) / (root + root)
+    quotient = abs(z.imag) / (root + root)
     zero = root == 0.0
     right = z.real >= 0.0
-    real = zero.where(root, right.where(root, other))
-    imag = zero.where(root, right.where(other, root))
+    real = zero.where(root, right.where(root, quotient))
+    imag = zero.where(root, right.where(quotient, root))
     infinite = abs(z.imag) == math.inf
     return Complex(
         infinite.where(size.like(math.inf), real), infinite.where(size.like(math.inf), imag).copysign(z.imag)
@@ -85,7 +85,7 @@ def _cos(z: Complex) -> Complex:
 
 
 def _grown(x: Value, factor: Value) -> Value:
-    """The product x * factor, 0 where x is, whatever overflowed."""
+    """The product x * factor, 0 where x is 0 even if the factor is infinite."""
     return (x == 0.0).where(x * x.like(1.0).copysign(factor), x * factor)
 
 
@@ -121,7 +121,7 @@ def _acosh(z: Complex) -> Complex:
 
 
 def _within(z: Complex) -> tuple[Complex, Value]:
-    """A number of the same angle that is finite, and whether z is not."""
+    """A finite number with the angle of z, and whether z is infinite."""
     infinite = _infinite(z.real) | _infinite(z.imag)
     parts = [
         infinite.where(_infinite(x).where(x.like(_FAR).copysign(x), x * 0.0), x)  # NaN stays NaN
@@ -137,21 +137,21 @@ def _infinite_where(infinite: Value, x: Value) -> Value:
 def _atanh(z: Complex) -> Complex:
     x, y = z.real, z.imag
     size = abs(x)
-    rest = 1.0 - size
-    gap = hypot(rest, y)
+    complement = 1.0 - size
+    gap = hypot(complement, y)
     near, far = gap < 1 / _FAR, size.maximum(abs(y)) > _FAR
     real = near.where(log(4.0 * size) - 2.0 * log(gap), log1p(size / gap * 4.0 / gap))
     real = 0.25 * _infinite(size).where(x.like(0.0), real)
-    imag = 0.5 * atan2(2.0 * y, rest * (1.0 + size) - y * y)
+    imag = 0.5 * atan2(2.0 * y, complement * (1.0 + size) - y * y)
     return Complex(real.copysign(x), far.where(x.like(0.5 * math.pi).copysign(y), imag))
 
 
 def _pow(z: Complex, exponent: Complex) -> Complex:
-    found = _exp(_log(z) * exponent)
+    power = _exp(_log(z) * exponent)
     none = (exponent.real == 0.0) & (exponent.imag == 0.0)
     one, zero = z.real.like(1.0), z.real.like(0.0)
-    found = zero_or((z.real == 0.0) & (z.imag == 0.0), Complex(zero, zero), found)
-    return zero_or(none, Complex(one, zero), found)
+    power = where_complex((z.real == 0.0) & (z.imag == 0.0), Complex(zero, zero), power)
+    return where_complex(none, Complex(one, zero), power)
 
 
 def _sign(z: Complex) -> Complex:
@@ -164,7 +164,7 @@ def _sign(z: Complex) -> Complex:
     return Complex(part(z.real, z.imag), part(z.imag, z.real))
 
 
-def _one(z: Complex) -> Complex:
+def _unit(z: Complex) -> Complex:
     return Complex(z.real.like(1.0), z.real.like(0.0))
 
 
@@ -176,7 +176,7 @@ def _infinite(x: Value) -> Value:
     return abs(x) == math.inf
 
 
-FORMULAS: dict[str, Callable[..., Found]] = {
+FORMULAS: dict[str, Callable[..., Result]] = {
     "abs": _size,
     "acos": _acos,
     "acosh": _acosh,
@@ -205,7 +205,7 @@ FORMULAS: dict[str, Callable[..., Found]] = {
     "not_equal": lambda z, w: (z.real != w.real) | (z.imag != w.imag),
     "pow": _pow,
     "real": lambda z: z.real,
-    "reciprocal": lambda z: _one(z) / z,
+    "reciprocal": lambda z: _unit(z) / z,
     "round": lambda z: Complex(z.real.round_even(), z.imag.round_even()),
     "safe_log": _log,
     "sign": _sign,
@@ -222,32 +222,32 @@ FORMULAS: dict[str, Callable[..., Found]] = {
 EXACTLY_IN_PARTS = frozenset(
     {"add", "subtract", "multiply", "negative", "conj", "real", "imag", "copy", "stop_gradient"}
 )
-"""Formulas that are not computed in float64 for complex64."""
+"""Formulas that compute with the dtype of their operands; all others compute complex64 in float64."""
 
 
 def complex_entry(name: str) -> Write:
     """The `write` of a formula of complex operands."""
 
     def write(code: ScalarCode, call: Call) -> Scalar:
-        operands = [split(code, one) for one in call.operands]
+        operands = [split(code, operand) for operand in call.operands]
         if name not in EXACTLY_IN_PARTS:
             operands = [Complex(z.real.astype(DType.FLOAT64), z.imag.astype(DType.FLOAT64)) for z in operands]
-        found = FORMULAS[name](*operands)
-        if isinstance(found, Value):
-            return found.astype(call.dtype).scalar
+        result = FORMULAS[name](*operands)
+        if isinstance(result, Value):
+            return result.astype(call.dtype).scalar
         part = real_dtype(call.dtype)
-        return code.of_parts(found.real.astype(part).scalar, found.imag.astype(part).scalar)
+        return code.of_parts(result.real.astype(part).scalar, result.imag.astype(part).scalar)
 
     return write
 
 
 def where_of_complex(code: ScalarCode, call: Call) -> Scalar:
-    """One of two complex numbers."""
+    """A choice between two complex numbers."""
     return code.select(*call.operands)
 
 
 def astype_of_complex(code: ScalarCode, call: Call) -> Scalar:
-    """To a complex number, or from one."""
+    """A conversion to or from complex numbers."""
     return converted(code, call.operands[0], call.dtype)
 
 

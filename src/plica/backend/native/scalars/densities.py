@@ -1,4 +1,4 @@
-"""Densities of single entries."""
+"""Log densities of univariate distributions."""
 
 import math
 
@@ -10,7 +10,7 @@ from plica.backend.native.scalars.values import Value, entry
 
 
 def log_normal(x: Value, mean: Value, log_stddev: Value) -> Value:
-    """-((x - m) / s)^2 / 2 - log s - log(2 pi) / 2, finite for s of which 1 / s is not."""
+    """-((x - m) / s)^2 / 2 - log s - log(2 pi) / 2, finite even if 1 / s is infinite."""
     largest = float(np.finfo(x.dtype.numpy).max)
     bound = math.log(largest) - 0.5
     standard = (between(x, -largest, largest) - mean) * exp(between(-log_stddev, -bound, bound))

@@ -1,14 +1,14 @@
-"""Exponentials and what is made of them.
+"""Exponentials, and functions of exponentials.
 
-exp(x) = 2^n e^r with n the nearest whole number to x / ln 2, and e^r = 1 + r + r^2 Q(r) with Q of least relative error
-on |r| <= ln 2 / 2, found by Remez' exchange. No tables and no branches: loops over entries are vectorized.
+exp(x) = 2^n e^r with n the nearest integer to x / ln 2, and e^r = 1 + r + r^2 Q(r) with Q of least relative error on
+|r| <= ln 2 / 2, by Remez' exchange. There are no tables and no branches, so that loops over entries are vectorized.
 Source: P. T. P. Tang, Table-driven implementation of the exponential function, 1989 (the reduction).
 """
 
 import math
 
 from plica.backend.native.scalars.builder import ScalarRow
-from plica.backend.native.scalars.floats import format_of, halves, nearest_whole, power, times_power
+from plica.backend.native.scalars.floats import format_of, nearest_integer, power, split_exponent, times_power
 from plica.backend.native.scalars.pairs import Pair, constant_pair
 from plica.backend.native.scalars.values import Value, entry, polynomial
 from plica.ir.dtypes import DType
@@ -44,14 +44,14 @@ _SHORT_Q = {
         2.500005903458657e-08,
     ),
 }
-"""One less, where an error of 0.04 units in the last place does not count."""
+"""Q with one term less for float64, for functions in which an error of 0.04 units in the last place does not count."""
 LN2 = {
     DType.FLOAT32: (0.693359375, -2.12194440054690583e-4),
     DType.FLOAT64: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
 }
-"""ln 2 in two parts, of which the first has so few bits that its product with any exponent is exact."""
+"""Two parts whose sum is ln 2; the first has so few bits that its product with any exponent is exact."""
 _REACH = {DType.FLOAT32: (-104.0, 89.0), DType.FLOAT64: (-746.0, 710.0)}
-"""Beyond these, exponentials are 0 and infinity."""
+"""Below the first exponentials are 0, above the second they are infinite."""
 
 
 def between(x: Value, low: float, high: float) -> Value:
@@ -63,12 +63,12 @@ def between(x: Value, low: float, high: float) -> Value:
 def _reduced(x: Value) -> tuple[Value, Value, Value]:
     """The bits of n, and r in two parts."""
     high, low = LN2[x.dtype]
-    n, bits = nearest_whole(x * (1 / math.log(2)))
+    n, bits = nearest_integer(x * (1 / math.log(2)))
     return bits, *_in_order(x - n * high, n * -low)
 
 
 def _in_order(high: Value, low: Value) -> tuple[Value, Value]:
-    """The sum, and what it loses by rounding."""
+    """The sum of a number and a lesser one, and the sum's rounding error."""
     total = high + low
     return total, (high - total) + low
 
@@ -82,13 +82,13 @@ def _of_reduced(bits: Value, r: Value, low: Value) -> Value:
 
 
 def exp(x: Value) -> Value:
-    """e^x: the sum r + r^2 Q(r) is below 1/2, so that what its rounding loses is a quarter of a last place at most."""
+    """e^x. The sum r + r^2 Q(r) is below 1/2, so that its rounding error is at most a quarter of a last place."""
     bits, r, low = _reduced(between(x, *_REACH[x.dtype]))
     return times_power(1.0 + (r + (low + r * r * polynomial(r, _SHORT_Q[x.dtype]))), bits)
 
 
 def exp_half(x: Value) -> Value:
-    """e^x / 2, which is finite for larger x than e^x is."""
+    """e^x / 2, which overflows later than e^x."""
     bits, r, low = _reduced(between(x, _REACH[x.dtype][0], _REACH[x.dtype][1] + 1.0))
     return _of_reduced(bits - 1, r, low)
 
@@ -97,7 +97,7 @@ def exp_pair(x: Pair) -> Value:
     """e^x of a pair in float64, rounded nearly once."""
     high, low = LN2[DType.FLOAT64]
     far = between(x.high, -800.0, 800.0)
-    n, bits = nearest_whole(far * (1 / math.log(2)))
+    n, bits = nearest_integer(far * (1 / math.log(2)))
     return _of_reduced(bits, *_in_order(far - n * high, x.low - n * low))
 
 
@@ -106,24 +106,24 @@ def exp2(x: Value) -> Value:
     if x.dtype == DType.FLOAT32:
         return exp2(x.astype(DType.FLOAT64)).astype(x.dtype)
     x = between(x, -1100.0, 1100.0)
-    n, bits = nearest_whole(x)
+    n, bits = nearest_integer(x)
     r = constant_pair(math.log(2), 2.3190468138462996e-17, x) * (x - n)
     return _of_reduced(bits, *_in_order(r.high, r.low))
 
 
 def expm1(x: Value) -> Value:
-    """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)), where n is 0 near 0."""
+    """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)); near 0 n is 0."""
     form = format_of(x)
     bits, r, low = _reduced(between(x, -50.0, _REACH[x.dtype][1]))
     grown, lost = _in_order(r, low + r * r * polynomial(r, _Q[x.dtype]))
-    first, second = halves(bits, form)
+    first, second = split_exponent(bits, form)
     inverse = power(2 * form.bias - first, form) * power(2 * form.bias - second, form)
-    found = ((grown + (1.0 - inverse)) + lost) * power(first, form) * power(second, form)
-    return (abs(x) < 1 / form.unit).where(x, found)
+    difference = ((grown + (1.0 - inverse)) + lost) * power(first, form) * power(second, form)
+    return (abs(x) < 1 / form.unit).where(x, difference)
 
 
 def tanh(x: Value) -> Value:
-    """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) where that is not small."""
+    """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) if |x| is at least 1/2."""
     size = abs(x)
     grown = expm1(between(size + size, 0.0, 60.0))
     near = size < 0.5

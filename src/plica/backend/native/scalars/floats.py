@@ -1,6 +1,7 @@
-"""Bits of floats: what the formulas of float32 and float64 know of their formats.
+"""Bits of float32 and float64, for formulas that split numbers into exponent and fraction.
 
-Nothing here converts a float to an integer or back by an instruction: vectors of 64 bits have none on many machines.
+No function here uses an instruction that converts between floats and integers: many machines have none for vectors of
+64 bits.
 """
 
 from dataclasses import dataclass
@@ -16,8 +17,8 @@ class Format:
     Args:
         dtype: The floats.
         words: Unsigned integers of as many bits.
-        mantissa: Bits of the fraction.
-        bias: What is added to exponents.
+        mantissa: How many bits the fraction has.
+        bias: The biased exponent of 1.
     """
 
     dtype: DType
@@ -26,7 +27,7 @@ class Format:
     bias: int
 
     @property
-    def one(self) -> int:
+    def one_bits(self) -> int:
         """The bits of 1."""
         return self.bias << self.mantissa
 
@@ -37,12 +38,12 @@ class Format:
 
     @property
     def unit(self) -> float:
-        """The number whose last place counts ones."""
+        """The number whose last place is worth 1."""
         return float(2**self.mantissa)
 
     @property
     def unit_bits(self) -> int:
-        """Its bits: with `n` in the fraction, those of `unit + n`."""
+        """The bits of `unit`; with n in the fraction, those of `unit + n`."""
         return (self.bias + self.mantissa) << self.mantissa
 
 
@@ -57,28 +58,28 @@ def format_of(x: Value) -> Format:
     return FORMATS[x.dtype]
 
 
-def nearest_whole(x: Value) -> tuple[Value, Value]:
-    """The nearest whole number n, at most 2^(mantissa - 2), as a float, and as unsigned bits of n + 2^mantissa * 1.5.
+def nearest_integer(x: Value) -> tuple[Value, Value]:
+    """The nearest integer n, of size up to 2^(mantissa - 2), as a float, and the bits of n + 1.5 * 2^mantissa.
 
-    Adding a number of which the last place counts ones rounds to ones; NaN stays NaN.
+    Adding a number whose last place is worth 1 rounds to an integer. NaN stays NaN.
     """
     form = format_of(x)
     moved = x + 1.5 * form.unit
     return moved - 1.5 * form.unit, moved.bits_as(form.words)
 
 
-def whole_part(x: Value) -> Value:
-    """X rounded towards 0, without an instruction that rounds so."""
+def truncated(x: Value) -> Value:
+    """The number rounded towards 0, without an instruction for it."""
     size, unit = abs(x), format_of(x).unit
     nearest = (size + unit) - unit
     below = (nearest > size).where(nearest - 1.0, nearest)
     return (size < unit).where(below.copysign(x), x)
 
 
-def halves(bits: Value, form: Format) -> tuple[Value, Value]:
-    """The biased exponents of two powers of two whose product is 2^n, from `nearest_whole`'s bits of n.
+def split_exponent(bits: Value, form: Format) -> tuple[Value, Value]:
+    """The biased exponents of two powers of two whose product is 2^n, from `nearest_integer`'s bits of n.
 
-    Each is normal for every n that two exponents reach, so 2^n may be less or more than any float.
+    Both powers are normal numbers, though 2^n itself may underflow or overflow.
     """
     offset = form.unit_bits + 2 ** (form.mantissa - 1)
     both = bits - (offset - 2 * form.bias)
@@ -92,9 +93,9 @@ def power(biased: Value, form: Format) -> Value:
 
 
 def times_power(x: Value, bits: Value) -> Value:
-    """The product of x and 2^n, from `nearest_whole`'s bits of n."""
+    """The product of x and 2^n, from `nearest_integer`'s bits of n."""
     form = format_of(x)
-    first, second = halves(bits, form)
+    first, second = split_exponent(bits, form)
     return x * power(first, form) * power(second, form)
 
 
@@ -103,16 +104,16 @@ _ROOT_HALF = {DType.FLOAT32: 0x3F3504F3, DType.FLOAT64: 0x3FE6A09E667F3BCD}
 
 
 def exponent_and_fraction(x: Value) -> tuple[Value, Value]:
-    """Of a positive finite x, (k, m): x = 2^k m, m in [1/root 2, root 2). Both are floats.
+    """(k, m) of a positive finite x = 2^k m, with m in [1/root 2, root 2). Both are floats.
 
-    Subnormal numbers are read as whole numbers of their bits, so that they count where machines take them for 0.
+    The bits of a subnormal number are read as an integer, so that machines that flush subnormal numbers do not lose it.
     """
     form = format_of(x)
     bits = x.bits_as(form.words)
     subnormal = bits < (1 << form.mantissa)
-    whole = (bits | form.unit_bits).bits_as(form.dtype) - form.unit
-    bits = subnormal.where(whole.bits_as(form.words), bits)
-    moved = bits + (form.one - _ROOT_HALF[form.dtype])
+    scaled = (bits | form.unit_bits).bits_as(form.dtype) - form.unit
+    bits = subnormal.where(scaled.bits_as(form.words), bits)
+    moved = bits + (form.one_bits - _ROOT_HALF[form.dtype])
     k = ((moved >> form.mantissa) | form.unit_bits).bits_as(form.dtype) - (form.unit + form.bias)
     k = k - subnormal.where(x.like(form.bias + form.mantissa - 1), 0.0)
     m = ((moved & (2**form.mantissa - 1)) + _ROOT_HALF[form.dtype]).bits_as(form.dtype)

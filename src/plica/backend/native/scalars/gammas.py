@@ -1,7 +1,7 @@
-"""The logarithm of the gamma function, its derivative, and what Stirling's formula lacks; in float64.
+"""The logarithm of the gamma function, its derivative, and the error of Stirling's formula; in float64.
 
-Source: Stirling's series from 10 on; below, recurrences down to an interval of one polynomial (Remez' exchange), and
-reflection for negative numbers (NIST Digital Library of Mathematical Functions, 5.5 and 5.11).
+From 10 on by Stirling's series; below, recurrences lead to the interval of one polynomial (by Remez' exchange).
+Negative numbers are reflected. Source: NIST Digital Library of Mathematical Functions, 5.5 and 5.11.
 """
 
 import math
@@ -15,9 +15,9 @@ from plica.backend.native.scalars.values import Value, branch, entry, loop, poly
 log, log1p = shared(logarithms.log), shared(logarithms.log1p)
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 _SERIES = (1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156, -3617 / 122400)
-"""Stirling's, in odd powers of 1 / x"""
+"""Stirling's series, in odd powers of 1 / x"""
 _DIGAMMA_SERIES = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12, -3617 / 8160)
-"""log(x) - 1 / (2 x) - digamma(x), in even powers of 1 / x from the second"""
+"""log(x) - 1 / (2 x) - digamma(x), in even powers of 1 / x from the second on"""
 _LARGE = 10.0
 _LGAMMA = (
     0.42278433509846713,
@@ -41,7 +41,7 @@ _LGAMMA = (
 )
 """lgamma(2 + e) / e, for |e| up to 1/2"""
 _ROOT = (1.4616321449683622, 9.549995429965697e-17)
-"""Where digamma is 0."""
+"""The positive number at which digamma is 0, as the sum of two parts."""
 _DIGAMMA = (
     0.951055876031833,
     -0.4236274212814572,
@@ -112,10 +112,10 @@ def lgamma_of_positive(x: Value) -> Value:
         y, product = loop((x, x.like(1.0)), lambda y, _: y >= 2.5, lambda y, product: (y - 1.0, product * (y - 1.0)))
         low, lowest = y < 1.5, y < 0.5
         e = lowest.where(y, low.where(y - 1.0, y - 2.0))
-        found = e * polynomial(e, _LGAMMA)
-        found = found - low.where(log1p(e), 0.0)
-        other = log(lowest.where(y, product))
-        return found + lowest.where(-other, other)
+        value = e * polynomial(e, _LGAMMA)
+        value = value - low.where(log1p(e), 0.0)
+        log_product = log(lowest.where(y, product))
+        return value + lowest.where(-log_product, log_product)
 
     return branch(x >= _LARGE, large, small)
 
@@ -127,9 +127,9 @@ def lgamma(x: Value) -> Value:
     def reflected() -> Value:
         size = abs(x)
         sine, _ = _sin_pi(size - size.round_even())
-        found = log(math.pi / (size * abs(sine))) - lgamma_of_positive(size)
-        found = (size < 1e-20).where(-log(size), found)
-        return (size.trunc() == size).where(x.like(math.inf), found)
+        value = log(math.pi / (size * abs(sine))) - lgamma_of_positive(size)
+        value = (size < 1e-20).where(-log(size), value)
+        return (size.trunc() == size).where(x.like(math.inf), value)
 
     return branch(x > 0.0, lambda: lgamma_of_positive(x), reflected)
 
@@ -143,10 +143,10 @@ def _digamma_of_positive(x: Value) -> Value:
     def small() -> Value:
         low = x < 1.0
         start = (low.where(x + 1.0, x), low.where(-1.0 / x, 0.0))
-        y, found = loop(start, lambda y, _: y > 2.0, lambda y, found: (y - 1.0, found + 1.0 / (y - 1.0)))
-        # below 1 the sum y = x + 1 is rounded, which counts where digamma is nearly 0
+        y, total = loop(start, lambda y, _: y > 2.0, lambda y, total: (y - 1.0, total + 1.0 / (y - 1.0)))
+        # below 1 the sum y = x + 1 is rounded, an error that shows where digamma is nearly 0
         beyond = low.where(x - (_ROOT[0] - 1.0), y - _ROOT[0]) - _ROOT[1]
-        return beyond * polynomial(y - 1.5, _DIGAMMA) + found
+        return beyond * polynomial(y - 1.5, _DIGAMMA) + total
 
     return branch(x >= _LARGE, large, small)
 
@@ -157,15 +157,18 @@ def digamma(x: Value) -> Value:
 
     def reflected() -> Value:
         sine, cosine = _sin_pi(x - x.round_even())
-        found = _digamma_of_positive(1.0 - x) - math.pi * cosine / sine
-        found = (x.trunc() == x).where(x.like(math.nan), found)
-        return (x == 0.0).where(x.like(-math.inf).copysign(-x), found)
+        value = _digamma_of_positive(1.0 - x) - math.pi * cosine / sine
+        value = (x.trunc() == x).where(x.like(math.nan), value)
+        return (x == 0.0).where(x.like(-math.inf).copysign(-x), value)
 
     return branch(x > 0.0, lambda: _digamma_of_positive(x), reflected)
 
 
 def stirling_error_of_positive(x: Value) -> Value:
-    """Sums of (y + 1/2) log(1 + 1 / y) - 1 for y = x, x + 1, ... up to where the series is right: nothing cancels."""
+    """`stirling_error` of a positive float64.
+
+    Sums (y + 1/2) log(1 + 1 / y) - 1 for y = x, x + 1, ... until the series is accurate. All terms are positive.
+    """
 
     def between(y: Value) -> Value:
         s = 1.0 / (2.0 * y + 1.0)
@@ -173,8 +176,8 @@ def stirling_error_of_positive(x: Value) -> Value:
         near = square * polynomial(square, _ATANH)
         return (y < 0.5).where((y + 0.5) * (log1p(y) - log(y)) - 1.0, near)
 
-    y, found = loop((x, x.like(0.0)), lambda y, _: y < _LARGE, lambda y, found: (y + 1.0, found + between(y)))
-    return found + _series(y)
+    y, total = loop((x, x.like(0.0)), lambda y, _: y < _LARGE, lambda y, total: (y + 1.0, total + between(y)))
+    return total + _series(y)
 
 
 @in_double

@@ -1,6 +1,6 @@
 """Hyperbolic functions and their inverses, roots of sums of squares, and powers.
 
-Source: fdlibm's `s_asinh.c`, `e_atanh.c` (Sun Microsystems, 1993) for formulas that lose nothing near 0.
+Source: fdlibm's `s_asinh.c`, `e_atanh.c` (Sun Microsystems, 1993) for formulas without cancellation near 0.
 """
 
 import math
@@ -40,8 +40,8 @@ def asinh(x: Value) -> Value:
     far = size > 2.0**28
     safe = far.where(x.like(1.0), size)
     square = safe * safe
-    found = log1p(far.where(size - 1.0, safe + square / (1.0 + (1.0 + square).sqrt())))
-    return (found + far.where(x.like(math.log(2)), 0.0)).copysign(x)
+    value = log1p(far.where(size - 1.0, safe + square / (1.0 + (1.0 + square).sqrt())))
+    return (value + far.where(x.like(math.log(2)), 0.0)).copysign(x)
 
 
 @in_double
@@ -49,33 +49,33 @@ def acosh(x: Value) -> Value:
     """log(x + root(x^2 - 1))."""
     far = x > 2.0**28
     t = far.where(x.like(1.0), x) - 1.0
-    found = log1p(far.where(x - 1.0, t + (t * (t + 2.0)).sqrt())) + far.where(x.like(math.log(2)), 0.0)
-    return (x < 1.0).where(x.like(math.nan), found)
+    value = log1p(far.where(x - 1.0, t + (t * (t + 2.0)).sqrt())) + far.where(x.like(math.log(2)), 0.0)
+    return (x < 1.0).where(x.like(math.nan), value)
 
 
 @in_double
 def atanh(x: Value) -> Value:
     """log((1 + x) / (1 - x)) / 2."""
     size = abs(x)
-    double, rest = size + size, 1.0 - size
-    near = double + double * size / rest
-    return (0.5 * log1p((size < 0.5).where(near, double / rest))).copysign(x)
+    double, complement = size + size, 1.0 - size
+    near = double + double * size / complement
+    return (0.5 * log1p((size < 0.5).where(near, double / complement))).copysign(x)
 
 
 def hypot(x: Value, y: Value) -> Value:
     """The root of x^2 + y^2."""
     if x.dtype == DType.FLOAT32:
-        found = in_double(lambda x, y: (x * x + y * y).sqrt())(x, y)
+        root = in_double(lambda x, y: (x * x + y * y).sqrt())(x, y)
     else:
         larger, lesser = abs(x).maximum(abs(y)), abs(x).minimum(abs(y))
         big, small = larger > 2.0**500, larger < 2.0**-500
         scale = big.where(x.like(2.0**-600), small.where(x.like(2.0**600), 1.0))
         back = big.where(x.like(2.0**600), small.where(x.like(2.0**-600), 1.0))
-        one, other = as_pair(larger * scale, x), as_pair(lesser * scale, x)
-        total = one * one + other * other
-        found = (total.sum == 0.0).where(larger, total.sqrt().sum * back)
+        first, second = as_pair(larger * scale, x), as_pair(lesser * scale, x)
+        total = first * first + second * second
+        root = (total.sum == 0.0).where(larger, total.sqrt().sum * back)
     infinite = (abs(x) == math.inf) | (abs(y) == math.inf)
-    return infinite.where(x.like(math.inf), found)
+    return infinite.where(x.like(math.inf), root)
 
 
 def pow_(x: Value, y: Value) -> Value:
@@ -88,29 +88,29 @@ def pow_(x: Value, y: Value) -> Value:
 
 
 def _power_of_positive(x: Value, y: Value) -> Value:
-    found = log_pair(x)
-    about = found.sum * y
+    logarithm = log_pair(x)
+    about = logarithm.sum * y
     far = ~(abs(about) < 800.0)
-    exponent = found * far.where(y.like(0.0), y)
+    exponent = logarithm * far.where(y.like(0.0), y)
     return far.where((about > 0.0).where(x.like(math.inf), 0.0), exp_pair(exponent))
 
 
 def _with_signs(x: Value, y: Value, of_positive: Callable[[Value], Value]) -> Value:
-    """x^y where x may be negative, 0, infinite or NaN, as the standard of floats has it."""
+    """x^y for any x and y as IEEE 754 defines it, from `of_positive`, which raises positive finite numbers to y."""
     size = abs(x)
     end = (size == 0.0) | (size == math.inf)
-    found = of_positive(end.where(x.like(2.0), size))
-    found = end.where(((size == 0.0) ^ (y > 0.0)).where(x.like(math.inf), 0.0), found)
-    whole = y.trunc() == y
+    power = of_positive(end.where(x.like(2.0), size))
+    power = end.where(((size == 0.0) ^ (y > 0.0)).where(x.like(math.inf), 0.0), power)
+    is_integer = y.trunc() == y
     half = y * 0.5
-    odd = whole & (half.trunc() != half) & (abs(y) < math.inf)
+    odd = is_integer & (half.trunc() != half) & (abs(y) < math.inf)
     negative = x.bits_as(DType.INT64) < 0
-    found = (negative & odd).where(-found, found)
-    found = ((x < 0.0) & (size < math.inf) & ~whole).where(x.like(math.nan), found)
-    found = ((x != x) | (y != y)).where(x + y, found)
-    # 1 to any power, anything to the power of 0, and -1 to that of infinity
+    power = (negative & odd).where(-power, power)
+    power = ((x < 0.0) & (size < math.inf) & ~is_integer).where(x.like(math.nan), power)
+    power = ((x != x) | (y != y)).where(x + y, power)
+    # 1 to any power, any number to the power of 0, and -1 to the power of infinity are 1
     always = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (abs(y) == math.inf))
-    return always.where(x.like(1.0), found)
+    return always.where(x.like(1.0), power)
 
 
 HYPERBOLIC: dict[str, ScalarRow] = {

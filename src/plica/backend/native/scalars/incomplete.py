@@ -1,12 +1,12 @@
 """Regularized incomplete gamma and beta functions and their inverses; in float64.
 
-An incomplete integral is the density at its end, times the integral of what the density is beyond, relative to it:
+An incomplete integral is the density at its end, times the integral of the density relative to that at the end:
 
     P(a, x) = x^a e^-x / Gamma(a) * (integral over v > 0 of exp(-drop(v))),  drop(v) = a v + x (e^-v - 1)
 
-`drop` is convex and 0 at 0, so the nodes of Gauss and Legendre, laid where it is below 45, are exact to rounding for
-all parameters and in both tails: the torch backend's algorithm. The relative error is that of the density: some 1e-15
-times the root of the largest parameter.
+`drop` is convex and 0 at 0. Gauss-Legendre quadrature where it is below 45 is exact to rounding, for all parameters and
+in both tails; the torch backend has the same algorithm. The relative error is that of the density: some 1e-15 times the
+root of the largest parameter.
 """
 
 import math
@@ -22,9 +22,9 @@ from plica.ir.dtypes import DType
 from plica.ops.quadrature import LEGENDRE_40
 
 _DEEP = 45.0  # exp(-45) is below the last place of float64
-_RAISED = 2  # how far `a` is raised by its recurrence: the tails of small ones are too long for the nodes
-_STEPS = 8  # of third order, from starts that are right to a few places
-_LIMIT = 690.0  # of logarithms of solutions
+_RAISED = 2  # how often the recurrence raises `a` by 1: the tails of a small `a` are too long for the nodes
+_STEPS = 8  # steps of third order, from starts that are right to a few places
+_LIMIT = 690.0  # the largest logarithm of a solution
 _TINY = 1e-300
 _PLACES, _WEIGHTS = zip(*LEGENDRE_40, strict=True)
 
@@ -35,7 +35,7 @@ stirling_error_of_positive = shared(gammas.stirling_error_of_positive)
 
 
 class _Tail(NamedTuple):
-    """The lesser one of two tails, or one that is almost: exp(log_density) * share."""
+    """The lesser one of the two tails, exactly or nearly: exp(log_density) * share."""
 
     left: Value  # whether it is the left one
     log_density: Value  # of log(x), or of logit(x)
@@ -44,14 +44,14 @@ class _Tail(NamedTuple):
 
     def value(self, left: bool) -> Value:
         """The left tail or the right one."""
-        found = exp(self.log_density) * self.share
-        asked = self.left if left else ~self.left
-        return asked.where(found, 1.0 - found)
+        tail = exp(self.log_density) * self.share
+        is_this_tail = self.left if left else ~self.left
+        return is_this_tail.where(tail, 1.0 - tail)
 
 
 def _repeated(times: int, start: Value, step: Callable[[Value], Value]) -> Value:
     counter = Value(start.code, start.code.constant(0, DType.INT32))
-    return loop((counter, start), lambda k, _: k < times, lambda k, found: (k + 1, step(found)))[1]
+    return loop((counter, start), lambda k, _: k < times, lambda k, value: (k + 1, step(value)))[1]
 
 
 def _integral(drop: Callable[[Value], Value], reach: Value) -> Value:
@@ -66,7 +66,7 @@ def _integral(drop: Callable[[Value], Value], reach: Value) -> Value:
 
 
 def _deviance(a: Value, log_ratio: Value, away: Value) -> Value:
-    """The value a log(x / a) - (x - a) for x = a + away: little cancels where x is near a."""
+    """The value a log(x / a) - (x - a) for x = a + away, with little cancellation if x is near a."""
     near = abs(away) < 0.5 * a
     ratio = near.where(away, 0.0) / a
     return near.where(a * (log1p(ratio) - ratio), a * log_ratio - away)
@@ -89,12 +89,12 @@ def _gamma_tail(a: Value, x: Value) -> _Tail:
 
 
 def _gamma_reach(a: Value, x: Value, left: Value) -> Value:
-    """About where `drop` is `_DEEP`, and not below."""
+    """A v at which `drop` is `_DEEP`, or a little more."""
     x = x.maximum(_TINY)
     square = (2 * _DEEP / x).sqrt()  # from the right, drop is at least x v^2 / 2
     right = _repeated(5, square, lambda right: log1p((_DEEP + a * right) / x))
 
-    def newton(reach: Value) -> Value:  # of a convex function from above
+    def newton(reach: Value) -> Value:  # convex, and the start is above the root
         lost = expm1(-reach)
         return reach - (a * reach + x * lost - _DEEP) / (a - x * (1.0 + lost)).maximum(_TINY)
 
@@ -103,13 +103,13 @@ def _gamma_reach(a: Value, x: Value, left: Value) -> Value:
 
 
 def _least_reach(line: Value, square: Value) -> Value:
-    """The lesser bound: of the asymptote, and of a parabola that is a bound up to 1."""
+    """The lesser of two bounds: that of the asymptote, and that of a parabola, which holds up to 1."""
     square = square * math.sqrt(math.e)
     return (square < 1.0).where(line.minimum(square), line)
 
 
 def _beta_tail(a: Value, b: Value, x: Value, y: Value) -> _Tail:
-    """The left tail of x below a / (a + b), the right one above, which is a left one of y = 1 - x."""
+    """The left tail of x below a / (a + b), the right one above, which is the left one of y = 1 - x."""
     left = x * b <= y * a
     slope = a - (a + b) * x
     first, second = left.where(a, b), left.where(b, a)
@@ -119,7 +119,7 @@ def _beta_tail(a: Value, b: Value, x: Value, y: Value) -> _Tail:
     share = _integral(lambda v: _beta_drop(raised, second, near, far, v), reach)
     for step in reversed(range(_RAISED)):  # S(a) = (1 + x (a + b) S(a + 1)) / a
         share = (1.0 + near * (total + step) * share) / (first + step)
-    # what is near 1 tells little: all that follows comes from the lesser of x and y
+    # a number near 1 has few digits of its distance to 1: the rest is computed from the lesser of x and y
     low = near < 0.5
     away = low.where(near - first / total, second / total - far)
     log_near, log_far = _both_logs(low, near, far)
@@ -127,12 +127,12 @@ def _beta_tail(a: Value, b: Value, x: Value, y: Value) -> _Tail:
     log_density = _deviance(first, log_near - log_first, total * away)
     log_density = log_density + _deviance(second, log_far - log_second, -total * away)
     log_density = log_density + 0.5 * (log(first) + log(second) - log(total)) - HALF_LOG_TWO_PI
-    errors = [stirling_error_of_positive(one) for one in (total, first, second)]
+    errors = [stirling_error_of_positive(parameter) for parameter in (total, first, second)]
     return _Tail(left, log_density + errors[0] - errors[1] - errors[2], share, slope)
 
 
 def _both_logs(low: Value, x: Value, y: Value) -> tuple[Value, Value]:
-    """The logarithms of x and of y = 1 - x, from the one that is small: x where `low`, else y."""
+    """The logarithms of x and of y = 1 - x, computed from the lesser one: x where `low`, else y."""
     lesser = low.where(x, y)
     of_lesser, of_larger = log(lesser), log1p(-lesser)
     return low.where(of_lesser, of_larger), low.where(of_larger, of_lesser)
@@ -147,16 +147,16 @@ def _beta_drop(a: Value, b: Value, x: Value, y: Value, v: Value) -> Value:
 
 
 def _beta_reach(a: Value, b: Value, x: Value, y: Value) -> Value:
-    """About where `drop` is `_DEEP`, and not below."""
+    """A v at which `drop` is `_DEEP`, or a little more."""
     total = a + b
     square = (2 * _DEEP / (total * x * y).maximum(_TINY)).sqrt()
     start = _least_reach((_DEEP - total * log(y)) / a, square)
-    # where x is near 1, drop grows like an exponential, and Newton's steps from far away are of 1
+    # if x is near 1, drop grows like an exponential, and Newton's steps from far away are of length 1
     right = _repeated(5, start, lambda right: log1p(expm1(((_DEEP + b * right) / total).minimum(_LIMIT)) / y))
 
     def newton(reach: Value) -> Value:
-        rest = y / (y + x * exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
-        slope = (rest < 0.5).where(total * rest - b, a - total * (1.0 - rest))
+        complement = y / (y + x * exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
+        slope = (complement < 0.5).where(total * complement - b, a - total * (1.0 - complement))
         return reach - (_beta_drop(a, b, x, y, reach) - _DEEP) / slope.maximum(_TINY)
 
     return _repeated(6, (x < 0.5).where(start, right.minimum(start)), newton)
@@ -182,7 +182,7 @@ def gammainc(a: Value, x: Value) -> Value:
 
 @in_double
 def gammaincc(a: Value, x: Value) -> Value:
-    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), right where it is tiny."""
+    """The regularized upper incomplete gamma function Q(a, x) = 1 - P(a, x), with a small relative error."""
     return _incomplete_gamma(a, x, left=False)
 
 
@@ -203,7 +203,7 @@ def betainc(a: Value, b: Value, x: Value) -> Value:
 
 @in_double
 def betaincc(a: Value, b: Value, x: Value) -> Value:
-    """1 - I_x(a, b), right where it is tiny."""
+    """1 - I_x(a, b), with a small relative error."""
     return _incomplete_beta(a, b, x, left=False)
 
 
@@ -237,70 +237,76 @@ def betaincinv(a: Value, b: Value, p: Value) -> Value:
 
 
 def _solve(tail: Callable[[Value], _Tail], start: Value, p: Value) -> Value:
-    """Where the left tail is `p`."""
-    inside = abs(start) < _LIMIT  # else it is the end of the range, and the start is as good
+    """The position at which the left tail is `p`."""
+    inside = abs(start) < _LIMIT  # else it is the end of the range, and the start is as good as any
 
-    def halley(found: Value) -> Value:
-        one = tail(found)
-        newton, rate = _newton(one, p)
+    def halley(position: Value) -> Value:
+        reached = tail(position)
+        newton, rate = _newton(reached, p)
         # the second derivative of log F is rate * (slope - rate)
-        divisor = (1.0 - 0.5 * newton * (one.slope - rate)).maximum(0.5).minimum(2.0)
-        return (found - newton / divisor).maximum(-_LIMIT).minimum(_LIMIT)
+        divisor = (1.0 - 0.5 * newton * (reached.slope - rate)).maximum(0.5).minimum(2.0)
+        return (position - newton / divisor).maximum(-_LIMIT).minimum(_LIMIT)
 
     return inside.where(_repeated(_STEPS, inside.where(start, 0.0), halley), start)
 
 
 def _newton(tail: _Tail, p: Value) -> tuple[Value, Value]:
-    """Newton's step for the logarithm of the tail in which `p` is small, and its derivative; both tails are concave."""
+    """Newton's step for the logarithm of the tail in which `p` is small, and its derivative.
+
+    The logarithms of both tails are concave.
+    """
     left = p < 0.5
-    asked, wanted = ~(tail.left ^ left), left.where(p, 1.0 - p)
-    found = exp(tail.log_density) * tail.share
-    other = asked.where(p.like(0.5), (1.0 - found).maximum(_TINY))
-    log_found = asked.where(tail.log_density + log(tail.share), log(other))
-    inverse = asked.where(tail.share, other * exp(-tail.log_density.maximum(-_LIMIT)))
+    is_this_tail, wanted = ~(tail.left ^ left), left.where(p, 1.0 - p)
+    value = exp(tail.log_density) * tail.share
+    complement = is_this_tail.where(p.like(0.5), (1.0 - value).maximum(_TINY))
+    log_value = is_this_tail.where(tail.log_density + log(tail.share), log(complement))
+    inverse = is_this_tail.where(tail.share, complement * exp(-tail.log_density.maximum(-_LIMIT)))
     inverse = left.where(inverse, -inverse)
-    return (log_found - log(wanted)) * inverse, 1.0 / inverse
+    return (log_value - log(wanted)) * inverse, 1.0 / inverse
 
 
-def _gamma_start(a: Value, p: Value, rest: Value) -> Value:
-    """log(x) for the left tail `p` and the right one `rest`: by Wilson and Hilferty; for small a by ends of series."""
+def _gamma_start(a: Value, p: Value, right_tail: Value) -> Value:
+    """About log(x) for the left tail `p` and the right one.
+
+    By Wilson and Hilferty's approximation; for small a by the first terms of series.
+    """
     width = 1.0 / (9.0 * a)
-    root = 1.0 - width + _normal_quantile(p, rest) * width.sqrt()
+    root = 1.0 - width + _normal_quantile(p, right_tail) * width.sqrt()
     cubed = log(a) + 3.0 * log(root.maximum(0.1))
     log_gamma = lgamma_of_positive(a)
     left = (log(p) + log_gamma + log(a)) / a  # P is about x^a / Gamma(a + 1)
-    drop = -log(rest) - log_gamma  # Q is about x^(a - 1) e^-x / Gamma(a)
+    drop = -log(right_tail) - log_gamma  # Q is about x^(a - 1) e^-x / Gamma(a)
     right = log((drop - (1.0 - a) * log(drop.maximum(1.0))).maximum(0.1))
-    return ((a > 0.7) & (root > 0.1)).where(cubed, ((rest < 0.2) & (drop > 0.5)).where(right, left))
+    return ((a > 0.7) & (root > 0.1)).where(cubed, ((right_tail < 0.2) & (drop > 0.5)).where(right, left))
 
 
 def _beta_start(a: Value, b: Value, p: Value) -> Value:
-    """logit(x): by a normal approximation (Abramowitz and Stegun 26.5.22); where a or b is below 1, by gamma ones."""
-    rest = 1.0 - p
-    z = _normal_quantile(p, rest)
+    """About logit(x): by a normal approximation (Abramowitz and Stegun 26.5.22); by gamma ones if a or b is below 1."""
+    complement = 1.0 - p
+    z = _normal_quantile(p, complement)
     first, second = 1.0 / (2.0 * a - 1.0).maximum(1.0), 1.0 / (2.0 * b - 1.0).maximum(1.0)
     curve, mean = (z * z - 3.0) / 6.0, 2.0 / (first + second)
     normal = z * (curve + mean).maximum(0.0).sqrt() / mean + (second - first) * (curve + 5 / 6 - 2 / (3.0 * mean))
     normal = log(a) - log(b) + 2.0 * normal
     # -log(1 - x) is about a gamma variable over b + (a - 1) / 2 where b is large, and so is -log(x)
     small, flipped = a.minimum(b), b < a
-    log_gamma = _gamma_start(small, flipped.where(rest, p), flipped.where(p, rest))
+    log_gamma = _gamma_start(small, flipped.where(complement, p), flipped.where(p, complement))
     amount = exp(log_gamma - log(a.maximum(b) + (small - 1.0) * 0.5))
-    found = log(-expm1(-amount)) + amount
+    logit_of_large = log(-expm1(-amount)) + amount
     log_left = a * (log(a) - log(a + b)) - log(a)
     log_right = b * (log(b) - log(a + b)) - log(b)
     both = logaddexp(log_left, log_right)
     left = ((log(a) + both + log(p)) / a).minimum(-1e-12)  # log(x)
-    right = ((log(b) + both + log(rest)) / b).minimum(-1e-12)  # log(1 - x)
+    right = ((log(b) + both + log(complement)) / b).minimum(-1e-12)  # log(1 - x)
     powers = (log(p) < log_left - both).where(left - log(-expm1(left)), log(-expm1(right)) - right)
-    one_large = flipped.where(-found, found)
+    one_large = flipped.where(-logit_of_large, logit_of_large)
     return ((a >= 1.0) & (b >= 1.0)).where(normal, ((a >= 1.0) | (b >= 1.0)).where(one_large, powers))
 
 
-def _normal_quantile(p: Value, rest: Value) -> Value:
-    """About where the normal distribution function is p. Source: Abramowitz and Stegun 26.2.23."""
-    left = p < rest
-    t = (-2.0 * log(left.where(p, rest))).sqrt()
+def _normal_quantile(p: Value, complement: Value) -> Value:
+    """About the quantile of the normal distribution at p = 1 - complement. Source: Abramowitz and Stegun 26.2.23."""
+    left = p < complement
+    t = (-2.0 * log(left.where(p, complement))).sqrt()
     above = 2.515517 + t * (0.802853 + t * 0.010328)
     below = 1.0 + t * (1.432788 + t * (0.189269 + t * 0.001308))
     z = t - above / below

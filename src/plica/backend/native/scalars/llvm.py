@@ -9,12 +9,13 @@
 
 import hashlib
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
-from plica.backend.native.scalars import halves, parts
-from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
-from plica.backend.native.scalars.values import is_half
+from plica.backend.native.scalars import complex_arithmetic
+from plica.backend.native.scalars.builder import Body, Scalar, Shared, family
+from plica.backend.native.scalars.text import PREDICATES, TextScalars
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -49,28 +50,6 @@ _EXTREMES = {
     ("unsigned", "minimum"): "llvm.umin",
     ("unsigned", "maximum"): "llvm.umax",
 }
-_ORDERS = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
-_PREDICATES = {
-    "float": {"equal": "oeq", "not_equal": "une", **{kind: "o" + short for kind, short in _ORDERS.items()}},
-    "signed": {"equal": "eq", "not_equal": "ne", **{kind: "s" + short for kind, short in _ORDERS.items()}},
-    "unsigned": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
-    "bool": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
-}
-CONVERSIONS = {
-    ("float", "float"): ("fpext", "fptrunc"),
-    ("float", "signed"): ("fptosi", "fptosi"),
-    ("float", "unsigned"): ("fptoui", "fptoui"),
-    ("signed", "float"): ("sitofp", "sitofp"),
-    ("unsigned", "float"): ("uitofp", "uitofp"),
-    ("bool", "float"): ("uitofp", "uitofp"),
-    ("signed", "signed"): ("sext", "trunc"),
-    ("signed", "unsigned"): ("sext", "trunc"),
-    ("unsigned", "signed"): ("zext", "trunc"),
-    ("unsigned", "unsigned"): ("zext", "trunc"),
-    ("bool", "signed"): ("zext", "zext"),
-    ("bool", "unsigned"): ("zext", "zext"),
-}
-"""The conversion from a family to another: to as many bits or more, and to fewer."""
 _TYPES = {
     DType.BOOL: "i1",
     DType.FLOAT16: "half",
@@ -87,16 +66,31 @@ def llvm_type(dtype: DType) -> str:
     return _TYPES.get(dtype) or f"i{dtype.bits}"
 
 
-class LlvmScalars(ScalarCode):
+class LlvmScalars(TextScalars):
     """Appends to `lines`; values and blocks are named `prefix` and a number.
 
     Args:
-        lines: Where instructions are written, one line each.
+        lines: The lines of the function so far.
         prefix: The beginning of names; other names of the function begin otherwise.
-        block: The name of the block that is being written; branches and loops leave another one.
-        declared: Declarations of intrinsics, tables and functions that the module needs, which it adds to.
-        is_fused: Whether products and the sums that they are terms of may be rounded once.
+        block: The name of the current block; branches and loops begin other ones.
+        declared: The declarations of the module so far; those of intrinsics, tables and functions are added.
+        is_fused: Whether a product and a sum of it may be rounded once.
     """
+
+    _CASTS: ClassVar = {
+        ("float", "float"): ("fpext", "fptrunc"),
+        ("float", "signed"): ("fptosi", "fptosi"),
+        ("float", "unsigned"): ("fptoui", "fptoui"),
+        ("signed", "float"): ("sitofp", "sitofp"),
+        ("unsigned", "float"): ("uitofp", "uitofp"),
+        ("bool", "float"): ("uitofp", "uitofp"),
+        ("signed", "signed"): ("sext", "trunc"),
+        ("signed", "unsigned"): ("sext", "trunc"),
+        ("unsigned", "signed"): ("zext", "trunc"),
+        ("unsigned", "unsigned"): ("zext", "trunc"),
+        ("bool", "signed"): ("zext", "zext"),
+        ("bool", "unsigned"): ("zext", "zext"),
+    }
 
     def __init__(
         self,
@@ -107,27 +101,21 @@ class LlvmScalars(ScalarCode):
         declared: set[str] | None = None,
         is_fused: bool = False,
     ) -> None:
-        self.lines = lines
+        super().__init__(lines, prefix)
         self.block = block
         self.declared = set() if declared is None else declared
-        self._prefix = prefix
         self._is_fused = is_fused
-        self._count = 0
-
-    def fresh(self) -> str:
-        """A name that no value and no block has."""
-        self._count += 1
-        return f"{self._prefix}{self._count}"
 
     def begin(self, block: str) -> None:
         """Begin the block of a name."""
         self.lines.append(f"{block}:")
         self.block = block
 
-    def _put(self, text: str, dtype: DType) -> Scalar:
-        name = self.fresh()
-        self.lines.append(f"{name} = {text}")
-        return Scalar(name, dtype)
+    def _type(self, dtype: DType) -> str:
+        return llvm_type(dtype)
+
+    def _cast(self, name: str, a: Scalar, dtype: DType) -> Scalar:
+        return self._put(f"{name} {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """A literal: floats as their bits."""
@@ -150,64 +138,43 @@ class LlvmScalars(ScalarCode):
         """An instruction or an intrinsic."""
         dtype = operands[0].dtype
         if dtype.kind == "complex":
-            return parts.applied(self, name, *operands)
-        own, given = family(dtype), ", ".join(one.text for one in operands)
+            return complex_arithmetic.applied(self, name, *operands)
+        type_family, texts = family(dtype), ", ".join(operand.text for operand in operands)
         if name == "negate":
-            text = f"fneg {llvm_type(dtype)} {given}" if own == "float" else f"sub {llvm_type(dtype)} 0, {given}"
+            text = (
+                f"fneg {llvm_type(dtype)} {texts}" if type_family == "float" else f"sub {llvm_type(dtype)} 0, {texts}"
+            )
             return self._put(text, dtype)
-        if name in INSTRUCTIONS[own]:
-            flag = " contract" if self._is_fused and own == "float" else ""
-            return self._put(f"{INSTRUCTIONS[own][name]}{flag} {llvm_type(dtype)} {given}", dtype)
-        intrinsic = _EXTREMES.get((own, name)) or _INTRINSICS[name]
+        if name in INSTRUCTIONS[type_family]:
+            flag = " contract" if self._is_fused and type_family == "float" else ""
+            return self._put(f"{INSTRUCTIONS[type_family][name]}{flag} {llvm_type(dtype)} {texts}", dtype)
+        intrinsic = _EXTREMES.get((type_family, name)) or _INTRINSICS[name]
         return self.call(intrinsic, *operands)
 
     def call(self, intrinsic: str, *operands: Scalar) -> Scalar:
-        """A call of an intrinsic of operands of one dtype, which the result has too."""
+        """A call of an intrinsic, whose operands and result have one dtype."""
         dtype, type_ = operands[0].dtype, llvm_type(operands[0].dtype)
         short = dtype.short if dtype.kind == "float" else type_
         types = ", ".join([type_] * len(operands))
         self.declared.add(f"declare {type_} @{intrinsic}.{short}({types})")
-        given = ", ".join(f"{type_} {one.text}" for one in operands)
-        return self._put(f"call {type_} @{intrinsic}.{short}({given})", dtype)
+        arguments = ", ".join(f"{type_} {operand.text}" for operand in operands)
+        return self._put(f"call {type_} @{intrinsic}.{short}({arguments})", dtype)
 
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """`fcmp` or `icmp`."""
-        own = family(a.dtype)
-        name = "fcmp" if own == "float" else "icmp"
-        return self._put(f"{name} {_PREDICATES[own][kind]} {llvm_type(a.dtype)} {a.text}, {b.text}", DType.BOOL)
+        type_family = family(a.dtype)
+        name = "fcmp" if type_family == "float" else "icmp"
+        return self._put(f"{name} {PREDICATES[type_family][kind]} {llvm_type(a.dtype)} {a.text}, {b.text}", DType.BOOL)
 
     def select(self, condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
         """`select`."""
         type_ = llvm_type(a.dtype)
         return self._put(f"select i1 {condition.text}, {type_} {a.text}, {type_} {b.text}", a.dtype)
 
-    def convert(self, a: Scalar, dtype: DType) -> Scalar:
-        """A conversion; none between integers of one width."""
-        if a.dtype == dtype:
-            return a
-        if "complex" in (a.dtype.kind, dtype.kind):
-            return parts.converted(self, a, dtype)
-        if is_half(a.dtype) or is_half(dtype):
-            return halves.converted(self, a, dtype)
-        source, target = family(a.dtype), family(dtype)
-        if target == "bool":
-            return self.compare("not_equal", a, self.constant(0, a.dtype))
-        if llvm_type(a.dtype) == llvm_type(dtype):
-            return Scalar(a.text, dtype)
-        narrower = source != "bool" and dtype.bits < a.dtype.bits
-        name = CONVERSIONS[source, target][narrower]
-        return self._put(f"{name} {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
-
-    def bitcast(self, a: Scalar, dtype: DType) -> Scalar:
-        """`bitcast`; none between integers, which have no sign."""
-        if llvm_type(a.dtype) == llvm_type(dtype):
-            return Scalar(a.text, dtype)
-        return self._put(f"bitcast {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
-
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
         """The fields of a structure."""
         dtype, type_ = DType.FLOAT32 if a.dtype == DType.COMPLEX64 else DType.FLOAT64, llvm_type(a.dtype)
-        real, imag = (self._put(f"extractvalue {type_} {a.text}, {place}", dtype) for place in (0, 1))
+        real, imag = (self._put(f"extractvalue {type_} {a.text}, {index}", dtype) for index in (0, 1))
         return real, imag
 
     def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
@@ -220,31 +187,31 @@ class LlvmScalars(ScalarCode):
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """A load from a constant of the module."""
         type_ = llvm_type(dtype)
-        entries = ", ".join(f"{type_} {self.constant(one, dtype).text}" for one in table)
+        entries = ", ".join(f"{type_} {self.constant(number, dtype).text}" for number in table)
         name = f"@table.{hashlib.sha256(entries.encode()).hexdigest()[:16]}"
         self.declared.add(f"{name} = private unnamed_addr constant [{len(table)} x {type_}] [{entries}]")
-        place = self.fresh()
+        pointer = self.fresh()
         self.lines.append(
-            f"{place} = getelementptr inbounds {type_}, ptr {name}, i64 {self.convert(index, DType.INT64).text}"
+            f"{pointer} = getelementptr inbounds {type_}, ptr {name}, i64 {self.convert(index, DType.INT64).text}"
         )
-        return self._put(f"load {type_}, ptr {place}", dtype)
+        return self._put(f"load {type_}, ptr {pointer}", dtype)
 
     def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
         """A call of a function of the module."""
-        types = [llvm_type(one.dtype) for one in operands]
+        types = [llvm_type(operand.dtype) for operand in operands]
         symbol = "@" + ".".join(["shared", name, *types])
         body = LlvmScalars([], block="entry", declared=self.declared, is_fused=self._is_fused)
-        given = tuple(Scalar(f"%a{place}", one.dtype) for place, one in enumerate(operands))
-        found = write(body, given)
-        result = llvm_type(found.dtype)
-        signature = ", ".join(f"{type_} {one.text}" for type_, one in zip(types, given, strict=True))
-        lines = "\n".join(["entry:", *body.lines, f"ret {result} {found.text}"])
+        parameters = tuple(Scalar(f"%a{index}", operand.dtype) for index, operand in enumerate(operands))
+        returned = write(body, parameters)
+        result = llvm_type(returned.dtype)
+        signature = ", ".join(f"{type_} {parameter.text}" for type_, parameter in zip(types, parameters, strict=True))
+        lines = "\n".join(["entry:", *body.lines, f"ret {result} {returned.text}"])
         self.declared.add(f"define internal {result} {symbol}({signature}) noinline {{\n{lines}\n}}")
-        passed = ", ".join(f"{type_} {one.text}" for type_, one in zip(types, operands, strict=True))
-        return self._put(f"call {result} {symbol}({passed})", found.dtype)
+        arguments = ", ".join(f"{type_} {operand.text}" for type_, operand in zip(types, operands, strict=True))
+        return self._put(f"call {result} {symbol}({arguments})", returned.dtype)
 
     def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
-        """Two blocks, and a third that the code goes on in."""
+        """Two blocks, and a third one for the code after them."""
         starts, after = (self.fresh(), self.fresh()), self.fresh()
         self.lines.append(f"br i1 {condition.text}, label {starts[0]}, label {starts[1]}")
         ends = []
@@ -261,20 +228,20 @@ class LlvmScalars(ScalarCode):
         )
 
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
-        """A block that asks, one that steps, and a third that the code goes on in."""
-        asks, steps, after, before = self.fresh(), self.fresh(), self.fresh(), self.block
-        self.lines.append(f"br label {asks}")
-        self.begin(asks.removeprefix("%"))
-        state = tuple(Scalar(self.fresh(), one.dtype) for one in start)
+        """A block for the condition, one for the step, and a third one for the code after the loop."""
+        head, steps, after, before = self.fresh(), self.fresh(), self.fresh(), self.block
+        self.lines.append(f"br label {head}")
+        self.begin(head.removeprefix("%"))
+        state = tuple(Scalar(self.fresh(), scalar.dtype) for scalar in start)
         phis = len(self.lines)
-        goes = going(*state)
-        self.lines.append(f"br i1 {goes.text}, label {steps}, label {after}")
+        condition = going(*state)
+        self.lines.append(f"br i1 {condition.text}, label {steps}, label {after}")
         self.begin(steps.removeprefix("%"))
         values = step(*state)
         self.lines[phis:phis] = [
-            f"{one.text} = phi {llvm_type(one.dtype)} [ {first.text}, %{before} ], [ {last.text}, %{self.block} ]"
-            for one, first, last in zip(state, start, values, strict=True)
+            f"{phi.text} = phi {llvm_type(phi.dtype)} [ {first.text}, %{before} ], [ {last.text}, %{self.block} ]"
+            for phi, first, last in zip(state, start, values, strict=True)
         ]
-        self.lines.append(f"br label {asks}")
+        self.lines.append(f"br label {head}")
         self.begin(after.removeprefix("%"))
         return state

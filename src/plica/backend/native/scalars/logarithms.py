@@ -1,8 +1,8 @@
-"""Logarithms and what is made of them.
+"""Logarithms, and functions of logarithms.
 
-log x = k ln 2 + log m with x = 2^k m and m near 1. Without tables and branches: loops over entries are vectorized.
-Source: fdlibm's `e_log.c`, `s_log1p.c` (Sun Microsystems, 1993) for the order of the sums that loses nothing; the
-polynomials are of least relative error, found by Remez' exchange.
+log x = k ln 2 + log m with x = 2^k m and m near 1. There are no tables and no branches, so that loops over entries are
+vectorized. Source: fdlibm's `e_log.c`, `s_log1p.c` (Sun Microsystems, 1993) for the order of sums, in which no digits
+are lost. The polynomials have the least relative error, by Remez' exchange.
 """
 
 import math
@@ -52,9 +52,9 @@ _LOG64_LATER = (
 
 def _near_one(k: Value, f: Value, low: Value) -> Value:
     """The sum k ln 2 + log(1 + f) + low, for 1 + f in [1/root 2, root 2) and low very small."""
-    ln2, rest = LN2[f.dtype]
+    ln2, ln2_low = LN2[f.dtype]
     half = f * f * 0.5
-    low = low + k * rest
+    low = low + k * ln2_low
     if f.dtype == DType.FLOAT32:
         small = low + f * f * f * polynomial(f, _LOG32)
         return k * ln2 + (f - (half - small))
@@ -64,13 +64,13 @@ def _near_one(k: Value, f: Value, low: Value) -> Value:
     return k * ln2 + (f - (half - small))
 
 
-def _outside(x: Value, found: Value) -> Value:
-    """The logarithm of x: what was found, but for 0, infinity, NaN and numbers below 0."""
+def _outside(x: Value, logarithm: Value) -> Value:
+    """The logarithm of x: `logarithm`, except for 0, infinity, NaN and numbers below 0."""
     form = format_of(x)
     bits = x.bits_as(form.words)
     beyond = (bits == form.infinity).where(x.like(math.inf), math.nan)
     beyond = is_zero(x).where(x.like(-math.inf), beyond)
-    return (bits - 1 >= form.infinity - 1).where(beyond, found)
+    return (bits - 1 >= form.infinity - 1).where(beyond, logarithm)
 
 
 def log(x: Value) -> Value:
@@ -80,14 +80,14 @@ def log(x: Value) -> Value:
 
 
 def log1p(x: Value) -> Value:
-    """log(1 + x): what 1 + x loses by rounding is added, relative to it."""
+    """log(1 + x): the rounding error of 1 + x is added, relative to the sum."""
     total = x + 1.0
     lost = (x < 1.0).where(x - (total - 1.0), 1.0 - (total - x))
     k, m = exponent_and_fraction(total)
     near = k == 0.0
-    found = _near_one(k, near.where(x, m - 1.0), near.where(x.like(0.0), lost / total))
-    # near 0 the sum rounds to x itself, but for -0
-    return (abs(x) < 1 / format_of(x).unit).where(x, _outside(total, found))
+    logarithm = _near_one(k, near.where(x, m - 1.0), near.where(x.like(0.0), lost / total))
+    # near 0 the logarithm rounds to x itself, except for -0
+    return (abs(x) < 1 / format_of(x).unit).where(x, _outside(total, logarithm))
 
 
 def log_pair(x: Value) -> Pair:
@@ -106,19 +106,19 @@ def near_one_pair(m: Value) -> Pair:
     square = s * s
     third = constant_pair(2 / 3, 3.700743415417188e-17, f)
     z = square.sum
-    rest = z * z * s.sum * polynomial(z, _LOG64_LATER)
-    return s + s + (square * s * third + rest)
+    tail = z * z * s.sum * polynomial(z, _LOG64_LATER)
+    return s + s + (square * s * third + tail)
 
 
 def _of_base(high: float, low: float, of_two: tuple[float, float]) -> Callable[[Value], Value]:
-    """The logarithm of a base, from 1 / ln base and log_base 2, as sums of two numbers."""
+    """The logarithm to a base, from 1 / ln base and log_base 2, each as the sum of two numbers."""
 
     def of_base(x: Value) -> Value:
         if x.dtype == DType.FLOAT32:
             return of_base(x.astype(DType.FLOAT64)).astype(x.dtype)
         k, m = exponent_and_fraction(x)
-        found = near_one_pair(m) * constant_pair(high, low, x) + constant_pair(*of_two, x) * k
-        return _outside(x, found.sum)
+        logarithm = near_one_pair(m) * constant_pair(high, low, x) + constant_pair(*of_two, x) * k
+        return _outside(x, logarithm.sum)
 
     return of_base
 
@@ -138,8 +138,8 @@ def logaddexp(*terms: Value) -> Value:
     def two(x: Value, y: Value) -> Value:
         larger = (x < y).where(y, x)
         distance = (x == y).where(x.like(0.0), x - y)  # of infinities too
-        found = larger + log1p(exp(-abs(distance)))
-        return (found != found).where(x + y, found)
+        total = larger + log1p(exp(-abs(distance)))
+        return (total != total).where(x + y, total)
 
     return reduce(two, terms)
 

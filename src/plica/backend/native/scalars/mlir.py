@@ -9,13 +9,15 @@
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
-from plica.backend.native.scalars import halves, parts
-from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
-from plica.backend.native.scalars.floats import whole_part
-from plica.backend.native.scalars.values import Value, is_half
+from plica.backend.native.scalars import complex_arithmetic
+from plica.backend.native.scalars.builder import Body, Scalar, Shared, family
+from plica.backend.native.scalars.floats import truncated
+from plica.backend.native.scalars.text import PREDICATES, TextScalars
+from plica.backend.native.scalars.values import Value
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -60,28 +62,6 @@ INSTRUCTIONS = {
     },
     "bool": _BITS,
 }
-_ORDERS = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
-_PREDICATES = {
-    "float": {"equal": "oeq", "not_equal": "une", **{kind: "o" + short for kind, short in _ORDERS.items()}},
-    "signed": {"equal": "eq", "not_equal": "ne", **{kind: "s" + short for kind, short in _ORDERS.items()}},
-    "unsigned": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
-    "bool": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
-}
-CONVERSIONS = {
-    ("float", "float"): ("extf", "truncf"),
-    ("float", "signed"): ("fptosi", "fptosi"),
-    ("float", "unsigned"): ("fptoui", "fptoui"),
-    ("signed", "float"): ("sitofp", "sitofp"),
-    ("unsigned", "float"): ("uitofp", "uitofp"),
-    ("bool", "float"): ("uitofp", "uitofp"),
-    ("signed", "signed"): ("extsi", "trunci"),
-    ("signed", "unsigned"): ("extsi", "trunci"),
-    ("unsigned", "signed"): ("extui", "trunci"),
-    ("unsigned", "unsigned"): ("extui", "trunci"),
-    ("bool", "signed"): ("extui", "extui"),
-    ("bool", "unsigned"): ("extui", "extui"),
-}
-"""The conversion from a family to another: to as many bits or more, and to fewer."""
 
 
 def mlir_type(dtype: DType) -> str:
@@ -96,28 +76,37 @@ def bits_of(value: complex, dtype: DType) -> int:
     return int.from_bytes(word, "little")
 
 
-class MlirScalars(ScalarCode):
+class MlirScalars(TextScalars):
     """Appends to `lines`; values are named `prefix` and a number.
 
     Args:
-        lines: Where instructions are written, one line each.
+        lines: The lines of the function so far.
         prefix: The beginning of names; other names of the function begin otherwise.
     """
 
+    _CASTS: ClassVar = {
+        ("float", "float"): ("extf", "truncf"),
+        ("float", "signed"): ("fptosi", "fptosi"),
+        ("float", "unsigned"): ("fptoui", "fptoui"),
+        ("signed", "float"): ("sitofp", "sitofp"),
+        ("unsigned", "float"): ("uitofp", "uitofp"),
+        ("bool", "float"): ("uitofp", "uitofp"),
+        ("signed", "signed"): ("extsi", "trunci"),
+        ("signed", "unsigned"): ("extsi", "trunci"),
+        ("unsigned", "signed"): ("extui", "trunci"),
+        ("unsigned", "unsigned"): ("extui", "trunci"),
+        ("bool", "signed"): ("extui", "extui"),
+        ("bool", "unsigned"): ("extui", "extui"),
+    }
+
     def __init__(self, lines: list[str], prefix: str = "%s") -> None:
-        self.lines = lines
-        self._prefix = prefix
-        self._count = 0
+        super().__init__(lines, prefix)
 
-    def fresh(self) -> str:
-        """A name that no value has."""
-        self._count += 1
-        return f"{self._prefix}{self._count}"
+    def _type(self, dtype: DType) -> str:
+        return mlir_type(dtype)
 
-    def _put(self, text: str, dtype: DType) -> Scalar:
-        name = self.fresh()
-        self.lines.append(f"{name} = {text}")
-        return Scalar(name, dtype)
+    def _cast(self, name: str, a: Scalar, dtype: DType) -> Scalar:
+        return self._put(f"arith.{name} {a.text} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """An `arith.constant`."""
@@ -129,87 +118,70 @@ class MlirScalars(ScalarCode):
         if dtype.kind == "float":
             digits = dtype.bits // 4
             return self._put(f"arith.constant 0x{bits_of(value, dtype):0{digits}X} : {mlir_type(dtype)}", dtype)
-        whole = int(value.real)
-        signed = whole - 2**dtype.bits if whole >= 2 ** (dtype.bits - 1) else whole
+        integer = int(value.real)
+        signed = integer - 2**dtype.bits if integer >= 2 ** (dtype.bits - 1) else integer
         return self._put(f"arith.constant {signed} : {mlir_type(dtype)}", dtype)
 
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An instruction of `arith` or `math`."""
         dtype = operands[0].dtype
         if dtype.kind == "complex":
-            return parts.applied(self, name, *operands)
+            return complex_arithmetic.applied(self, name, *operands)
         if name == "negate" and dtype.kind == "int":
             return self.subtract(self.constant(0, dtype), *operands)
         if name == "multiply_add":
             return self.add(self.multiply(*operands[:2]), operands[2])
-        if name == "ceil":  # for processors without an instruction, IREE links the library's but for floor
+        if (
+            name == "ceil"
+        ):  # IREE has its own floor; other functions call a library on processors without the instruction
             return self.negate(self.floor(self.negate(*operands)))
         if name == "trunc":
-            return whole_part(Value(self, *operands)).scalar
-        given = ", ".join(one.text for one in operands)
-        return self._put(f"{INSTRUCTIONS[family(dtype)][name]} {given} : {mlir_type(dtype)}", dtype)
+            return truncated(Value(self, *operands)).scalar
+        texts = ", ".join(operand.text for operand in operands)
+        return self._put(f"{INSTRUCTIONS[family(dtype)][name]} {texts} : {mlir_type(dtype)}", dtype)
 
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """`arith.cmpf` or `arith.cmpi`."""
-        own = family(a.dtype)
-        name = "arith.cmpf" if own == "float" else "arith.cmpi"
-        return self._put(f"{name} {_PREDICATES[own][kind]}, {a.text}, {b.text} : {mlir_type(a.dtype)}", DType.BOOL)
+        type_family = family(a.dtype)
+        name = "arith.cmpf" if type_family == "float" else "arith.cmpi"
+        return self._put(
+            f"{name} {PREDICATES[type_family][kind]}, {a.text}, {b.text} : {mlir_type(a.dtype)}", DType.BOOL
+        )
 
     def select(self, condition: Scalar, a: Scalar, b: Scalar) -> Scalar:
         """`arith.select`."""
         return self._put(f"arith.select {condition.text}, {a.text}, {b.text} : {mlir_type(a.dtype)}", a.dtype)
 
-    def convert(self, a: Scalar, dtype: DType) -> Scalar:
-        """A conversion of `arith`; none between integers of one width."""
-        if a.dtype == dtype:
-            return a
-        if "complex" in (a.dtype.kind, dtype.kind):
-            return parts.converted(self, a, dtype)
-        if is_half(a.dtype) or is_half(dtype):
-            return halves.converted(self, a, dtype)
-        source, target = family(a.dtype), family(dtype)
-        if target == "bool":
-            return self.compare("not_equal", a, self.constant(0, a.dtype))
-        if mlir_type(a.dtype) == mlir_type(dtype):
-            return Scalar(a.text, dtype)
-        narrower = source != "bool" and dtype.bits < a.dtype.bits
-        name = f"arith.{CONVERSIONS[source, target][narrower]}"
-        return self._put(f"{name} {a.text} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
-
-    def bitcast(self, a: Scalar, dtype: DType) -> Scalar:
-        """`arith.bitcast`; none between integers, which have no sign."""
-        if mlir_type(a.dtype) == mlir_type(dtype):
-            return Scalar(a.text, dtype)
-        return self._put(f"arith.bitcast {a.text} : {mlir_type(a.dtype)} to {mlir_type(dtype)}", dtype)
-
     def branch(self, condition: Scalar, then: Body, otherwise: Body) -> tuple[Scalar, ...]:
         """`scf.if`."""
         sides = [self._region(then), self._region(otherwise)]
         values = sides[0][1]
-        types = ", ".join(mlir_type(one.dtype) for one in values)
+        types = ", ".join(mlir_type(value.dtype) for value in values)
         name = self.fresh()
         self.lines.append(f"{name}:{len(values)} = scf.if {condition.text} -> ({types}) {{")
         self._yield(sides[0], types)
         self.lines.append("} else {")
         self._yield(sides[1], types)
         self.lines.append("}")
-        return tuple(Scalar(f"{name}#{place}", one.dtype) for place, one in enumerate(values))
+        return tuple(Scalar(f"{name}#{index}", value.dtype) for index, value in enumerate(values))
 
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """`scf.while`."""
-        types = ", ".join(mlir_type(one.dtype) for one in start)
-        before = tuple(Scalar(self.fresh(), one.dtype) for one in start)
-        after = tuple(Scalar(self.fresh(), one.dtype) for one in start)
+        types = ", ".join(mlir_type(scalar.dtype) for scalar in start)
+        before = tuple(Scalar(self.fresh(), scalar.dtype) for scalar in start)
+        after = tuple(Scalar(self.fresh(), scalar.dtype) for scalar in start)
         name = self.fresh()
-        given = ", ".join(f"{one.text} = {first.text}" for one, first in zip(before, start, strict=True))
-        self.lines.append(f"{name}:{len(start)} = scf.while ({given}) : ({types}) -> ({types}) {{")
-        goes = going(*before)
-        self.lines.append(f"scf.condition({goes.text}) {', '.join(one.text for one in before)} : {types}")
+        arguments = ", ".join(f"{variable.text} = {first.text}" for variable, first in zip(before, start, strict=True))
+        self.lines.append(f"{name}:{len(start)} = scf.while ({arguments}) : ({types}) -> ({types}) {{")
+        condition = going(*before)
+        self.lines.append(
+            f"scf.condition({condition.text}) {', '.join(variable.text for variable in before)} : {types}"
+        )
         self.lines.append("} do {")
-        self.lines.append(f"^bb0({', '.join(f'{one.text}: {mlir_type(one.dtype)}' for one in after)}):")
+        self.lines.append(f"^bb0({', '.join(f'{variable.text}: {mlir_type(variable.dtype)}' for variable in after)}):")
         self._yield(([], step(*after)), types)
         self.lines.append("}")
-        return tuple(Scalar(f"{name}#{place}", one.dtype) for place, one in enumerate(start))
+        return tuple(Scalar(f"{name}#{index}", scalar.dtype) for index, scalar in enumerate(start))
 
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
         """`complex.re` and `complex.im`."""
@@ -224,15 +196,15 @@ class MlirScalars(ScalarCode):
 
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
         """`tensor.extract` from a constant."""
-        words = ", ".join(f"0x{bits_of(one, dtype):0{dtype.bits // 4}X}" for one in table)
+        words = ", ".join(f"0x{bits_of(number, dtype):0{dtype.bits // 4}X}" for number in table)
         type_ = f"tensor<{len(table)}x{mlir_type(dtype)}>"
-        found, place = self.fresh(), self.fresh()
-        self.lines.append(f"{found} = arith.constant dense<[{words}]> : {type_}")
-        self.lines.append(f"{place} = arith.index_castui {index.text} : {mlir_type(index.dtype)} to index")
-        return self._put(f"tensor.extract {found}[{place}] : {type_}", dtype)
+        constant, position = self.fresh(), self.fresh()
+        self.lines.append(f"{constant} = arith.constant dense<[{words}]> : {type_}")
+        self.lines.append(f"{position} = arith.index_castui {index.text} : {mlir_type(index.dtype)} to index")
+        return self._put(f"tensor.extract {constant}[{position}] : {type_}", dtype)
 
     def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
-        """Written in place: what is inside a dispatch of IREE's calls no functions."""
+        """The code of the function in place: code within a dispatch of IREE cannot call functions."""
         del name
         return write(self, operands)
 
@@ -245,4 +217,4 @@ class MlirScalars(ScalarCode):
             self.lines = outside
 
     def _yield(self, side: tuple[list[str], tuple[Scalar, ...]], types: str) -> None:
-        self.lines += [*side[0], f"scf.yield {', '.join(one.text for one in side[1])} : {types}"]
+        self.lines += [*side[0], f"scf.yield {', '.join(value.text for value in side[1])} : {types}"]

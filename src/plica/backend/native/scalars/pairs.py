@@ -1,8 +1,8 @@
-"""Numbers of about 75 bits: pairs of float64 that are added.
+"""Double-double arithmetic: numbers of about 75 bits as the sum of two float64.
 
-The high part has at most 26 bits, so that products of two high parts are exact. It is cut off by its bits: no compiler
-can join the multiplication that made it with the addition that uses it, as IREE's does with others (which would be
-rounded once instead of twice, and break sums that are corrected by what rounding lost).
+The high part has at most 26 bits, so that products of two high parts are exact. It is cut off by a bit mask, so that no
+compiler can fuse the multiplication that made it with an addition that reads it, as IREE does elsewhere. Fused, they
+are rounded once instead of twice, which breaks the computation of rounding errors.
 Source: T. J. Dekker, A floating-point technique for extending the available precision, 1971.
 """
 
@@ -31,33 +31,33 @@ class Pair(NamedTuple):
         return Pair(-self.high, -self.low)
 
     def __add__(self, other: "Pair | Value | float") -> "Pair":  # type: ignore[override]
-        found = as_pair(other, self.high)
-        total, lost = two_sum(self.high, found.high)
-        return renormalized(total, lost + (self.low + found.low))
+        addend = as_pair(other, self.high)
+        total, lost = two_sum(self.high, addend.high)
+        return renormalized(total, lost + (self.low + addend.low))
 
     def __sub__(self, other: "Pair | Value | float") -> "Pair":
         return self + -as_pair(other, self.high)
 
     def __mul__(self, other: "Pair | Value | float") -> "Pair":  # type: ignore[override]
-        found = as_pair(other, self.high)
-        return renormalized(self.high * found.high, self.high * found.low + self.low * found.sum)
+        factor = as_pair(other, self.high)
+        return renormalized(self.high * factor.high, self.high * factor.low + self.low * factor.sum)
 
     def __truediv__(self, other: "Pair | Value | float") -> "Pair":
         by = as_pair(other, self.high)
         first = high_bits(self.sum / by.sum)
-        left = (self.high - first * by.high) + (self.low - first * by.low)
-        return renormalized(first, left / by.sum)
+        remainder = (self.high - first * by.high) + (self.low - first * by.low)
+        return renormalized(first, remainder / by.sum)
 
     def sqrt(self) -> "Pair":
         """The root of a positive number."""
         root = self.sum.sqrt()
         first = high_bits(root)
-        left = (self.high - first * first) + self.low
-        return renormalized(first, left / (first + root))
+        remainder = (self.high - first * first) + self.low
+        return renormalized(first, remainder / (first + root))
 
 
 def high_bits(x: Value) -> Value:
-    """The 26 high bits."""
+    """The number with all but its 26 high bits set to 0."""
     return (x.bits_as(DType.UINT64) & _HIGH).bits_as(DType.FLOAT64)
 
 
@@ -68,14 +68,14 @@ def renormalized(high: Value, low: Value) -> Pair:
 
 
 def two_sum(a: Value, b: Value) -> tuple[Value, Value]:
-    """The sum of two numbers that are no products, and what its rounding lost."""
+    """The sum of two numbers that are no products, and its rounding error."""
     total = a + b
-    other = total - a
-    return total, (a - (total - other)) + (b - other)
+    rounded = total - a
+    return total, (a - (total - rounded)) + (b - rounded)
 
 
 def as_pair(x: Pair | Value | float, like: Value) -> Pair:
-    """A number as a pair; Python's is one of float64, split when the code is written."""
+    """A number as a pair; a Python number is a float64 that is split when the code is written."""
     if isinstance(x, Pair):
         return x
     if isinstance(x, Value):

@@ -1,6 +1,6 @@
 """Sine, cosine, tangent and their inverses; float32 is computed in float64.
 
-Polynomials are of least relative error, found by Remez' exchange.
+Polynomials have the least relative error, by Remez' exchange.
 Source: fdlibm's `k_sin.c`, `k_cos.c`, `e_asin.c`, `e_atan2.c` (Sun Microsystems, 1993) for the order of the sums.
 """
 
@@ -65,17 +65,17 @@ _QUARTER_PI = (0.7853981633974483, 3.061616997868383e-17)  # the last three bits
 
 
 def in_double(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function of float64, for float32 too."""
+    """A function of float64 that also takes other floats, which it converts."""
 
     def wide(*operands: Value) -> Value:
         dtype = operands[0].dtype
-        return function(*(one.astype(DType.FLOAT64) for one in operands)).astype(dtype)
+        return function(*(operand.astype(DType.FLOAT64) for operand in operands)).astype(dtype)
 
     return wide
 
 
 def sin_and_cos(x: Value, low: Value) -> tuple[Value, Value]:
-    """Of an angle x + low up to pi / 4, where low is what rounding lost."""
+    """The sine and cosine of an angle x + low up to pi / 4, where low is the rounding error of x."""
     z = x * x
     half = z * 0.5
     sine = x + (z * x * polynomial(z, _SIN) + low * (1.0 - half))
@@ -85,9 +85,9 @@ def sin_and_cos(x: Value, low: Value) -> tuple[Value, Value]:
 
 
 def _of_quadrant(bits: Value, sine: Value, cosine: Value) -> Value:
-    """The sine of an angle, from those of what is left of it beyond its quadrant."""
-    found = ((bits & 1) != 0).where(cosine, sine)
-    return ((bits & 2) != 0).where(-found, found)
+    """The sine of an angle in a quadrant, from the sine and cosine of the angle within the quadrant."""
+    value = ((bits & 1) != 0).where(cosine, sine)
+    return ((bits & 2) != 0).where(-value, value)
 
 
 @in_double
@@ -136,7 +136,7 @@ def atan2(y: Value, x: Value) -> Value:
     height, width = abs(y), abs(x)
     steep = height > width
     larger, lesser = steep.where(height, width), steep.where(width, height)
-    # sums neither overflow nor are subnormal; the point (inf, inf) is on the diagonal, and (0, 0) on the axis
+    # scaled: sums neither overflow nor are subnormal. The point (inf, inf) is on the diagonal, (0, 0) on the axis
     scale = (larger > 2.0**900).where(x.like(2.0**-100), (larger < 2.0**-900).where(x.like(2.0**100), 1.0))
     both = lesser == math.inf
     larger, lesser = both.where(x.like(1.0), larger * scale), both.where(x.like(1.0), lesser * scale)
@@ -144,27 +144,27 @@ def atan2(y: Value, x: Value) -> Value:
     above = beyond.where(lesser - larger, lesser)
     below = beyond.where(lesser + larger, (larger == 0.0).where(x.like(1.0), larger))
     back = x.bits_as(DType.INT64) < 0
-    # quarters: 0 + 1, 2 - 1, 4 - 1, 2 + 1, and the angle against the x axis grows or falls with the ratio
+    # the angle is one of 0 + 1, 2 - 1, 4 - 1, 2 + 1 quarters of pi, and grows or falls with the ratio
     falls = steep ^ back
     sign = falls.where(x.like(-1.0), 1.0)
     start = steep.where(x.like(2.0), back.where(x.like(4.0), 0.0))
     k = start + beyond.where(sign, 0.0)
-    found = _beyond_quarters(k, above / below, sign)
-    return ((x != x) | (y != y)).where(x + y, found.copysign(y))
+    angle = _beyond_quarters(k, above / below, sign)
+    return ((x != x) | (y != y)).where(x + y, angle.copysign(y))
 
 
 def _asin_small(y: Value) -> Value:
-    """(asin(y) - y) / y, of y^2."""
+    """(asin(x) - x) / x, from y = x^2."""
     return y * polynomial(y, _ASIN)
 
 
 def _half_angle(size: Value) -> tuple[Value, Value]:
-    """The parts of asin(root((1 - size) / 2)), for size in 1/2 to 1."""
+    """Two parts whose sum is asin(root((1 - size) / 2)), for size in 1/2 to 1."""
     z = (1.0 - size) * 0.5
     root = z.sqrt()
     high = high_bits(root)
-    rest = (root == 0.0).where(root, (z - high * high) / (root + high))
-    return high, rest + root * _asin_small(z)
+    low = (root == 0.0).where(root, (z - high * high) / (root + high))
+    return high, low + root * _asin_small(z)
 
 
 @in_double

@@ -1,4 +1,4 @@
-"""Scalars with operators: what the formulas of rows are written in.
+"""Scalars with Python's operators, with which rows write their formulas.
 
 >>> from plica.backend.native.scalars.mlir import MlirScalars
 >>> lines = []
@@ -19,7 +19,7 @@ Operand = Union["Value", float, int, bool]
 
 
 class Value(NamedTuple):
-    """A scalar and the code that it belongs to. Python numbers that it meets are constants of its dtype."""
+    """A scalar and its code. Python numbers that are combined with it become constants of its dtype."""
 
     code: ScalarCode
     scalar: Scalar
@@ -36,8 +36,8 @@ class Value(NamedTuple):
     def _of(self, other: Operand) -> Scalar:
         return other.scalar if isinstance(other, Value) else self.code.constant(other, self.dtype)
 
-    def _apply(self, name: str, *others: Operand) -> "Value":
-        return Value(self.code, self.code.apply(name, self.scalar, *map(self._of, others)))
+    def _apply(self, name: str, *operands: Operand) -> "Value":
+        return Value(self.code, self.code.apply(name, self.scalar, *map(self._of, operands)))
 
     def __add__(self, other: Operand) -> "Value":  # type: ignore[override]
         return self._apply("add", other)
@@ -64,11 +64,11 @@ class Value(NamedTuple):
         return Value(self.code, self._of(other)) / self
 
     def __floordiv__(self, other: Operand) -> "Value":
-        """Of integers, rounded towards 0."""
+        """The quotient of integers, rounded towards 0."""
         return self._apply("divide", other)
 
     def __mod__(self, other: Operand) -> "Value":
-        """What `//` leaves."""
+        """The remainder of `//`."""
         return self._apply("integer_remainder", other)
 
     def __neg__(self) -> "Value":
@@ -114,7 +114,7 @@ class Value(NamedTuple):
         return self._compare("not_equal", other)
 
     def __abs__(self) -> "Value":
-        """Of a float."""
+        """The size of a float."""
         return self._apply("absolute")
 
     def sqrt(self) -> "Value":
@@ -122,23 +122,23 @@ class Value(NamedTuple):
         return self._apply("sqrt")
 
     def floor(self) -> "Value":
-        """The largest whole float that is not larger."""
+        """The largest integral float that is not larger."""
         return self._apply("floor")
 
     def ceil(self) -> "Value":
-        """The least whole float that is not less."""
+        """The least integral float that is not less."""
         return self._apply("ceil")
 
     def trunc(self) -> "Value":
-        """The whole part of a float."""
+        """A float rounded towards 0."""
         return self._apply("trunc")
 
     def round_even(self) -> "Value":
-        """The nearest whole float."""
+        """The nearest integral float, the even one of two."""
         return self._apply("round_even")
 
     def copysign(self, other: Operand) -> "Value":
-        """This size with the sign of another float."""
+        """The size of this float with the sign of another one."""
         return self._apply("copysign", other)
 
     def minimum(self, other: Operand) -> "Value":
@@ -171,72 +171,74 @@ Values = tuple[Value, ...]
 
 def branch(condition: Value, then: Callable[[], Value], otherwise: Callable[[], Value]) -> Value:
     """`then()` where the condition holds, else `otherwise()`: only one of them runs."""
-    (found,) = branches(condition, lambda: (then(),), lambda: (otherwise(),))
-    return found
+    (value,) = branches(condition, lambda: (then(),), lambda: (otherwise(),))
+    return value
 
 
 def branches(condition: Value, then: Callable[[], Values], otherwise: Callable[[], Values]) -> Values:
-    """The same of several values."""
+    """Several values: those of `then()` where the condition holds, else those of `otherwise()`."""
     code = condition.code
-    found = code.branch(
-        condition.scalar, lambda: tuple(one.scalar for one in then()), lambda: tuple(one.scalar for one in otherwise())
+    scalars = code.branch(
+        condition.scalar,
+        lambda: tuple(value.scalar for value in then()),
+        lambda: tuple(value.scalar for value in otherwise()),
     )
-    return tuple(Value(code, one) for one in found)
+    return tuple(Value(code, scalar) for scalar in scalars)
 
 
 def shared(function: Callable[..., Value]) -> Callable[..., Value]:
-    """A function that may be compiled once and called, for code that calls it often and is not vectorized anyway."""
+    """The function, but a printer may compile it once and call it: for code that calls it often and has branches."""
     name = f"{function.__module__.rpartition('.')[2]}.{function.__qualname__}"
 
     def call(*operands: Value) -> Value:
         code = operands[0].code
 
         def write(code: ScalarCode, scalars: tuple[Scalar, ...]) -> Scalar:
-            return function(*(Value(code, one) for one in scalars)).scalar
+            return function(*(Value(code, scalar) for scalar in scalars)).scalar
 
-        return Value(code, code.shared(name, tuple(one.scalar for one in operands), write))
+        return Value(code, code.shared(name, tuple(operand.scalar for operand in operands), write))
 
     return call
 
 
 def lookup(table: Sequence[float], dtype: DType, index: Value) -> Value:
-    """The entry of a table of constants at an integer index, which is inside."""
+    """The entry of a table of constants at an integer index, which is within the table."""
     return Value(index.code, index.code.lookup(tuple(table), dtype, index.scalar))
 
 
 def loop(
     start: Sequence[Value], going: Callable[..., Value], step: Callable[..., Sequence[Value]]
 ) -> tuple[Value, ...]:
-    """`state = start; while going(*state): state = step(*state)`, and the last state."""
+    """The last state of `state = start; while going(*state): state = step(*state)`."""
     code = start[0].code
 
     def values(scalars: tuple[Scalar, ...]) -> list[Value]:
-        return [Value(code, one) for one in scalars]
+        return [Value(code, scalar) for scalar in scalars]
 
     last = code.loop(
-        tuple(one.scalar for one in start),
+        tuple(value.scalar for value in start),
         lambda *state: going(*values(state)).scalar,
-        lambda *state: tuple(one.scalar for one in step(*values(state))),
+        lambda *state: tuple(value.scalar for value in step(*values(state))),
     )
     return tuple(values(last))
 
 
 def polynomial(x: Value, coefficients: Sequence[float]) -> Value:
     """`c[0] + c[1] x + c[2] x^2 + ...` by Horner's rule."""
-    found = x.like(coefficients[-1])
-    for one in reversed(coefficients[:-1]):
-        found = found.times_plus(x, one)
-    return found
+    total = x.like(coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        total = total.times_plus(x, coefficient)
+    return total
 
 
 def power_of_two(n: Value, dtype: DType) -> Value:
-    """2^n as a float, for an integer n of as many bits, and 2^n a normal number."""
+    """2^n as a float, for an integer n of as many bits; 2^n must be a normal number."""
     mantissa, bias = (52, 1023) if dtype.bits == 64 else (23, 127)
     return ((n + bias) << mantissa).bits_as(dtype)
 
 
 def scaled(x: Value, n: Value) -> Value:
-    """The product x 2^n, for an integer n of as many bits in twice the range of exponents: rounded once."""
+    """The product x 2^n, rounded once, for an integer n of as many bits within twice the range of exponents."""
     half = n >> 1
     return x * power_of_two(half, x.dtype) * power_of_two(n - half, x.dtype)
 
@@ -246,13 +248,13 @@ def _ones(dtype: DType) -> int:
 
 
 def entry(function: Callable[..., Value]) -> Write:
-    """A row's `write` of a function of `Value`s; float16 and bfloat16 are computed in float32."""
+    """The `write` of a row, from a function of `Value`s; float16 and bfloat16 are computed in float32."""
 
     def write(code: ScalarCode, call: Call) -> Scalar:
-        operands = [Value(code, one) for one in call.operands]
-        wide = [one.astype(DType.FLOAT32) if is_half(one.dtype) else one for one in operands]
-        found = function(*wide)
-        return found.astype(call.dtype).scalar if is_half(call.dtype) else found.scalar
+        operands = [Value(code, operand) for operand in call.operands]
+        wide = [operand.astype(DType.FLOAT32) if is_half(operand.dtype) else operand for operand in operands]
+        result = function(*wide)
+        return result.astype(call.dtype).scalar if is_half(call.dtype) else result.scalar
 
     return write
 
@@ -263,5 +265,5 @@ def is_half(dtype: DType) -> bool:
 
 
 def words(dtype: DType) -> DType:
-    """The signed integers of as many bits as a float."""
+    """The signed integer dtype with as many bits as a float."""
     return {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}[dtype.bits]

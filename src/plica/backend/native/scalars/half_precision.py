@@ -1,7 +1,7 @@
-"""Conversions of floats of 16 bits, by their bits: not all machines have instructions for them.
+"""Conversions of float16 and bfloat16, by their bits, since not all machines have instructions for them.
 
-Source: F. Giesen, Float to half conversion (public domain): numbers that are subnormal in float16 are rounded by the
-addition of a number of which the last place is theirs.
+Source: F. Giesen, Float to half conversion (public domain): a number that is subnormal in float16 is rounded by adding
+a number with the same last place.
 """
 
 from plica.backend.native.scalars.builder import Scalar, ScalarCode
@@ -13,11 +13,11 @@ _INFINITE = 0x7F800000
 
 
 def converted(code: ScalarCode, a: Scalar, dtype: DType) -> Scalar:
-    """The number in another dtype, where one of the two is of 16 bits: by way of float32."""
+    """The number in another dtype, by way of float32; one of the two dtypes is a float of 16 bits."""
     x = Value(code, a)
     if is_half(x.dtype):
         return code.convert(to_float32(x).scalar, dtype)
-    twice = x.dtype != DType.FLOAT64 or dtype == DType.BFLOAT16  # numpy and torch round to float32 on the way to it
+    twice = x.dtype != DType.FLOAT64 or dtype == DType.BFLOAT16  # numpy and torch round to float32 first
     single = x.astype(_F32) if twice else odd_float32(x)
     return from_float32(single, dtype).scalar
 
@@ -35,25 +35,28 @@ def to_float32(x: Value) -> Value:
 
 
 def from_float32(x: Value, dtype: DType) -> Value:
-    """A float32 rounded to even."""
+    """A float32 as float16 or bfloat16, rounded to even."""
     bits = x.bits_as(_U32)
     size, sign = bits & 0x7FFFFFFF, (bits >> 16) & 0x8000
     if dtype == DType.BFLOAT16:
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        found = (size > _INFINITE).where(sign | 0x7FC0, rounded)
-        return found.astype(_U16).bits_as(dtype)
+        result = (size > _INFINITE).where(sign | 0x7FC0, rounded)
+        return result.astype(_U16).bits_as(dtype)
     normal = (size - (112 << 23) + 0xFFF + ((size >> 13) & 1)) >> 13
     subnormal = (size.bits_as(_F32) + 0.5).bits_as(_U32) - 0x3F000000
-    found = (size < 0x38800000).where(subnormal, normal)
-    found = (size >= 0x47800000).where((size > _INFINITE).where(size.like(0x7E00), 0x7C00), found)
-    return (found | sign).astype(_U16).bits_as(dtype)
+    result = (size < 0x38800000).where(subnormal, normal)
+    result = (size >= 0x47800000).where((size > _INFINITE).where(size.like(0x7E00), 0x7C00), result)
+    return (result | sign).astype(_U16).bits_as(dtype)
 
 
 def odd_float32(x: Value) -> Value:
-    """A float64 as float32, with the last bit set where it is not exact: so rounding it once more is right."""
+    """A float64 rounded to odd in float32: with the last bit set if it is not exact.
+
+    Rounding the result once more gives the same number as rounding `x` directly.
+    """
     near = x.astype(_F32)
     back, bits = near.astype(DType.FLOAT64), near.bits_as(_U32)
-    # one place towards x, if the last bit is not set
+    # the next float towards x, if the last bit is not set
     farther = abs(x) > abs(back)
     moved = farther.where(bits + 1, bits - 1)
     even = ((bits & 1) == 0) & (x != back) & (abs(back) < float("inf")) & (x == x)

@@ -1,9 +1,9 @@
 """Error functions and the normal distribution; float32 is computed in float64.
 
-Beyond 1, erfc(x) = e^(-x^2) c(x) / (1 + 2 x): c lies between 1 and 1.3 and is one polynomial of (x - 3.75) / (x + 3.75)
-for all x. The square in the exponent is taken in two parts, of which the first is exact.
-Source: M. M. Shepherd and J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981; the start of
-the inverse is of the form of M. Giles, Approximating the erfinv function, 2012. Coefficients by Remez' exchange.
+Above 1, erfc(x) = e^(-x^2) c(x) / (1 + 2 x), where c lies between 1 and 1.3: one polynomial of (x - 3.75) / (x + 3.75)
+for all x. The square in the exponent is a sum of two parts, the first of which is exact.
+Sources: M. M. Shepherd and J. G. Laframboise, Chebyshev approximation of (1 + 2x) exp(x^2) erfc x, 1981; M. Giles,
+Approximating the erfinv function, 2012, for the form of the inverse's start. Coefficients by Remez' exchange.
 """
 
 import math
@@ -56,7 +56,7 @@ _ERFCX = (
     -1.9773812114336714e-09,
     -2.548985866190398e-09,
 )
-"""(1 + 2 x) e^(x^2) erfc(x) in (x - 3.75) / (x + 3.75), for x not negative"""
+"""(1 + 2 x) e^(x^2) erfc(x) in (x - 3.75) / (x + 3.75), for x of at least 0"""
 
 
 def minus_square(x: Value, factor: float = 1.0) -> Pair:
@@ -67,13 +67,13 @@ def minus_square(x: Value, factor: float = 1.0) -> Pair:
 
 
 def erfcx(x: Value) -> Value:
-    """e^(x^2) erfc(x), for x not negative."""
+    """e^(x^2) erfc(x), for x of at least 0."""
     near = (x > 1e300).where(x.like(1e300), x)
     return polynomial((near - 3.75) / (near + 3.75), _ERFCX) / (1.0 + 2.0 * x)
 
 
 def _small_erf(x: Value) -> Value:
-    # a fraction of the least numbers would be subnormal
+    # of the least numbers, x times the polynomial would be subnormal
     return (abs(x) < 1e-8).where(x * (1.0 + _ERF[0]), x + x * polynomial(x * x, _ERF))
 
 
@@ -90,7 +90,7 @@ def erf(x: Value) -> Value:
 
 @in_double
 def erfc(x: Value) -> Value:
-    """1 - erf(x), right where it is tiny."""
+    """1 - erf(x), with a small relative error even if it is tiny."""
     far = _far_erfc(abs(x))
     far = (x < 0.0).where(2.0 - far, far)
     return ((x < 0.5) & (x > -1.0)).where(1.0 - _small_erf(x), far)
@@ -134,27 +134,27 @@ _INVERSE_FAR = (
     -7.692387388307673e-07,
     -7.397392779993087e-07,
 )
-"""The same in root w - 4, for larger w"""
+"""erfinv(p) / p in root w - 4, for larger w"""
 
 
 @in_double
 def erfinv(p: Value) -> Value:
-    """The x at which erf(x) is p: one step of Halley's from a polynomial."""
+    """The x at which erf(x) is p: one step of Halley's method from the value of a polynomial."""
     size = abs(p)
-    rest = 1.0 - size
-    w = -log(rest * (1.0 + size))
+    complement = 1.0 - size
+    w = -log(complement * (1.0 + size))
     w = (w > 40.0).where(p.like(40.0), w)
     start = (w < 5.0).where(polynomial(w - 2.5, _INVERSE_NEAR), polynomial(w.sqrt() - 4.0, _INVERSE_FAR)) * size
-    # the derivative of erf is 2 e^(-x^2) / root pi: near 0 by erf, and beyond by erfc, e^(x^2) of which is known
+    # the derivative of erf is 2 e^(-x^2) / root pi. The residual is by erf near 0, else by e^(x^2) erfc
     grown = exp_pair(-minus_square(start))
-    lost = (size < 0.75).where((_small_erf(start) - size) * grown, rest * grown - erfcx(start))
+    lost = (size < 0.75).where((_small_erf(start) - size) * grown, complement * grown - erfcx(start))
     step = lost * (math.sqrt(math.pi) / 2)
-    found = start - step / (1.0 + start * step)
-    found = (size == 1.0).where(p.like(math.inf), (size > 1.0).where(p.like(math.nan), found))
-    return (size < 1e-8).where(p * (math.sqrt(math.pi) / 2), found.copysign(p))
+    size_of_inverse = start - step / (1.0 + start * step)
+    size_of_inverse = (size == 1.0).where(p.like(math.inf), (size > 1.0).where(p.like(math.nan), size_of_inverse))
+    return (size < 1e-8).where(p * (math.sqrt(math.pi) / 2), size_of_inverse.copysign(p))
 
 
-ERRORS: dict[str, ScalarRow] = {
+ERROR_FUNCTIONS: dict[str, ScalarRow] = {
     "erf": ScalarRow(entry(erf), (0.6, 1.0)),
     "erfc": ScalarRow(entry(erfc), (0.6, 4.0)),
     "erfinv": ScalarRow(entry(erfinv), (0.6, 2.0)),

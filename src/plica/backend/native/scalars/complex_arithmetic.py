@@ -1,4 +1,4 @@
-"""Complex numbers as pairs: their arithmetic, over the real and imaginary parts, for printers that have no other."""
+"""Arithmetic and conversions of complex numbers, over their real and imaginary parts."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -34,10 +34,10 @@ class Complex(NamedTuple):
         first, second = wide.where(self.real, self.imag), wide.where(self.imag, self.real)
         real = (first + second * ratio) / below
         imag = (second - first * ratio) / below
-        found = Complex(real, wide.where(imag, -imag))
+        quotient = Complex(real, wide.where(imag, -imag))
         zero = (other.real == 0.0) & (other.imag == 0.0)
         by_zero = Complex(self.real / abs(other.real), self.imag / abs(other.real))
-        return zero_or(zero, by_zero, found)
+        return where_complex(zero, by_zero, quotient)
 
     def __neg__(self) -> "Complex":
         return Complex(-self.real, -self.imag)
@@ -59,7 +59,7 @@ class Complex(NamedTuple):
         return Complex(self.real * factor, self.imag * factor)
 
 
-def zero_or(condition: Value, first: Complex, second: Complex) -> Complex:
+def where_complex(condition: Value, first: Complex, second: Complex) -> Complex:
     """The first number where the condition holds, else the second."""
     return Complex(condition.where(first.real, second.real), condition.where(first.imag, second.imag))
 
@@ -71,8 +71,8 @@ def split(code: ScalarCode, scalar: Scalar) -> Complex:
 
 def applied(code: ScalarCode, name: str, *operands: Scalar) -> Scalar:
     """A sum, difference, product, quotient or negative of complex numbers."""
-    found = _ARITHMETIC[name](*(split(code, one) for one in operands))
-    return code.of_parts(found.real.scalar, found.imag.scalar)
+    result = _ARITHMETIC[name](*(split(code, operand) for operand in operands))
+    return code.of_parts(result.real.scalar, result.imag.scalar)
 
 
 _ARITHMETIC: dict[str, Callable[..., Complex]] = {
@@ -85,7 +85,7 @@ _ARITHMETIC: dict[str, Callable[..., Complex]] = {
 
 
 def converted(code: ScalarCode, scalar: Scalar, dtype: DType) -> Scalar:
-    """To a complex number from any, to a real one by its real part, to a boolean by whether a part is not 0."""
+    """The number in another dtype: a complex number becomes real by its real part, and true if a part is not 0."""
     if scalar.dtype.kind != "complex":
         part = real_dtype(dtype)
         return code.of_parts(code.convert(scalar, part), code.constant(0, part))
