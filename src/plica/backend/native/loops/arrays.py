@@ -1,7 +1,7 @@
 """`Array`: an array while a nest is built, a function from indices to entries; some lie in memory, others are computed.
 
-An array that lies in memory without gaps is *solid*. Others are computed where they are read, so that what is read once
-is fused into what reads it.
+An array that lies in memory without gaps is *solid*. The entries of other arrays are computed where they are read: this
+fuses an array with its only reader.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,7 +14,7 @@ from plica.ir.dtypes import DType
 
 Read = Callable[[Sequence[Index]], Scalar]
 CHEAP = 2
-"""So much work is rather done again than kept in memory."""
+"""The most instructions of an entry that is computed again for each reader instead of written to memory."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -24,12 +24,12 @@ class Array:
     Args:
         dims: Its sizes.
         dtype: Its dtype.
-        read: Writes what gives the entry at an index.
-        reads: The buffers that it reads, and whether it reads entry i for entry i alone.
+        read: Writes the statements that compute the entry at an index.
+        reads: The buffers that it reads, and whether its entry i reads their entry i alone.
         work: About how many instructions an entry takes.
-        flat: The same as `read` at a row-major offset, where that is as good.
-        buffer: Where it lies, if it is solid.
-        start: At which entry of the buffer it begins.
+        flat: `read` for a row-major offset; None if offsets take more work than indices.
+        buffer: Its memory, if it is solid.
+        start: The entry of the buffer at which it begins.
     """
 
     dims: tuple[Index, ...]
@@ -43,12 +43,12 @@ class Array:
 
     @property
     def is_cheap(self) -> bool:
-        """Whether its entries may as well be computed more than once."""
+        """Whether computing an entry twice costs no more than memory."""
         return self.work <= CHEAP
 
 
 Value = int | Scalar | Array
-"""What a variable of a Program stands for; a scalar of 64 bits may be a known number."""
+"""The value of a variable of a Program; a scalar of 64 bits may be a known number."""
 
 
 def solid(writer: Writer, buffer: Buffer, dims: Sequence[Index], start: Index = 0) -> Array:
@@ -65,11 +65,11 @@ def solid(writer: Writer, buffer: Buffer, dims: Sequence[Index], start: Index = 
 
 
 def moved(x: Array, dims: Sequence[Index], index: Callable[[Sequence[Index]], Sequence[Index]], work: int = 0) -> Array:
-    """Entries of `x`: that at `index(i)` for i."""
+    """The array whose entry i is entry `index(i)` of `x`."""
     return Array(
         tuple(dims),
         x.dtype,
-        lambda at: x.read(index(at)),
+        lambda index_of_result: x.read(index(index_of_result)),
         dict.fromkeys(x.reads, False),
         x.work + work,
     )
@@ -78,20 +78,20 @@ def moved(x: Array, dims: Sequence[Index], index: Callable[[Sequence[Index]], Se
 def reshaped(writer: Writer, x: Array, dims: Sequence[Index]) -> Array:
     """The same entries in the same order; `x` has a flat form."""
     sizes, flat = tuple(dims), x.flat
-    assert flat is not None, "what is reshaped is read at offsets"
+    assert flat is not None, "callers pass arrays with a flat form"
     return replace(x, dims=sizes, read=lambda index: flat(writer.flat(index, sizes)))
 
 
 def fill(writer: Writer, target: Array, x: Array) -> None:
-    """Write the entries of `x` to where `target` lies."""
-    to = target.buffer
-    assert to is not None, "what is written to lies in memory"
+    """Write the entries of `x` to the memory of `target`."""
+    buffer = target.buffer
+    assert buffer is not None, "a target lies in memory"
     if x.buffer is not None:
-        writer.put(Copy(to, target.start, x.buffer, x.start, writer.product(x.dims)))
+        writer.put(Copy(buffer, target.start, x.buffer, x.start, writer.product(x.dims)))
     elif x.flat is not None:
         with writer.loop(writer.product(x.dims)) as offset:
-            writer.store(to, writer.add(target.start, offset), x.flat(offset))
+            writer.store(buffer, writer.add(target.start, offset), x.flat(offset))
     else:
         with writer.nest(x.dims) as index:
             value = x.read(index)
-            writer.store(to, writer.add(target.start, writer.flat(index, target.dims)), value)
+            writer.store(buffer, writer.add(target.start, writer.flat(index, target.dims)), value)

@@ -26,18 +26,18 @@ _FUNCTIONS = {"floordiv": "floor_divide", "mod": "remainder"}
 
 @dataclass(slots=True, eq=False)
 class Block:
-    """One Program under way.
+    """A Program whose equations are being written.
 
     Args:
-        writer: Where statements go.
-        rows: How each operation is written.
+        writer: Appends the statements.
+        rows: The row of each operation.
         program: The Program.
         env: The values of its variables; those of its consts and inputs are there already.
         owned: Buffers that it may write over.
-        destinations: Where a variable is to lie, if it has to be written to memory.
-        capacities: Buffers that may grow, and for how many entries they have room.
-        temporaries: Memory that ends with this block.
-        leaving: Variables whose memory is handed over at the end of the block.
+        destinations: Memory for variables, which is used if they are written to memory.
+        capacities: Buffers that may grow, and the cells with the number of entries that they have room for.
+        temporaries: Allocations that are freed at the end of this block.
+        leaving: Variables whose memory outlives the block.
     """
 
     writer: Writer
@@ -49,7 +49,7 @@ class Block:
     capacities: dict[Buffer, Cell] = field(default_factory=dict)
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
-    place: int = 0
+    position: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
     _uses: dict[Operand, int] = field(default_factory=dict)
 
@@ -64,13 +64,13 @@ class Block:
             self._last[operand] = len(equations)
             self._uses[operand] = self._uses.get(operand, 0) + 1
         for index, equation in enumerate(equations):
-            self.place = index
+            self.position = index
             self._equation(equation)
-        self.place = len(equations)
+        self.position = len(equations)
 
     def _equation(self, equation: Equation) -> None:
         if any(var in self.env for var in equation.outputs):
-            return  # another equation has written it with its own
+            return  # the row of another equation has written these results too
         row = self.rows.get(equation.op.name)
         if row is None:
             where = f"{equation.source}: " if equation.source else ""
@@ -87,15 +87,15 @@ class Block:
             self.env[var] = value
 
     def _check_sizes(self, equation: Equation) -> None:
-        """Sizes that may turn out negative end the run."""
+        """Check sizes that may be negative."""
         op = OPS[equation.op.name]
         if op.name in ("slice", "update", "assert_shape"):
-            return  # whose rows say what is wrong
+            return  # their rows raise errors that say more
         types = [operand.type for operand in equation.inputs]
         self.require_sizes(op.nonnegative(*types, **equation.params), equation)
 
     def require_sizes(self, dims: Iterable[Dim], equation: Equation) -> None:
-        """End the run where one of these sizes is negative."""
+        """End the run with an error if one of these sizes is negative."""
         for dim in dims:
             if not is_nonnegative_by_cases(dim):
                 self._require_size(dim, equation)
@@ -169,7 +169,7 @@ class Block:
         return solid(self.writer, buffer, dims)
 
     def temporary(self, dtype: DType, dims: Sequence[Index]) -> Array:
-        """Memory for no variable."""
+        """Memory that belongs to no variable."""
         buffer = self.writer.buffer(dtype)
         self._allocate(Allocate(buffer, self.writer.room(dims)))
         return solid(self.writer, buffer, dims)
@@ -180,9 +180,9 @@ class Block:
         self.owned.add(statement.buffer)
 
     def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index], equation: Equation) -> Array:
-        """Memory for a variable under a name that statements have already, which stand behind it.
+        """Memory for a variable, under the name that later statements, already written, have for it.
 
-        Their own checks of its sizes come too late for memory that is taken here.
+        The checks of sizes within those statements come too late for this allocation.
         """
         if var in self.leaving or var not in self.destinations:
             self.require_sizes(var.type.shape, equation)
@@ -191,30 +191,30 @@ class Block:
         return array
 
     def alias(self, buffer: Buffer, array: Array) -> None:
-        """Another name for where an array lies."""
+        """Let `buffer` be another name for the memory of an array."""
         assert array.buffer is not None, "it lies in memory"
         cell = self.writer.pointer(buffer.dtype)
         self.writer.put(PutPointer(cell, array.buffer, array.start))
         self.writer.put(GetPointer(buffer, cell))
 
     def in_memory(self, value: Array, var: Operand | None = None) -> Array:
-        """An array that lies in memory, without gaps."""
+        """The array itself if it is solid, else a copy in memory."""
         if value.buffer is not None:
             return value
         target = self.temporary(value.dtype, value.dims) if var is None else self.new(var, value.dims)
         fill(self.writer, target, value)
         return target
 
-    def frees(self, kept: Iterable[Buffer] = ()) -> None:
-        """The memory of this block ends here, but for what is kept."""
-        left = dict.fromkeys(kept)
+    def free_temporaries(self, exceptions: Iterable[Buffer] = ()) -> None:
+        """Free the temporaries of this block, with exceptions."""
+        keep = dict.fromkeys(exceptions)
         for statement in self.temporaries:
-            if statement.buffer not in left:
+            if statement.buffer not in keep:
                 self.writer.put(Free(statement.buffer))
         self.temporaries = []
 
     def may_leave(self, value: Array) -> bool:
-        """Whether an array is all of memory that this block allocated on the heap, and may hand over."""
+        """Whether an array is all of a heap allocation of this block, so that its memory may outlive the block."""
         return value.start == 0 and any(
             temporary.buffer is value.buffer and temporary.leaves for temporary in self.temporaries
         )
@@ -222,43 +222,43 @@ class Block:
     # Who reads what
 
     def is_live(self, operand: Operand) -> bool:
-        """Whether something behind this equation reads a variable."""
-        return self._last.get(operand, -1) > self.place
+        """Whether a later equation reads a variable, or it is an output."""
+        return self._last.get(operand, -1) > self.position
 
     def may_write(self, operand: Operand, value: Array) -> bool:
-        """Whether this equation may write over an array, which it is the last to read.
+        """Whether this equation may write over an operand: it owns the memory, and no later equation reads it.
 
-        Values that are computed from the array lazily are computed first.
+        Arrays that would be computed from the operand later are written to memory first.
         """
         buffer = value.buffer
         if buffer is None or buffer not in self.owned or value.start != 0 or self.is_live(operand):
             return False
         readers = [
-            (key, other)
-            for key, other in self.env.items()
-            if key is not operand and isinstance(other, Array) and buffer in other.reads and self.is_live(key)
+            (variable, array)
+            for variable, array in self.env.items()
+            if variable is not operand and isinstance(array, Array) and buffer in array.reads and self.is_live(variable)
         ]
-        if any(other.buffer is not None for _, other in readers):
+        if any(array.buffer is not None for _, array in readers):
             return False
-        for reader, other in readers:
-            self.env[reader] = self.in_memory(other)
+        for reader, array in readers:
+            self.env[reader] = self.in_memory(array)
         return True
 
-    def given_up(self, operands: Iterable[Operand]) -> set[Buffer]:
-        """Owned buffers that only these operands read, and nothing behind this equation."""
-        kept = {
+    def dying(self, operands: Iterable[Operand]) -> set[Buffer]:
+        """The owned buffers of these operands that no later equation reads."""
+        read_later = {
             buffer
-            for key, other in self.env.items()
-            if isinstance(other, Array) and self.is_live(key)
-            for buffer in other.reads
+            for variable, array in self.env.items()
+            if isinstance(array, Array) and self.is_live(variable)
+            for buffer in array.reads
         }
         buffers = set()
         for operand in operands:
             value = self.env.get(operand)
             if isinstance(value, Array) and value.buffer is not None and value.start == 0:
                 buffers.add(value.buffer)
-        return (buffers & self.owned) - kept
+        return (buffers & self.owned) - read_later
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
-        """A Program within this one."""
+        """The block of a nested Program."""
         return Block(self.writer, self.rows, program, env, set(owned))

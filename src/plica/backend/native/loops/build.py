@@ -1,4 +1,4 @@
-"""Program -> loop nest."""
+"""Builds the loop nest of a Program."""
 
 from collections.abc import Mapping
 
@@ -18,8 +18,8 @@ from plica.ir.signature import size_sources
 def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
     """The loop nest of a Program.
 
-    Its parameters are what the Program captures and its arguments; sizes are read off them. A result whose sizes are
-    known from those is written to memory of the caller.
+    Its parameters are the captured constants and the arguments of the Program, from which sizes are read. A result
+    whose sizes follow from these is written to memory of the caller.
 
     Raises:
         UnsupportedError: An operation or a dtype has no loop nest.
@@ -30,20 +30,20 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
     block = Block(writer, rows, program, env)
     variables = (*program.consts, *program.arguments)
     sizes = []
-    for var, (place, axis) in size_sources(program).items():
+    for var, (number, axis) in size_sources(program).items():
         size = Scalar(writer.name("n"), DType.INT64)
         env[var] = size
-        sizes.append((size, len(program.consts) + place, axis))
+        sizes.append((size, len(program.consts) + number, axis))
     for var in variables:
         require_dtype(var)
         if not var.type.shape:
             scalar = Scalar(writer.name("x"), var.type.dtype)
             parameters.append(scalar)
             env[var] = scalar
-    for place, var in enumerate(variables):
+    for number, var in enumerate(variables):
         if var.type.shape:
             buffer = writer.buffer(var.type.dtype, "a")
-            parameters.insert(place, buffer)
+            parameters.insert(number, buffer)
             env[var] = solid(writer, buffer, block.dims(var.type))
     results = written_results(block, program)
     writer.block[:] = hoist_memory(writer.block)
@@ -51,7 +51,7 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
 
 
 def require_dtype(var: Operand) -> None:
-    """Refuse a dtype of which nests have no entries."""
+    """Refuse a dtype that nests cannot compute with."""
     dtype = var.type.dtype
     if dtype.is_storage:
         raise UnsupportedError(
@@ -60,16 +60,16 @@ def require_dtype(var: Operand) -> None:
 
 
 def is_given(program: Program, result: Operand) -> bool:
-    """Whether the caller knows the sizes of a result before it runs: they are those of arguments."""
-    known = set(program.inputs[: program.num_implicit_inputs])
-    return all(var in known for var in size_variables(result.type))
+    """Whether the caller knows the sizes of a result before the run, since they are sizes of arguments."""
+    sizes_of_arguments = set(program.inputs[: program.num_implicit_inputs])
+    return all(var in sizes_of_arguments for var in size_variables(result.type))
 
 
 def written_results(block: Block, program: Program) -> tuple[Result, ...]:
-    """The results of a Program, once all of it is written."""
+    """Write all equations of a Program and return its results."""
     writer = block.writer
     results: list[Result] = []
-    given: list[Array | None] = []
+    targets: list[Array | None] = []
     for result in program.results:
         require_dtype(result)
         target = None
@@ -80,13 +80,13 @@ def written_results(block: Block, program: Program) -> tuple[Result, ...]:
                 block.destinations.setdefault(result, target)
         else:
             block.leaving.add(result)
-        given.append(target)
+        targets.append(target)
     block.run()
-    taken: list[Buffer] = []
-    for result, target in zip(program.results, given, strict=True):
+    handed_over: list[Buffer] = []
+    for result, target in zip(program.results, targets, strict=True):
         value = block.value(result)
         if target is not None:
-            assert target.buffer is not None, "the caller gives it"
+            assert target.buffer is not None, "it is memory of the caller"
             if not isinstance(value, Array):
                 writer.store(target.buffer, 0, block.scalar(value))
             elif value.buffer is not target.buffer:
@@ -94,11 +94,11 @@ def written_results(block: Block, program: Program) -> tuple[Result, ...]:
             results.append(Result(target.dims, result.type.dtype, target.buffer, True))
             continue
         assert isinstance(value, Array), "a scalar has no sizes"
-        if not block.may_leave(value) or value.buffer in taken:
+        if not block.may_leave(value) or value.buffer in handed_over:
             new = block.new(result, value.dims, leaves=True)
             fill(writer, new, value)
             value = new
         assert value.buffer is not None, "it lies in memory"
-        taken.append(value.buffer)
+        handed_over.append(value.buffer)
         results.append(Result(value.dims, result.type.dtype, value.buffer, False))
     return tuple(results)

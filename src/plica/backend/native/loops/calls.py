@@ -47,20 +47,18 @@ class NativeCall:
         self.run: Callable[..., tuple[Any, ...]] = _caller(self)
 
     def __call__(self, *arrays: Any) -> tuple[Any, ...]:
-        """The results, for what the Program captures and its arguments: arrays, and Python numbers where scalars are.
+        """The results for captured constants and arguments: arrays, and Python numbers for scalars.
 
         Raises:
-            InputError: A size does not fit, or what the user's code asks for is not there.
+            InputError: A size does not fit, or a check of the Program fails.
             MemoryError: There is no more memory.
         """
         return self.run(*arrays)
 
-    def again(self, status: int, given: Sequence[Any], results: Sequence[Any], info: Any) -> None:
-        """Deals with a run that did not end well: copies arrays with gaps, raises errors."""
+    def recover(self, status: int, arguments: Sequence[Any], results: Sequence[Any], info: Any) -> None:
+        """Handle a run that failed: call it again with copies of arrays with gaps, or raise its error."""
         if status == NOT_CONTIGUOUS:
-            arrays = [
-                np.ascontiguousarray(argument) if isinstance(argument, np.ndarray) else argument for argument in given
-            ]
+            arrays = [np.ascontiguousarray(value) if isinstance(value, np.ndarray) else value for value in arguments]
             arrays = [
                 array if not isinstance(array, np.ndarray) or array.flags.aligned else array.copy() for array in arrays
             ]
@@ -72,22 +70,24 @@ class NativeCall:
             error = site.error(info[: site.count].tolist())
             raise type(error)(f"{site.source}: {error}" if site.source else str(error)) from None
 
-    def refuse(self, given: Sequence[Any]) -> None:
-        """Say which argument does not fit.
+    def refuse(self, arguments: Sequence[Any]) -> None:
+        """Raise the error of an argument that does not fit.
 
         Raises:
             InputError: Always.
         """
         count = len(self.program.consts)
         captured = {
-            var: int(value) for var, value in zip(self.program.consts, given, strict=False) if var.type == SCALAR_SIZE
+            var: int(value)
+            for var, value in zip(self.program.consts, arguments, strict=False)
+            if var.type == SCALAR_SIZE
         }
         shapes = [
             (np.shape(value), var.type.dtype.value)
-            for var, value in zip(self.program.arguments, given[count:], strict=True)
+            for var, value in zip(self.program.arguments, arguments[count:], strict=True)
         ]
         bind_sizes(self.program, shapes, captured)
-        for var, value in zip(self.program.consts, given, strict=False):
+        for var, value in zip(self.program.consts, arguments, strict=False):
             if len(var.type.shape) != np.ndim(value):
                 raise InputError(f"the captured array {var.name} has shape {np.shape(value)} now, expected {var.type}.")
         raise InputError("captured arrays have other shapes now than the function was compiled for.")
@@ -103,7 +103,7 @@ def _too_large() -> MemoryError:
 
 
 def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
-    """Python that makes memory for results and calls machine code: straight lines, which cost a call little."""
+    """A Python function, generated without loops for cheap calls, that allocates results and calls the machine code."""
     program, nest = call.program, call.nest
     variables = (*program.consts, *program.arguments)
     names = [f"a{index}" for index in range(len(variables))]
@@ -117,30 +117,30 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
     scope: dict[str, Any] = {
         "entry": call._code.function,
         "empty": np.empty,
-        "again": call.again,
+        "recover": call.recover,
         "refuse": call.refuse,
         "i64": np.dtype(np.int64),
-        "left": _left,
+        "array_at": _array_at,
         "number": np.asarray,
         "too_large": _too_large,
     }
-    given = f"({', '.join(names)}{',' if names else ''})"
+    texts_of_arguments = f"({', '.join(names)}{',' if names else ''})"
     body = []
-    for var, (place, axis) in sources.items():
-        body.append(f"{texts[var]} = a{count + place}.shape[{axis}]")
+    for var, (number, axis) in sources.items():
+        body.append(f"{texts[var]} = a{count + number}.shape[{axis}]")
     for name, var in zip(names, variables, strict=True):
         if var.type.shape:
             shape = _shape(var.type.shape, texts, scope)
-            body.append(f"if {name}.shape != {shape}: refuse({given})")
+            body.append(f"if {name}.shape != {shape}: refuse({texts_of_arguments})")
         elif var.type.dtype.kind == "complex":
             body.append(f"{name} = number({name}, t{name})")
             scope[f"t{name}"] = var.type.dtype.numpy
     results, allocations = [], []
-    for place, (result, written) in enumerate(zip(program.results, nest.results, strict=True)):
-        scope[f"d{place}"] = result.type.dtype.numpy
+    for number, (result, written) in enumerate(zip(program.results, nest.results, strict=True)):
+        scope[f"d{number}"] = result.type.dtype.numpy
         if written.is_given:
-            allocations.append(f"r{place} = empty({_shape(result.type.shape, texts, scope)}, d{place})")
-            results.append(f"r{place}")
+            allocations.append(f"r{number} = empty({_shape(result.type.shape, texts, scope)}, d{number})")
+            results.append(f"r{number}")
     if allocations:
         body += [
             "try:",
@@ -149,18 +149,18 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
             "    raise too_large() from None",
         ]
     numbers = _info_length(nest)
-    given_results = f"({', '.join(results)}{',' if results else ''})"
+    texts_of_results = f"({', '.join(results)}{',' if results else ''})"
     body.append(f"info = empty({numbers}, i64)")
     body.append(f"status = entry({', '.join([*names, *results, 'info'])})")
-    body.append(f"if status: again(status, {given}, {given_results}, info)")
-    place = 0
-    for number, written in enumerate(nest.results):
+    body.append(f"if status: recover(status, {texts_of_arguments}, {texts_of_results}, info)")
+    number = 0
+    for index, written in enumerate(nest.results):
         if not written.is_given:
-            body.append(f"r{number} = left(info, {place}, {len(written.dims)}, d{number})")
-            place += 1 + len(written.dims)
+            body.append(f"r{index} = array_at(info, {number}, {len(written.dims)}, d{index})")
+            number += 1 + len(written.dims)
     returned = "".join(f"r{index}, " for index in range(len(nest.results)))
     lines = [f"def run({', '.join(names)}):", *(f"    {line}" for line in body), f"    return ({returned})"]
-    exec(compile("\n".join(lines), "<plica native call>", "exec"), scope)  # the text above is all that is run
+    exec(compile("\n".join(lines), "<plica native call>", "exec"), scope)  # runs only the text above
     function: Callable[..., tuple[Any, ...]] = scope["run"]
     return function
 
@@ -179,17 +179,17 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
         return texts[atom]
     name = f"size{len(scope)}"
     order = list(texts)
-    # The run itself ends with what a negative size means.
+    # the run itself checks for negative sizes
     scope[name] = lambda *values: max(evaluate(dim, dict(zip(order, values, strict=True)).__getitem__), 0)
     return f"{name}({', '.join(texts.values())})"
 
 
 def _info_length(nest: Nest) -> int:
-    left = sum(1 + len(result.dims) for result in nest.results if not result.is_given)
-    return max([left, *(site.count for site in nest.sites)])
+    length = sum(1 + len(result.dims) for result in nest.results if not result.is_given)
+    return max([length, *(site.count for site in nest.sites)])
 
 
-# Results whose sizes are known when they are there
+# Results whose sizes the run computes
 
 
 @cache
@@ -200,7 +200,7 @@ def _free() -> Any:
 
 
 class _Owner:
-    """Memory that a nest allocated, which goes with the last array that lies in it."""
+    """Memory that a nest allocated; freed with the last array that lies in it."""
 
     __slots__ = ("__array_interface__", "_address", "_give")
 
@@ -212,7 +212,7 @@ class _Owner:
         self._give(self._address)
 
 
-def _left(info: Any, place: int, rank: int, dtype: Any) -> Any:
+def _array_at(info: Any, position: int, rank: int, dtype: Any) -> Any:
     """The array that a nest left at an address."""
-    address, *shape = info[place : place + 1 + rank].tolist()
+    address, *shape = info[position : position + 1 + rank].tolist()
     return np.asarray(_Owner(address, tuple(shape), dtype))

@@ -1,7 +1,7 @@
-"""The memory of carried values of loops: before, in and after their turns.
+"""The memory of carried values of loops: before, in and after their iterations.
 
 A carried array has memory of its own. A new value that reads the old one at the same index alone is written over it.
-Others are written to a second buffer, and the two change places. Arrays that change their size are behind a pointer,
+Others are written to a second buffer, and the two buffers are swapped. Arrays of changing size are reached by a pointer
 and have spare capacity.
 """
 
@@ -31,7 +31,7 @@ from plica.ops.control_operands import (
 from plica.ops.regions import regions_of
 
 _SWAPPED_FROM = 256
-"""Arrays of fewer known entries are copied back after each turn; others change places with a second buffer."""
+"""Arrays of fewer known entries are copied back after each iteration; others are swapped with a second buffer."""
 
 
 @dataclass(slots=True, eq=False)
@@ -39,16 +39,16 @@ class _Carry:
     """An array that a loop carries.
 
     Args:
-        inner: The body's variable.
+        inner: The variable of the body.
         first: Its value before the loop.
-        result: The body's result.
-        output: The loop's.
-        buffer: Where the body finds it.
+        result: The result of the body.
+        output: The output of the loop.
+        buffer: Its memory within the body.
         grows: Whether its size changes.
-        pointer: Where it lies, if that changes.
-        other: Where the next one is to lie, if they change places.
-        capacity: For how many entries there is room, if its size changes.
-        home: Where it lies, if that does not change.
+        pointer: The cell with its memory, if that changes.
+        other: The cell with the memory of the next value, if buffers are swapped.
+        capacity: The cell with the number of entries that there is room for, if its size changes.
+        home: Its memory, if that does not change.
     """
 
     inner: Var
@@ -64,14 +64,14 @@ class _Carry:
 
 
 class Loop:
-    """A loop that is being written: what it carries, before, in and after its body."""
+    """A loop that is being written: its carried values before, in and after its body."""
 
     def __init__(self, block: Block, equation: Equation) -> None:
         self.block, self.equation, self.writer = block, equation, block.writer
         self.body: Program = equation.params["body"]
         self.env: dict[Operand, Value] = {}
         self.head: list[Statement] = []
-        """What stands at the beginning of each turn."""
+        """The statements at the beginning of each iteration."""
         self._before: list[Statement] = []
         self._sizes: dict[int, Cell] = {}
         self._scalars: list[tuple[Cell, Operand, Operand, Var]] = []
@@ -85,7 +85,7 @@ class Loop:
             self.env[var] = self.captured(operand)
 
     def captured(self, operand: Operand) -> Value:
-        """A value that each turn reads: computed once, unless that is as cheap as memory."""
+        """A value that each iteration reads: written to memory once, unless computing it is as cheap as reading it."""
         value = self.block.value(operand)
         if isinstance(value, Array) and value.buffer is None and (value.work or value.flat is None):
             value = self.block.in_memory(value)
@@ -108,7 +108,7 @@ class Loop:
                     cell = self._sizes[index] = writer.cell(DType.INT64)
                     self._before.append(Put(cell, self.block.index(self.block.value(first))))
                     self.env[inner] = writer.get(cell)
-            changing = {body.inputs[place] for place in self._sizes}
+            changing = {body.inputs[index] for index in self._sizes}
             for inner, first, result, output in carries(self.equation):
                 if result is inner:
                     continue
@@ -120,8 +120,8 @@ class Loop:
                     grows = any(var in changing for var in size_variables(inner.type))
                     self._arrays.append(_Carry(inner, first, result, output, writer.buffer(inner.type.dtype), grows))
 
-    def bodied(self, inner: Block) -> None:
-        """The body itself, and what ends a turn; statements go to the block of the writer."""
+    def write_body(self, inner: Block) -> None:
+        """Append the equations of the body to the writer's block."""
         writer = self.writer
         writer.block.extend(self.head)
         for array in self._arrays:
@@ -133,51 +133,51 @@ class Loop:
                 inner.capacities[array.buffer] = array.capacity
         inner.run()
 
-    def leave(self, inner: Block) -> None:
-        """Ends a turn: carried variables get their new values."""
+    def end_iteration(self, inner: Block) -> None:
+        """End an iteration: carried variables get their new values."""
         writer = self.writer
         values = {array.result: inner.value(array.result) for array in self._arrays}
         scalars = [(cell, inner.scalar(inner.value(result))) for cell, _, result, _ in self._scalars]
-        sizes = [(cell, inner.index(inner.value(self.body.outputs[place]))) for place, cell in self._sizes.items()]
+        sizes = [(cell, inner.index(inner.value(self.body.outputs[index]))) for index, cell in self._sizes.items()]
         pointwise = self._pointwise(values)
-        kept: list[Buffer] = []
-        late: list[Callable[[], None]] = []
+        keep: list[Buffer] = []
+        last: list[Callable[[], None]] = []
         for carry in self._arrays:
             value = values[carry.result]
             assert isinstance(value, Array), "an array becomes an array"
             if carry.grows:
-                kept += self._grown(carry, value, inner, late)
+                keep += self._grown(carry, value, inner, last)
             elif carry not in pointwise and not _is_whole(value, carry.buffer):
-                self._doubled(carry, value, inner, late)
+                self._doubled(carry, value, inner, last)
         self._fill_together([(array, values[array.result]) for array in pointwise])
-        for each in late:
+        for each in last:
             each()
-        for cell, now in (*scalars, *sizes):
-            writer.put(Put(cell, now))
-        inner.frees(kept)
+        for cell, new_value in (*scalars, *sizes):
+            writer.put(Put(cell, new_value))
+        inner.free_temporaries(keep)
 
     def _pointwise(self, values: Mapping[Operand, Value]) -> list[_Carry]:
-        """The arrays that are written over their old values, entry by entry: no others read those elsewhere."""
+        """The arrays that may be written over their old values entry by entry, since no array reads other entries."""
         pointwise = [
             array for array in self._arrays if not array.grows and _is_pointwise(values[array.result], array.buffer)
         ]
         while True:
             dims = {array: array.inner.type.shape for array in pointwise}
-            kept = [
+            remaining = [
                 array
                 for array in pointwise
                 if all(
-                    _is_pointwise(values[other.result], array.buffer) and dims[array] == dims[other]
-                    for other in pointwise
-                    if other is not array and array.buffer in values[other.result].reads  # type: ignore[union-attr]
+                    _is_pointwise(values[reader.result], array.buffer) and dims[array] == dims[reader]
+                    for reader in pointwise
+                    if reader is not array and array.buffer in values[reader.result].reads  # type: ignore[union-attr]
                 )
             ]
-            if len(kept) == len(pointwise):
+            if len(remaining) == len(pointwise):
                 return pointwise
-            pointwise = kept
+            pointwise = remaining
 
     def _fill_together(self, pairs: Sequence[tuple[_Carry, Value]]) -> None:
-        """Write entries of arrays, all of one index before those of the next."""
+        """Write entries of several arrays: those at one index before those at the next."""
         groups: dict[Any, list[tuple[Array, Array]]] = {}
         for array, value in pairs:
             assert isinstance(value, Array), "an array becomes an array"
@@ -194,57 +194,57 @@ class Loop:
                     assert target.buffer is not None, "a carry lies in memory"
                     self.writer.store(target.buffer, offset, entry)
 
-    def _doubled(self, array: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> None:
-        """The new value in memory of its own, which becomes that of the carry."""
+    def _doubled(self, carry: _Carry, value: Array, inner: Block, last: list[Callable[[], None]]) -> None:
+        """Write the new value to memory of its own, which becomes that of the carry."""
         writer = self.writer
         count = writer.product(value.dims)
         if isinstance(count, int) and count < _SWAPPED_FROM:
-            stays = value.buffer is not None and all(value.buffer is not other.buffer for other in self._arrays)
-            new = value if stays else inner.temporary(value.dtype, value.dims)
-            if not stays:
+            is_separate = value.buffer is not None and all(value.buffer is not carry.buffer for carry in self._arrays)
+            new = value if is_separate else inner.temporary(value.dtype, value.dims)
+            if not is_separate:
                 fill(writer, new, value)
-            late.append(lambda: fill(writer, solid(writer, array.buffer, value.dims), new))
+            last.append(lambda: fill(writer, solid(writer, carry.buffer, value.dims), new))
             return
-        array.pointer, array.other = writer.pointer(value.dtype), writer.pointer(value.dtype)
+        carry.pointer, carry.other = writer.pointer(value.dtype), writer.pointer(value.dtype)
         target = writer.buffer(value.dtype)
-        writer.put(GetPointer(target, array.other))
+        writer.put(GetPointer(target, carry.other))
         fill(writer, solid(writer, target, value.dims), value)
-        assert array.pointer is not None, "just made"
-        pointer, other = array.pointer, array.other
-        late.append(lambda: writer.put(PutPointer(pointer, target)))
-        late.append(lambda: writer.put(PutPointer(other, array.buffer)))
+        assert carry.pointer is not None, "just made"
+        pointer, second_pointer = carry.pointer, carry.other
+        last.append(lambda: writer.put(PutPointer(pointer, target)))
+        last.append(lambda: writer.put(PutPointer(second_pointer, carry.buffer)))
 
-    def _grown(self, array: _Carry, value: Array, inner: Block, late: list[Callable[[], None]]) -> Sequence[Buffer]:
-        """An array of another size: its memory becomes that of the carry."""
+    def _grown(self, array: _Carry, value: Array, inner: Block, last: list[Callable[[], None]]) -> Sequence[Buffer]:
+        """Let the memory of an array of another size become that of the carry; returns buffers that stay allocated."""
         writer = self.writer
         array.pointer = writer.pointer(value.dtype)
         capacity, pointer = array.capacity, array.pointer
-        assert capacity is not None, "what grows has a capacity"
+        assert capacity is not None, "growing arrays have a capacity"
         if _is_whole(value, array.buffer):
-            late.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
+            last.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
             return ()
         if value.buffer is not None and value.start == 0 and inner.capacities.get(value.buffer) is capacity:
             grown = value.buffer
-            late.append(lambda: writer.put(PutPointer(pointer, grown)))
+            last.append(lambda: writer.put(PutPointer(pointer, grown)))
             return ()
-        taken = [other for other in self._arrays if other is not array and other.result is array.result]
-        if not inner.may_leave(value) or taken:
+        sharers = [carry for carry in self._arrays if carry is not array and carry.result is array.result]
+        if not inner.may_leave(value) or sharers:
             new = inner.new(array.result, value.dims, leaves=True)
             fill(writer, new, value)
             value = new
         buffer = value.buffer
         assert buffer is not None, "it lies in memory"
-        # The array that grew out of the old one in this turn has its memory.
+        # the array that grew out of the old one in this iteration has its memory
         old = [each for each, cell in inner.capacities.items() if cell is capacity][-1]
-        late.append(lambda: writer.put(Free(old)))
-        late.append(lambda: writer.put(PutPointer(pointer, buffer)))
-        late.append(lambda: writer.put(Put(capacity, writer.product(value.dims))))
+        last.append(lambda: writer.put(Free(old)))
+        last.append(lambda: writer.put(PutPointer(pointer, buffer)))
+        last.append(lambda: writer.put(Put(capacity, writer.product(value.dims))))
         return [buffer]
 
     # Before and after
 
-    def before(self) -> None:
-        """Writes the statements before the loop, once its body is known."""
+    def write_before(self) -> None:
+        """Write the statements before the loop, after its body."""
         block, writer = self.block, self.writer
         writer.block.extend(self._before)
         for cell, operand, _, _ in self._scalars:
@@ -270,28 +270,28 @@ class Loop:
                 array.home = first
                 block.alias(array.buffer, first)
             else:
-                assert array.other is not None, "two buffers change places"
+                assert array.other is not None, "two buffers are swapped"
                 second = block.temporary(first.dtype, dims)
                 assert second.buffer is not None, "it lies in memory"
                 writer.put(PutPointer(array.pointer, first.buffer))
                 writer.put(PutPointer(array.other, second.buffer))
 
-    def turns(self) -> None:
-        """Writes the beginning of each turn, once the body is known: where arrays lie now."""
+    def begin_iteration(self) -> None:
+        """Write the beginning of each iteration, after the body: read the pointers to arrays."""
         for array in self._arrays:
             if array.pointer is not None:
                 self.writer.put(GetPointer(array.buffer, array.pointer))
 
     def _is_taken(self, array: _Carry, first: Array) -> bool:
-        """Whether the loop may have the memory of what it begins with."""
-        others = [operand for operand in self.equation.inputs if operand is not array.first]
+        """Whether the loop may take over the memory of the first value of a carry."""
+        other_operands = [operand for operand in self.equation.inputs if operand is not array.first]
         if sum(operand is array.first for operand in self.equation.inputs) > 1:
             return False
-        for operand in others:
+        for operand in other_operands:
             value = self.block.env.get(operand)
             if isinstance(value, Array) and first.buffer in value.reads:
                 return False
-        return first.buffer in self.block.given_up([array.first])
+        return first.buffer in self.block.dying([array.first])
 
     def _copied(self, array: _Carry, first: Array, *, leaves: bool = False) -> Array:
         var: Operand = array.output if not array.grows and array.pointer is None else array.inner
@@ -310,14 +310,14 @@ class Loop:
             size = self._sizes.get(index)
             operand = implicit_operand(equation, index)
             values[var] = block.value(operand) if size is None else writer.get(size)
-            block.env[var] = values[var]  # which types of other results have
+            block.env[var] = values[var]  # a size in the types of other results
         for cell, _, _, output in self._scalars:
             values[output] = block.env[output] = writer.get(cell)
         for array in self._arrays:
             if array.home is not None:
                 values[array.output] = block.env[array.output] = array.home
                 continue
-            assert array.pointer is not None, "it lies somewhere"
+            assert array.pointer is not None, "it has a home or a pointer"
             buffer = writer.buffer(array.inner.type.dtype)
             writer.put(GetPointer(buffer, array.pointer))
             block.owned.add(buffer)
@@ -332,5 +332,5 @@ def _is_whole(value: Array, buffer: Buffer) -> bool:
 
 
 def _is_pointwise(value: Value, buffer: Buffer) -> bool:
-    """Whether an array that is computed reads a buffer, if at all, at the same index only."""
+    """Whether an array that is computed reads a buffer at the same index only, or not at all."""
     return isinstance(value, Array) and value.buffer is None and value.reads.get(buffer, True)

@@ -1,4 +1,4 @@
-"""LLVM text becomes machine code in this process, by llvmlite."""
+"""Compiles LLVM text to machine code in this process, with llvmlite."""
 
 import ctypes
 import re
@@ -91,8 +91,8 @@ def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
     Args:
         text: The text of the module.
         target: The machine.
-        in_vectors: Whether it has loops of many turns. Passes on loops take as long as all others, and gain little
-            elsewhere. There, memory of cells becomes registers, and code generation does the rest.
+        in_vectors: Whether it has loops of many iterations. Passes on loops take as long as all others together.
+            Without such loops, only cells become registers, and code generation does the rest.
     """
     binding = machine().binding
     module = binding.parse_assembly(text)
@@ -138,10 +138,10 @@ def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
         engines = _compiled(llvm_text(nest))
-    given = [
+    types_of_parameters = [
         ctypes.py_object if is_object(parameter) else _TYPES[given_type(parameter.dtype)]
         for parameter in nest.parameters
     ]
     results = [ctypes.py_object for result in nest.results if result.is_given]
-    type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *given, *results, ctypes.py_object)
+    type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *types_of_parameters, *results, ctypes.py_object)
     return Code(type_(engines[0].get_function_address("entry")), engines)

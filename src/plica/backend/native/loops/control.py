@@ -1,4 +1,4 @@
-"""Loops, branches and calls as statements; what loops carry is in `carries.py`."""
+"""Writes loops, branches and calls as statements; `carries.py` has the carried values of loops."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -35,11 +35,11 @@ from plica.ops.regions import regions_of
 
 # for_loop
 
-_SMALL = 2**31  # so many turns of steps below this take years to reach the end of 64 bits
+_SMALL = 2**31  # a loop whose step is below takes years to overflow 64 bits
 
 
 def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `for_loop`: its turns are counted from 0, and the index is computed of the count."""
+    """A `for_loop`; with a step other than 1 the nest counts iterations, and computes the index from the count."""
     writer = block.writer
     start = equation.params["body_nconsts"] + equation.params["num_implicit_inputs"]
     lower, upper, step = (block.index(operand) for operand in operands[start : start + 3])
@@ -56,14 +56,14 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
         writer.note_range(index, lower, upper)
     with writer.into([]) as body:
         inner = block.inner(loop.body, loop.env)
-        loop.env[loop.body.arguments[0]] = index if step == 1 else _counted(block, lower, step, index)
-        loop.bodied(inner)
-        loop.leave(inner)
-    loop.before()
-    with writer.into([]) as whole:
-        loop.turns()
-    first, last = (lower, upper) if step == 1 else (0, _turns(block, lower, upper, step))
-    writer.put(For(index, first, last, whole + body))
+        loop.env[loop.body.arguments[0]] = index if step == 1 else _loop_index(block, lower, step, index)
+        loop.write_body(inner)
+        loop.end_iteration(inner)
+    loop.write_before()
+    with writer.into([]) as pointers:
+        loop.begin_iteration()
+    first, last = (lower, upper) if step == 1 else (0, _trip_count(block, lower, upper, step))
+    writer.put(For(index, first, last, pointers + body))
     return loop.results()
 
 
@@ -71,10 +71,10 @@ def _no_step(numbers: Sequence[int]) -> Exception:
     return InputError(f"a loop from {numbers[0]} to {numbers[1]} has step 0; take a positive or a negative step.")
 
 
-def _turns(block: Block, lower: Index, upper: Index, step: Index) -> Index:
-    """How often a loop turns: (distance - 1) // |step| + 1, if it goes the right way.
+def _trip_count(block: Block, lower: Index, upper: Index, step: Index) -> Index:
+    """The number of iterations: (distance - 1) // |step| + 1, or 0 if the step leads away from the end.
 
-    The distance of two numbers of 64 bits may need all 64 bits, and so has no sign.
+    The distance of two integers of 64 bits may need all 64 bits, so it is unsigned.
     """
     if isinstance(lower, int) and isinstance(upper, int) and isinstance(step, int):
         return len(range(lower, upper, step))
@@ -87,13 +87,13 @@ def _turns(block: Block, lower: Index, upper: Index, step: Index) -> Index:
     distance = writer.select(is_up, difference(upper, lower), difference(lower, upper))
     stride = writer.select(is_up, writer.value(step), difference(0, step))
     parts = [writer.convert(length, DType.UINT64) for length in (difference(distance, 1), stride)]
-    turns = writer.convert(writer.apply("floor_divide", parts, DType.UINT64, {}), DType.INT64)
-    turns_at_all = writer.select(is_up, writer.compare("less", lower, upper), writer.compare("less", upper, lower))
-    return writer.select(turns_at_all, writer.add(turns, 1), 0)
+    count = writer.convert(writer.apply("floor_divide", parts, DType.UINT64, {}), DType.INT64)
+    runs = writer.select(is_up, writer.compare("less", lower, upper), writer.compare("less", upper, lower))
+    return writer.select(runs, writer.add(count, 1), 0)
 
 
-def _counted(block: Block, lower: Index, step: Index, index: Scalar) -> Index:
-    """The index of a turn: in steps that are large, a product may wrap around."""
+def _loop_index(block: Block, lower: Index, step: Index, index: Scalar) -> Index:
+    """The index of an iteration, from its count; with large steps the product may wrap around."""
     writer = block.writer
     if isinstance(step, int) and abs(step) < _SMALL:
         return writer.add(lower, writer.multiply(index, step))
@@ -109,22 +109,22 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
     del operands
     writer, cond = block.writer, equation.params["cond"]
     loop = Loop(block, equation)
-    asked: dict[Operand, Value] = {}
+    condition_env: dict[Operand, Value] = {}
     for var, operand in zip(cond.consts, regions_of(equation)[0][1], strict=False):
-        asked[var] = loop.captured(operand)
+        condition_env[var] = loop.captured(operand)
     with writer.into([]) as body:
         inner = block.inner(loop.body, loop.env)
-        loop.bodied(inner)
-        loop.leave(inner)
-    loop.before()
+        loop.write_body(inner)
+        loop.end_iteration(inner)
+    loop.write_before()
     with writer.into([]) as before:
-        loop.turns()
+        loop.begin_iteration()
         before.extend(loop.head)
-        asked.update({var: loop.env[again] for var, again in zip(cond.inputs, loop.body.inputs, strict=True)})
-        question = block.inner(cond, asked)
-        question.run()
-        holds = question.scalar(question.value(cond.results[0]))
-        question.frees()
+        condition_env.update({var: loop.env[inner] for var, inner in zip(cond.inputs, loop.body.inputs, strict=True)})
+        condition = block.inner(cond, condition_env)
+        condition.run()
+        holds = condition.scalar(condition.value(cond.results[0]))
+        condition.free_temporaries()
     del body[: len(loop.head)]
     writer.put(While(before, holds, body))
     return loop.results()
@@ -134,19 +134,19 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
 
 
 def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `scan`: rows are read where they lie, and results written to where their stacks lie."""
+    """A `scan`: reads rows without a copy, and writes results into their stacks."""
     del operands
     writer, params = block.writer, equation.params
     length = block.size(params["length"])
     loop = Loop(block, equation)
     stacks = explicit_outputs(equation)[params["num_carries"] :]
     arrays = [(row, _scanned(block, block.value(array))) for row, array in scanned(equation)]
-    turn = Scalar(writer.name("i"), DType.INT64)
-    writer.note_range(turn, 0, length)
+    iteration = Scalar(writer.name("i"), DType.INT64)
+    writer.note_range(iteration, 0, length)
     buffers = [writer.buffer(stack.type.dtype) for stack in stacks]
     sizes = [(length, *map(block.size, stack.type.shape[1:])) for stack in stacks]
     with writer.into([]) as body:
-        step = writer.subtract(writer.subtract(length, 1), turn) if params["reverse"] else turn
+        step = writer.subtract(writer.subtract(length, 1), iteration) if params["reverse"] else iteration
         for row, array in arrays:
             loop.env[row] = row_of(block, array, step)
         inner = block.inner(loop.body, loop.env)
@@ -157,7 +157,7 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
             targets.append((target, result))
             if dims and isinstance(result, Var):
                 inner.destinations.setdefault(result, target)
-        loop.bodied(inner)
+        loop.write_body(inner)
         for target, result in targets:
             value = inner.value(result)
             if not isinstance(value, Array):
@@ -165,22 +165,22 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
                 writer.store(target.buffer, target.start, inner.scalar(value))
             elif value.buffer is not target.buffer:
                 fill(writer, target, value)
-        loop.leave(inner)
-    loop.before()
+        loop.end_iteration(inner)
+    loop.write_before()
     stacked_arrays = [
         block.bind(buffer, var, dims, equation) for buffer, var, dims in zip(buffers, stacks, sizes, strict=True)
     ]
-    with writer.into([]) as whole:
-        loop.turns()
-    writer.put(For(turn, 0, length, whole + body))
-    for output in stacks:  # a loop that does not turn checks nothing
+    with writer.into([]) as pointers:
+        loop.begin_iteration()
+    writer.put(For(iteration, 0, length, pointers + body))
+    for output in stacks:  # a loop without iterations checks no sizes
         block.require_sizes(output.type.shape, equation)
     return (*loop.results(), *stacked_arrays)
 
 
 def _scanned(block: Block, value: Value) -> Array:
-    """An array whose rows are read once each: cheap ones are computed then."""
-    assert isinstance(value, Array), "what is scanned has rows"
+    """An array whose rows are read once each, in memory unless it is cheap."""
+    assert isinstance(value, Array), "scanned arrays have rows"
     return value if value.is_cheap else block.in_memory(value)
 
 
@@ -208,18 +208,18 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     changing = dict.fromkeys(implicit)
     cells = {var: writer.cell(var.type.dtype) for var in equation.outputs if not var.type.shape}
     free = {var: any(size in changing for size in size_variables(var.type)) for var in outputs if var.type.shape}
-    dims = {var: block.dims(var.type) for var, moves in free.items() if not moves}
+    dims = {var: block.dims(var.type) for var, varies in free.items() if not varies}
     buffers = {var: writer.buffer(var.type.dtype) for var in dims}
-    pointers = {var: writer.pointer(var.type.dtype) for var, moves in free.items() if moves}
+    pointers = {var: writer.pointer(var.type.dtype) for var, varies in free.items() if varies}
     blocks: list[list[Statement]] = []
-    same: dict[Var, list[Value]] = {var: [] for var in outputs}
+    results_of_branches: dict[Var, list[Value]] = {var: [] for var in outputs}
     ends: list[tuple[Block, list[Statement], Program]] = []
-    for program, given in regions:
+    for program, captured in regions:
         env: dict[Operand, Value] = {
-            var: block.value(operand) for var, operand in zip(program.consts, given, strict=False)
+            var: block.value(operand) for var, operand in zip(program.consts, captured, strict=False)
         }
         with writer.into([]) as statements:
-            inner = block.inner(program, env, block.given_up(given))
+            inner = block.inner(program, env, block.dying(captured))
             results = program.results
             inner.leaving.update(result for var, result in zip(outputs, results, strict=True) if var in pointers)
             for var, result in zip(outputs, results, strict=True):
@@ -229,8 +229,8 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
         blocks.append(statements)
         ends.append((inner, statements, program))
         for var, result in zip(outputs, results, strict=True):
-            same[var].append(inner.value(result))
-    shared = {var: _shared(block, values) for var, values in same.items() if var in buffers}
+            results_of_branches[var].append(inner.value(result))
+    shared = {var: _shared(block, values) for var, values in results_of_branches.items() if var in buffers}
     moved_to = {var: buffer for var, buffer in buffers.items() if shared[var] is None}
     for inner, statements, program in ends:
         with writer.into(statements):
@@ -238,7 +238,7 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     arrays = {var: shared[var] or block.bind(buffer, var, dims[var], equation) for var, buffer in buffers.items()}
     predicates = [block.scalar(operand) for operand in operands[: len(regions) - 1]]
     _put_branches(block, predicates, blocks)
-    chosen: list[Value] = []
+    values: list[Value] = []
     for var in equation.outputs:
         if var in cells:
             value: Value = writer.get(cells[var])
@@ -251,12 +251,12 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
             block.temporaries.append(Allocate(buffer, 0, leaves=True))
             value = solid(writer, buffer, block.dims(var.type))
         block.env[var] = value
-        chosen.append(value)
-    return tuple(chosen)
+        values.append(value)
+    return tuple(values)
 
 
 def _shared(block: Block, values: Sequence[Value]) -> Array | None:
-    """The array that all branches give, if it is one that lies in memory outside of them."""
+    """The array that all branches return, if it is the same one, in memory outside of them; else None."""
     first = values[0]
     if not isinstance(first, Array) or first.buffer is None or first.start != 0:
         return None
@@ -276,9 +276,9 @@ def _leave_branch(
     buffers: Mapping[Var, Buffer],
     pointers: Mapping[Var, PointerCell],
 ) -> None:
-    """Ends a branch: moves its results to where the code behind the branches finds them."""
+    """End a branch: store its results where later code reads them."""
     writer = inner.writer
-    kept: list[Buffer] = []
+    handed_over: list[Buffer] = []
     for var, result in zip(equation.outputs, program.outputs, strict=True):
         value = inner.value(result)
         if var in cells:
@@ -289,18 +289,18 @@ def _leave_branch(
             fill(writer, solid(writer, buffers[var], value.dims), value)
         if var not in pointers:
             continue
-        if not inner.may_leave(value) or value.buffer in kept:
+        if not inner.may_leave(value) or value.buffer in handed_over:
             target = inner.new(result, value.dims, leaves=True)
             fill(writer, target, value)
             value = target
         assert value.buffer is not None, "it lies in memory"
-        kept.append(value.buffer)
+        handed_over.append(value.buffer)
         writer.put(PutPointer(pointers[var], value.buffer))
-    inner.frees(kept)
+    inner.free_temporaries(handed_over)
 
 
 def _put_branches(block: Block, predicates: Sequence[Scalar], blocks: Sequence[list[Statement]]) -> None:
-    """If, else if, ..., else."""
+    """Write the branches as if, else if, ..., else."""
     last = blocks[-1]
     for predicate, then in zip(reversed(predicates), reversed(blocks[:-1]), strict=True):
         last = [If(predicate, then, last)]
@@ -308,11 +308,11 @@ def _put_branches(block: Block, predicates: Sequence[Scalar], blocks: Sequence[l
 
 
 def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A call: the Program in its place."""
+    """A call: writes the Program in its place."""
     del operands
     program: Program = equation.params["program"]
-    ((_, given),) = regions_of(equation)
-    pairs = [*zip(program.consts, given, strict=False), *call_inputs(equation)]
+    ((_, captured),) = regions_of(equation)
+    pairs = [*zip(program.consts, captured, strict=False), *call_inputs(equation)]
     env: dict[Operand, Value] = {var: block.value(operand) for var, operand in pairs}
     for index, var in enumerate(program.inputs[: program.num_implicit_inputs]):
         env[var] = block.value(implicit_operand(equation, index))
@@ -322,16 +322,18 @@ def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     return inlined(block, program, env, [operand for _, operand in pairs])
 
 
-def inlined(block: Block, program: Program, env: dict[Operand, Value], given: Iterable[Operand]) -> tuple[Value, ...]:
-    """All outputs of a Program in the place of an equation, at values of its consts and inputs.
+def inlined(
+    block: Block, program: Program, env: dict[Operand, Value], operands: Iterable[Operand]
+) -> tuple[Value, ...]:
+    """All outputs of a Program that is written in the place of an equation.
 
     Args:
-        block: Where statements go.
+        block: The block of the equation.
         program: The Program.
         env: The values of its consts and inputs.
-        given: The operands of the equation that these are.
+        operands: The operands of the equation that are these values.
     """
-    inner = block.inner(program, env, block.given_up(given))
+    inner = block.inner(program, env, block.dying(operands))
     inner.temporaries = block.temporaries
     inner.destinations = {
         output: block.destinations[output] for output in program.outputs if output in block.destinations

@@ -1,4 +1,4 @@
-"""Operations without a loop nest, in terms of others: traced where they are met, and written in their place."""
+"""Operations without a loop nest of their own: their decompositions are traced, and written in their place."""
 
 from collections.abc import Callable
 from typing import Any
@@ -18,7 +18,7 @@ from plica.tracing.scope import record
 
 
 def has_decomposition(name: str) -> bool:
-    """Whether an operation is written in terms of others."""
+    """Whether an operation has a decomposition."""
     return not isinstance(DECOMPOSITIONS.get(name, OPS[name].decompose), Unsupported)
 
 
@@ -36,15 +36,15 @@ def _written(
     program = clean(traced_decomposition(decompose, types, equation.params, sizes, equation.source))
     values = [*operands, *map(block.size, sizes)]
     env: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
-    for var, (place, axis) in size_sources(program).items():
-        value = values[place]
-        assert isinstance(value, Array), "sizes are those of arrays"
+    for var, (index, axis) in size_sources(program).items():
+        value = values[index]
+        assert isinstance(value, Array), "only arrays have sizes"
         env[var] = value.dims[axis]
     return inlined(block, program, env, equation.inputs)[program.num_implicit_outputs :]
 
 
 def of_reals(row: Row) -> Row:
-    """A row for real numbers: of complex ones the decomposition is written."""
+    """A row that writes `row` for real numbers, and the decomposition for complex ones."""
 
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         is_complex = any(operand.type.dtype.kind == "complex" for operand in equation.inputs)
@@ -54,7 +54,7 @@ def of_reals(row: Row) -> Row:
 
 
 def in_float32(row: Row) -> Row:
-    """A row that adds up: numbers of 16 bits are added up in float32, and the result is rounded once."""
+    """A row of sums that adds numbers of 16 bits in float32, and rounds the result once."""
 
     def write(block: Block, equation: Equation, operands: list[Value]) -> Value | tuple[Value, ...]:
         dtype = equation.outputs[0].type.dtype
@@ -62,8 +62,8 @@ def in_float32(row: Row) -> Row:
             results: Value | tuple[Value, ...] = row(block, equation, operands)
             return results
 
-        def decompose(xp: Any, *given: Any, **params: Any) -> Any:
-            wide = [xp.astype(array, xp.float32) for array in given]
+        def decompose(xp: Any, *arrays: Any, **params: Any) -> Any:
+            wide = [xp.astype(array, xp.float32) for array in arrays]
             return xp.astype(record(equation.op.name, *wide, **params), getattr(xp, dtype.value))
 
         return _written(block, equation, operands, decompose)

@@ -1,6 +1,7 @@
-"""Memory that each turn of a loop takes and gives back is taken once, before the loop, where its size is known.
+"""Hoists allocations out of loops: memory that each iteration allocates and frees is allocated once before the loop.
 
-A loop that does not turn needs none: only a turn that needs it asks whether it is there.
+This needs a size that is known before the loop. A hoisted allocation may fail; the iteration that needs it checks,
+since a loop without iterations needs no memory.
 """
 
 from collections.abc import Iterator
@@ -27,26 +28,26 @@ _ARITHMETIC = ("index_add", "index_subtract", "index_multiply", "room", "minimum
 
 
 def hoist_memory(block: list[Statement]) -> list[Statement]:
-    """The statements of a block, with the memory of its loops before and behind them."""
+    """The statements of a block, with allocations hoisted out of its loops."""
     statements: list[Statement] = []
     for statement in block:
         for inner in blocks_of(statement):
             inner[:] = hoist_memory(inner)
         if isinstance(statement, For | While):
-            before, after = _taken_out(statement)
+            before, after = _hoisted(statement)
             statements += [*before, statement, *after]
         else:
             statements.append(statement)
     return statements
 
 
-def _taken_out(loop: For | While) -> tuple[list[Statement], list[Statement]]:
-    """The statements that may stand before a loop, and behind it."""
+def _hoisted(loop: For | While) -> tuple[list[Statement], list[Statement]]:
+    """Remove the statements of a loop that may stand before and after it, and return both."""
     body = loop.body
     inside = set(_defined([loop]))
     freed = {statement.buffer for statement in body if isinstance(statement, Free)}
     before: list[Statement] = []
-    kept: list[Statement] = []
+    remaining: list[Statement] = []
     for line in body:
         if _is_arithmetic(line) and not any(name in inside for name in _read(line)):
             before.append(line)
@@ -54,14 +55,14 @@ def _taken_out(loop: For | While) -> tuple[list[Statement], list[Statement]]:
         elif isinstance(line, Allocate) and line.buffer in freed and not any(n in inside for n in _names([line.count])):
             before.append(replace(line, may_fail=True))
             if not (is_on_stack(line) or line.may_fail):
-                kept.append(Require(line.buffer))
+                remaining.append(Require(line.buffer))
         else:
-            kept.append(line)
+            remaining.append(line)
     moved = {statement.buffer for statement in before if isinstance(statement, Allocate)}
     after: list[Statement] = [
-        statement for statement in kept if isinstance(statement, Free) and statement.buffer in moved
+        statement for statement in remaining if isinstance(statement, Free) and statement.buffer in moved
     ]
-    body[:] = [statement for statement in kept if statement not in after]
+    body[:] = [statement for statement in remaining if statement not in after]
     return before, after
 
 
@@ -78,7 +79,7 @@ def _names(values: "tuple[Index, ...] | list[Index]") -> Iterator[str]:
 
 
 def _defined(block: list[Statement]) -> Iterator[str]:
-    """The names of all values that statements make, those within them too."""
+    """The names of all values that statements define, including those in nested blocks."""
     for statement in block:
         if isinstance(statement, Constant | Compute | Apply | Load | Get):
             yield statement.result.text

@@ -31,11 +31,11 @@ class Lines:
     """The lines of a function.
 
     Args:
-        declared: Declarations of intrinsics, which it adds to.
-        functions: Functions of scalar code, by what they compute, which it adds to.
+        declared: Declarations of intrinsics so far; further ones are added.
+        functions: Functions of scalar code so far, by name; further ones are added.
 
     Attributes:
-        scopes: Which buffers never overlap.
+        scopes: The classes of buffers that never overlap.
     """
 
     scopes: Scopes
@@ -95,7 +95,7 @@ class Lines:
         return text
 
     def _room(self, a: str, b: str) -> str:
-        """A product that is the largest number where it is too large for one."""
+        """A product of unsigned integers; the largest integer if it overflows."""
         both, product, far, room = (self._code.fresh() for _ in range(4))
         self.declared.add("declare {i64, i1} @llvm.umul.with.overflow.i64(i64, i64)")
         self._put(f"{both} = call {{i64, i1}} @llvm.umul.with.overflow.i64(i64 {a}, i64 {b})")
@@ -105,7 +105,7 @@ class Lines:
         return room
 
     def _sum(self, operands: Sequence[Scalar]) -> Scalar:
-        """A sum whose terms may be taken in any order; of three operands, of a product."""
+        """A sum in any order of terms: `a + b`, or `a + b c` of three operands."""
         total, *factors = operands
         if total.dtype.kind == "complex":
             return self._sum_of_parts(total, factors)
@@ -135,25 +135,25 @@ class Lines:
     def _address(self, buffer: Buffer, offset: Index) -> str:
         if offset == 0:
             return self._buffers[buffer]
-        where = self._code.fresh()
+        pointer = self._code.fresh()
         text = f"getelementptr inbounds {stored(buffer.dtype)}, ptr {self._buffers[buffer]}, i64 {self._index(offset)}"
-        self._put(f"{where} = {text}")
-        return where
+        self._put(f"{pointer} = {text}")
+        return pointer
 
     def _load(self, statement: Load) -> None:
-        where, name = self._address(statement.buffer, statement.offset), self._code.fresh()
-        self._put(f"{name} = load {stored(statement.buffer.dtype)}, ptr {where}{self.scopes.tag(statement.buffer)}")
+        pointer, name = self._address(statement.buffer, statement.offset), self._code.fresh()
+        self._put(f"{name} = load {stored(statement.buffer.dtype)}, ptr {pointer}{self.scopes.tag(statement.buffer)}")
         if statement.buffer.dtype == DType.BOOL:
             byte, name = name, self._code.fresh()
             self._put(f"{name} = icmp ne i8 {byte}, 0")
         self._values[statement.result.text] = name
 
     def _store(self, statement: Store) -> None:
-        where, value = self._address(statement.buffer, statement.offset), self._values[statement.value.text]
+        pointer, value = self._address(statement.buffer, statement.offset), self._values[statement.value.text]
         if statement.buffer.dtype == DType.BOOL:
             bit, value = value, self._code.fresh()
             self._put(f"{value} = zext i1 {bit} to i8")
-        self._put(f"store {stored(statement.buffer.dtype)} {value}, ptr {where}{self.scopes.tag(statement.buffer)}")
+        self._put(f"store {stored(statement.buffer.dtype)} {value}, ptr {pointer}{self.scopes.tag(statement.buffer)}")
 
     def _cell(self, cell: Cell | PointerCell) -> str:
         if cell not in self._cells:

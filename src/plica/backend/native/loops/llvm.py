@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.backend.native.loops.lines import Lines
-from plica.backend.native.loops.most_work import Loop, Place, Split, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Split, Storage, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -58,10 +58,10 @@ from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
 LOOP = "loop."
-"""How the names of functions begin that are loops."""
+"""The beginning of the names of outlined loops."""
 
-_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
-_LOOP = 5  # statements in straight code that a statement of a loop in it is as good as
+_FEW, _SHORT = 7, 200  # the most iterations, and statements of all of them, of a loop that is unrolled
+_LOOP = 5  # statements of straight code that count as much as one statement of a loop
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +69,9 @@ class Texts:
     """The modules of a nest.
 
     Args:
-        main: Of the function, and of the entry.
-        warm: Of loops in it that run often, where there are hot ones; else the module is one.
-        hot: Of loops that LLVM is to take its time for; None where it is to do so for `main`.
+        main: The module of the function and of the entry.
+        warm: The module of outlined loops with less work than hot ones; empty if there are none.
+        hot: The module of outlined loops that LLVM optimizes fully; None if it optimizes `main` fully.
     """
 
     main: str
@@ -83,17 +83,19 @@ def llvm_text(nest: Nest) -> Texts:
     """The text of the modules of a nest."""
     division = split(nest)
     printer = _Printer(nest, division)
-    run, far = printer.function(), printer.far
+    run, outlined = printer.function(), printer.outlined
     metadata = [*METADATA, *printer.scopes.lines()]
-    parts = [*far.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
+    parts = [*outlined.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
     main = "\n".join([*parts, *metadata])
-    warm, hot = ("\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (far.warm, far.hot))
+    warm, hot = (
+        "\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (outlined.warm, outlined.hot)
+    )
     return Texts(main, warm, None if division is None else hot)
 
 
 @dataclass(frozen=True, slots=True)
 class _Module:
-    """The module of loops that are functions."""
+    """A module of outlined loops."""
 
     declared: set[str] = field(default_factory=set)
     functions: dict[str, str] = field(default_factory=dict)
@@ -104,8 +106,8 @@ class _Module:
 
 
 @dataclass(frozen=True, slots=True)
-class _Far:
-    """Both of them, and the declarations of their functions."""
+class _Outlined:
+    """The two modules of outlined loops, and the declarations of their functions."""
 
     hot: _Module = field(default_factory=_Module)
     warm: _Module = field(default_factory=_Module)
@@ -118,7 +120,7 @@ def _weight(block: Iterable[Statement]) -> int:
 
 
 def _copies(statement: Statement) -> int:
-    """How often the blocks of a statement are printed, or what is as bad."""
+    """How often the blocks of a statement are printed if it is unrolled; `_LOOP` for a loop that is not."""
     if not isinstance(statement, For):
         return 1
     is_known = isinstance(statement.lower, int) and isinstance(statement.upper, int)
@@ -130,8 +132,8 @@ class _Printer(Lines):
 
     Attributes:
         declared: Declarations of intrinsics.
-        functions: Functions of scalar code, by what they compute.
-        scopes: Which buffers never overlap.
+        functions: Functions of scalar code, by name.
+        scopes: The classes of buffers that never overlap.
     """
 
     def __init__(
@@ -139,13 +141,13 @@ class _Printer(Lines):
     ) -> None:
         module = module or _Module()
         super().__init__(module.declared, module.functions)
-        self.far = _Far()
+        self.outlined = _Outlined()
         self.scopes = scopes or Scopes(nest)
         self._split, self._nest = division or Split(frozenset(), frozenset()), nest
         self._fails: list[str] = []
         self._failed: list[tuple[str, int | str]] = []
         self._stack: dict[Buffer, Allocate] = {}
-        self._named = named(nest.body) if self._split.hot else Counter[Place]()
+        self._named = named(nest.body) if self._split.hot else Counter[Storage]()
 
     def function(self) -> str:
         """The text of `run`."""
@@ -167,16 +169,16 @@ class _Printer(Lines):
         self._block(nest.body)
         self._results()
         lines = [
-            f"define internal i64 @run({', '.join(head)}) noinline {{",  # or it would be optimized twice
+            f"define internal i64 @run({', '.join(head)}) noinline {{",  # else it is optimized twice
             "entry:",
             "%head = alloca ptr",
             "store ptr null, ptr %head",
-            *self._rest("call void @plica.give_all(ptr %head)"),
+            *self._ending("call void @plica.give_all(ptr %head)"),
         ]
         return "\n".join(lines)
 
-    def _rest(self, *last: str) -> list[str]:
-        """The lines of a function behind its head; it returns which site ended it."""
+    def _ending(self, *last: str) -> list[str]:
+        """The lines of a function after its head; the function returns the site that ended it, or 0."""
         ends = "".join(f", [ {status}, %{label} ]" for label, status in self._failed)
         return [
             *self._entry,
@@ -191,19 +193,19 @@ class _Printer(Lines):
         ]
 
     def _results(self) -> None:
-        place = 0
+        position = 0
         for result in (result for result in self._nest.results if not result.is_given):
-            kept = self._code.fresh()
-            self._code.lines.append(f"{kept} = call ptr @plica.keep(ptr {self._buffers[result.buffer]})")
-            self._store_info(place, kept, "ptr", self._code.lines)
+            pointer = self._code.fresh()
+            self._code.lines.append(f"{pointer} = call ptr @plica.keep(ptr {self._buffers[result.buffer]})")
+            self._store_info(position, pointer, "ptr", self._code.lines)
             for axis, dim in enumerate(result.dims):
-                self._store_info(place + 1 + axis, self._index(dim), "i64", self._code.lines)
-            place += 1 + len(result.dims)
+                self._store_info(position + 1 + axis, self._index(dim), "i64", self._code.lines)
+            position += 1 + len(result.dims)
 
-    def _store_info(self, place: int, value: str, type_: str, lines: list[str]) -> None:
-        where = self._code.fresh()
-        lines.append(f"{where} = getelementptr i64, ptr %info, i64 {place}")
-        lines.append(f"store {type_} {value}, ptr {where}")
+    def _store_info(self, position: int, value: str, type_: str, lines: list[str]) -> None:
+        pointer = self._code.fresh()
+        lines.append(f"{pointer} = getelementptr i64, ptr %info, i64 {position}")
+        lines.append(f"store {type_} {value}, ptr {pointer}")
 
     # Statements
 
@@ -220,7 +222,7 @@ class _Printer(Lines):
         self._put(f"store ptr {self._address(statement.buffer, statement.start)}, ptr {self._cell(statement.cell)}")
 
     def _size(self, count: Index, dtype: DType) -> str:
-        """So many entries in bytes."""
+        """The size of `count` entries in bytes."""
         if isinstance(count, int):
             return str(count * bytes_of(dtype))
         if bytes_of(dtype) == 1:
@@ -245,9 +247,9 @@ class _Printer(Lines):
             self._require_memory(name)
 
     def _require_memory(self, name: str) -> None:
-        failed, label, none = self._label(), self._label(), self._code.fresh()
-        self._put(f"{none} = icmp eq ptr {name}, null")
-        self._put(f"br i1 {none}, label %{failed}, label %{label}, !prof !0")
+        failed, label, is_null = self._label(), self._label(), self._code.fresh()
+        self._put(f"{is_null} = icmp eq ptr {name}, null")
+        self._put(f"br i1 {is_null}, label %{failed}, label %{label}, !prof !0")
         self._fails += [f"{failed}:", "br label %done"]
         self._failed.append((failed, NO_MEMORY))
         self._code.begin(label)
@@ -259,7 +261,7 @@ class _Printer(Lines):
     def _reserve(self, statement: Reserve) -> None:
         code = self._code
         cell, before = self._cell(statement.capacity), code.block
-        room, is_enough, twice, wanted = code.fresh(), code.fresh(), code.fresh(), code.fresh()
+        room, is_enough, twice, new_capacity = code.fresh(), code.fresh(), code.fresh(), code.fresh()
         grow, after = self._label(), self._label()
         self._put(f"{room} = load i64, ptr {cell}")
         self._put(f"{is_enough} = icmp sle i64 {self._index(statement.wanted)}, {room}")
@@ -267,11 +269,11 @@ class _Printer(Lines):
         code.begin(grow)
         self.declared.add("declare i64 @llvm.umax.i64(i64, i64)")
         self._put(f"{twice} = mul i64 {self._index(statement.wanted)}, 2")
-        self._put(f"{wanted} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
-        moved, old, each = code.fresh(), self._buffers[statement.buffer], bytes_of(statement.buffer.dtype)
-        self._put(f"{moved} = call ptr @plica.grow(ptr %head, ptr {old}, i64 {wanted}, i64 {each})")
+        self._put(f"{new_capacity} = call i64 @llvm.umax.i64(i64 {twice}, i64 16)")
+        moved, old, entry_bytes = code.fresh(), self._buffers[statement.buffer], bytes_of(statement.buffer.dtype)
+        self._put(f"{moved} = call ptr @plica.grow(ptr %head, ptr {old}, i64 {new_capacity}, i64 {entry_bytes})")
         self._require_memory(moved)
-        self._put(f"store i64 {wanted}, ptr {cell}")
+        self._put(f"store i64 {new_capacity}, ptr {cell}")
         last = code.block
         self._put(f"br label %{after}")
         code.begin(after)
@@ -295,7 +297,7 @@ class _Printer(Lines):
         self._code.begin(label)
 
     def _product(self, statement: Product) -> None:
-        """A call of BLAS, by a function that every module has."""
+        """A call of BLAS, by a function that each module with a product has."""
         name = PRODUCTS[statement.target[0].dtype]
         buffers = ", ".join(
             f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)
@@ -307,43 +309,46 @@ class _Printer(Lines):
 
     # Control flow
 
-    def _far_loop(self, loop: Loop, module: _Module) -> None:
-        """The call of a loop that is a function of its own."""
+    def _outline(self, loop: Loop, module: _Module) -> None:
+        """Write a loop as a function of a module, and call it."""
         inner = _Printer(self._nest, None, self.scopes, module)
-        given: list[str] = []
-        taken: list[str] = []
-        values, outside, own = used(loop, self._named)
+        arguments: list[str] = []
+        parameters: list[str] = []
+        values, outside, private = used(loop, self._named)
         for value in values:
             text = self._values[value.text]
             inner._values[value.text] = text
             if text.startswith("%"):
-                name = inner._values[value.text] = f"%x{len(given)}"
-                given.append(f"{llvm_type(value.dtype)} {text}")
-                taken.append(f"{llvm_type(value.dtype)} {name}")
-        for place in [
+                name = inner._values[value.text] = f"%x{len(arguments)}"
+                arguments.append(f"{llvm_type(value.dtype)} {text}")
+                parameters.append(f"{llvm_type(value.dtype)} {name}")
+        for storage in [
             *outside,
-            *(parameter for parameter in own if isinstance(parameter, Buffer) and parameter not in self._stack),
+            *(parameter for parameter in private if isinstance(parameter, Buffer) and parameter not in self._stack),
         ]:
-            name = f"%x{len(given)}"
-            if isinstance(place, Buffer):
-                inner._buffers[place], text = name, self._buffers[place]
+            name = f"%x{len(arguments)}"
+            if isinstance(storage, Buffer):
+                inner._buffers[storage], text = name, self._buffers[storage]
             else:
-                inner._cells[place], text = name, self._cell(place)
-            given.append(f"ptr {text}")
-            taken.append(f"ptr {name}" if isinstance(place, Buffer) else f"ptr noalias {name}")
-        for place in own:
-            if isinstance(place, Buffer) and place in self._stack:
-                inner._allocate(self._stack[place])
+                inner._cells[storage], text = name, self._cell(storage)
+            arguments.append(f"ptr {text}")
+            parameters.append(f"ptr {name}" if isinstance(storage, Buffer) else f"ptr noalias {name}")
+        for storage in private:
+            if isinstance(storage, Buffer) and storage in self._stack:
+                inner._allocate(self._stack[storage])
         ends = may_end(loop)
         if ends:
-            given, taken = ["ptr %info", "ptr %head", *given], ["ptr noalias %info", "ptr %head", *taken]
+            arguments, parameters = (
+                ["ptr %info", "ptr %head", *arguments],
+                ["ptr noalias %info", "ptr %head", *parameters],
+            )
         _PRINT[type(loop)](inner, loop)
-        name = f"{LOOP}{len(self.far.heads)}"
-        head = f"{'i64' if ends else 'void'} @{name}({', '.join(taken)})"
-        lines = inner._rest() if ends else [*inner._entry, *inner._code.lines, "ret void", "}"]
+        name = f"{LOOP}{len(self.outlined.heads)}"
+        head = f"{'i64' if ends else 'void'} @{name}({', '.join(parameters)})"
+        lines = inner._ending() if ends else [*inner._entry, *inner._code.lines, "ret void", "}"]
         module.loops.append("\n".join([f"define {head} noinline nounwind {{", "entry:", *lines]))
-        self.far.heads.append(f"declare {head}")
-        call = f"@{name}({', '.join(given)})"
+        self.outlined.heads.append(f"declare {head}")
+        call = f"@{name}({', '.join(arguments)})"
         if not ends:
             self._put(f"call void {call}")
             return
@@ -355,25 +360,27 @@ class _Printer(Lines):
         self._failed.append((failed, status))
         self._code.begin(label)
 
-    def _is_far(self, loop: Loop) -> bool:
-        """Whether a loop is a function of its own, which is called here then."""
-        module = self.far.hot if loop in self._split.hot else self.far.warm if loop in self._split.warm else None
+    def _is_outlined(self, loop: Loop) -> bool:
+        """Outline a loop if it belongs to a module of outlined loops; returns whether it does."""
+        module = (
+            self.outlined.hot if loop in self._split.hot else self.outlined.warm if loop in self._split.warm else None
+        )
         if module is not None:
-            self._far_loop(loop, module)
+            self._outline(loop, module)
         return module is not None
 
     def _for(self, statement: For) -> None:
-        """A loop whose test stands at its end, as LLVM would turn it; in front of it too, where it may have no turn."""
-        if self._is_far(statement):
+        """A loop with its test at the end, as LLVM would rotate it, and one before it if it may have no iteration."""
+        if self._is_outlined(statement):
             return
         code = self._code
         body, after, index = self._label(), self._label(), code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         if isinstance(statement.lower, int) and isinstance(statement.upper, int):
-            turns = range(statement.lower, statement.upper)
-            if len(turns) <= _FEW and _weight(statement.body) * len(turns) <= _SHORT:
-                for turn in turns:
-                    self._values[statement.index.text] = str(turn)
+            iterations = range(statement.lower, statement.upper)
+            if len(iterations) <= _FEW and _weight(statement.body) * len(iterations) <= _SHORT:
+                for iteration in iterations:
+                    self._values[statement.index.text] = str(iteration)
                     self._block(statement.body)
                 return
             self._put(f"br label %{body}")
@@ -383,19 +390,19 @@ class _Printer(Lines):
             self._put(f"br i1 {some}, label %{body}, label %{after}")
         before = code.block
         code.begin(body)
-        place = len(code.lines)
-        following, goes = code.fresh(), code.fresh()
+        phi_line = len(code.lines)
+        next_index, continues = code.fresh(), code.fresh()
         self._values[statement.index.text] = index
         self._block(statement.body)
-        self._put(f"{following} = add nsw i64 {index}, 1")
-        self._put(f"{goes} = icmp slt i64 {following}, {upper}")
+        self._put(f"{next_index} = add nsw i64 {index}, 1")
+        self._put(f"{continues} = icmp slt i64 {next_index}, {upper}")
         hint = f", !llvm.loop !{STRANDS}" if statement.in_strands else ""
-        self._put(f"br i1 {goes}, label %{body}, label %{after}{hint}")
-        code.lines.insert(place, f"{index} = phi i64 [ {lower}, %{before} ], [ {following}, %{code.block} ]")
+        self._put(f"br i1 {continues}, label %{body}, label %{after}{hint}")
+        code.lines.insert(phi_line, f"{index} = phi i64 [ {lower}, %{before} ], [ {next_index}, %{code.block} ]")
         code.begin(after)
 
     def _while(self, statement: While) -> None:
-        if self._is_far(statement):
+        if self._is_outlined(statement):
             return
         code = self._code
         head, body, after = self._label(), self._label(), self._label()

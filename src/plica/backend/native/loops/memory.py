@@ -1,4 +1,4 @@
-"""Where memory of a nest lies within one piece: sizes and places are computed by the host and the dispatch alike."""
+"""The offsets of a nest's arrays within one allocation; the host and the dispatch compute them in the same way."""
 
 from collections.abc import Callable, Iterable, Mapping
 
@@ -8,7 +8,7 @@ from plica.backend.native.scalars import Scalar
 
 _ALIGNED = 64
 _MOST_ENTRIES = 2**48
-"""A number of entries that no memory has room for; some of them together are still a number of 64 bits."""
+"""A number of entries that no memory has room for; sums of some such numbers still fit in 64 bits."""
 _ARITHMETIC: Mapping[str, str] = {
     "index_add": "arith.addi",
     "index_subtract": "arith.subi",
@@ -17,7 +17,7 @@ _ARITHMETIC: Mapping[str, str] = {
     "maximum": "arith.maxsi",
     "room": "",
 }
-"""What sizes of memory are computed with."""
+"""The instructions that sizes of memory are computed with."""
 
 
 class Sizes:
@@ -28,7 +28,7 @@ class Sizes:
     """
 
     def __init__(self, nest: Nest) -> None:
-        self._made = {
+        self._definitions = {
             statement.result.text: statement
             for statement in all_of(nest.body)
             if isinstance(statement, Constant | Compute)
@@ -36,20 +36,20 @@ class Sizes:
         self._given = {parameter.text for parameter in nest.parameters if isinstance(parameter, Scalar)}
 
     def are_known(self, values: Iterable[Index]) -> bool:
-        """Whether numbers can be computed before the nest begins."""
+        """Whether sizes can be computed before the nest runs."""
         return all(map(self._is_known, values))
 
     def _is_known(self, value: Index) -> bool:
         if isinstance(value, int) or value.text in self._given:
             return True
-        statement = self._made.get(value.text)
+        statement = self._definitions.get(value.text)
         if isinstance(statement, Compute):
             return statement.name in _ARITHMETIC and self.are_known(statement.operands)
         return statement is not None
 
     def definition(self, value: Scalar) -> Constant | Compute | None:
-        """The statement that makes a number that is known; None where it is a parameter."""
-        return None if value.text in self._given else self._made[value.text]
+        """The statement that defines a size that can be computed; None if it is a parameter."""
+        return None if value.text in self._given else self._definitions[value.text]
 
 
 class Arithmetic:
@@ -57,7 +57,7 @@ class Arithmetic:
 
     Args:
         sizes: The sizes.
-        op: `op(text)` writes what makes a value, and gives its name.
+        op: `op(text)` writes an instruction, and returns the name of its value.
         number: The name of a number.
         given: The name of a parameter.
     """
@@ -69,7 +69,7 @@ class Arithmetic:
         self._written: dict[str, str] = {}
 
     def value(self, size: Index) -> str:
-        """A size that is known."""
+        """The name of a size that can be computed."""
         if isinstance(size, int):
             return self._number(size)
         if size.text not in self._written:
@@ -84,26 +84,28 @@ class Arithmetic:
                 return self._number(int(number.real))
             case Compute(_, name, operands):
                 first, second = map(self.value, operands)
-                return self._room(first, second) if name == "room" else self._two(_ARITHMETIC[name], first, second)
+                return self._room(first, second) if name == "room" else self._binary(_ARITHMETIC[name], first, second)
 
     def places(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
-        """Where each part of some memory begins, and how much it is, in bytes."""
-        at, places = self._number(0), []
+        """The offsets of some allocations and the size of all of them, in bytes."""
+        offset, offsets = self._number(0), []
         for allocation in memory:
-            places.append(at)
-            count = self._two("arith.maxsi", self._number(0), self.value(allocation.count))
-            count = self._two("arith.minsi", self._number(_MOST_ENTRIES), count)
-            size = self._two("arith.muli", count, self._number(bytes_of(allocation.buffer.dtype)))
-            whole = self._two("arith.addi", size, self._number(_ALIGNED - 1))
-            at = self._two("arith.addi", at, self._two("arith.andi", whole, self._number(-_ALIGNED)))
-        return places, at
+            offsets.append(offset)
+            count = self._binary("arith.maxsi", self._number(0), self.value(allocation.count))
+            count = self._binary("arith.minsi", self._number(_MOST_ENTRIES), count)
+            size = self._binary("arith.muli", count, self._number(bytes_of(allocation.buffer.dtype)))
+            padded = self._binary("arith.addi", size, self._number(_ALIGNED - 1))
+            offset = self._binary("arith.addi", offset, self._binary("arith.andi", padded, self._number(-_ALIGNED)))
+        return offsets, offset
 
     def _room(self, a: str, b: str) -> str:
-        """A product of sizes that is huge where it is too large for a number."""
-        most, zero, one = map(self._number, (_MOST_ENTRIES, 0, 1))
-        a, b = (self._two("arith.maxsi", each, zero) for each in (a, b))
-        fits = self._two("arith.cmpi sle,", a, self._two("arith.divsi", most, self._two("arith.maxsi", b, one)))
-        return self._op(f"arith.select {fits}, {self._two('arith.muli', a, b)}, {most} : i64")
+        """A product of sizes, at most `_MOST_ENTRIES`."""
+        limit, zero, unit = map(self._number, (_MOST_ENTRIES, 0, 1))
+        a, b = (self._binary("arith.maxsi", number, zero) for number in (a, b))
+        fits = self._binary(
+            "arith.cmpi sle,", a, self._binary("arith.divsi", limit, self._binary("arith.maxsi", b, unit))
+        )
+        return self._op(f"arith.select {fits}, {self._binary('arith.muli', a, b)}, {limit} : i64")
 
-    def _two(self, line: str, first: str, second: str) -> str:
+    def _binary(self, line: str, first: str, second: str) -> str:
         return self._op(f"{line} {first}, {second} : i64")

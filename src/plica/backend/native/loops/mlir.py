@@ -11,7 +11,7 @@ that ended the run, counted from 1, and the numbers of its error.
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-from plica.backend.native.loops.entries import written
+from plica.backend.native.loops.entries import scalar_code
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.nest import (
     Allocate,
@@ -49,27 +49,27 @@ _INDICES = {
     "index_add": "arith.addi {}, {} overflow<nsw> : i64",
     "index_subtract": "arith.subi {}, {} overflow<nsw> : i64",
     "index_multiply": "arith.muli {}, {} overflow<nsw> : i64",
-    "room": "arith.muli {}, {} : i64",  # of which the host makes memory
+    "room": "arith.muli {}, {} : i64",  # the host allocates this memory, and checks for overflow
 }
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
 _ANY_ORDER = "fastmath<reassoc, contract>"
 
 
 def fault_size(nest: Nest) -> int:
-    """How many numbers tell what ended a run; 0 where nothing does."""
+    """How many numbers `faults` holds; 0 if nothing can end a run early."""
     return 1 + max(site.count for site in nest.sites) if nest.sites else 0
 
 
-def executable_text(nest: Nest, name: str, given: Collection[Scalar], memory: Sequence[Allocate]) -> str:
+def executable_text(nest: Nest, name: str, scalars: Collection[Scalar], memory: Sequence[Allocate]) -> str:
     """The text of an executable.
 
     Args:
-        nest: The nest, whose memory can be had before it begins.
+        nest: The nest, whose memory can be allocated before it begins.
         name: Its name.
-        given: The scalar parameters that the host passes as numbers; the others are arrays of one entry.
+        scalars: The scalar parameters that the host passes as numbers; the others are arrays of one entry.
         memory: The arrays that lie in the scratch.
     """
-    body = "\n".join(f"        {line}" for line in _Printer(nest, memory).function(name, given))
+    body = "\n".join(f"        {line}" for line in _Printer(nest, memory).function(name, scalars))
     return f"""  stream.executable private @{name} {{
     stream.executable.export public @{name} workgroups() -> (index, index, index) {{
       %c1 = arith.constant 1 : index
@@ -105,14 +105,14 @@ class _Printer:
         self._labels = 0
         self._faults = ""
 
-    def function(self, name: str, given: Collection[Scalar]) -> list[str]:
+    def function(self, name: str, numbers: Collection[Scalar]) -> list[str]:
         """The lines of its function."""
         scalars: list[Scalar] = []
         loaded: list[tuple[Scalar, str]] = []
         for parameter in self._nest.parameters:
             if isinstance(parameter, Buffer):
                 self._buffers[parameter] = self._binding()
-            elif parameter in given:
+            elif parameter in numbers:
                 scalars.append(parameter)
             else:
                 loaded.append((parameter, self._binding()))
@@ -124,11 +124,11 @@ class _Printer:
             self._put(f"llvm.store {self._index(0)}, {self._faults} : i64, !llvm.ptr")
         for scalar in scalars:
             self._values[scalar.text] = self._number(scalar.dtype)
-        for scalar, where in loaded:
-            self._values[scalar.text] = self._from_memory(where, scalar.dtype)
+        for scalar, pointer in loaded:
+            self._values[scalar.text] = self._from_memory(pointer, scalar.dtype)
         sizes = Arithmetic(Sizes(self._nest), self._op, self._index, self._values.__getitem__)
-        for allocate, place in zip(self._memory, sizes.places(self._memory)[0], strict=True):
-            address = self._op(f"llvm.getelementptr inbounds {scratch}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
+        for allocate, offset in zip(self._memory, sizes.places(self._memory)[0], strict=True):
+            address = self._op(f"llvm.getelementptr inbounds {scratch}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
             self._buffers[allocate.buffer] = address
         self._block(self._nest.body)
         self._put("cf.br ^done")
@@ -142,7 +142,7 @@ class _Printer:
         return [f"func.func @{name}({head}) {{", *(line if line[0] == "^" else f"  {line}" for line in lines), "}"]
 
     def _binding(self) -> str:
-        """A pointer to the next array that the dispatch is given."""
+        """A pointer to the next array that is passed to the dispatch."""
         name = f"%a{len(self._head)}"
         self._head.append(f"{name}: !stream.binding")
         self._start(f"{name}.m", f"stream.binding.subspan {name}[{self._zero()}] : !stream.binding -> memref<1xi8>")
@@ -152,7 +152,7 @@ class _Printer:
         return f"{name}.p"
 
     def _number(self, dtype: DType) -> str:
-        """The next number that the dispatch is given."""
+        """The next number that is passed to the dispatch."""
         name = f"%a{len(self._head)}"
         self._head.append(f"{name}: i64")
         return self._op(f"arith.trunci {name} : i64 to i1") if dtype == DType.BOOL else name
@@ -213,7 +213,7 @@ class _Printer:
         self._values[statement.result.text] = text
 
     def _sum(self, total: Scalar, *factors: Scalar) -> str:
-        """A sum whose terms may be taken in any order; of three operands, of a product."""
+        """A sum in any order of terms: `a + b`, or `a + b c` of three operands."""
         type_, term = mlir_type(total.dtype), factors[0].text
         is_float = total.dtype.kind == "float"
         if len(factors) == 2:
@@ -225,47 +225,49 @@ class _Printer:
 
     def _apply(self, statement: Apply) -> None:
         operands = tuple(map(self._scalar, statement.operands))
-        self._values[statement.result.text] = written(self._code, statement, operands).text
+        self._values[statement.result.text] = scalar_code(self._code, statement, operands).text
 
     # Memory
 
     def _tag(self, buffer: Buffer) -> str:
-        """Which buffers one never overlaps."""
-        own = self._scopes.number(buffer)
-        others = [number for number in self._classes if number != own]
-        texts = [f"alias_scopes = {_scopes([own])}"]
-        if others:
-            texts.append(f"noalias_scopes = {_scopes(others)}")
+        """The attributes of a load or a store that say which buffers it may overlap."""
+        own_class = self._scopes.number(buffer)
+        other_classes = [other_class for other_class in self._classes if other_class != own_class]
+        texts = [f"alias_scopes = {_scopes([own_class])}"]
+        if other_classes:
+            texts.append(f"noalias_scopes = {_scopes(other_classes)}")
         return f"<{{{', '.join(texts)}}}>"
 
     def _address(self, buffer: Buffer, offset: Index) -> str:
         base = self._buffers[buffer]
         if offset == 0:
             return base
-        place = self._index(offset)
+        entry = self._index(offset)
         return self._op(
-            f"llvm.getelementptr inbounds {base}[{place}] : (!llvm.ptr, i64) -> !llvm.ptr, {_stored(buffer.dtype)}"
+            f"llvm.getelementptr inbounds {base}[{entry}] : (!llvm.ptr, i64) -> !llvm.ptr, {_stored(buffer.dtype)}"
         )
 
-    def _from_memory(self, where: str, dtype: DType, tag: str = "") -> str:
-        entry = self._op(f'"llvm.load"({where}) {tag} : (!llvm.ptr) -> {_stored(dtype)}')
+    def _from_memory(self, pointer: str, dtype: DType, tag: str = "") -> str:
+        entry = self._op(f'"llvm.load"({pointer}) {tag} : (!llvm.ptr) -> {_stored(dtype)}')
         return self._op(f"arith.trunci {entry} : i8 to i1") if dtype == DType.BOOL else entry
 
     def _load(self, statement: Load) -> None:
-        where = self._address(statement.buffer, statement.offset)
+        pointer = self._address(statement.buffer, statement.offset)
         self._values[statement.result.text] = self._from_memory(
-            where, statement.buffer.dtype, self._tag(statement.buffer)
+            pointer, statement.buffer.dtype, self._tag(statement.buffer)
         )
 
     def _store(self, statement: Store) -> None:
         value, dtype = self._values[statement.value.text], statement.buffer.dtype
         if dtype == DType.BOOL:
             value = self._op(f"arith.extui {value} : i1 to i8")
-        where = self._address(statement.buffer, statement.offset)
-        self._put(f'"llvm.store"({value}, {where}) {self._tag(statement.buffer)} : ({_stored(dtype)}, !llvm.ptr) -> ()')
+        pointer = self._address(statement.buffer, statement.offset)
+        self._put(
+            f'"llvm.store"({value}, {pointer}) {self._tag(statement.buffer)} : ({_stored(dtype)}, !llvm.ptr) -> ()'
+        )
 
     def _cell(self, cell: Cell | PointerCell) -> tuple[str, str]:
-        """Where a cell lies, and its type."""
+        """The pointer to a cell, and the cell's type."""
         type_ = "!llvm.ptr" if isinstance(cell, PointerCell) else mlir_type(cell.dtype)
         if cell not in self._cells:
             text = f"llvm.alloca {self._index(1)} x {type_} : (i64) -> !llvm.ptr"
@@ -273,23 +275,23 @@ class _Printer:
         return self._cells[cell], type_
 
     def _get(self, statement: Get) -> None:
-        where, type_ = self._cell(statement.cell)
-        self._values[statement.result.text] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+        pointer, type_ = self._cell(statement.cell)
+        self._values[statement.result.text] = self._op(f"llvm.load {pointer} : !llvm.ptr -> {type_}")
 
     def _put_cell(self, statement: Put) -> None:
         where, type_ = self._cell(statement.cell)
         self._put(f"llvm.store {self._index(statement.value)}, {where} : {type_}, !llvm.ptr")
 
     def _get_pointer(self, statement: GetPointer) -> None:
-        where, type_ = self._cell(statement.cell)
-        self._buffers[statement.buffer] = self._op(f"llvm.load {where} : !llvm.ptr -> {type_}")
+        pointer, type_ = self._cell(statement.cell)
+        self._buffers[statement.buffer] = self._op(f"llvm.load {pointer} : !llvm.ptr -> {type_}")
 
     def _put_pointer(self, statement: PutPointer) -> None:
-        where, type_ = self._cell(statement.cell)
-        self._put(f"llvm.store {self._address(statement.buffer, statement.start)}, {where} : {type_}, !llvm.ptr")
+        pointer, type_ = self._cell(statement.cell)
+        self._put(f"llvm.store {self._address(statement.buffer, statement.start)}, {pointer} : {type_}, !llvm.ptr")
 
     def _allocate(self, statement: Allocate) -> None:
-        """Memory on the stack, which is one for all turns; other memory is there."""
+        """Memory on the stack, the same for all iterations; other memory is allocated before the nest runs."""
         if statement.buffer not in self._buffers:
             text = (
                 f"llvm.alloca {self._index(statement.count)} x {_stored(statement.buffer.dtype)} : (i64) -> !llvm.ptr"
@@ -297,12 +299,12 @@ class _Printer:
             self._buffers[statement.buffer] = self._start(f"%{statement.buffer.name}", text)
 
     def _nothing(self, _: Require | Free) -> None:
-        """Memory is there from the beginning to the end."""
+        """Nothing: memory is allocated for the whole run."""
 
     def _copy(self, statement: Copy) -> None:
         to, start = self._address(statement.target, statement.to), self._address(statement.source, statement.start)
-        each = self._index(bytes_of(statement.target.dtype))
-        size = self._op(f"arith.muli {self._index(statement.count)}, {each} : i64")
+        entry_bytes = self._index(bytes_of(statement.target.dtype))
+        size = self._op(f"arith.muli {self._index(statement.count)}, {entry_bytes} : i64")
         self._put(
             f'"llvm.intr.memcpy"({to}, {start}, {size}) <{{isVolatile = false}}> : (!llvm.ptr, !llvm.ptr, i64) -> ()'
         )
@@ -319,14 +321,14 @@ class _Printer:
         numbers = [self._index(value) for value in (statement.site + 1, *statement.numbers)]
         self._fails.append(f"{failed}:")
         for index, number in enumerate(numbers):
-            where = self._code.fresh()
+            pointer = self._code.fresh()
             text = f"llvm.getelementptr inbounds {self._faults}[{index}] : (!llvm.ptr) -> !llvm.ptr, i64"
-            self._fails += [f"{where} = {text}", f"llvm.store {number}, {where} : i64, !llvm.ptr"]
+            self._fails += [f"{pointer} = {text}", f"llvm.store {number}, {pointer} : i64, !llvm.ptr"]
         self._fails.append("cf.br ^done")
         self._begin(label)
 
     def _for(self, statement: For) -> None:
-        """A loop whose test stands at its end, and in front of it."""
+        """A loop with its test at the end, and before the first iteration."""
         body, after, index = self._label(), self._label(), self._code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         self._turn(lower, upper, body, after)
@@ -337,8 +339,8 @@ class _Printer:
         self._begin(after)
 
     def _turn(self, index: str, upper: str, body: str, after: str) -> None:
-        goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
-        self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
+        continues = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
+        self._put(f"cf.cond_br {continues}, {body}({index} : i64), {after}")
 
     def _while(self, statement: While) -> None:
         head, body, after = self._label(), self._label(), self._label()
@@ -362,7 +364,7 @@ class _Printer:
 
 
 def _buffers(nest: Nest) -> Iterable[Buffer]:
-    """All buffers that are read or written."""
+    """All buffers that a nest reads or writes entry by entry."""
     for statement in all_of(nest.body):
         if isinstance(statement, Load | Store):
             yield statement.buffer

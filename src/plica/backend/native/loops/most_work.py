@@ -1,4 +1,4 @@
-"""Which loops of a large nest are worth all that LLVM can do: those with the most work, by the sizes they count to."""
+"""Chooses the loops of a large nest that LLVM optimizes fully: those with the most work, by their trip counts."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
@@ -35,14 +35,14 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
-_SMALL, _LARGE = 100, 80  # statements of a function that is optimized as a whole, and of a loop that is taken as one
-_TURNS = 64  # of a loop, where they are not known
-_HEAVY = 40  # instructions that an elementwise operation takes which is no instruction itself
-_RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
+_SMALL, _LARGE = 100, 80  # statements: smaller functions are optimized as a whole, larger loops are not outlined
+_ITERATIONS = 64  # of a loop whose trip count is not known
+_HEAVY = 40  # instructions of an elementwise operation that is no instruction itself
+_RARE = 64  # a loop with so many times less work than the hottest one is not hot
 
 
 def count(block: Iterable[Statement]) -> int:
-    """How many statements a block has, those within them too."""
+    """How many statements a block has, including those in nested blocks."""
     return sum(1 + sum(map(count, blocks_of(statement))) for statement in block)
 
 
@@ -54,8 +54,8 @@ class Split:
     """The loops of a large nest that become functions of their own.
 
     Args:
-        hot: Those with the most work, for which LLVM does all that it can.
-        warm: Those with less, for which it does what takes little time. The rest is compiled as fast as can be.
+        hot: Those with the most work, which LLVM optimizes fully.
+        warm: Those with less, for which it runs few passes. It compiles all other code without optimization.
     """
 
     hot: frozenset[Loop]
@@ -63,48 +63,48 @@ class Split:
 
 
 def split(nest: Nest) -> Split | None:
-    """The loops that become functions; None where the whole nest is to be optimized as one."""
+    """The loops that become functions; None if the whole nest is to be optimized as one."""
     if count(nest.body) < _SMALL:
         return None
-    sizes = {size.text: float(_TURNS) for size, _, _ in nest.sizes}
+    sizes = {size.text: float(_ITERATIONS) for size, _, _ in nest.sizes}
     loops = list(_candidates(nest.body, 1.0, sizes))
-    most = max((work for work, _ in loops), default=0.0)
-    hot = frozenset(loop for work, loop in loops if work * _RARE >= most)
-    warm = _warm(nest.body, hot, 1.0, most / _RARE**2, sizes) if hot else ()
+    largest = max((work for work, _ in loops), default=0.0)
+    hot = frozenset(loop for work, loop in loops if work * _RARE >= largest)
+    warm = _warm(nest.body, hot, 1.0, largest / _RARE**2, sizes) if hot else ()
     return Split(hot, frozenset(warm))
 
 
-def _candidates(block: Iterable[Statement], often: float, sizes: dict[str, float]) -> Iterator[tuple[float, For]]:
-    """The outermost loops of numbers and entries alone, with the work of each.
+def _candidates(block: Iterable[Statement], times: float, sizes: dict[str, float]) -> Iterator[tuple[float, For]]:
+    """The outermost loops with computations, loads and stores alone, and the work of each.
 
     Args:
-        block: Where they are.
-        often: How often it runs.
-        sizes: Estimates of indices, by their names; those that the block computes are added.
+        block: The statements in which they are.
+        times: How often these run.
+        sizes: Estimates of indices, by name; those that the block computes are added.
     """
     for statement in block:
         if isinstance(statement, Compute):
             _estimate(statement, sizes)
         if isinstance(statement, For) and count([statement]) <= _LARGE and _is_pure([statement]):
-            yield often * _work([statement], sizes), statement
+            yield times * _work([statement], sizes), statement
             continue
         for inner_block in blocks_of(statement):
-            yield from _candidates(inner_block, often * _turns(statement, sizes), sizes)
+            yield from _candidates(inner_block, times * _trip_count(statement, sizes), sizes)
 
 
 def _warm(
-    block: Iterable[Statement], hot: Collection[Loop], often: float, least: float, sizes: dict[str, float]
+    block: Iterable[Statement], hot: Collection[Loop], times: float, least_work: float, sizes: dict[str, float]
 ) -> Iterator[Loop]:
-    """The outermost loops around no hot ones with some work at least."""
+    """The outermost loops without hot ones inside that have at least some work."""
     for statement in block:
         if statement in hot:
             continue
         if isinstance(statement, For | While) and not any(inner in hot for inner in all_of([statement])):
-            if often * _work([statement], sizes) >= least:
+            if times * _work([statement], sizes) >= least_work:
                 yield statement
             continue
         for inner_block in blocks_of(statement):
-            yield from _warm(inner_block, hot, often * _turns(statement, sizes), least, sizes)
+            yield from _warm(inner_block, hot, times * _trip_count(statement, sizes), least_work, sizes)
 
 
 def _work(block: Iterable[Statement], sizes: dict[str, float]) -> float:
@@ -114,57 +114,58 @@ def _work(block: Iterable[Statement], sizes: dict[str, float]) -> float:
         if isinstance(statement, Compute):
             _estimate(statement, sizes)
         total += _HEAVY if isinstance(statement, Apply) and statement.op not in LIGHT else 1
-        total += _turns(statement, sizes) * sum(_work(inner, sizes) for inner in blocks_of(statement))
+        total += _trip_count(statement, sizes) * sum(_work(inner, sizes) for inner in blocks_of(statement))
     return total
 
 
-def _turns(statement: Statement, sizes: Mapping[str, float]) -> float:
+def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
     """How often the blocks of a statement run."""
     match statement:
         case For():
             upper = statement.upper
-            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _TURNS)
+            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _ITERATIONS)
         case While():
-            return _TURNS
+            return _ITERATIONS
         case _:
             return 1.0
 
 
 def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
-    """Note what an index of products and sums is estimated to be."""
-    own = [
-        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in statement.operands
+    """Add the estimate of an index that is a product or a sum."""
+    operands = [
+        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS)
+        for value in statement.operands
     ]
     if statement.name in ("index_multiply", "room"):
-        sizes[statement.result.text] = prod(own)
+        sizes[statement.result.text] = prod(operands)
     elif statement.name in ("index_add", "index_subtract", "minimum", "maximum"):
-        sizes[statement.result.text] = max(own)
+        sizes[statement.result.text] = max(operands)
 
 
 def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
-    """Whether a block has statements of numbers and entries alone, and `more`."""
+    """Whether a block has computations, loads and stores alone, and statements of the types `more`."""
     return all(
         isinstance(statement, (*_PURE, *more)) and all(_is_pure(inner, more) for inner in blocks_of(statement))
         for statement in block
     )
 
 
-Place = Buffer | Cell | PointerCell
+Storage = Buffer | Cell | PointerCell
 _NAMED = (Scalar, Buffer, Cell, PointerCell)
 
 
-def named(block: Iterable[Statement]) -> Counter[Place]:
-    """How often buffers and cells are named, but for where memory is taken and given back."""
+def named(block: Iterable[Statement]) -> Counter[Storage]:
+    """How often statements mention buffers and cells, except in allocations and frees."""
     statements = (statement for statement in all_of(block) if not isinstance(statement, Allocate | Free))
     return Counter(part for statement in statements for part in parts_of(statement) if not isinstance(part, Scalar))
 
 
-def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
-    """The values, and the buffers and cells, of outside that a loop uses; and those that nothing but the loop names.
+def used(loop: Loop, everywhere: Counter[Storage]) -> tuple[list[Scalar], list[Storage], list[Storage]]:
+    """The values, and the buffers and cells, from outside that a loop uses; and those that only the loop uses.
 
     Args:
         loop: The loop.
-        everywhere: How often buffers and cells are named in the whole nest.
+        everywhere: How often the whole nest mentions buffers and cells.
     """
     values: dict[str, Scalar] = {}
     written: set[str] = set()
@@ -176,14 +177,14 @@ def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Pla
             case GetPointer(buffer) | Allocate(buffer) | Reserve(buffer):
                 written.add(buffer.name)
     inside = named([loop])
-    places = [loop for loop in inside if loop.name not in written]
-    outside = [loop for loop in places if inside[loop] < everywhere[loop]]
-    own = [loop for loop in places if inside[loop] == everywhere[loop]]
-    return [value for name, value in values.items() if name not in written], outside, own
+    outer = [storage for storage in inside if storage.name not in written]
+    outside = [storage for storage in outer if inside[storage] < everywhere[storage]]
+    private = [storage for storage in outer if inside[storage] == everywhere[storage]]
+    return [value for name, value in values.items() if name not in written], outside, private
 
 
-def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
-    """The values, buffers and cells of a statement, those in blocks within it left out."""
+def parts_of(statement: Statement) -> Iterator[Scalar | Storage]:
+    """The values, buffers and cells of a statement, without those in nested blocks."""
     for name in statement.__match_args__:
         part = getattr(statement, name)
         for value in part if isinstance(part, tuple) else (part,):
@@ -192,5 +193,5 @@ def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
 
 
 def may_end(loop: Loop) -> bool:
-    """Whether a run may end within a loop, or it asks for memory."""
+    """Whether a loop may end the run, or allocates memory."""
     return not _is_pure([loop], (While, GetPointer, PutPointer, Copy, Product))

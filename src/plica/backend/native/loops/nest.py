@@ -3,9 +3,9 @@ r"""The loop-nest IR: statements on scalars, buffers and mutable cells, in order
     nest       ::= parameters, results, statements
     statement  ::= value = instruction | cell = value | buffer[offset] = value | for | while | if | allocate | ...
 
-Values are computed once and never change. A value that changes from turn to turn of a loop lies in a `Cell`, a buffer
-that changes in a `PointerCell`. Offsets into buffers count entries. Sizes and bounds of loops are values, so that one
-nest serves all sizes. `llvm.py` prints it.
+Values are computed once and never change. A value that changes from one iteration of a loop to the next lies in a
+`Cell`; a buffer that changes, in a `PointerCell`. Offsets into buffers count entries. Sizes and bounds of loops are
+values, so that one nest serves all sizes. `llvm.py` and `mlir.py` print it.
 
 >>> body = [Load(Scalar("x", DType.FLOAT64), Buffer("a", DType.FLOAT64), Scalar("i", DType.INT64))]
 >>> print("\n".join(text(For(Scalar("i", DType.INT64), 0, Scalar("n", DType.INT64), body))))
@@ -21,7 +21,7 @@ from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
 FAILS = "fails:"
-"""Before the name of an elementwise operation: whether it raises an error for an entry."""
+"""The prefix of an elementwise operation's name for the test whether it raises an error for an entry."""
 
 LIGHT = frozenset(
     [
@@ -31,7 +31,7 @@ LIGHT = frozenset(
         *("bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_invert"),
     ]
 )
-"""Elementwise operations of one instruction or two."""
+"""Elementwise operations that take one or two instructions."""
 
 Index = int | Scalar
 """An integer of 64 bits: known, or a value."""
@@ -55,7 +55,7 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PointerCell:
-    """Which buffer stands for an array now."""
+    """A pointer that changes: the current buffer of an array."""
 
     name: str
     dtype: DType
@@ -71,14 +71,14 @@ class Constant:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Compute:
-    """An instruction on scalars, as `ScalarCode` has them.
+    """An instruction of `ScalarCode` on scalars.
 
     Args:
-        result: The value that it makes.
+        result: The value that it defines.
         name: `add`, ..., `less`, ..., `select`, `convert`, `bitcast`. `index_add`, `index_subtract` and
-            `index_multiply` never overflow. `room` is a product that is huge where it overflows. `sum` may be reordered
+            `index_multiply` never overflow. `room` is a product that is huge if it overflows. `sum` may be reordered
             with other sums. `sum_product` is a sum with a product, rounded once or twice.
-        operands: Values, and integers where they are indices.
+        operands: Values; indices may be integers.
     """
 
     result: Scalar
@@ -132,7 +132,7 @@ class Put:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GetPointer:
-    """`buffer` is what `cell` points to."""
+    """`buffer` is the memory that `cell` points to."""
 
     buffer: Buffer
     cell: PointerCell
@@ -149,7 +149,7 @@ class PutPointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory for `count` entries, from the heap where it `leaves` the block; if it `may_fail`, `Require` says so."""
+    """Memory for `count` entries: from the heap if it `leaves` the block. If it `may_fail`, a `Require` checks it."""
 
     buffer: Buffer
     count: Index
@@ -159,28 +159,28 @@ class Allocate:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Require:
-    """The run ends here if there was no memory for `buffer`."""
+    """Ends the run if the allocation of `buffer` failed."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Free:
-    """The memory of `buffer` is given back."""
+    """Frees the memory of `buffer`."""
 
     buffer: Buffer
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reserve:
-    """`result` is `buffer` with room for `wanted` entries: moved in blocks, with spare capacity, where it has not.
+    """`result` is `buffer` with room for `wanted` entries: moved to memory with spare capacity if it lacks the room.
 
     Args:
-        result: Which keeps the first `used` entries.
-        buffer: Which is not used any more.
-        capacity: How many entries there is room for.
+        result: The buffer afterwards, with the first `used` entries.
+        buffer: The buffer before, which is not used any more.
+        capacity: The number of entries that there is room for.
         used: How many entries there are.
-        wanted: How many there are to be.
+        wanted: How many entries there will be.
     """
 
     result: Buffer
@@ -192,7 +192,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """`count` entries from `source` on, which do not overlap where they go."""
+    """Copies `count` entries from entry `start` of `source` to entry `to` of `target`; the two do not overlap."""
 
     target: Buffer
     to: Index
@@ -215,11 +215,11 @@ class Product:
     """A product of matrices by a kernel of its own: `target (m, n) = left (m, k) @ right (k, n)`.
 
     Args:
-        target: Where it goes, all of it.
-        left: A buffer and where the matrix begins.
-        right: The same.
+        target: The buffer of the result, and its first entry there.
+        left: The buffer of a matrix, and its first entry there.
+        right: The same for the other matrix.
         sizes: m, n and k.
-        turned: Whether left and right lie transposed.
+        turned: Whether left and right are stored transposed.
     """
 
     target: tuple[Buffer, Index]
@@ -231,14 +231,14 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class For:
-    """Counts `index` from `lower` to `upper`, which it does not reach.
+    """Runs `body` for each `index` from `lower` to `upper - 1`.
 
     Args:
-        index: The count.
-        lower: Where it begins.
-        upper: Where it ends.
+        index: The index.
+        lower: The first index.
+        upper: The end of the range.
         body: The statements that run.
-        in_strands: Whether turns are short reductions, several of which LLVM is to take side by side.
+        in_strands: Whether iterations are short reductions, several of which LLVM interleaves.
     """
 
     index: Scalar
@@ -250,7 +250,7 @@ class For:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class While:
-    """Runs `before`, and, while `condition` then holds, `body`."""
+    """Runs `before`; while `condition` holds after it, runs `body` and `before` again."""
 
     before: "list[Statement]"
     condition: Scalar
@@ -291,11 +291,11 @@ Statement = (
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where a run may end with an error.
+    """A check that may end a run with an error.
 
     Args:
         source: `file:line` of the user's code.
-        error: Makes the error of the numbers of the check.
+        error: Makes the error from the numbers of the check.
         count: How many numbers there are.
     """
 
@@ -309,12 +309,11 @@ class Nest:
     """A whole function.
 
     Args:
-        sizes: Sizes, each with the place of the parameter and the axis that it is read off.
-        parameters: Scalars and buffers that it is given: what the Program captures, then the arguments.
-        results: For each result the buffer that the caller gives, or where the nest leaves one of its own, with its
-            sizes.
+        sizes: Sizes, each with the number of the parameter and the axis that it is read from.
+        parameters: Scalars and buffers: the captured constants of the Program, then its arguments.
+        results: For each result the buffer of the caller, or one that the nest allocates, with its sizes.
         body: The statements that run.
-        sites: Where it may end early.
+        sites: The checks that may end the run early.
     """
 
     sizes: tuple[tuple[Scalar, int, int], ...]
@@ -329,7 +328,7 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result: its sizes, and the buffer that it lies in; that of the caller, where `is_given`."""
+    """One result: its sizes and its buffer, which is memory of the caller if `is_given`."""
 
     dims: tuple[Index, ...]
     dtype: DType
@@ -354,7 +353,7 @@ def blocks_of(statement: Statement) -> tuple[list[Statement], ...]:
 
 
 def all_of(block: Iterable[Statement]) -> Iterator[Statement]:
-    """The statements of a block, each before those within it."""
+    """The statements of a block, each before those in its nested blocks."""
     for statement in block:
         yield statement
         for inner in blocks_of(statement):
@@ -373,7 +372,7 @@ def _list(values: Sequence[Index]) -> str:
 
 
 def text(statement: Statement) -> Iterator[str]:
-    """A statement as it is shown to people."""
+    """The lines of a statement, for readers."""
     match statement:
         case Constant(result, value):
             yield f"{result.text} = {value!r}:{result.dtype.short}"

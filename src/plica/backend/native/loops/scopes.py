@@ -1,4 +1,4 @@
-"""Which buffers may be one: what LLVM is told, so that it need not ask while the code runs."""
+"""Classes of buffers that may overlap, which LLVM is told, so that code need not compare addresses when it runs."""
 
 from collections.abc import Hashable, Iterable, Iterator
 
@@ -18,8 +18,8 @@ from plica.backend.native.loops.support import is_on_stack
 class Scopes:
     """Classes of buffers: two of different classes never overlap.
 
-    Buffers are in one class where a pointer may stand for both. Arguments may overlap, but are only read. LLVM knows
-    itself what overlaps with memory on the stack that no pointer stands for.
+    Buffers are in one class if one pointer may point to both. Arguments may overlap, but are only read. LLVM itself
+    knows that memory on the stack overlaps nothing if no pointer points to it.
 
     Args:
         nest: The function.
@@ -44,13 +44,13 @@ class Scopes:
         return self._numbers.setdefault(self._root(buffer), len(self._numbers))
 
     def tag(self, buffer: Buffer) -> str:
-        """The text behind a load or a store: the type of its memory, one for each class."""
+        """The text after a load or a store: the type of its memory, one for each class."""
         if buffer in self._known:
             return ""
         return f", !tbaa !{_FIRST + 2 * self.number(buffer) + 2}"
 
     def lines(self) -> list[str]:
-        """The metadata of all classes; lists of what each does not overlap with would grow with their square."""
+        """The metadata of all classes: a type each, since lists of all pairs would grow with the square of classes."""
         metadata = [f'!{_FIRST} = !{{!"plica"}}']
         for number in range(len(self._numbers)):
             type_ = _FIRST + 2 * number + 1
@@ -59,7 +59,7 @@ class Scopes:
         return metadata
 
 
-_FIRST = 10  # of the numbers of metadata
+_FIRST = 10  # the first number of this metadata
 
 
 def _joined(block: Iterable[Statement], on_stack: list[Buffer]) -> Iterator[tuple[Hashable, Hashable]]:

@@ -1,6 +1,6 @@
-"""The functions that nests call: memory that is given back whatever happens, products, and the entry.
+"""The functions that nests call: for memory, for products, and the entry that Python calls.
 
-Memory that a nest allocates is in a list, so that a run that ends early gives all of it back.
+Allocations of a nest are in a list, so that a run that ends early frees all of them.
 """
 
 import ctypes
@@ -16,14 +16,14 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 
 NOT_CONTIGUOUS, NO_MEMORY = -1, -2
-"""What `entry` returns for an array with gaps, and where there is no more memory."""
+"""The statuses that `entry` returns for an array with gaps, and if there is no more memory."""
 
 HEADER_BYTES = 32
-"""What lies in front of memory that a nest allocates."""
+"""The size of the header in front of each allocation of a nest."""
 
-_OBJECT = object.__basicsize__  # the header of every object of Python
-_DATA, _DIMENSIONS, _FLAGS = _OBJECT, _OBJECT + 16, _OBJECT + 48  # where numpy's array objects have them
-_CONTIGUOUS = 0x101  # of their flags: in C order, and aligned
+_OBJECT = object.__basicsize__  # bytes of the header of every Python object
+_DATA, _DIMENSIONS, _FLAGS = _OBJECT, _OBJECT + 16, _OBJECT + 48  # offsets of fields in numpy's array objects
+_CONTIGUOUS = 0x101  # the flags of arrays in C order that are aligned
 
 SUPPORT = """
 declare ptr @malloc(i64)
@@ -130,7 +130,7 @@ done:
   ret void
 }
 """
-"""The text of a module of functions that nests call, which is compiled once for all of them."""
+"""The text of the module of these functions, which is compiled once for all nests."""
 
 CALLED = """
 declare noalias ptr @plica.take(ptr, i64, i64) nounwind
@@ -139,24 +139,24 @@ declare ptr @plica.keep(ptr) nounwind
 declare ptr @plica.grow(ptr, ptr, i64, i64) nounwind
 declare void @plica.give_all(ptr) nounwind
 """
-"""Their declarations."""
+"""The declarations of these functions."""
 
 INDEX_ARITHMETIC = {
     "index_add": "add nsw i64 {}, {}",
     "index_subtract": "sub nsw i64 {}, {}",
     "index_multiply": "mul nsw i64 {}, {}",
 }
-"""How arithmetic of sizes and indices is written."""
+"""The instructions of arithmetic on sizes and indices."""
 
-STRANDS = 2  # its node
+STRANDS = 2  # the number of its metadata node
 METADATA = (
     '!0 = !{!"branch_weights", i32 1, i32 2000}',
     '!1 = !{!"branch_weights", i32 2000, i32 1}',
     f"!{STRANDS} = distinct !{{!{STRANDS}, !3}}",
     '!3 = !{!"llvm.loop.interleave.count", i32 2}',
 )
-"""How often branches to errors are taken: `!0` where they come first, `!1` where they come second; how many vectors
-loops in strands reduce side by side."""
+"""`!0` and `!1`: the weights of branches to errors, if the error is the first or the second label. `STRANDS`: how many
+vectors loops in strands reduce at once."""
 
 PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
 """The functions that multiply matrices."""
@@ -165,7 +165,7 @@ _KERNELS = {DType.FLOAT32: "sgemm", DType.FLOAT64: "dgemm"}
 
 @cache
 def _kernel(name: str) -> int:
-    """The address of a function of BLAS, from what scipy has of it."""
+    """The address of a function of BLAS in scipy."""
     capsule = import_module("scipy.linalg.cython_blas").__pyx_capi__[name]
     get_name, get = ctypes.pythonapi.PyCapsule_GetName, ctypes.pythonapi.PyCapsule_GetPointer
     get_name.restype, get_name.argtypes = ctypes.c_char_p, [ctypes.py_object]
@@ -175,7 +175,7 @@ def _kernel(name: str) -> int:
 
 
 def product_text(dtype: DType) -> str:
-    """The function of a product of matrices in row-major order: BLAS's, of what it takes for transposed matrices.
+    """The function of a product of matrices in row-major order, by BLAS, which reads them as transposed matrices.
 
     C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns.
     """
@@ -218,11 +218,11 @@ def bytes_of(dtype: DType) -> int:
     return dtype.numpy.itemsize
 
 
-_ON_STACK = 2048  # bytes of an array of known size that need not be allocated
+_ON_STACK = 2048  # the most bytes of an array on the stack
 
 
 def is_on_stack(statement: Allocate) -> bool:
-    """Whether memory is so little, and known to be, that it need not be allocated."""
+    """Whether memory is on the stack: it is small, of known size, and ends with its block."""
     return (
         not statement.leaves
         and isinstance(statement.count, int)
@@ -231,20 +231,20 @@ def is_on_stack(statement: Allocate) -> bool:
 
 
 def given_type(dtype: DType) -> str:
-    """The type in which `entry` takes a number, which Python can give."""
+    """The type in which `entry` takes a number: one that ctypes can pass."""
     return "i8" if dtype == DType.BOOL else "float" if dtype.kind == "float" and dtype.bits == 16 else llvm_type(dtype)
 
 
 def is_object(parameter: Buffer | Scalar) -> bool:
-    """Whether `entry` takes an array object: of complex numbers too, which C has no type for that all callers know."""
+    """Whether `entry` takes an array object: for arrays, and for complex numbers, which ctypes cannot pass."""
     return isinstance(parameter, Buffer) or parameter.dtype.kind == "complex"
 
 
 def require_layout() -> None:
-    """Check that array objects have their fields where `entry` reads them.
+    """Check that array objects have their fields at the offsets that `entry` reads.
 
     Raises:
-        UnsupportedError: This version of numpy or Python has other objects.
+        UnsupportedError: The objects of this version of numpy or Python have other offsets.
     """
     array = np.zeros((2, 3))
     address = id(array)
@@ -259,11 +259,11 @@ def require_layout() -> None:
 
 
 def entry_text(nest: Nest) -> str:
-    """The function that Python calls: it reads pointers and sizes out of numpy's array objects."""
+    """The text of `entry`, which Python calls: it reads pointers and sizes from numpy's array objects."""
     head: list[str] = []
     lines: list[str] = []
     bad: list[str] = []
-    given = []
+    values = []
     for parameter in nest.parameters:
         if isinstance(parameter, Buffer):
             name = f"%{parameter.name}"
@@ -273,12 +273,12 @@ def entry_text(nest: Nest) -> str:
             lines.append(f"{name}.bad = icmp ne i32 {name}.and, {_CONTIGUOUS}")
             bad.append(f"{name}.bad")
             lines += _read(name, "ptr", _DATA, "data")
-            given.append(f"ptr {name}.data")
+            values.append(f"ptr {name}.data")
         elif is_object(parameter):
             name, type_ = f"%{parameter.text}", llvm_type(parameter.dtype)
             head.append(f"ptr {name}")
             lines += [*_read(name, "ptr", _DATA, "data"), f"{name}.value = load {type_}, ptr {name}.data"]
-            given.append(f"{type_} {name}.value")
+            values.append(f"{type_} {name}.value")
         else:
             name, type_, wanted = f"%{parameter.text}", given_type(parameter.dtype), llvm_type(parameter.dtype)
             head.append(f"{type_} {name}")
@@ -286,10 +286,10 @@ def entry_text(nest: Nest) -> str:
                 convert = f"icmp ne i8 {name}, 0" if wanted == "i1" else f"fptrunc float {name} to {wanted}"
                 lines.append(f"{name}.value = {convert}")
                 name += ".value"
-            given.append(f"{wanted} {name}")
+            values.append(f"{wanted} {name}")
     sizes = []
-    for size, place, axis in nest.sizes:
-        source = nest.parameters[place]
+    for size, parameter_number, axis in nest.sizes:
+        source = nest.parameters[parameter_number]
         assert isinstance(source, Buffer), "scalars have no sizes"
         name = f"%{source.name}"
         if f"{name}.dims = load ptr, ptr {name}.dims.p" not in lines:
@@ -301,13 +301,13 @@ def entry_text(nest: Nest) -> str:
         if result.is_given:
             head.append(f"ptr %{result.buffer.name}")
             lines += _read(f"%{result.buffer.name}", "ptr", _DATA, "data")
-            given.append(f"ptr %{result.buffer.name}.data")
+            values.append(f"ptr %{result.buffer.name}.data")
     lines += _read("%info", "ptr", _DATA, "data")
     any_bad = "false"
-    for place, is_bad in enumerate(bad):
-        lines.append(f"%any{place} = or i1 {any_bad}, {is_bad}")
-        any_bad = f"%any{place}"
-    arguments = ", ".join(["ptr %info.data", *sizes, *given])
+    for parameter_number, is_bad in enumerate(bad):
+        lines.append(f"%any{parameter_number} = or i1 {any_bad}, {is_bad}")
+        any_bad = f"%any{parameter_number}"
+    arguments = ", ".join(["ptr %info.data", *sizes, *values])
     return "\n".join(
         [
             f"define i64 @entry({', '.join([*head, 'ptr %info'])}) {{",
@@ -323,9 +323,9 @@ def entry_text(nest: Nest) -> str:
     )
 
 
-def _read(name: str, type_: str, offset: int, what: str) -> list[str]:
-    """A field of an object."""
+def _read(name: str, type_: str, offset: int, field: str) -> list[str]:
+    """The lines that read a field of an object."""
     return [
-        f"{name}.{what}.p = getelementptr i8, ptr {name}, i64 {offset}",
-        f"{name}.{what} = load {type_}, ptr {name}.{what}.p",
+        f"{name}.{field}.p = getelementptr i8, ptr {name}, i64 {offset}",
+        f"{name}.{field} = load {type_}, ptr {name}.{field}.p",
     ]

@@ -1,4 +1,4 @@
-"""`Writer`: statements of a loop nest, one after the other; arithmetic on known sizes is done at once."""
+"""`Writer`: appends the statements of a loop nest, and folds arithmetic on known sizes."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
@@ -52,11 +52,11 @@ class Range:
 class Writer:
     """Appends statements to the innermost open block.
 
-    A value that an open block computed is not computed again.
+    It reuses a value that an open block has computed.
 
     Attributes:
-        block: That block.
-        sites: Where the nest may end with an error.
+        block: The innermost open block.
+        sites: The checks that may end the nest with an error.
     """
 
     def __init__(self) -> None:
@@ -69,16 +69,16 @@ class Writer:
         self._numbers_known: dict[str, int] = {}
 
     def name(self, hint: str = "v") -> str:
-        """A name that nothing has."""
+        """A new name."""
         return f"{hint}{next(self._numbers)}"
 
     def put(self, statement: Statement) -> None:
-        """One more statement."""
+        """Append a statement."""
         self.block.append(statement)
 
     @contextmanager
     def into(self, block: list[Statement]) -> Iterator[list[Statement]]:
-        """Statements go to another block for a while."""
+        """A context in which statements go to another block."""
         outside, self.block = self.block, block
         self._known.append({})
         self._checked.append(set())
@@ -92,7 +92,7 @@ class Writer:
     # Values
 
     def _once(self, key: Any, dtype: DType, make: Callable[[Scalar], Statement]) -> Scalar:
-        """The value that a statement makes, or made before."""
+        """The value that a new statement defines, or an earlier one of the same key."""
         for known in self._known:
             if key in known:
                 return known[key]
@@ -113,7 +113,7 @@ class Writer:
         return self.number(index, DType.INT64) if isinstance(index, int) else index
 
     def compute(self, name: str, *operands: Index, dtype: DType | None = None) -> Scalar:
-        """An instruction, whose result is of the first operand's dtype unless said."""
+        """An instruction, whose result has the dtype of the first operand by default."""
         first = operands[0]
         result_dtype = dtype or (DType.INT64 if isinstance(first, int) else first.dtype)
         return self._once((name, operands, result_dtype), result_dtype, lambda result: Compute(result, name, operands))
@@ -128,7 +128,7 @@ class Writer:
     # Ranges of indices
 
     def note_range(self, index: Scalar, low: Index, high: Index) -> None:
-        """Say that an index is not below `low`, where that is known, and below `high`."""
+        """Record that an index is at least `low`, if that is a known number, and below `high`."""
         is_known = isinstance(low, int) and abs(low) < _FAR
         self._ranges[index.text] = Range(low if is_known else None, high, 0)  # type: ignore[arg-type]
 
@@ -140,11 +140,11 @@ class Writer:
         if by is not None and first.text in self._ranges:
             bounds = self._ranges[first.text]
             by = by if op == "add" else -by
-            if bounds.low is not None and abs(by) < _FAR:  # so that nothing wraps around: indices are below 2**62
+            if bounds.low is not None and abs(by) < _FAR:  # so that no sum wraps around: indices are below 2**62
                 self._ranges[result.text] = Range(bounds.low + by, bounds.high, bounds.shift + by)
 
     def is_natural(self, index: Index) -> bool:
-        """Whether an index is known not to be negative."""
+        """Whether an index is known to be at least 0."""
         if isinstance(index, int):
             return index >= 0
         known = self._ranges.get(index.text)
@@ -208,7 +208,7 @@ class Writer:
         return a if b == 1 else self.compute("index_multiply", a, b)
 
     def shift_right(self, a: Index, bits: int) -> Index:
-        """How often a power of two goes into an index, which is not negative."""
+        """An index, which is at least 0, divided by a power of two and rounded down."""
         return a >> bits if isinstance(a, int) else self.compute("shift_right", a, bits)
 
     def product(self, sizes: Sequence[Index]) -> Index:
@@ -219,7 +219,7 @@ class Writer:
         return known
 
     def room(self, sizes: Sequence[Index]) -> Index:
-        """How many entries an array of these sizes has; a huge number, where that is too large for a number."""
+        """How many entries an array of these sizes has; a huge number if that overflows."""
         known: Index = prod(size for size in sizes if isinstance(size, int))
         for factor in sizes:
             if not isinstance(factor, int):
@@ -278,7 +278,7 @@ class Writer:
 
     @contextmanager
     def loop(self, upper: Index, lower: Index = 0, *, in_strands: bool = False) -> Iterator[Scalar]:
-        """A loop, given its index; a reduction may be one in strands."""
+        """A context whose statements are the body of a loop; a reduction may be in strands."""
         index = Scalar(self.name("i"), DType.INT64)
         self.note_range(index, lower, upper)
         with self.into([]) as body:
@@ -287,7 +287,10 @@ class Writer:
 
     @contextmanager
     def nest(self, dims: Sequence[Index], *, in_strands: bool = False) -> Iterator[list[Index]]:
-        """Loops over all indices of an array; an axis of size 1 has no loop. The last one may be in strands."""
+        """A context within loops over all indices of an array, the last of which may be in strands.
+
+        An axis of size 1 has no loop.
+        """
         last = len(dims) - 1
         with ExitStack() as loops:
             yield [
@@ -297,14 +300,14 @@ class Writer:
 
     @contextmanager
     def when(self, condition: Scalar) -> Iterator[None]:
-        """A block that runs where a condition holds."""
+        """A context whose statements run if a condition holds."""
         with self.into([]) as then:
             yield
         self.put(If(condition, then))
 
     @contextmanager
     def repeat(self, condition: Callable[[], Scalar]) -> Iterator[None]:
-        """A block that runs again while a condition holds."""
+        """A context whose statements run while a condition holds."""
         with self.into([]) as before:
             holds = condition()
         with self.into([]) as body:
@@ -312,11 +315,11 @@ class Writer:
         self.put(While(before, holds, body))
 
     def advance(self, cell: Cell, by: Index = 1) -> None:
-        """A count goes on."""
+        """Add to the number in a cell."""
         self.put(Put(cell, self.add(self.get(cell), by)))
 
     def check(self, condition: Scalar, site: Site, *numbers: Index) -> None:
-        """The run ends with an error of `site` unless the condition holds."""
+        """End the run with an error of `site` unless the condition holds."""
         if any(condition.text in known for known in self._checked):
             return
         self._checked[-1].add(condition.text)
@@ -325,5 +328,5 @@ class Writer:
 
 
 def _in_64_bits(count: Index) -> Index:
-    """A number of entries, or one that no memory has room for."""
+    """A number of entries, at most 2**62, which no memory has room for."""
     return min(count, 2**62) if isinstance(count, int) else count

@@ -10,7 +10,7 @@ from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index, Put
 from plica.backend.native.loops.rows.indexing import within
 from plica.backend.native.loops.rows.reduce import largest, normalized
-from plica.backend.native.loops.rows.reductions import whole_index
+from plica.backend.native.loops.rows.reductions import joined_index
 from plica.backend.native.scalars.builder import Scalar
 from plica.backend.native.scalars.values import words
 from plica.ir.dtypes import DType
@@ -21,15 +21,15 @@ Terms = tuple[Sequence[Index], Callable[[Sequence[Index]], Scalar]]
 
 
 def _log_of_sum(block: Block, dtype: DType, parts: Sequence[Terms]) -> Scalar:
-    """log(sum(exp(terms - shift))) + shift, with the largest term as shift where it is finite."""
+    """log(sum(exp(terms - shift))) + shift; the shift is the largest term if that is finite, else 0."""
     writer = block.writer
-    most, total = writer.cell(dtype), writer.cell(dtype)
-    writer.put(Put(most, writer.number(-inf, dtype)))
+    maximum, total = writer.cell(dtype), writer.cell(dtype)
+    writer.put(Put(maximum, writer.number(-inf, dtype)))
     for dims, term in parts:
         with writer.nest(dims) as index:
-            value = writer.compute("maximum", writer.get(most), term(index))
-            writer.put(Put(most, value))
-    top = writer.get(most)
+            value = writer.compute("maximum", writer.get(maximum), term(index))
+            writer.put(Put(maximum, value))
+    top = writer.get(maximum)
     finite = writer.apply("isfinite", [top], DType.BOOL, {})
     shift = writer.select(finite, top, writer.number(0, dtype))
     writer.put(Put(total, writer.number(0, dtype)))
@@ -41,7 +41,7 @@ def _log_of_sum(block: Block, dtype: DType, parts: Sequence[Terms]) -> Scalar:
 
 
 def _logarithms(block: Block, equation: Equation, arrays: list[Array]) -> tuple[list[Array], Array]:
-    """The values, and the logarithms of the weight, which are given or computed."""
+    """The values, and the logarithms of the weight: an operand, or computed."""
     writer, logs = block.writer, equation.params.get("logs")
     if logs is None:
         *values, weight = arrays
@@ -52,11 +52,11 @@ def _logarithms(block: Block, equation: Equation, arrays: list[Array]) -> tuple[
 
         computed = Array(weight.dims, weight.dtype, read, weight.reads, 16)
         return values, block.in_memory(computed)
-    *values, weight, given = arrays
-    given = block.in_memory(given)
+    *values, weight, logarithms = arrays
+    logarithms = block.in_memory(logarithms)
     if logs == "log_softmax":
-        given = normalized(block, given, len(given.dims) - 1, None, logarithm=True)
-    return values, reshaped(writer, given, weight.dims)
+        logarithms = normalized(block, logarithms, len(logarithms.dims) - 1, None, logarithm=True)
+    return values, reshaped(writer, logarithms, weight.dims)
 
 
 def _arrays(block: Block, operands: list[Value]) -> list[Array]:
@@ -79,12 +79,12 @@ def log_einsum_exp(block: Block, equation: Equation, operands: list[Value]) -> V
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
     with writer.nest(target.dims) as outer:
-        at = dict(zip(result, outer, strict=True))
+        position = dict(zip(result, outer, strict=True))
 
         def term(inner: Sequence[Index]) -> Scalar:
-            here = {**at, **dict(zip(summed, inner, strict=True))}
-            first, *rest = [x.read([here[letter] for letter in letters]) for x, letters in factors]
-            for operand in rest:
+            index_of_letter = {**position, **dict(zip(summed, inner, strict=True))}
+            first, *others = [x.read([index_of_letter[letter] for letter in letters]) for x, letters in factors]
+            for operand in others:
                 first = writer.compute("add", first, operand)
             return first
 
@@ -101,10 +101,10 @@ def log_matmul_exp(block: Block, equation: Equation, operands: list[Value]) -> V
     assert target.buffer is not None, "it is new memory"
     shapes = [equation.inputs[0].type.shape[:-2], equation.inputs[len(values)].type.shape[:-2]]
 
-    def batch(place: int, outer: Sequence[Index]) -> list[Index]:
-        own = shapes[place]
-        given = outer[len(outer) - len(own) :]
-        return [0 if dim == 1 else number for number, dim in zip(given, own, strict=True)]
+    def batch(number: int, outer: Sequence[Index]) -> list[Index]:
+        shape = shapes[number]
+        trailing = outer[len(outer) - len(shape) :]
+        return [0 if dim == 1 else number for number, dim in zip(trailing, shape, strict=True)]
 
     units = values[0].dims[-1]
     with writer.nest(target.dims) as index:
@@ -124,37 +124,37 @@ def log_matmul_exp(block: Block, equation: Equation, operands: list[Value]) -> V
 
 
 def rescale(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, Value]:
-    """Rows divided by the power of two above their largest entry, and that power; 1 where no entry is normal.
+    """Rows divided by the power of two above their largest entry, and that power; 1 if no entry is normal.
 
     With E the bits of the exponent of the largest entry, 2^(E + 1 - bias) is the power of two above it. Entries are
     multiplied by four times its inverse and by a quarter: the inverse itself may be subnormal.
     """
     writer, (x,) = block.writer, _arrays(block, operands)
     dtype, last = x.dtype, len(x.dims) - 1
-    limits, whole = ml_dtypes.finfo(dtype.numpy), words(dtype)  # type: ignore[no-untyped-call]
+    limits, integers = ml_dtypes.finfo(dtype.numpy), words(dtype)  # type: ignore[no-untyped-call]
     mantissa, bias = limits.nmant, 1 - limits.minexp
     scaled, powers = (block.new(var, block.dims(var.type)) for var in equation.outputs)
     assert scaled.buffer is not None and powers.buffer is not None, "it is new memory"  # noqa: PT018
 
     def number(value: int) -> Scalar:
-        return writer.number(value, whole)
+        return writer.number(value, integers)
 
     def power(exponent: Scalar) -> Scalar:
         return writer.compute("bitcast", writer.compute("shift_left", exponent, number(mantissa)), dtype=dtype)
 
     with writer.nest(x.dims[:-1]) as outer:
-        kept = list(range(last))
-        top = largest(block, x, kept, outer, [last])
+        outer_axes = list(range(last))
+        top = largest(block, x, outer_axes, outer, [last])
         low = writer.compare("greater_equal", top, writer.number(float(limits.tiny), dtype))
         high = writer.compare("less_equal", top, writer.number(float(limits.max), dtype))
-        bits = writer.compute("shift_right", writer.compute("bitcast", top, dtype=whole), number(mantissa))
+        bits = writer.compute("shift_right", writer.compute("bitcast", top, dtype=integers), number(mantissa))
         exponent = writer.select(writer.compute("and", low, high), bits, number(bias - 1))
         factor = power(writer.compute("subtract", number(2 * bias + 1), exponent))
-        place = writer.flat(outer, x.dims[:-1])
+        offset_of_row = writer.flat(outer, x.dims[:-1])
         divisor = power(writer.compute("add", exponent, number(1)))
-        writer.store(powers.buffer, writer.add(powers.start, place), divisor)
+        writer.store(powers.buffer, writer.add(powers.start, offset_of_row), divisor)
         with writer.loop(x.dims[-1]) as step:
-            value = writer.compute("multiply", x.read(whole_index(kept, outer, [last], [step])), factor)
+            value = writer.compute("multiply", x.read(joined_index(outer_axes, outer, [last], [step])), factor)
             value = writer.compute("multiply", value, writer.number(0.25, dtype))
             offset = writer.add(scaled.start, writer.flat([*outer, step], x.dims))
             writer.store(scaled.buffer, offset, value)
@@ -162,27 +162,27 @@ def rescale(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
 
 
 def search_cumulative(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """The first place whose cumulative weight is beyond a part of the total, by halving what is left."""
+    """The first index whose cumulative weight exceeds a fraction of the total, by binary search."""
     writer, (table, rows, uniforms) = block.writer, _arrays(block, operands)
     target = block.new(equation.outputs[0], rows.dims)
     assert target.buffer is not None, "it is new memory"
     last = writer.subtract(table.dims[2], 1)
     low, high = writer.cell(DType.INT64), writer.cell(DType.INT64)
-    with writer.nest(rows.dims) as (fold, place):
-        row = within(block, equation, rows.read([fold, place]), table.dims[1])
+    with writer.nest(rows.dims) as (fold, column):
+        row = within(block, equation, rows.read([fold, column]), table.dims[1])
         total = table.read([fold, row, last])
-        wanted = writer.compute("multiply", uniforms.read([fold, place]), total)
+        target_weight = writer.compute("multiply", uniforms.read([fold, column]), total)
         writer.put(Put(low, 0))
         writer.put(Put(high, last))
         with writer.repeat(lambda: writer.compare("less", writer.get(low), writer.get(high))):
             both = writer.compute("add", writer.get(low), writer.get(high))
             middle = writer.compute("shift_right", both, 1)
             entry = table.read([fold, row, middle])
-            is_passed = writer.compare("less_equal", entry, wanted)
+            is_passed = writer.compare("less_equal", entry, target_weight)
             beyond = writer.compute("and", is_passed, writer.compare("less", entry, total))
             writer.put(Put(low, writer.select(beyond, writer.add(middle, 1), writer.get(low))))
             writer.put(Put(high, writer.select(beyond, writer.get(high), middle)))
-        offset = writer.add(target.start, writer.flat([fold, place], target.dims))
+        offset = writer.add(target.start, writer.flat([fold, column], target.dims))
         writer.store(target.buffer, offset, writer.get(low))
     return target
 

@@ -1,4 +1,4 @@
-"""Elementwise operations: each entry by its row of scalar code, which no file of loops repeats."""
+"""Elementwise operations: each entry by its row of scalar code."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -18,7 +18,7 @@ _HEAVY = 16
 
 
 def elementwise(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """Entries that are computed where they are read; at once where that may raise an error."""
+    """An array whose entries are computed where they are read; written to memory at once if it may raise an error."""
     type_ = equation.outputs[0].type
     if not type_.shape:
         return _scalar(block, equation, operands)
@@ -55,31 +55,33 @@ def _settings(equation: Equation) -> dict[str, object]:
 def _array(block: Block, equation: Equation, operands: list[Value]) -> Array:
     writer, type_, name = block.writer, equation.outputs[0].type, equation.op.name
     params = _settings(equation)
-    given: list[tuple[Value, tuple[Dim, ...]]] = []
+    broadcast_operands: list[tuple[Value, tuple[Dim, ...]]] = []
     for value, operand in zip(operands, equation.inputs, strict=True):
-        repeated = isinstance(value, Array) and operand.type.shape != type_.shape
-        if isinstance(value, Array) and repeated and value.work > CHEAP:
+        is_broadcast = isinstance(value, Array) and operand.type.shape != type_.shape
+        if isinstance(value, Array) and is_broadcast and value.work > CHEAP:
             value = block.in_memory(value)
-        given.append((value, operand.type.shape))
+        broadcast_operands.append((value, operand.type.shape))
     dims = block.dims(type_)
     reads: dict[Buffer, bool] = {}
     work = 1 if name in LIGHT else _HEAVY
-    for value, shape in given:
+    for value, shape in broadcast_operands:
         if isinstance(value, Array):
             work += value.work
             for buffer, at_same in value.reads.items():
                 reads[buffer] = reads.get(buffer, True) and at_same and shape == type_.shape
 
     def read(index: Sequence[Index]) -> Scalar:
-        entries = [_entry(value, shape, type_.shape, index) for value, shape in given]
+        entries = [_entry(value, shape, type_.shape, index) for value, shape in broadcast_operands]
         return writer.apply(name, entries, type_.dtype, params)
 
-    def at(offset: Index) -> Scalar:
-        entries = [value.flat(offset) if isinstance(value, Array) else value for value, _ in given]  # type: ignore[misc]
+    def flat(offset: Index) -> Scalar:
+        entries = [value.flat(offset) if isinstance(value, Array) else value for value, _ in broadcast_operands]  # type: ignore[misc]
         return writer.apply(name, entries, type_.dtype, params)  # type: ignore[arg-type]
 
-    alike = all(value.flat and shape == type_.shape for value, shape in given if isinstance(value, Array))
-    return Array(dims, type_.dtype, read, reads, work, at if alike else None)
+    is_flat = all(
+        value.flat and shape == type_.shape for value, shape in broadcast_operands if isinstance(value, Array)
+    )
+    return Array(dims, type_.dtype, read, reads, work, flat if is_flat else None)
 
 
 def _entries(equation: Equation, operands: list[Value], index: Sequence[Index]) -> list[Scalar]:
@@ -91,7 +93,7 @@ def _entries(equation: Equation, operands: list[Value], index: Sequence[Index]) 
 
 
 def _entry(value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> Scalar:
-    """The entry of an operand that is broadcast."""
+    """The entry of an operand that is broadcast to `target`."""
     if not isinstance(value, Array):
         assert isinstance(value, Scalar), "numbers were made values"
         return value
@@ -99,7 +101,7 @@ def _entry(value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index:
 
 
 def broadcast_index(shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]) -> list[Index]:
-    """The index in an array of `shape` for one in what it is broadcast to."""
+    """The index in an array of `shape` for an index in the array that it is broadcast to."""
     missing = len(target) - len(shape)
     return [
         0 if dim == 1 and wanted != 1 else number
@@ -111,7 +113,7 @@ def broadcast_index(shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequ
 
 
 def _may_fail(equation: Equation) -> bool:
-    """Whether an operation may raise an error: integers are divided by what is not a number other than 0."""
+    """Whether an operation may raise an error: a division of integers, unless by a known number other than 0."""
     row = SCALARS.get(equation.op.name)
     if row is None or row.failure is None or equation.inputs[-1].type.dtype.kind == "float":
         return False
@@ -121,11 +123,11 @@ def _may_fail(equation: Equation) -> bool:
 
 def _check(block: Block, equation: Equation, entries: Sequence[Scalar]) -> None:
     row = SCALARS[equation.op.name]
-    assert row.failure is not None, "only what may fail is checked"
+    assert row.failure is not None, "only operations that may fail are checked"
     message = row.failure.message
     fails = block.writer.apply(FAILS + equation.op.name, entries, DType.BOOL, _settings(equation))
-    fine = block.writer.apply("logical_not", [fails], DType.BOOL, {})
-    block.writer.check(fine, Site(equation.source, lambda _: ZeroDivisorError(message)))
+    is_valid = block.writer.apply("logical_not", [fails], DType.BOOL, {})
+    block.writer.check(is_valid, Site(equation.source, lambda _: ZeroDivisorError(message)))
 
 
 def astype(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -163,7 +165,7 @@ def broadcast_to(block: Block, equation: Equation, operands: list[Value]) -> Val
 
 
 def power(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """A power; the second one of a number is a product, which is rounded once."""
+    """A power; a square is a product, which is rounded once."""
     exponent = equation.inputs[1]
     is_second = isinstance(exponent, Literal) and exponent.value == 2
     if is_second and equation.inputs[0].type.dtype == equation.outputs[0].type.dtype:

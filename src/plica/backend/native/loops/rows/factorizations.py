@@ -1,6 +1,6 @@
 """Linear equations and determinants by elimination with row exchanges, and Cholesky's factorization.
 
-Matrices are in the last two axes. One without a result gives NaN, alone in its batch.
+Matrices are in the last two axes. A matrix of a batch without a result gives NaN, the others their results.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -16,17 +16,17 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 from plica.ops.rules import broadcast
 
-_FEW = 2  # rows or columns, each of which has code of its own
+_FEW = 2  # the most rows or columns for which loops are unrolled
 
 
 class _Matrix:
     """A matrix in memory.
 
     Args:
-        block: Where statements go.
-        buffer: Where it lies.
-        start: From which entry on.
-        columns: How long its rows are.
+        block: The block of the equation.
+        buffer: Its buffer.
+        start: Its first entry there.
+        columns: The length of its rows.
     """
 
     def __init__(self, block: Block, buffer: Buffer, start: Index, columns: Index) -> None:
@@ -36,15 +36,15 @@ class _Matrix:
         writer = self._writer
         return writer.add(self._start, writer.add(writer.multiply(row, self._columns), column))
 
-    def __getitem__(self, at: tuple[Index, Index]) -> Scalar:
-        return self._writer.load(self._buffer, self._offset(*at))
+    def __getitem__(self, position: tuple[Index, Index]) -> Scalar:
+        return self._writer.load(self._buffer, self._offset(*position))
 
-    def __setitem__(self, at: tuple[Index, Index], value: Scalar) -> None:
-        self._writer.store(self._buffer, self._offset(*at), value)
+    def __setitem__(self, position: tuple[Index, Index], value: Scalar) -> None:
+        self._writer.store(self._buffer, self._offset(*position), value)
 
 
 def _steps(block: Block, upper: Index, lower: Index = 0) -> Iterator[Index]:
-    """Indices: where they are few, each with code of its own, which is less than that of a loop."""
+    """The indices of a loop, or of its unrolled iterations if they are few, which is less code."""
     if isinstance(lower, int) and isinstance(upper, int) and upper - lower <= _FEW:
         yield from range(lower, upper)
     else:
@@ -53,12 +53,12 @@ def _steps(block: Block, upper: Index, lower: Index = 0) -> Iterator[Index]:
 
 
 def _eliminated(
-    block: Block, a: _Matrix, size: Index, dtype: DType, others: Sequence[tuple[_Matrix, Index]]
+    block: Block, a: _Matrix, size: Index, dtype: DType, right_sides: Sequence[tuple[_Matrix, Index]]
 ) -> tuple[Cell, Cell]:
-    """Make `a` upper triangular, and do to the rows of `others` what that takes.
+    """Make `a` upper triangular, and apply the same row operations to the right sides.
 
     Returns:
-        The sign of the exchanges, and whether a pivot is 0.
+        The sign of the row exchanges, and whether a pivot is 0.
     """
     writer = block.writer
     sign, singular = writer.cell(dtype), writer.cell(DType.BOOL)
@@ -67,7 +67,7 @@ def _eliminated(
     for step in _steps(block, size):
         following = writer.add(step, 1)
         if following != size:
-            _exchanged(block, a, size, dtype, step, others, sign)
+            _exchanged(block, a, size, dtype, step, right_sides, sign)
         divisor = a[step, step]
         is_zero = writer.compare("equal", divisor, writer.number(0, dtype))
         writer.put(Put(singular, writer.compute("or", writer.get(singular), is_zero)))
@@ -75,10 +75,10 @@ def _eliminated(
             factor = writer.compute("divide", a[row, step], divisor)
             factor = writer.select(is_zero, writer.number(0, dtype), factor)
             for column in _steps(block, size, following):
-                a[row, column] = _less(block, a[row, column], factor, a[step, column])
-            for matrix, columns in others:
+                a[row, column] = _minus_product(block, a[row, column], factor, a[step, column])
+            for matrix, columns in right_sides:
                 for column in _steps(block, columns):
-                    matrix[row, column] = _less(block, matrix[row, column], factor, matrix[step, column])
+                    matrix[row, column] = _minus_product(block, matrix[row, column], factor, matrix[step, column])
     return sign, singular
 
 
@@ -88,15 +88,15 @@ def _exchanged(
     size: Index,
     dtype: DType,
     step: Index,
-    others: Sequence[tuple[_Matrix, Index]],
+    right_sides: Sequence[tuple[_Matrix, Index]],
     sign: Cell,
 ) -> None:
-    """Exchange a row with the one below whose entry in the column of the same number is largest."""
+    """Exchange row `step` with the row below whose entry in column `step` is largest."""
     writer = block.writer
-    is_other, pivot = _pivot(block, a, size, dtype, step)
-    with writer.when(is_other):
+    has_larger, pivot = _pivot(block, a, size, dtype, step)
+    with writer.when(has_larger):
         writer.put(Put(sign, writer.compute("negate", writer.get(sign))))
-        for matrix, columns in ((a, size), *others):
+        for matrix, columns in ((a, size), *right_sides):
             for column in _steps(block, columns):
                 upper, lower = matrix[step, column], matrix[pivot, column]
                 matrix[step, column] = lower
@@ -104,23 +104,23 @@ def _exchanged(
 
 
 def _pivot(block: Block, a: _Matrix, size: Index, dtype: DType, step: Index) -> tuple[Scalar, Index]:
-    """Whether a row below `step` has a larger entry, and which the largest."""
+    """Whether a row below `step` has a larger entry, and the row of the largest one."""
     writer = block.writer
     following, largest = writer.add(step, 1), writer.compute("absolute", a[step, step])
     if isinstance(size, int) and following == size - 1:
         return writer.compare("greater", writer.compute("absolute", a[following, step]), largest), following
-    best, place = writer.cell(dtype, largest), writer.cell(DType.INT64, step)
+    best, pivot_row = writer.cell(dtype, largest), writer.cell(DType.INT64, step)
     for row in _steps(block, size, following):
         value = writer.compute("absolute", a[row, step])
         is_more = writer.compare("greater", value, writer.get(best))
         writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
-        writer.put(Put(place, writer.select(is_more, row, writer.get(place))))
-    pivot = writer.get(place)
+        writer.put(Put(pivot_row, writer.select(is_more, row, writer.get(pivot_row))))
+    pivot = writer.get(pivot_row)
     return writer.compare("not_equal", pivot, step), pivot
 
 
-def _less(block: Block, total: Scalar, factor: Scalar, value: Scalar) -> Scalar:
-    """Total - factor value."""
+def _minus_product(block: Block, total: Scalar, factor: Scalar, value: Scalar) -> Scalar:
+    """The difference total - factor * value."""
     writer = block.writer
     return writer.compute("subtract", total, writer.compute("multiply", factor, value))
 
@@ -134,7 +134,7 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
         row = writer.subtract(last, step)
         for below in _steps(block, size, writer.add(row, 1)):
             for column in _steps(block, columns):
-                b[row, column] = _less(block, b[row, column], a[row, below], b[below, column])
+                b[row, column] = _minus_product(block, b[row, column], a[row, below], b[below, column])
         for column in _steps(block, columns):
             b[row, column] = writer.compute("divide", b[row, column], a[row, row])
     with writer.when(writer.get(singular)):
@@ -143,35 +143,35 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
                 b[row, column] = writer.number(nan, dtype)
 
 
-def _batched(block: Block, x: Array, each: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
-    """Run `each` for a copy of every matrix, with its number and its place in the batch."""
+def _batched(block: Block, x: Array, run: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
+    """Run `each` for a copy of every matrix, with its number and its index in the batch."""
     writer = block.writer
     rows, columns = x.dims[-2:]
-    own, block.temporaries = block.temporaries, []
+    outside, block.temporaries = block.temporaries, []
     with writer.nest(x.dims[:-2]) as outer:
         copy = block.temporary(x.dtype, (rows, columns))
         assert copy.buffer is not None, "it is new memory"
         with writer.nest((rows, columns)) as index:
             value = x.read([*outer, *index])
             writer.store(copy.buffer, writer.flat(index, (rows, columns)), value)
-        each(_Matrix(block, copy.buffer, 0, columns), writer.flat(outer, x.dims[:-2]), outer)
-        block.frees()
-    block.temporaries = own
+        run(_Matrix(block, copy.buffer, 0, columns), writer.flat(outer, x.dims[:-2]), outer)
+        block.free_temporaries()
+    block.temporaries = outside
 
 
 def _spread(block: Block, x: Array, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Array:
-    """Matrices, with the batch axes that they are broadcast to."""
-    own = shape[:-2]
-    if own == batch:
+    """Matrices broadcast along batch axes."""
+    own_batch = shape[:-2]
+    if own_batch == batch:
         return x
-    missing = len(batch) - len(own)
+    missing = len(batch) - len(own_batch)
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        outer = [0 if dim == 1 else index for index, dim in zip(at[missing : len(batch)], own, strict=True)]
-        return [*outer, *at[-2:]]
+    def index(position: Sequence[Index]) -> list[Index]:
+        outer = [0 if dim == 1 else index for index, dim in zip(position[missing : len(batch)], own_batch, strict=True)]
+        return [*outer, *position[-2:]]
 
     dims = (*map(block.size, batch), *x.dims[-2:])
-    return Array(dims, x.dtype, lambda at: x.read(index(at)), dict.fromkeys(x.reads, False), x.work)
+    return Array(dims, x.dtype, lambda position: x.read(index(position)), dict.fromkeys(x.reads, False), x.work)
 
 
 def solve(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -205,10 +205,10 @@ def inv(block: Block, equation: Equation, operands: list[Value]) -> Value:
     assert isinstance(x, Array), "it is a matrix"
     target = block.new(equation.outputs[0], x.dims)
 
-    def one(at: Sequence[Index]) -> Scalar:
-        return writer.convert(writer.compare("equal", at[-2], at[-1]), x.dtype)
+    def identity(index: Sequence[Index]) -> Scalar:
+        return writer.convert(writer.compare("equal", index[-2], index[-1]), x.dtype)
 
-    fill(writer, target, Array(x.dims, x.dtype, one, {}))
+    fill(writer, target, Array(x.dims, x.dtype, identity, {}))
     _in_batch(block, x, target)
     return target
 
@@ -258,27 +258,31 @@ def cholesky(block: Block, equation: Equation, operands: list[Value]) -> Value:
     def each(matrix: _Matrix, number: Index, _: Sequence[Index]) -> None:
         start = writer.add(target.start, writer.multiply(number, writer.multiply(size, size)))
         result = _Matrix(block, buffer, start, size)
-        fine, total = writer.cell(DType.BOOL), writer.cell(x.dtype)
-        writer.put(Put(fine, writer.number(True, DType.BOOL)))
+        is_definite, total = writer.cell(DType.BOOL), writer.cell(x.dtype)
+        writer.put(Put(is_definite, writer.number(True, DType.BOOL)))
         zero = writer.number(0, x.dtype)
         with writer.loop(size) as row, writer.loop(size) as column:
             result[row, column] = zero
         with writer.loop(size) as row, writer.loop(writer.add(row, 1)) as column:
             writer.put(Put(total, matrix[column, row] if upper else matrix[row, column]))
             with writer.loop(column) as before:
-                left, right = (result[before, number] if upper else result[number, before] for number in (row, column))
-                writer.put(Put(total, _less(block, writer.get(total), left, right)))
+                first, second = (
+                    result[before, number] if upper else result[number, before] for number in (row, column)
+                )
+                writer.put(Put(total, _minus_product(block, writer.get(total), first, second)))
             value = writer.get(total)
-            at = (column, row) if upper else (row, column)
+            entry = (column, row) if upper else (row, column)
             is_diagonal = writer.compare("equal", row, column)
             is_positive = writer.compare("greater", value, zero)
-            bad = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
-            writer.put(Put(fine, writer.select(bad, writer.number(False, DType.BOOL), writer.get(fine))))
+            fails = writer.compute("and", is_diagonal, writer.compute("xor", is_positive, writer.number(1, DType.BOOL)))
+            writer.put(
+                Put(is_definite, writer.select(fails, writer.number(False, DType.BOOL), writer.get(is_definite)))
+            )
             root = writer.compute("sqrt", value)
             quotient = writer.compute("divide", value, result[column, column])
-            result[at] = writer.select(is_diagonal, root, quotient)
-        refused = writer.compute("xor", writer.get(fine), writer.number(True, DType.BOOL))
-        with writer.when(refused), writer.loop(size) as row, writer.loop(size) as column:
+            result[entry] = writer.select(is_diagonal, root, quotient)
+        is_indefinite = writer.compute("xor", writer.get(is_definite), writer.number(True, DType.BOOL))
+        with writer.when(is_indefinite), writer.loop(size) as row, writer.loop(size) as column:
             result[row, column] = writer.number(nan, x.dtype)
 
     _batched(block, x, each)

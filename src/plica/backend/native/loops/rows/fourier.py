@@ -1,4 +1,4 @@
-"""Fourier transforms: their decompositions, of at least one point along each axis."""
+"""Fourier transforms: their decompositions, after a check that each axis has at least one point."""
 
 from plica.backend.native.loops.arrays import Value
 from plica.backend.native.loops.block import Block, Row
@@ -15,8 +15,8 @@ def transform(block: Block, equation: Equation, operands: list[Value]) -> tuple[
     message = NO_POINTS.format(equation.op.name)
     for size in equation.params["sizes"]:
         if isinstance(size, Size):
-            fine = block.writer.compare("less", 0, block.size(size))
-            block.writer.check(fine, Site(equation.source, lambda _: InputError(message)))
+            is_positive = block.writer.compare("less", 0, block.size(size))
+            block.writer.check(is_positive, Site(equation.source, lambda _: InputError(message)))
     return decomposed(block, equation, operands)
 
 

@@ -1,8 +1,8 @@
-"""Which loop is innermost where entries are reduced along axes: one along memory, whatever the axes are.
+"""`Lanes`: the loops of a reduction along any axes, the innermost of which always runs along memory.
 
-Where the last axis is reduced, each entry of the result is found by itself, in a cell. Where it is not, a whole row of
-the result is found at a time. A row of memory then takes the place of the cell, and rows of entries are combined with
-it. `Lanes` writes either, so that reductions are written once.
+If the last axis is reduced, each entry of the result is computed by itself, in a cell. Otherwise a whole row of the
+result is computed at a time: a row of memory replaces the cell, and rows of entries are combined with it. `Lanes`
+writes either form, so that each reduction is written once.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from plica.backend.native.loops.arrays import Array
 from plica.backend.native.loops.block import Block
 from plica.backend.native.loops.nest import Cell, Index, Put
-from plica.backend.native.loops.rows.reductions import whole_index
+from plica.backend.native.loops.rows.reductions import joined_index
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
@@ -23,8 +23,8 @@ class Slot:
 
     Args:
         cell: The number.
-        row: Where the rows lie.
-        is_whole: Whether the rows of the whole result lie there, or one that serves all.
+        row: The memory of the row.
+        is_whole: Whether that memory has all rows of the result, or one for all of them in turn.
     """
 
     cell: Cell | None
@@ -36,22 +36,22 @@ class Lanes:
     """The loops of a reduction.
 
     Args:
-        block: Where statements go.
+        block: The block of the equation.
         x: The array that is reduced.
-        axes: Along what.
+        axes: The axes that are reduced.
 
     Attributes:
         dims: The sizes of the result.
-        has_rows: Whether rows of the result are found at a time.
+        has_rows: Whether rows of the result are computed at a time.
     """
 
     def __init__(self, block: Block, x: Array, axes: Sequence[int]) -> None:
         self.block, self.x, self._writer = block, x, block.writer
         self._axes = list(axes)
-        self._kept = [axis for axis in range(len(x.dims)) if axis not in axes]
-        self.dims = [x.dims[axis] for axis in self._kept]
-        self.has_rows = bool(self._axes) and self._kept[-1:] == [len(x.dims) - 1]
-        self._outside = self._kept[:-1] if self.has_rows else self._kept
+        self._other_axes = [axis for axis in range(len(x.dims)) if axis not in axes]
+        self.dims = [x.dims[axis] for axis in self._other_axes]
+        self.has_rows = bool(self._axes) and self._other_axes[-1:] == [len(x.dims) - 1]
+        self._outside = self._other_axes[:-1] if self.has_rows else self._other_axes
         self._outer: list[Index] = []
         self._column: list[Index] = []
 
@@ -64,7 +64,7 @@ class Lanes:
 
     @contextmanager
     def outside(self) -> Iterator[None]:
-        """Loops over the results that are found one after the other."""
+        """Loops over the numbers or rows of the result."""
         with self._writer.nest([self.x.dims[axis] for axis in self._outside]) as outer:
             self._outer = outer
             yield
@@ -81,20 +81,21 @@ class Lanes:
 
     @contextmanager
     def indices(self, *, in_strands: bool = False) -> Iterator[list[Index]]:
-        """Loops over the indices of all entries that are reduced: each is one of a number of the slots."""
+        """Loops over the indices of all entries that are reduced into the slots."""
         sizes = [self.x.dims[axis] for axis in self._axes]
         with self._writer.nest(sizes, in_strands=in_strands and not self.has_rows) as inner, self.columns():
-            yield whole_index(self._kept, [*self._outer, *self._column], self._axes, inner)
+            yield joined_index(self._other_axes, [*self._outer, *self._column], self._axes, inner)
 
     @contextmanager
     def entries(self, *, in_strands: bool = False) -> Iterator[tuple[Scalar, list[Index]]]:
-        """The same, with the entries.
+        """The loops of `indices`, with the entries.
 
         Args:
-            in_strands: Whether a loop that reduces into a cell does so in strands: one would wait for itself.
+            in_strands: Whether a loop that reduces into a cell interleaves several reductions: one would wait for the
+                result of each step.
         """
         flat = self.x.flat
-        if self._kept or flat is None:
+        if self._other_axes or flat is None:
             with self.indices(in_strands=in_strands) as index:
                 yield self.x.read(index), index
             return
@@ -102,7 +103,7 @@ class Lanes:
             yield flat(offset), [offset]
 
     def _offset(self, target: Array, *, is_whole: bool) -> Index:
-        """Where the number of a result lies."""
+        """The offset of the current number of a result."""
         writer, index = self._writer, [*self._outer, *self._column]
         return writer.add(target.start, writer.flat(index, self.dims) if is_whole else self._column[0])
 
@@ -122,12 +123,12 @@ class Lanes:
         self._writer.store(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole), value)
 
     def fill(self, slot: Slot, value: complex) -> None:
-        """Let all numbers of a slot be one."""
+        """Set all numbers of a slot to a value."""
         dtype = slot.cell.dtype if slot.cell is not None else slot.row.dtype  # type: ignore[union-attr]
         with self.columns():
             self.put(slot, self._writer.number(value, dtype))
 
     def store(self, target: Array, value: Scalar) -> None:
-        """Write a result to where the results lie."""
+        """Write the current number of the result."""
         assert target.buffer is not None, "results lie in memory"
         self._writer.store(target.buffer, self._offset(target, is_whole=True), value)

@@ -1,4 +1,4 @@
-"""Products of arrays: loops, or BLAS where there is much to do."""
+"""Products of arrays: by loops, or by BLAS if they are large."""
 
 from collections.abc import Mapping, Sequence
 from math import prod
@@ -13,9 +13,9 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 
 BLAS_FROM = 24**3
-"""Products of fewer multiplications are loops: a call of BLAS costs about as much."""
+"""Products of fewer multiplications are loops, since a call of BLAS costs about as much."""
 _UNROLLED = 512
-"""Products of fewer multiplications, known to be, keep their sums in registers."""
+"""Products of known sizes with fewer multiplications keep their sums in registers."""
 _TERMS = 4
 """Terms that are added to a row of a product at a time; a power of two."""
 _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
@@ -34,8 +34,8 @@ def matmul(block: Block, equation: Equation, operands: list[Value]) -> Value:
     terms, ranks = [], [len(operand.type.shape) for operand in equation.inputs]
     batches = [max(rank - 2, 0) for rank in ranks]
     letters = _BATCH[: max(batches)]
-    for rank, own, matrix in zip(ranks, batches, ("ik", "kj"), strict=True):
-        terms.append(letters[len(letters) - own :] + (matrix if rank > 1 else "k"))
+    for rank, rank_of_batch, matrix in zip(ranks, batches, ("ik", "kj"), strict=True):
+        terms.append(letters[len(letters) - rank_of_batch :] + (matrix if rank > 1 else "k"))
     result = letters + ("i" if ranks[0] > 1 else "") + ("j" if ranks[1] > 1 else "")
     return _contracted(block, equation, operands, terms, result)
 
@@ -52,11 +52,11 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
             numbers.append(block.scalar(value))
             continue
         value = value if value.is_cheap else block.in_memory(value)
-        factors.append(_of_letters(value, term))
+        factors.append(_with_distinct_letters(value, term))
         for letter, dim, size in zip(term, operand.type.shape, value.dims, strict=True):
             if known.get(letter, 1) == 1:
                 known[letter], sizes[letter] = dim, size
-    factors = [_kept(x, term, known) for x, term in factors]
+    factors = [_without_unit_axes(x, term, known) for x, term in factors]
     target = block.new(var, block.dims(var.type)) if result else None
     contraction = _Contraction(block, factors, numbers, sizes, result, var.type.dtype)
     if target is None:
@@ -80,30 +80,30 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
     return target
 
 
-def _of_letters(x: Array, term: str) -> Factor:
-    """A factor each letter of which occurs once: a letter that is repeated reads the diagonal."""
+def _with_distinct_letters(x: Array, term: str) -> Factor:
+    """A factor with distinct letters: a repeated letter reads the diagonal."""
     if len(set(term)) == len(term):
         return x, term
     letters = "".join(dict.fromkeys(term))
-    places = [letters.index(letter) for letter in term]
+    axes = [letters.index(letter) for letter in term]
     dims = [x.dims[term.index(letter)] for letter in letters]
-    return moved(x, dims, lambda index: [index[place] for place in places]), letters
+    return moved(x, dims, lambda index: [index[axis] for axis in axes]), letters
 
 
-def _kept(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
+def _without_unit_axes(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
     """A factor without the axes of size 1 that are broadcast."""
-    kept = [index for index, letter in enumerate(term) if x.dims[index] != 1 or known[letter] == 1]
-    if len(kept) == len(term):
+    axes = [index for index, letter in enumerate(term) if x.dims[index] != 1 or known[letter] == 1]
+    if len(axes) == len(term):
         return x, term
     rank = len(term)
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        places: list[Index] = [0] * rank
-        for place, number in zip(kept, at, strict=True):
-            places[place] = number
-        return places
+    def index(index_of_result: Sequence[Index]) -> list[Index]:
+        x_index: list[Index] = [0] * rank
+        for axis, number in zip(axes, index_of_result, strict=True):
+            x_index[axis] = number
+        return x_index
 
-    return moved(x, [x.dims[place] for place in kept], index), "".join(term[place] for place in kept)
+    return moved(x, [x.dims[axis] for axis in axes], index), "".join(term[axis] for axis in axes)
 
 
 class _Matrices:
@@ -113,17 +113,17 @@ class _Matrices:
         self._block, self._factors, self._sizes, self._rows = block, factors, sizes, rows
 
     def put(self, target: Array) -> None:
-        """The product, written to where `target` lies."""
+        """Write the product to the memory of `target`."""
         block = self._block
-        before = block.temporaries
+        outside = block.temporaries
         block.temporaries = []
         parts = [block.in_memory(x) for x, _ in self._factors]
         row, column = self._rows[0], self._rows[1]
         turned = (self._factors[0][1][0] != row, self._factors[1][1][1] != column)
         to, left, right = ((_buffer(array), array.start) for array in (target, *parts))
         block.writer.put(Product(to, left, right, self._sizes, turned))
-        block.frees()
-        block.temporaries = before
+        block.free_temporaries()
+        block.temporaries = outside
 
 
 def _buffer(x: Array) -> Buffer:
@@ -135,7 +135,7 @@ class _Contraction:
     """A sum of products.
 
     Args:
-        block: Where statements go.
+        block: The block of the equation.
         factors: Arrays and the letters of their axes.
         numbers: Factors that are scalars.
         sizes: The size of each letter.
@@ -156,29 +156,31 @@ class _Contraction:
         self._sizes, self._result, self._dtype = sizes, result, dtype
         self._summed = [letter for letter in sizes if letter not in result]
 
-    def _entries(self, at: Mapping[str, Index]) -> list[Scalar]:
-        arrays = [x.read([at[letter] for letter in term]) for x, term in self._factors]
+    def _entries(self, number_of_letter: Mapping[str, Index]) -> list[Scalar]:
+        arrays = [x.read([number_of_letter[letter] for letter in term]) for x, term in self._factors]
         return [*self._numbers, *arrays]
 
-    def _added(self, total: Scalar, at: Mapping[str, Index]) -> Scalar:
+    def _added(self, total: Scalar, number_of_letter: Mapping[str, Index]) -> Scalar:
         writer = self._block.writer
-        first, *rest = self._entries(at)
-        for dim in rest[:-1]:
-            first = writer.apply("multiply", [first, dim], self._dtype, {})
-        return writer.compute("sum_product", total, first, rest[-1]) if rest else writer.compute("sum", total, first)
+        first, *others = self._entries(number_of_letter)
+        for factor in others[:-1]:
+            first = writer.apply("multiply", [first, factor], self._dtype, {})
+        return (
+            writer.compute("sum_product", total, first, others[-1]) if others else writer.compute("sum", total, first)
+        )
 
-    def total(self, at: Mapping[str, Index]) -> Scalar:
+    def total(self, number_of_letter: Mapping[str, Index]) -> Scalar:
         """One entry of the result."""
         writer = self._block.writer
         if not self._summed:
-            first, *rest = self._entries(at)
-            for dim in rest:
-                first = writer.apply("multiply", [first, dim], self._dtype, {})
+            first, *others = self._entries(number_of_letter)
+            for factor in others:
+                first = writer.apply("multiply", [first, factor], self._dtype, {})
             return first
         cell = writer.cell(self._dtype)
         writer.put(Put(cell, writer.number(0, self._dtype)))
         with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
-            inner = {**at, **dict(zip(self._summed, steps, strict=True))}
+            inner = {**number_of_letter, **dict(zip(self._summed, steps, strict=True))}
             writer.put(Put(cell, self._added(writer.get(cell), inner)))
         return writer.get(cell)
 
@@ -211,17 +213,17 @@ class _Contraction:
             begin = writer.add(target.start, writer.multiply(writer.flat(outer, dims), width))
             with writer.nest([width]) as (column,):
                 writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
-            at = dict(zip(outside, outer, strict=True))
-            *others, step = self._summed
-            with writer.nest([self._sizes[letter] for letter in others]) as steps:
-                at.update(zip(others, steps, strict=True))
+            number_of_letter = dict(zip(outside, outer, strict=True))
+            *outer_letters, step = self._summed
+            with writer.nest([self._sizes[letter] for letter in outer_letters]) as steps:
+                number_of_letter.update(zip(outer_letters, steps, strict=True))
                 blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
                 with writer.loop(blocks) as block:
                     first = writer.multiply(block, _TERMS)
-                    terms = [{**at, step: writer.add(first, index)} for index in range(_TERMS)]
+                    terms = [{**number_of_letter, step: writer.add(first, index)} for index in range(_TERMS)]
                     self._add_to_row(target, begin, terms)
                 with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
-                    self._add_to_row(target, begin, [{**at, step: last_step}])
+                    self._add_to_row(target, begin, [{**number_of_letter, step: last_step}])
 
     def _add_to_row(self, target: Array, begin: Index, terms: Sequence[Mapping[str, Index]]) -> None:
         """Add terms to a row of the result, which is read and written once for all of them."""
@@ -229,12 +231,12 @@ class _Contraction:
         with writer.nest([self._sizes[last]]) as (column,):
             offset = writer.add(begin, column)
             total = writer.load(_buffer(target), offset)
-            for at in terms:
-                total = self._added(total, {**at, last: column})
+            for number_of_letter in terms:
+                total = self._added(total, {**number_of_letter, last: column})
             writer.store(_buffer(target), offset, total)
 
     def as_matrices(self) -> _Matrices | None:
-        """The same as a product of two matrices, where it is one of floats that may be large."""
+        """The contraction as a product of two matrices of floats; None if it is none."""
         if len(self._factors) != 2 or self._numbers or len(self._result) != 2 or len(self._summed) != 1:
             return None
         (_, left), (_, right) = self._factors

@@ -1,4 +1,4 @@
-"""Packing: its decomposition, of axes that tiles fill."""
+"""Packing: its decomposition, after a check that tiles fill each axis."""
 
 from collections.abc import Sequence
 
@@ -16,13 +16,13 @@ def pack(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
     """The tiles of an array."""
     for axis, tile in zip(equation.params["inner_dims_pos"], equation.params["inner_tiles"], strict=True):
         size = equation.inputs[0].type.shape[axis]
-        if isinstance(rest := remainder(size, tile), Size):
+        if isinstance(left_over := remainder(size, tile), Size):
 
             def error(numbers: Sequence[int], axis: int = axis, tile: int = tile) -> Exception:
                 return InputError(misfit(axis, numbers[0], tile))
 
-            fine = block.writer.compare("equal", block.size(rest), 0)
-            block.writer.check(fine, Site(equation.source, error), block.size(size))
+            fits = block.writer.compare("equal", block.size(left_over), 0)
+            block.writer.check(fits, Site(equation.source, error), block.size(size))
     return decomposed(block, equation, operands)
 
 

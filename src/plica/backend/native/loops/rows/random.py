@@ -1,4 +1,4 @@
-"""Random numbers of keys, as `plica.ops.random` defines them: each entry from its place alone."""
+"""Random numbers from keys, as `plica.ops.random` defines them: each entry depends on the key and its position."""
 
 from collections.abc import Callable
 from math import ldexp
@@ -6,7 +6,7 @@ from math import ldexp
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index
-from plica.backend.native.loops.rows.sorting import sorted_places
+from plica.backend.native.loops.rows.sorting import sorting_order
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
@@ -20,12 +20,12 @@ Words = tuple[Scalar, Scalar]
 def _words(block: Block, key: Value) -> Words:
     """The two words of a key."""
     assert isinstance(key, Array), "a key is an array"
-    first, second = (block.writer.convert(key.read([place]), _WORD) for place in (0, 1))
+    first, second = (block.writer.convert(key.read([index]), _WORD) for index in (0, 1))
     return first, second
 
 
 def _block(block: Block, key: Words, counter: Index) -> Words:
-    """The two words that Threefry-2x32 with 20 rounds makes of a counter."""
+    """The two words that Threefry-2x32 with 20 rounds computes from a counter."""
     writer = block.writer
 
     def word(value: int) -> Scalar:
@@ -33,9 +33,9 @@ def _block(block: Block, key: Words, counter: Index) -> Words:
 
     schedule = writer.compute("xor", writer.compute("xor", *key), word(KEY_SCHEDULE))
     keys = (*key, schedule)
-    whole = writer.value(counter)
-    high = writer.convert(writer.compute("shift_right", whole, 32), _WORD)
-    high, low = writer.compute("add", high, key[0]), writer.compute("add", writer.convert(whole, _WORD), key[1])
+    count = writer.value(counter)
+    high = writer.convert(writer.compute("shift_right", count, 32), _WORD)
+    high, low = writer.compute("add", high, key[0]), writer.compute("add", writer.convert(count, _WORD), key[1])
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
             high = writer.compute("add", high, low)
@@ -86,12 +86,12 @@ def random_split(block: Block, equation: Equation, operands: list[Value]) -> Val
 
 
 def _bits(block: Block, key: Words, width: int, offset: Index) -> Scalar:
-    """So many random bits for an entry, in 64."""
+    """`width` random bits for an entry, as an integer of 64 bits."""
     writer = block.writer
     if width <= 32:
-        place = writer.value(offset)
-        high, low = _block(block, key, writer.compute("shift_right", place, 1))
-        is_low = writer.convert(writer.compute("and", place, 1), DType.BOOL)
+        index = writer.value(offset)
+        high, low = _block(block, key, writer.compute("shift_right", index, 1))
+        is_low = writer.convert(writer.compute("and", index, 1), DType.BOOL)
         word = writer.convert(writer.select(is_low, low, high), DType.INT64)
         return writer.compute("shift_right", word, 32 - width) if width < 32 else word
     high, low = (writer.convert(word, DType.UINT64) for word in _block(block, key, offset))
@@ -102,7 +102,7 @@ def _bits(block: Block, key: Words, width: int, offset: Index) -> Scalar:
 
 
 def _entries(block: Block, equation: Equation, key: Value, entry: Callable[[Words, Index], Scalar]) -> Value:
-    """An array each entry of which is made of its place."""
+    """An array whose entries are computed from the key and their offset."""
     writer, type_ = block.writer, equation.outputs[0].type
     words = _words(block, key)
     if not type_.shape:
@@ -127,15 +127,15 @@ def random_uniform(block: Block, equation: Equation, operands: list[Value]) -> V
     digits, dtype = params["digits"], params["dtype"]
     entry = _INTERVALS[params["interval"]]
 
-    def made(key: Words, offset: Index) -> Scalar:
+    def number(key: Words, offset: Index) -> Scalar:
         return block.writer.convert(entry(block, key, digits, offset), dtype)
 
-    return _entries(block, equation, operands[0], made)
+    return _entries(block, equation, operands[0], number)
 
 
-def _scaled(block: Block, whole: Scalar, digits: int, dtype: DType) -> Scalar:
+def _scaled(block: Block, integer: Scalar, digits: int, dtype: DType) -> Scalar:
     writer = block.writer
-    return writer.compute("multiply", writer.convert(whole, dtype), writer.number(ldexp(1, -digits), dtype))
+    return writer.compute("multiply", writer.convert(integer, dtype), writer.number(ldexp(1, -digits), dtype))
 
 
 def _half_open(block: Block, key: Words, digits: int, offset: Index) -> Scalar:
@@ -170,10 +170,10 @@ def random_permutation(block: Block, equation: Equation, operands: list[Value]) 
     (size,) = block.dims(equation.outputs[0].type)
     drawn = block.temporary(DType.INT64, [size])
     assert drawn.buffer is not None, "it is new memory"
-    with writer.loop(size) as place:
-        writer.store(drawn.buffer, place, _bits(block, key, 63, place))
-    places = sorted_places(block, size, lambda a, b: writer.compare("less", drawn.read([a]), drawn.read([b])))
-    return Array((size,), DType.INT64, lambda at: writer.load(places, at[0]), {places: True})
+    with writer.loop(size) as index:
+        writer.store(drawn.buffer, index, _bits(block, key, 63, index))
+    order = sorting_order(block, size, lambda a, b: writer.compare("less", drawn.read([a]), drawn.read([b])))
+    return Array((size,), DType.INT64, lambda index: writer.load(order, index[0]), {order: True})
 
 
 RANDOM: dict[str, Row] = {

@@ -1,4 +1,4 @@
-"""Reductions, cumulative sums and what is normalized by them."""
+"""Reductions, cumulative sums and softmax."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -6,17 +6,17 @@ from math import inf
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Index
+from plica.backend.native.loops.rows.argmax import ARGMAX
 from plica.backend.native.loops.rows.lanes import Lanes, Slot
-from plica.backend.native.loops.rows.places import PLACES
 from plica.backend.native.loops.rows.reductions import (
     Combine,
     apply_of,
+    joined_index,
     least,
     most,
     operand,
     require_entries,
     target_of,
-    whole_index,
 )
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -34,20 +34,20 @@ def reduced(
     target: Array | None,
     entry: Callable[[Scalar], Scalar] | None = None,
 ) -> Value:
-    """`x` combined along axes, in memory: in `target`, or in new memory; or a scalar.
+    """`x` combined along axes: an array in `target` or in new memory, or a scalar.
 
     Args:
-        block: Where statements go.
+        block: The block of the equation.
         x: The array that is reduced.
         axes: The axes that are reduced.
         dtype: The dtype of the result.
-        first: The number that it begins with.
-        combine: From the result so far and one more entry to the result.
-        target: Where the result goes: axes that are reduced are missing, or of size 1.
-        entry: From an entry to the number that is combined; by default the entry in the result's dtype.
+        first: The initial value.
+        combine: Combines the result so far with one more entry.
+        target: The memory of the result, whose reduced axes are missing or of size 1.
+        entry: Maps an entry to the number that is combined; by default the entry in the result's dtype.
     """
     writer = block.writer
-    taken = entry or (lambda value: writer.convert(value, dtype))
+    number_of = entry or (lambda value: writer.convert(value, dtype))
     lanes = Lanes(block, x, axes)
     if target is None and lanes.dims:
         target = block.temporary(dtype, lanes.dims)
@@ -55,7 +55,7 @@ def reduced(
     with lanes.outside():
         lanes.fill(slot, first)
         with lanes.entries(in_strands=entry is None and x.is_cheap) as (value, _):
-            lanes.put(slot, combine(lanes.get(slot), taken(value)))
+            lanes.put(slot, combine(lanes.get(slot), number_of(value)))
         if target is not None and not lanes.has_rows:
             lanes.store(target, lanes.get(slot))
     return lanes.get(slot) if target is None else target
@@ -78,7 +78,7 @@ def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = Tr
 
 
 def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """The sum divided by how many there are."""
+    """The sum divided by the number of entries."""
     writer, x = block.writer, operand(block, operands[0])
     axes = normal_axes(equation.params["axis"], len(x.dims))
     count = writer.convert(writer.value(writer.product([x.dims[axis] for axis in axes])), x.dtype)
@@ -89,11 +89,11 @@ def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 def _each(block: Block, x: Array, function: Callable[[Scalar], Scalar]) -> Array:
-    """Every entry of an array in memory is replaced."""
+    """Replace every entry of an array in memory by a function of it."""
     writer, buffer = block.writer, x.buffer
     assert buffer is not None, "it lies in memory"
-    with writer.loop(writer.product(x.dims)) as place:
-        offset = writer.add(x.start, place)
+    with writer.loop(writer.product(x.dims)) as index:
+        offset = writer.add(x.start, index)
         writer.store(buffer, offset, function(writer.load(buffer, offset)))
     return x
 
@@ -110,9 +110,9 @@ def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
         _largest(lanes, shift)
         lanes.fill(total, 0)
         with lanes.columns():
-            most = lanes.get(shift)
-            finite = writer.apply("isfinite", [most], DType.BOOL, {})
-            lanes.put(shift, writer.select(finite, most, writer.number(0, x.dtype)))
+            maximum = lanes.get(shift)
+            finite = writer.apply("isfinite", [maximum], DType.BOOL, {})
+            lanes.put(shift, writer.select(finite, maximum, writer.number(0, x.dtype)))
         with lanes.entries() as (value, _):
             power = writer.apply("exp", [writer.apply("subtract", [value, lanes.get(shift)], x.dtype, {})], x.dtype, {})
             lanes.put(total, writer.compute("sum", lanes.get(total), power))
@@ -124,12 +124,12 @@ def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
         else:
             lanes.store(target, lanes.get(total))
             lanes.store(shifts, lanes.get(shift))
-    if shifts is not None:  # the logarithms of all sums together, which are vectors
-        with writer.loop(writer.product(lanes.dims)) as place:
+    if shifts is not None:  # one loop for all logarithms, which is vectorized
+        with writer.loop(writer.product(lanes.dims)) as index:
             assert target.buffer is not None and shifts.buffer is not None, "it is new memory"  # noqa: PT018
-            offset = writer.add(target.start, place)
+            offset = writer.add(target.start, index)
             sums = writer.load(target.buffer, offset)
-            writer.store(target.buffer, offset, _logarithm(block, sums, writer.load(shifts.buffer, place)))
+            writer.store(target.buffer, offset, _logarithm(block, sums, writer.load(shifts.buffer, index)))
     return target
 
 
@@ -139,23 +139,26 @@ def _logarithm(block: Block, total: Scalar, shift: Scalar) -> Scalar:
 
 
 def _largest(lanes: Lanes, slot: Slot) -> None:
-    """The largest entries; a row of them leaves NaN out, which is faster, and not lost to those who read it again."""
+    """The largest entries.
+
+    A row of them ignores NaN, which is faster. Callers read all entries again and meet it then.
+    """
     writer, dtype = lanes.block.writer, lanes.x.dtype
     lanes.fill(slot, -inf)
     with lanes.entries(in_strands=True) as (value, _):
-        known = lanes.get(slot)
+        previous = lanes.get(slot)
         if lanes.has_rows:
-            lanes.put(slot, writer.select(writer.compare("greater", value, known), value, known))
-        else:  # which LLVM knows to be a reduction
-            lanes.put(slot, writer.apply("maximum", [known, value], dtype, {}))
+            lanes.put(slot, writer.select(writer.compare("greater", value, previous), value, previous))
+        else:  # LLVM recognizes this as a reduction
+            lanes.put(slot, writer.apply("maximum", [previous, value], dtype, {}))
 
 
-def largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
-    """The largest entry along axes, at a place along the others."""
+def largest(block: Block, x: Array, other_axes: Sequence[int], outer: Sequence[Index], axes: Sequence[int]) -> Scalar:
+    """The largest entry along axes, at an index along the other axes."""
     row = Array(
         tuple(x.dims[axis] for axis in axes),
         x.dtype,
-        lambda inner: x.read(whole_index(kept, outer, axes, inner)),
+        lambda inner: x.read(joined_index(other_axes, outer, axes, inner)),
         x.reads,
     )
     lanes = Lanes(block, row, range(len(axes)))
@@ -165,7 +168,7 @@ def largest(block: Block, x: Array, kept: Sequence[int], outer: Sequence[Index],
 
 
 def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logarithm: bool) -> Array:
-    """The exponentials of entries, divided by their sum along an axis; or the logarithms of that."""
+    """The softmax along an axis, or its logarithm."""
     writer = block.writer
     x = x if x.is_cheap else block.in_memory(x)
     target = block.temporary(x.dtype, x.dims) if target is None else target
@@ -186,9 +189,9 @@ def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logar
             with lanes.columns():
                 lanes.put(total, writer.apply("log", [lanes.get(total)], x.dtype, {}))
         with lanes.indices() as index:
-            at = writer.add(start, writer.flat(index, dims))
-            pair = [writer.load(buffer, at), lanes.get(total)]
-            writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
+            position = writer.add(start, writer.flat(index, dims))
+            pair = [writer.load(buffer, position), lanes.get(total)]
+            writer.store(buffer, position, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
     return target
 
 
@@ -232,11 +235,11 @@ SUMS: dict[str, Row] = {
     "cumulative_sum": _cumulative("add", 0),
     "cumulative_prod": _cumulative("multiply", 1),
 }
-"""What adds up, or multiplies, as many numbers as an axis has."""
+"""Sums and products along an axis."""
 REDUCE: dict[str, Row] = {
     "max": _reduction("maximum", least, empty=False),
     "min": _reduction("minimum", most, empty=False),
     "any": _reduction("logical_or", lambda _: False),
     "all": _reduction("logical_and", lambda _: True),
-    **PLACES,
+    **ARGMAX,
 }

@@ -16,12 +16,12 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 
 
 def least(dtype: DType) -> complex:
-    """The number that is not above any entry."""
+    """The least number of a dtype."""
     return -inf if dtype.kind == "float" else dtype.limits[0]
 
 
 def most(dtype: DType) -> complex:
-    """The number that is not below any entry."""
+    """The largest number of a dtype."""
     return inf if dtype.kind == "float" else dtype.limits[1]
 
 
@@ -30,16 +30,16 @@ def apply_of(block: Block, name: str) -> Combine:
     return lambda a, b: block.writer.apply(name, [a, b], a.dtype, {})
 
 
-def whole_index(
-    kept: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
+def joined_index(
+    other_axes: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
 ) -> list[Index]:
-    """The index of an entry, of its parts along two groups of axes."""
-    numbers = dict(zip([*kept, *axes], [*outer, *inner], strict=True))
+    """The index of an entry, from its parts along two groups of axes."""
+    numbers = dict(zip([*other_axes, *axes], [*outer, *inner], strict=True))
     return [numbers[axis] for axis in sorted(numbers)]
 
 
 def operand(block: Block, value: Value) -> Array:
-    """An array that is reduced, of one entry if it is a scalar."""
+    """An operand that is reduced, as an array: a scalar as one of one entry."""
     if isinstance(value, Array):
         return value
     scalar = block.scalar(value)
@@ -53,12 +53,12 @@ def target_of(block: Block, equation: Equation) -> Array | None:
 
 
 def require_entries(block: Block, equation: Equation, x: Array, axes: Sequence[int]) -> None:
-    """End the run where an axis without entries has no largest or smallest one."""
+    """End the run if an axis has no entries, and thus no largest or smallest one."""
     writer = block.writer
     for axis in axes:
         if not isinstance(x.dims[axis], int):
-            fine = writer.compare("less", 0, x.dims[axis])
-            writer.check(fine, Site(equation.source, _no_entries))
+            has_entries = writer.compare("less", 0, x.dims[axis])
+            writer.check(has_entries, Site(equation.source, _no_entries))
 
 
 def _no_entries(_: Sequence[int]) -> Exception:

@@ -1,4 +1,4 @@
-"""Shapes and the making of arrays: other indices into what is there, but for joins, which are copied."""
+"""Operations on shapes, and new arrays: most read the operand at other indices; concatenations copy."""
 
 from collections.abc import Sequence
 
@@ -24,19 +24,19 @@ def reshape(block: Block, equation: Equation, operands: list[Value]) -> Value:
     if not dims:
         return x.read((0,) * len(x.dims))
     if x.flat is None:
-        kept = [axis for axis, dim in enumerate(equation.inputs[0].type.shape) if dim != 1]
-        places = [axis for axis, dim in enumerate(type_.shape) if dim != 1]
-        if [equation.inputs[0].type.shape[axis] for axis in kept] == [type_.shape[axis] for axis in places]:
-            rank, pairs = len(x.dims), list(zip(kept, places, strict=True))
-            return moved(x, dims, lambda index: _placed(rank, pairs, index))
+        axes = [axis for axis, dim in enumerate(equation.inputs[0].type.shape) if dim != 1]
+        result_axes = [axis for axis, dim in enumerate(type_.shape) if dim != 1]
+        if [equation.inputs[0].type.shape[axis] for axis in axes] == [type_.shape[axis] for axis in result_axes]:
+            rank, pairs = len(x.dims), list(zip(axes, result_axes, strict=True))
+            return moved(x, dims, lambda index: _permuted(rank, pairs, index))
         x = block.in_memory(x)
     return reshaped(block.writer, x, dims)
 
 
-def _placed(rank: int, pairs: Sequence[tuple[int, int]], index: Sequence[Index]) -> list[Index]:
+def _permuted(rank: int, pairs: Sequence[tuple[int, int]], index: Sequence[Index]) -> list[Index]:
     numbers: list[Index] = [0] * rank
-    for axis, place in pairs:
-        numbers[axis] = index[place]
+    for axis, result_axis in pairs:
+        numbers[axis] = index[result_axis]
     return numbers
 
 
@@ -47,11 +47,11 @@ def permute_dims(block: Block, equation: Equation, operands: list[Value]) -> Val
         return x
     pairs = [(axis, index) for index, axis in enumerate(axes)]
     x = x if x.is_cheap else block.in_memory(x)
-    return moved(x, [x.dims[axis] for axis in axes], lambda index: _placed(len(axes), pairs, index))
+    return moved(x, [x.dims[axis] for axis in axes], lambda index: _permuted(len(axes), pairs, index))
 
 
 def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """`concat`: parts one behind the other; where the first part may grow, the others are written behind it."""
+    """`concat`: if the first part may grow, the others are appended to it; else all are copied."""
     writer, var = block.writer, equation.outputs[0]
     axis = normal_axis(equation.params["axis"], len(var.type.shape))
     parts = [operand for operand in operands if isinstance(operand, Array)]
@@ -74,24 +74,24 @@ def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
 def _grown(block: Block, equation: Equation, parts: list[Array], dims: Sequence[Index]) -> Array | None:
     first, operand = parts[0], equation.inputs[0]
     capacity = block.capacities.get(first.buffer) if first.buffer is not None else None
-    if capacity is None or any(operand is other for other in equation.inputs[1:]):
+    if capacity is None or any(operand is later for later in equation.inputs[1:]):
         return None
     for index, part in enumerate(parts[1:], start=1):
         if first.buffer in part.reads:
-            parts[index] = _elsewhere(block, part)
+            parts[index] = _copied(block, part)
     if not block.may_write(operand, first):
         return None
     assert first.buffer is not None, "it has a capacity"
     writer = block.writer
     buffer = writer.buffer(first.dtype)
-    used, wanted = writer.product(first.dims), writer.product(dims)
-    writer.put(Reserve(buffer, first.buffer, capacity, used, wanted))
+    used, new_size = writer.product(first.dims), writer.product(dims)
+    writer.put(Reserve(buffer, first.buffer, capacity, used, new_size))
     block.owned.add(buffer)
     block.capacities[buffer] = capacity
     return solid(writer, buffer, dims)
 
 
-def _elsewhere(block: Block, x: Array) -> Array:
+def _copied(block: Block, x: Array) -> Array:
     target = block.temporary(x.dtype, x.dims)
     fill(block.writer, target, x)
     return target
@@ -107,8 +107,10 @@ def _write(block: Block, target: Array, part: Array, axis: int, begin: Index) ->
         return
     with writer.nest(part.dims) as index:
         value = part.read(index)
-        to = [writer.add(number, begin) if place == axis else number for place, number in enumerate(index)]
-        writer.store(target.buffer, writer.add(target.start, writer.flat(to, target.dims)), value)
+        position = [
+            writer.add(number, begin) if other_axis == axis else number for other_axis, number in enumerate(index)
+        ]
+        writer.store(target.buffer, writer.add(target.start, writer.flat(position, target.dims)), value)
 
 
 def stack(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -117,39 +119,43 @@ def stack(block: Block, equation: Equation, operands: list[Value]) -> Value:
     axis = normal_axis(equation.params["axis"], len(var.type.shape))
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
-    for place, value in enumerate(operands):
+    for number, value in enumerate(operands):
         if isinstance(value, Array):
             index = list(value.dims)
-            part = moved(value, [*index[:axis], 1, *index[axis:]], lambda at: [*at[:axis], *at[axis + 1 :]])
-            _write(block, target, part, axis, place)
+            part = moved(
+                value,
+                [*index[:axis], 1, *index[axis:]],
+                lambda result_index: [*result_index[:axis], *result_index[axis + 1 :]],
+            )
+            _write(block, target, part, axis, number)
         else:
-            writer.store(target.buffer, writer.add(target.start, place), block.scalar(value))
+            writer.store(target.buffer, writer.add(target.start, number), block.scalar(value))
     return target
 
 
 def unstack(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """The parts at all places of an axis."""
+    """The parts at all indices of an axis."""
     (x,) = operands
     assert isinstance(x, Array), "it has an axis"
     axis = normal_axis(equation.params["axis"], len(x.dims))
     x = x if x.is_cheap else block.in_memory(x)
-    return tuple(at_place(block, x, axis, index) for index in range(len(equation.outputs)))
+    return tuple(part_at(block, x, axis, index) for index in range(len(equation.outputs)))
 
 
-def at_place(block: Block, x: Array, axis: int, place: Index) -> Value:
-    """The part of an array at one place of an axis."""
+def part_at(block: Block, x: Array, axis: int, position: Index) -> Value:
+    """The part of an array at one index of an axis."""
     if all(dim == 1 for dim in x.dims[:axis]) and x.buffer is not None and len(x.dims) > 1:
         size = block.writer.product(x.dims[axis + 1 :])
-        start = block.writer.add(x.start, block.writer.multiply(place, size))
+        start = block.writer.add(x.start, block.writer.multiply(position, size))
         return _part(block, x, [*x.dims[:axis], *x.dims[axis + 1 :]], start)
     if axis == 0:
-        return row_of(block, x, place)
+        return row_of(block, x, position)
     dims = [*x.dims[:axis], *x.dims[axis + 1 :]]
-    return moved(x, dims, lambda index: [*index[:axis], place, *index[axis:]])
+    return moved(x, dims, lambda index: [*index[:axis], position, *index[axis:]])
 
 
 def _part(block: Block, x: Array, dims: Sequence[Index], start: Index) -> Array:
-    """Entries of a solid array that lie one behind the other."""
+    """Consecutive entries of a solid array, as an array of other sizes."""
     assert x.buffer is not None, "it is solid"
     part = solid(block.writer, x.buffer, dims, start)
     return Array(tuple(dims), x.dtype, part.read, {x.buffer: False}, flat=part.flat, buffer=x.buffer, start=start)
@@ -163,21 +169,21 @@ def split(block: Block, equation: Equation, operands: list[Value]) -> tuple[Valu
     x = x if x.is_cheap else block.in_memory(x)
     parts, begin = [], 0
     for size in map(block.size, equation.params["sizes"]):
-        parts.append(_cut(block, x, axis, begin, 1, size))
+        parts.append(_sliced(block, x, axis, begin, 1, size))
         begin = block.writer.add(begin, size)  # type: ignore[assignment]
     return tuple(parts)
 
 
-def _cut(block: Block, x: Array, axis: int, start: Index, step: Index, size: Index) -> Array:
+def _sliced(block: Block, x: Array, axis: int, start: Index, step: Index, size: Index) -> Array:
     writer = block.writer
     dims = [*x.dims[:axis], size, *x.dims[axis + 1 :]]
     if step == 1 and x.buffer is not None and all(dim == 1 for dim in x.dims[:axis]):
         begin = writer.multiply(start, writer.product(x.dims[axis + 1 :]))
         return _part(block, x, dims, writer.add(x.start, begin))
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        place = writer.add(start, writer.multiply(at[axis], step))
-        return [*at[:axis], place, *at[axis + 1 :]]
+    def index(result_index: Sequence[Index]) -> list[Index]:
+        number = writer.add(start, writer.multiply(result_index[axis], step))
+        return [*result_index[:axis], number, *result_index[axis + 1 :]]
 
     return moved(x, dims, index)
 
@@ -191,34 +197,34 @@ def slice_(block: Block, equation: Equation, operands: list[Value]) -> Value:
     start, stop, step = (block.size(params[name]) for name in ("start", "stop", "step"))
     require_slice(block, equation, axis, x.dims[axis], start, stop, step)
     size = block.size(equation.outputs[0].type.shape[axis])
-    return _cut(block, x, axis, start, step, size)
+    return _sliced(block, x, axis, start, step, size)
 
 
 def require_slice(
     block: Block, equation: Equation, axis: int, size: Index, start: Index, stop: Index, step: Index
 ) -> None:
-    """End the run where a slice does not lie within its axis."""
+    """End the run if a slice is not within its axis."""
     writer = block.writer
 
     def error(numbers: Sequence[int]) -> Exception:
         return BoundsError(beyond_message(axis, *numbers))
 
     pairs = [(0, start), (start, stop), (stop, size), (1, step)]
-    asked = [
+    conditions = [
         writer.compare("less_equal", a, b)
         for a, b in pairs
         if not (isinstance(a, int) and isinstance(b, int) and a <= b) and a is not b
     ]
-    if not asked:
+    if not conditions:
         return
-    fine = asked[0]
-    for limit in asked[1:]:
-        fine = writer.compute("and", fine, limit)
-    writer.check(fine, Site(equation.source, error), size, start, stop, step)
+    is_within = conditions[0]
+    for limit in conditions[1:]:
+        is_within = writer.compute("and", is_within, limit)
+    writer.check(is_within, Site(equation.source, error), size, start, stop, step)
 
 
 def roll(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """Entries moved around axes."""
+    """Entries shifted along axes, cyclically."""
     (x,), writer = operands, block.writer
     if not isinstance(x, Array):
         return x
@@ -226,12 +232,12 @@ def roll(block: Block, equation: Equation, operands: list[Value]) -> Value:
     rank = len(x.dims)
     x = x if x.is_cheap else block.in_memory(x)
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        numbers = list(at)
+    def index(result_index: Sequence[Index]) -> list[Index]:
+        numbers = list(result_index)
         for by, axis in shifts:
-            place = axis % rank
-            back = [writer.value(writer.subtract(numbers[place], by)), writer.value(x.dims[place])]
-            numbers[place] = writer.apply("remainder", back, DType.INT64, {})
+            position = axis % rank
+            dividend_and_size = [writer.value(writer.subtract(numbers[position], by)), writer.value(x.dims[position])]
+            numbers[position] = writer.apply("remainder", dividend_and_size, DType.INT64, {})
         return numbers
 
     return moved(x, x.dims, index, work=len(shifts))
@@ -254,15 +260,17 @@ def _triangle(kind: str) -> Row:
 
 
 def flip(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """Axes from the end to the beginning."""
+    """Axes in reverse order of their indices."""
     (x,), writer = operands, block.writer
     if not isinstance(x, Array):
         return x
     axes = normal_axes(equation.params["axis"], len(x.dims))
     last = {axis: writer.subtract(x.dims[axis], 1) for axis in axes}
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        return [writer.subtract(last[axis], number) if axis in axes else number for axis, number in enumerate(at)]
+    def index(result_index: Sequence[Index]) -> list[Index]:
+        return [
+            writer.subtract(last[axis], number) if axis in axes else number for axis, number in enumerate(result_index)
+        ]
 
     return moved(x, x.dims, index)
 
@@ -273,8 +281,8 @@ def diagonal(block: Block, equation: Equation, operands: list[Value]) -> Value:
     assert isinstance(x, Array), "it is a matrix"
     down, right = max(-offset, 0), max(offset, 0)
 
-    def index(at: Sequence[Index]) -> list[Index]:
-        return [*at[:-1], writer.add(at[-1], down), writer.add(at[-1], right)]
+    def index(result_index: Sequence[Index]) -> list[Index]:
+        return [*result_index[:-1], writer.add(result_index[-1], down), writer.add(result_index[-1], right)]
 
     return moved(x, block.dims(equation.outputs[0].type), index)
 
@@ -291,7 +299,7 @@ def arange(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 def assert_shape(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """The operand, whose sizes are compared."""
+    """The operand, after a check of its sizes."""
     (x,), writer, wanted = operands, block.writer, equation.params["shape"]
     if not isinstance(x, Array):
         return x
@@ -306,8 +314,8 @@ def assert_shape(block: Block, equation: Equation, operands: list[Value]) -> Val
 
     for dim, size in zip(x.dims, sizes, strict=True):
         if dim is not size and not (isinstance(dim, int) and dim == size):
-            fine = writer.compare("equal", dim, size)
-            writer.check(fine, Site(equation.source, error), *x.dims, *sizes)
+            is_equal = writer.compare("equal", dim, size)
+            writer.check(is_equal, Site(equation.source, error), *x.dims, *sizes)
     return x
 
 

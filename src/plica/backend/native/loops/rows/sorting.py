@@ -1,4 +1,4 @@
-"""Sorting, searching in what is sorted, and searches whose number of results is known only when the program runs."""
+"""Sorting, binary search, and searches whose number of results is known only when the Program runs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ Less = Callable[[Scalar, Scalar], Scalar]
 
 
 def _less(block: Block, a: Scalar, b: Scalar, kind: str = "less") -> Scalar:
-    """Whether one number comes before another; NaN comes behind all, or in descending order before them."""
+    """Whether one number comes before another; NaN comes last, or first in descending order."""
     writer = block.writer
     is_less = writer.compare(kind, a, b)
     if a.dtype.kind != "float":
@@ -26,13 +26,13 @@ def _less(block: Block, a: Scalar, b: Scalar, kind: str = "less") -> Scalar:
     return writer.compute("or", is_less, behind)
 
 
-def sorted_places(block: Block, count: Index, less: Less) -> Buffer:
-    """The places 0, ..., count - 1 in order, equal ones as they were: runs are merged, the shortest first."""
+def sorting_order(block: Block, count: Index, less: Less) -> Buffer:
+    """The indices 0, ..., count - 1 in sorted order: a stable merge sort, from runs of one index."""
     writer = block.writer
-    places, merged = (block.temporary(DType.INT64, [count]).buffer for _ in range(2))
-    assert places is not None and merged is not None, "it is new memory"  # noqa: PT018
-    with writer.loop(count) as place:
-        writer.store(places, place, place)
+    order, merged = (block.temporary(DType.INT64, [count]).buffer for _ in range(2))
+    assert order is not None and merged is not None, "it is new memory"  # noqa: PT018
+    with writer.loop(count) as index:
+        writer.store(order, index, index)
     last = writer.subtract(count, 1)
     width, low = writer.cell(DType.INT64, 1), writer.cell(DType.INT64)
     left, right = writer.cell(DType.INT64), writer.cell(DType.INT64)
@@ -44,20 +44,20 @@ def sorted_places(block: Block, count: Index, less: Less) -> Buffer:
             end = writer.minimum(writer.add(middle, size), count)
             writer.put(Put(left, begin))
             writer.put(Put(right, middle))
-            with writer.loop(end, begin) as to:
+            with writer.loop(end, begin) as position:
                 i, j = writer.get(left), writer.get(right)
-                first, second = (writer.load(places, writer.minimum(place, last)) for place in (i, j))
+                first, second = (writer.load(order, writer.minimum(run_position, last)) for run_position in (i, j))
                 is_over = writer.compare("less_equal", middle, i)
                 is_before = writer.compute("or", is_over, less(second, first))
-                turns = writer.compute("and", writer.compare("less", j, end), is_before)
-                writer.store(merged, to, writer.select(turns, second, first))
-                step = writer.convert(turns, DType.INT64)
+                takes_second = writer.compute("and", writer.compare("less", j, end), is_before)
+                writer.store(merged, position, writer.select(takes_second, second, first))
+                step = writer.convert(takes_second, DType.INT64)
                 writer.put(Put(right, writer.add(j, step)))
                 writer.put(Put(left, writer.add(i, writer.subtract(1, step))))
             writer.put(Put(low, end))
-        writer.put(Copy(places, 0, merged, 0, count))
+        writer.put(Copy(order, 0, merged, 0, count))
         writer.put(Put(width, writer.multiply(writer.get(width), 2)))
-    return places
+    return order
 
 
 def _sort(*, values: bool) -> Row:
@@ -74,15 +74,15 @@ def _sort(*, values: bool) -> Row:
         temporaries, block.temporaries = block.temporaries, []
         with writer.nest(dims) as outer:
 
-            def entry(place: Index) -> Scalar:
-                return x.read([*outer[:axis], place, *outer[axis:]])
+            def entry(index: Index) -> Scalar:
+                return x.read([*outer[:axis], index, *outer[axis:]])
 
-            places = sorted_places(block, x.dims[axis], lambda a, b: _less(block, entry(a), entry(b), kind))
-            with writer.loop(x.dims[axis]) as to:
-                place = writer.load(places, to)
-                offset = writer.add(target.start, writer.flat([*outer[:axis], to, *outer[axis:]], x.dims))
-                writer.store(target.buffer, offset, entry(place) if values else place)
-            block.frees()
+            order = sorting_order(block, x.dims[axis], lambda a, b: _less(block, entry(a), entry(b), kind))
+            with writer.loop(x.dims[axis]) as position:
+                index = writer.load(order, position)
+                offset = writer.add(target.start, writer.flat([*outer[:axis], position, *outer[axis:]], x.dims))
+                writer.store(target.buffer, offset, entry(index) if values else index)
+            block.free_temporaries()
         block.temporaries = temporaries
         return target
 
@@ -90,12 +90,12 @@ def _sort(*, values: bool) -> Row:
 
 
 def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """Where numbers belong, by halving what is left."""
+    """The positions at which numbers belong, by binary search."""
     writer, (ordered, values) = block.writer, operands
     assert isinstance(ordered, Array), "it has an axis"
     ordered, side, size = block.in_memory(ordered), equation.params["side"], ordered.dims[0]
 
-    def place(value: Scalar) -> Scalar:
+    def position_of(value: Scalar) -> Scalar:
         low, high = writer.cell(DType.INT64, 0), writer.cell(DType.INT64, size)
         with writer.repeat(lambda: writer.compare("less", writer.get(low), writer.get(high))):
             total = writer.compute("add", writer.get(low), writer.get(high))
@@ -110,53 +110,53 @@ def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Val
         return writer.get(low)
 
     if not isinstance(values, Array):
-        return place(block.scalar(values))
+        return position_of(block.scalar(values))
     values = block.in_memory(values)
     target = block.new(equation.outputs[0], values.dims)
     assert target.buffer is not None and values.flat is not None, "they lie in memory"  # noqa: PT018
     with writer.loop(writer.product(values.dims)) as offset:
-        writer.store(target.buffer, writer.add(target.start, offset), place(values.flat(offset)))
+        writer.store(target.buffer, writer.add(target.start, offset), position_of(values.flat(offset)))
     return target
 
 
 def nonzero(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """How many entries differ from zero, and their places: counted first, then written."""
+    """How many entries differ from zero, and their indices: counts first, then writes."""
     writer, (x,) = block.writer, operands
     assert isinstance(x, Array), "it has axes"
     x = x if x.is_cheap else block.in_memory(x)
 
-    def is_found(index: Sequence[Index]) -> Scalar:
+    def is_nonzero(index: Sequence[Index]) -> Scalar:
         value = x.read(index)
         return writer.compare("not_equal", value, writer.number(0, x.dtype))
 
     count = writer.cell(DType.INT64, 0)
     with writer.nest(x.dims) as index:
-        writer.advance(count, writer.convert(is_found(index), DType.INT64))
+        writer.advance(count, writer.convert(is_nonzero(index), DType.INT64))
     size = writer.get(count)
     indices = [block.new(var, [size]) for var in equation.outputs[1:]]
-    place = writer.cell(DType.INT64, 0)
-    with writer.nest(x.dims) as index, writer.when(is_found(index)):
-        to = writer.get(place)
+    position = writer.cell(DType.INT64, 0)
+    with writer.nest(x.dims) as index, writer.when(is_nonzero(index)):
+        to = writer.get(position)
         for target, number in zip(indices, index, strict=True):
             assert target.buffer is not None, "it is new memory"
             writer.store(target.buffer, writer.add(target.start, to), writer.value(number))
-        writer.advance(place)
+        writer.advance(position)
     return (size, *indices)
 
 
 def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """Distinct entries in order, and what is known of them; every NaN is distinct."""
+    """Distinct entries in order, and where and how often they occur; every NaN is distinct."""
     writer, (x,), parts = block.writer, operands, equation.params["parts"]
     if not isinstance(x, Array):
         scalar = block.scalar(x)
         x = Array((1,), scalar.dtype, lambda _: scalar, {}, flat=lambda _: scalar)
     count = writer.product(x.dims)
     x = reshaped(writer, block.in_memory(x), [count])
-    places = sorted_places(block, count, lambda a, b: _less(block, x.read([a]), x.read([b])))
+    order = sorting_order(block, count, lambda a, b: _less(block, x.read([a]), x.read([b])))
 
     def is_new(step: Index) -> Scalar:
-        before = writer.load(places, writer.maximum(writer.subtract(step, 1), 0))
-        differs = writer.compare("not_equal", x.read([writer.load(places, step)]), x.read([before]))
+        before = writer.load(order, writer.maximum(writer.subtract(step, 1), 0))
+        differs = writer.compare("not_equal", x.read([writer.load(order, step)]), x.read([before]))
         return writer.compute("or", writer.compare("equal", step, 0), differs)
 
     number = writer.cell(DType.INT64, 0)
@@ -176,21 +176,21 @@ def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Val
             assert target.buffer is not None, "it is new memory"
             writer.store(target.buffer, writer.add(target.start, to), value)
 
-    at = writer.cell(DType.INT64, -1)
+    group = writer.cell(DType.INT64, -1)
     with writer.loop(count) as step:
-        place = writer.load(places, step)
+        index = writer.load(order, step)
         with writer.when(is_new(step)):
-            writer.advance(at)
-            now = writer.get(at)
-            store("values", now, x.read([place]))
-            store("indices", now, place)
-            store("counts", now, writer.value(0))
-        now = writer.get(at)
-        store("inverse", place, now)
+            writer.advance(group)
+            number_of_group = writer.get(group)
+            store("values", number_of_group, x.read([index]))
+            store("indices", number_of_group, index)
+            store("counts", number_of_group, writer.value(0))
+        number_of_group = writer.get(group)
+        store("inverse", index, number_of_group)
         if "counts" in targets:
             counts = targets["counts"]
             assert counts.buffer is not None, "it is new memory"
-            offset = writer.add(counts.start, now)
+            offset = writer.add(counts.start, number_of_group)
             writer.store(counts.buffer, offset, writer.value(writer.add(writer.load(counts.buffer, offset), 1)))
     zero = writer.value(0)
     return (size, *(targets.get(part, zero) for part in parts))

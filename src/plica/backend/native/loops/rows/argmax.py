@@ -1,4 +1,4 @@
-"""The places of the largest and the smallest entry, with the entry where that is asked for too."""
+"""`argmax` and `argmin`, which also compute `max` and `min` if a later equation needs them."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,12 +10,12 @@ from plica.backend.native.loops.rows.lanes import Lanes
 from plica.backend.native.loops.rows.reductions import (
     Combine,
     apply_of,
+    joined_index,
     least,
     most,
     operand,
     require_entries,
     target_of,
-    whole_index,
 )
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -28,42 +28,42 @@ def _best(kind: str) -> Row:
         writer, x = block.writer, operand(block, operands[0])
         axis = normal_axis(equation.params["axis"], len(x.dims))
         require_entries(block, equation, x, [axis])
-        kept = [other for other in range(len(x.dims)) if other != axis]
+        other_axes = [number for number in range(len(x.dims)) if number != axis]
         x = x if x.is_cheap else block.in_memory(x)
         target = target_of(block, equation)
-        dims = [x.dims[axis] for axis in kept]
+        dims = [x.dims[axis] for axis in other_axes]
         values, extreme = _extremes(block, equation, operands[0], axis, dims, kind)
         worst = (least if kind == "greater" else most)(x.dtype)
 
         def better(value: Scalar, best: Scalar) -> Scalar:
             if x.dtype.kind != "float":
                 return writer.compare(kind, value, best)
-            is_known = writer.compare("equal", best, best)  # what is no number is best
+            is_known = writer.compare("equal", best, best)  # NaN is best
             not_more = writer.compare("less_equal" if kind == "greater" else "greater_equal", value, best)
             is_more = writer.compute("xor", not_more, writer.number(True, DType.BOOL))
             return writer.compute("and", is_more, is_known)
 
-        if kept and kept[-1] == len(x.dims) - 1 and target is not None:
-            _best_by_rows(block, x, axis, kept, worst, better, target, values, extreme)
+        if other_axes and other_axes[-1] == len(x.dims) - 1 and target is not None:
+            _best_by_rows(block, x, axis, other_axes, worst, better, target, values, extreme)
             return target
         lanes = Lanes(block, x, [axis])
         combine = apply_of(block, "maximum" if kind == "greater" else "minimum")
-        best, place = lanes.slot(x.dtype), lanes.slot(DType.INT64)
+        best, position = lanes.slot(x.dtype), lanes.slot(DType.INT64)
         with lanes.outside():
             lanes.fill(best, worst)
             with lanes.entries(in_strands=True) as (value, _):
                 lanes.put(best, combine(lanes.get(best), value))
-            lanes.put(place, writer.value(x.dims[axis]))
+            lanes.put(position, writer.value(x.dims[axis]))
             extreme_entry = lanes.get(best)
             with lanes.entries(in_strands=True) as (value, index):
                 is_best = writer.compare("equal", value, extreme_entry)
                 if x.dtype.kind == "float":  # NaN is best
                     is_best = writer.compute("or", is_best, writer.compare("not_equal", value, value))
-                here = writer.select(is_best, index[axis], x.dims[axis])
-                lanes.put(place, writer.value(writer.minimum(lanes.get(place), here)))
+                candidate = writer.select(is_best, index[axis], x.dims[axis])
+                lanes.put(position, writer.value(writer.minimum(lanes.get(position), candidate)))
             if target is None:
-                return lanes.get(place)
-            lanes.store(target, lanes.get(place))
+                return lanes.get(position)
+            lanes.store(target, lanes.get(position))
             if values is not None:
                 lanes.store(values, lanes.get(best))
         return target
@@ -74,17 +74,17 @@ def _best(kind: str) -> Row:
 def _extremes(
     block: Block, equation: Equation, x: Value, axis: int, dims: Sequence[Index], kind: str
 ) -> tuple[Array | None, Combine | None]:
-    """Where the entries go whose places are looked for, if an equation behind this one asks for them.
+    """Memory for the extreme entries and their combination, if a later equation computes these; else None.
 
-    The best so far is one entry or another; the extreme one is the same but for the signs of zeros.
+    The best entry so far and the extreme one differ at most in the sign of a zero.
     """
     name, function = ("max", "maximum") if kind == "greater" else ("min", "minimum")
     params = {"axis": (axis,), "keepdims": equation.params["keepdims"]}
-    for other in block.program.equations[block.place + 1 :]:
-        is_same = other.op.name == name and other.inputs == equation.inputs
-        if dims and is_same and not params["keepdims"] and dict(other.params) == params and isinstance(x, Array):
+    for later in block.program.equations[block.position + 1 :]:
+        is_same = later.op.name == name and later.inputs == equation.inputs
+        if dims and is_same and not params["keepdims"] and dict(later.params) == params and isinstance(x, Array):
             values = block.temporary(x.dtype, dims)
-            block.env[other.outputs[0]] = values
+            block.env[later.outputs[0]] = values
             return values, apply_of(block, function)
     return None, None
 
@@ -93,17 +93,17 @@ def _best_by_rows(
     block: Block,
     x: Array,
     axis: int,
-    kept: Sequence[int],
+    other_axes: Sequence[int],
     worst: complex,
     better: Any,
     target: Array,
     values: Array | None,
     extreme: Combine | None,
 ) -> None:
-    """Along rows: the best so far and its place have a row each."""
+    """The positions by rows of the result: there is a row of the best entries so far, and one of their positions."""
     writer, buffer = block.writer, target.buffer
     assert buffer is not None, "it is new memory"
-    *outside, last = kept
+    *outside, last = other_axes
     width = x.dims[last]
     best = block.temporary(x.dtype, [width]) if values is None else values
     assert best.buffer is not None, "it is new memory"
@@ -114,13 +114,13 @@ def _best_by_rows(
             writer.store(best.buffer, writer.add(first, column), writer.number(worst, x.dtype))
             writer.store(buffer, writer.add(begin, column), writer.value(0))
         with writer.loop(x.dims[axis]) as step, writer.nest([width]) as (column,):
-            value = x.read(whole_index(kept, [*outer, column], [axis], [step]))
-            so_far, at = writer.add(first, column), writer.add(begin, column)
-            known = writer.load(best.buffer, so_far)
-            is_better = better(value, known)
-            more = extreme(known, value) if extreme else writer.select(is_better, value, known)
-            writer.store(best.buffer, so_far, more)
-            writer.store(buffer, at, writer.select(is_better, step, writer.load(buffer, at)))
+            value = x.read(joined_index(other_axes, [*outer, column], [axis], [step]))
+            best_offset, position_offset = writer.add(first, column), writer.add(begin, column)
+            best_value = writer.load(best.buffer, best_offset)
+            is_better = better(value, best_value)
+            new_best = extreme(best_value, value) if extreme else writer.select(is_better, value, best_value)
+            writer.store(best.buffer, best_offset, new_best)
+            writer.store(buffer, position_offset, writer.select(is_better, step, writer.load(buffer, position_offset)))
 
 
-PLACES: Mapping[str, Row] = {"argmax": _best("greater"), "argmin": _best("less")}
+ARGMAX: Mapping[str, Row] = {"argmax": _best("greater"), "argmin": _best("less")}
