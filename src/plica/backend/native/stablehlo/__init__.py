@@ -1,1 +1,1 @@
-"""Programs as StableHLO text, which XLA compiles: sizes that are not known are `?`, what is captured is in the text."""
+"""Programs as StableHLO text, which XLA compiles: symbolic sizes are `?`, captured constants are in the text."""

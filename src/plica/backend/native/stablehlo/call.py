@@ -1,4 +1,4 @@
-"""One equation as rows are given it: `row(call)` gives the value of its result, or of each of them."""
+"""`Call`: one equation with the values of its operands; `row(call)` returns the value of its result, or of each."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +11,10 @@ from plica.ir.dtypes import DType
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One equation as rows see it.
+    """One equation with the values of its operands.
 
     Args:
-        code: Where it is written.
+        code: The function that gets its text.
         inputs: The operands.
         params: The parameters; sizes that depend on data are scalars of int64.
         results: Shape and dtype of each result.
@@ -40,5 +40,5 @@ Row = Callable[[Call], Value | Sequence[Value]]
 
 
 def of(function: Callable[..., Value | Sequence[Value]]) -> Row:
-    """The row of a function of operands and parameters."""
+    """The row that calls a function with the operands and the parameters."""
     return lambda call: function(*call.inputs, **call.params)

@@ -1,7 +1,7 @@
-"""The text of one function as it grows: operations, constants and sizes.
+"""`Code`: the text of one function while it is written: operations, constants and sizes.
 
-Sizes are polynomials of the sizes of arguments. Those, and constants, are written once, at the beginning: regions of
-loops and branches read them too.
+Sizes are polynomials of the sizes of arguments. Sizes and constants are written once, at the beginning, since regions
+of loops and branches read them too.
 
 >>> code = Code()
 >>> x = Tensor("%x", (2,), DType.FLOAT32)
@@ -43,7 +43,7 @@ Body = Callable[..., Sequence[Tensor]]
 
 
 class Code:
-    """A function under construction.
+    """A function while it is written.
 
     Attributes:
         first: Lines at the beginning of the function: sizes and constants.
@@ -57,7 +57,7 @@ class Code:
         self._known: dict[Hashable, Tensor] = {}
 
     def fresh(self) -> str:
-        """A name that no value has."""
+        """A new name."""
         self._count += 1
         return f"%{self._count}"
 
@@ -70,7 +70,7 @@ class Code:
         attributes: Mapping[str, str] | None = None,
         regions: Sequence[Sequence[str]] = (),
     ) -> Tensor:
-        """The one result of an operation."""
+        """The result of an operation with one result."""
         return self.apply_all(name, operands, [(shape, dtype)], attributes, regions)[0]
 
     def apply_all(
@@ -81,33 +81,39 @@ class Code:
         attributes: Mapping[str, str] | None = None,
         regions: Sequence[Sequence[str]] = (),
     ) -> tuple[Tensor, ...]:
-        """All results of an operation, in the form that every operation has."""
-        given = ", ".join(operand.text for operand in operands)
+        """All results of an operation, in the generic form of its text."""
+        arguments = ", ".join(operand.text for operand in operands)
         written = ", ".join(f"{key} = {value}" for key, value in (attributes or {}).items())
         types = ", ".join(tensor_type(*result) for result in results)
-        head = f'"stablehlo.{name}"({given})' + (f" <{{{written}}}>" if written else "")
+        head = f'"stablehlo.{name}"({arguments})' + (f" <{{{written}}}>" if written else "")
         tail = f" : ({', '.join(operand.type for operand in operands)}) -> "
         tail += types if len(results) == 1 else f"({types})"
-        place = self.fresh()
-        left = place if len(results) == 1 else f"{place}:{len(results)}"
+        name_of_results = self.fresh()
+        assigned = name_of_results if len(results) == 1 else f"{name_of_results}:{len(results)}"
         if not regions:
-            self.lines.append(f"{left} = {head}{tail}")
+            self.lines.append(f"{assigned} = {head}{tail}")
         else:
-            self.lines.append(f"{left} = {head} ({{")
+            self.lines.append(f"{assigned} = {head} ({{")
             for number, region in enumerate(regions):
                 self.lines += ["}, {"] if number else []
                 self.lines += region
             self.lines.append(f"}}){tail}")
-        texts = [place] if len(results) == 1 else [f"{place}#{number}" for number in range(len(results))]
+        texts = (
+            [name_of_results]
+            if len(results) == 1
+            else [f"{name_of_results}#{number}" for number in range(len(results))]
+        )
         return tuple(Tensor(text, *result) for text, result in zip(texts, results, strict=True))
 
     def region(self, arguments: Sequence[tuple[Shape, DType]], body: Body) -> list[str]:
-        """The lines of a region: what `body` writes of its arguments, and what it returns."""
-        given = [Tensor(self.fresh(), *argument) for argument in arguments]
+        """The lines of a region: those that `body` writes, and the return of its results."""
+        parameters = [Tensor(self.fresh(), *argument) for argument in arguments]
         outside, self.lines = self.lines, []
         try:
-            results = body(*given)
-            head = [f"^bb0({', '.join(f'{tensor.text}: {tensor.type}' for tensor in given)}):"] if given else []
+            results = body(*parameters)
+            head = (
+                [f"^bb0({', '.join(f'{tensor.text}: {tensor.type}' for tensor in parameters)}):"] if parameters else []
+            )
             types = ", ".join(result.type for result in results)
             end = f'"stablehlo.return"({", ".join(result.text for result in results)}) : ({types}) -> ()'
             return [f"  {line}" for line in (*head, *self.lines, end)]
@@ -117,12 +123,12 @@ class Code:
     # constants and sizes
 
     def constant(self, value: complex, dtype: DType, shape: Shape = ()) -> Tensor:
-        """A number, or an array of one number everywhere."""
+        """A number, or an array filled with it."""
         entry = self._once((repr(value), dtype), f"dense<{scalar(value, dtype)}>", (), dtype)
         return entry if not shape else self.broadcast(entry, shape, ())
 
     def array(self, array: Array) -> Tensor:
-        """An array whose numbers stand in the text."""
+        """An array whose numbers are in the text."""
         dtype = DType(array.dtype.name)
         return self._once((array.shape, array.tobytes(), dtype), dense(array), array.shape, dtype)
 
@@ -134,21 +140,21 @@ class Code:
 
     @contextmanager
     def _at_first(self) -> Iterator[None]:
-        rest, self.lines = self.lines, self.first
+        later_lines, self.lines = self.lines, self.first
         try:
             yield
         finally:
-            self.lines = rest
+            self.lines = later_lines
 
     def measure(self, atom: Hashable, array: Tensor, axis: int) -> None:
-        """Read the size that is called `atom` off an axis of an argument."""
+        """Read the size `atom` from an axis of an argument."""
         with self._at_first():
             attributes = {"dimension": f"{axis} : i64"}
             measured = self.apply("get_dimension_size", [array], (), DType.INT32, attributes)
             self._known[Size.of(atom)] = self.apply("convert", [measured], (), DType.INT64)
 
     def measures(self, dim: Dim) -> bool:
-        """Whether all that a size is made of was read off arguments."""
+        """Whether all atoms of a size were read from arguments."""
         return all(Size.of(atom) in self._known for atom in atoms(dim))
 
     def size(self, dim: Dim) -> Tensor:
@@ -192,10 +198,10 @@ class Code:
                 self._known[shape] = parts[0]
         return self._known[shape]
 
-    # what depends on whether sizes are known
+    # operations that have two forms, for known and for symbolic sizes
 
     def broadcast(self, x: Tensor, shape: Shape, axes: Sequence[int]) -> Tensor:
-        """`x` repeated; its axes are `axes` of the result."""
+        """`x` broadcast to a shape; its axes are `axes` of the result."""
         if x.shape == shape:
             return x
         attributes = {"broadcast_dimensions": integers(axes)}
@@ -212,7 +218,7 @@ class Code:
         return self.apply("dynamic_reshape", [x, self.shape(shape)], shape, x.dtype)
 
     def iota(self, shape: Shape, axis: int, dtype: DType) -> Tensor:
-        """Places along an axis."""
+        """The indices along an axis."""
         attributes = {"iota_dimension": f"{axis} : i64"}
         if all(isinstance(dim, int) for dim in shape):
             return self.apply("iota", [], shape, dtype, attributes)
@@ -220,12 +226,12 @@ class Code:
 
 
 def _remainder(on: Callable[..., Tensor], first: Tensor, second: Tensor) -> Tensor:
-    # the sign of what is left is that of the divisor, which is positive
+    # the remainder has the sign of the divisor, which is positive
     return on("remainder", on("add", on("remainder", first, second), second), second)
 
 
 _FUNCTIONS: Mapping[str, Callable[..., Tensor]] = {
     "mod": _remainder,
-    "floordiv": lambda on, one, other: on("divide", on("subtract", one, _remainder(on, one, other)), other),
-    "max": lambda on, one, other: on("maximum", one, other),
+    "floordiv": lambda on, a, b: on("divide", on("subtract", a, _remainder(on, a, b)), b),
+    "max": lambda on, a, b: on("maximum", a, b),
 }

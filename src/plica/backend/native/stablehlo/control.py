@@ -1,6 +1,6 @@
-"""Operations that run nested Programs: StableHLO's `while` and `if`.
+"""Operations that run nested Programs, by StableHLO's `while` and `if`.
 
-A loop carries arrays of one type: a size that changes from turn to turn has no form in StableHLO.
+A loop carries arrays of one type: StableHLO has no form for a size that changes between iterations.
 """
 
 from collections.abc import Mapping, Sequence
@@ -21,24 +21,24 @@ def _bind(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand
     )
 
 
-def _agree(emitter: Emitter, equation: Equation, programs: Sequence[Program]) -> list[Value]:
-    """The sizes that an equation makes, on which all Programs agree.
+def _common_sizes(emitter: Emitter, equation: Equation, programs: Sequence[Program]) -> list[Value]:
+    """The implicit outputs of an equation, which must be the same sizes in all of its Programs.
 
     Raises:
-        UnsupportedError: They do not.
+        UnsupportedError: They differ, or depend on data.
     """
-    agreed = []
-    for place in range(equation.params["num_implicit_outputs"]):
-        sizes = {emitter.known(program.size_of(program.outputs[place])) for program in programs}
+    common = []
+    for index in range(equation.params["num_implicit_outputs"]):
+        sizes = {emitter.known(program.size_of(program.outputs[index])) for program in programs}
         size = sizes.pop()
         if sizes or size is None:
             raise UnsupportedError(
                 f"{_where(equation)}: what it returns has sizes that differ from branch to branch; StableHLO has no "
                 "such type. Export with --to native."
             )
-        emitter.learn(equation.outputs[place], size)
-        agreed.append(emitter.size(size))
-    return agreed
+        emitter.learn(equation.outputs[index], size)
+        common.append(emitter.size(size))
+    return common
 
 
 def _where(equation: Equation) -> str:
@@ -49,7 +49,7 @@ def _call(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     program = equation.params["program"]
     _bind(emitter, (*program.consts, *program.inputs), equation.inputs)
     results = _results(emitter, program)
-    return [*_agree(emitter, equation, [program]), *results]
+    return [*_common_sizes(emitter, equation, [program]), *results]
 
 
 def _cond(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -58,16 +58,16 @@ def _cond(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     for program, operands in zip(programs, captured, strict=False):
         _bind(emitter, program.consts, operands)
 
-    def results(place: int) -> Sequence[Value]:
-        program = programs[place]
-        if place == len(programs) - 1:
+    def results(index: int) -> Sequence[Value]:
+        program = programs[index]
+        if index == len(programs) - 1:
             return _results(emitter, program)
         return branches(
-            emitter.read(predicates[place]), [lambda: _results(emitter, program), lambda: results(place + 1)]
+            emitter.read(predicates[index]), [lambda: _results(emitter, program), lambda: results(index + 1)]
         )
 
-    chosen = results(0)
-    return [*_agree(emitter, equation, programs), *chosen]
+    values = results(0)
+    return [*_common_sizes(emitter, equation, programs), *values]
 
 
 def _results(emitter: Emitter, program: Program) -> list[Value]:
@@ -77,7 +77,7 @@ def _results(emitter: Emitter, program: Program) -> list[Value]:
 
 
 class _Loop:
-    """The body of a loop: what it captures is bound, and its sizes stay as they are."""
+    """The body of a loop: binds its sizes, and checks that they stay the same."""
 
     def __init__(self, emitter: Emitter, equation: Equation, body: Program, implicit: Sequence[Operand]) -> None:
         self.emitter = emitter
@@ -94,10 +94,10 @@ class _Loop:
                 )
             self._kept.append(size)
 
-    def results(self, equation: Equation, given: Sequence[Value]) -> list[Value]:
-        """The results of a turn for its explicit inputs."""
+    def results(self, equation: Equation, inputs: Sequence[Value]) -> list[Value]:
+        """The results of an iteration for its explicit inputs."""
         body = self.body
-        self.emitter.bind(body.arguments, given)
+        self.emitter.bind(body.arguments, inputs)
         values = self.emitter.run(body)[body.num_implicit_outputs :]
         for size, output in zip(self._kept, body.outputs, strict=False):
             if self.emitter.known(body.size_of(output)) != size:
@@ -116,8 +116,8 @@ class _Loop:
 
 
 def _carried(values: Sequence[Value], like: Sequence[Value]) -> list[Value]:
-    """Values with the shapes of those that are carried."""
-    return [value.reshape(other.shape) for value, other in zip(values, like, strict=True)]
+    """Values with the shapes of the carried ones."""
+    return [value.reshape(carried.shape) for value, carried in zip(values, like, strict=True)]
 
 
 def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -130,17 +130,17 @@ def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
 
     start = _starting(emitter, body.arguments[1:], carries)
 
-    def turn(number: Value, *state: Value) -> list[Value]:
+    def iteration(number: Value, *state: Value) -> list[Value]:
         return [number + 1, *_carried(inside.results(equation, [number * step + lower, *state]), state)]
 
-    # XLA understands, and some of its versions accept, only loops that count from 0 by a constant
-    count = _turns(lower, upper, step)
-    _, *carried = loop([count.like(0), *start], lambda number, *_: number < count, turn)
+    # XLA optimizes, and some of its versions accept, only loops that count from 0 by a constant
+    count = _trip_count(lower, upper, step)
+    _, *carried = loop([count.like(0), *start], lambda number, *_: number < count, iteration)
     return [*inside.sizes(equation), *carried]
 
 
-def _turns(lower: Value, upper: Value, step: Value) -> Value:
-    """How many values there are from `lower` to `upper`; none where the step is 0."""
+def _trip_count(lower: Value, upper: Value, step: Value) -> Value:
+    """How many values there are from `lower` to `upper`; 0 if the step is 0."""
     distance = (step > 0).where(upper - lower, lower - upper)
     by = step.absolute().maximum(1)
     return step.equals(0).where(0, ((distance + by - 1) / by).maximum(0))
@@ -154,8 +154,8 @@ def _while_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     params = equation.params
     cond, body = params["cond"], params["body"]
     counts = (params["cond_nconsts"], params["body_nconsts"], params["num_implicit_inputs"])
-    asked, consts, implicit, carries = split(equation.inputs, *counts)
-    _bind(emitter, cond.consts, asked)
+    cond_consts, consts, implicit, carries = split(equation.inputs, *counts)
+    _bind(emitter, cond.consts, cond_consts)
     _bind(emitter, body.consts, consts)
     _bind(emitter, cond.inputs[: cond.num_implicit_inputs], implicit)
     inside = _Loop(emitter, equation, body, implicit)
@@ -185,28 +185,29 @@ def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     types = [output.type for output in equation.outputs[len(sizes) + len(carries) :]]
     empty = [length.like(0, type_.dtype).spread(emitter.shape(type_, _where(equation))) for type_ in types]
 
-    def turn(place: Value, *state: Value) -> list[Value]:
-        at = length - place - 1 if reverse else place
-        given = [array.take(at, 0) for array in rows]
-        results = inside.results(equation, [*state[: len(carries)], *given])
-        kept = _carried(results[: len(carries)], state[: len(carries)])
-        return [place + 1, *kept, *map(_written, state[len(carries) :], results[len(carries) :], [at] * len(empty))]
+    def step(iteration: Value, *state: Value) -> list[Value]:
+        index = length - iteration - 1 if reverse else iteration
+        rows_at_index = [array.take(index, 0) for array in rows]
+        results = inside.results(equation, [*state[: len(carries)], *rows_at_index])
+        carried = _carried(results[: len(carries)], state[: len(carries)])
+        stacks = map(_with_row, state[len(carries) :], results[len(carries) :], [index] * len(empty))
+        return [iteration + 1, *carried, *stacks]
 
     start = _starting(emitter, body.arguments[: len(carries)], carries)
     first = length.like(0)
-    _, *carried = loop([first, *start, *empty], lambda place, *_: place < length, turn)
+    _, *carried = loop([first, *start, *empty], lambda count, *_: count < length, step)
     return [*sizes, *carried]
 
 
-def _written(stack: Value, row: Value, place: Value) -> Value:
-    """A stack with a row at a place; of a stack without rows, which has no such place, itself."""
+def _with_row(stack: Value, row: Value, index: Value) -> Value:
+    """A stack with a row at an index; a stack without rows stays as it is."""
     code, entry = stack.code, ((), stack.dtype)
     region = code.region([entry] * 2, lambda _, new: [new])
     numbers = (
         f"#stablehlo.scatter<update_window_dims = {list(range(row.rank))}, inserted_window_dims = [0], "
         "scatter_dims_to_operand_dims = [0], index_vector_dim = 0>"
     )
-    operands = [stack.tensor, place.expand(0).tensor, row.reshape(stack.shape[1:]).tensor]
+    operands = [stack.tensor, index.expand(0).tensor, row.reshape(stack.shape[1:]).tensor]
     attributes = {"scatter_dimension_numbers": numbers}
     return Value(code, code.apply("scatter", operands, stack.shape, stack.dtype, attributes, [region]))
 

@@ -1,6 +1,6 @@
-"""The emitter of one function of StableHLO.
+"""`Emitter`: writes the equations of Programs to one function of StableHLO.
 
-It stands below the rows of operations that run nested Programs: it is given the table of them.
+Rows of operations that run nested Programs import this module, so their table is an argument of the emitter.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from plica.tracing.trace import trace
 
 
 class Emitter:
-    """Writes Programs, nested ones too.
+    """Writes Programs, including nested ones.
 
     Attributes:
         code: The function.
@@ -33,7 +33,7 @@ class Emitter:
     Args:
         code: The function.
         control: The row of each operation that runs Programs.
-        dims: Numbers in the place of symbolic sizes of the arguments.
+        dims: Numbers that replace symbolic sizes of the arguments.
     """
 
     def __init__(self, code: Code, control: Mapping[str, ControlRow], dims: Mapping[Hashable, Dim]) -> None:
@@ -43,11 +43,11 @@ class Emitter:
         self._dims = dict(dims)  # of variables, in terms of the sizes of arguments
 
     def arguments(self, variables: Sequence[Var]) -> list[Value]:
-        """The arguments of the function, off which sizes are read."""
+        """The arguments of the function, from which sizes are read."""
         values = []
-        for place, var in enumerate(variables):
-            shape = tuple(self._given(dim) for dim in var.type.shape)
-            value = Value(self.code, Tensor(f"%arg{place}", shape, var.type.dtype))
+        for index, var in enumerate(variables):
+            shape = tuple(self._substituted(dim) for dim in var.type.shape)
+            value = Value(self.code, Tensor(f"%arg{index}", shape, var.type.dtype))
             for axis, dim in enumerate(shape):
                 alone = [atom for atom in atoms(dim) if dim == Size.of(atom)]
                 if alone and not self.code.measures(dim):
@@ -56,12 +56,12 @@ class Emitter:
             values.append(value)
         return values
 
-    def _given(self, dim: Dim) -> Dim:
-        """A size of an argument with the numbers that were given."""
+    def _substituted(self, dim: Dim) -> Dim:
+        """A size of an argument with the numbers that replace symbolic sizes."""
         return substitute(dim, lambda atom: self._dims.get(atom, Size.of(atom)))
 
     def constant(self, leaf: Array) -> Value:
-        """An array that stands in the text."""
+        """An array whose numbers are in the text."""
         return Value(self.code, self.code.array(leaf))
 
     def size(self, dim: Dim) -> Value:
@@ -69,7 +69,7 @@ class Emitter:
         return Value(self.code, self.code.size(dim))
 
     def bind(self, variables: Sequence[Var], values: Sequence[Value], dims: Sequence[Dim | None] | None = None) -> None:
-        """Give variables of a Program their values, and those that are sizes what they stand for."""
+        """Bind variables of a Program to values, and variables that are sizes to their sizes."""
         for var, dim in zip(variables, dims or [None] * len(variables), strict=True):
             if dim is not None:
                 self._dims[var] = dim
@@ -77,7 +77,7 @@ class Emitter:
             self._values[var] = self.as_type(value, var.type)
 
     def as_type(self, value: Value, type_: ArrayType) -> Value:
-        """The value with the shape that a type has here."""
+        """The value with the shape of a type, in terms of the sizes of arguments."""
         shape = self.shape(type_, "a nested Program")
         renamed = Tensor(value.tensor.text, shape, value.dtype)
         return Value(self.code, renamed) if renamed.type == value.tensor.type else value.reshape(shape)
@@ -89,24 +89,24 @@ class Emitter:
         return substitute(dim, lambda atom: self._dims[atom])
 
     def known_operand(self, operand: Operand) -> Dim | None:
-        """A scalar in terms of the sizes of arguments; None where it is no such size."""
+        """A scalar in terms of the sizes of arguments; None if it is no such size."""
         if operand.type != SCALAR_SIZE:
             return None
         return int(operand.value.real) if isinstance(operand, Literal) else self._dims.get(operand)
 
     def learn(self, var: Var, dim: Dim) -> None:
-        """Say what a size stands for that an equation computes."""
+        """Record a size that an equation computes."""
         self._dims[var] = dim
 
     def shape(self, type_: ArrayType, where: str) -> Shape:
-        """The shape that a type has here.
+        """The shape of a type, in terms of the sizes of arguments.
 
         Raises:
             UnsupportedError: It depends on data.
         """
         shape = [self.known(dim) for dim in type_.shape]
-        for dim, known in zip(type_.shape, shape, strict=True):
-            if known is None:
+        for dim, size in zip(type_.shape, shape, strict=True):
+            if size is None:
                 raise UnsupportedError(
                     f"{where}: the size {dim} of {type_} depends on the values of arrays; sizes in StableHLO follow "
                     "from the shapes of the arguments alone. Give it as the size of an argument, or export with "
@@ -118,7 +118,7 @@ class Emitter:
         """The value of an operand."""
         if isinstance(operand, Literal):
             return Value(self.code, self.code.constant(operand.value, operand.type.dtype))
-        if operand not in self._values:  # a size that equations compute
+        if operand not in self._values:  # the result of an equation that is a size
             self._values[operand] = self.size(self._dims[operand])
         return self._values[operand]
 
@@ -145,11 +145,11 @@ class Emitter:
                 {key: self._param(value, where) for key, value in equation.params.items()},
                 tuple((self.shape(output.type, where), output.type.dtype) for output in equation.outputs),
             )
-            values = self._found(name, call, where)
+            values = self._results(name, call, where)
         for var, value in zip(equation.outputs, values, strict=True):
             self._values[var] = self.as_type(value, var.type)
 
-    def _found(self, name: str, call: Call, where: str) -> Sequence[Value]:
+    def _results(self, name: str, call: Call, where: str) -> Sequence[Value]:
         try:
             if name in ROWS:
                 values = ROWS[name](call)
@@ -160,7 +160,7 @@ class Emitter:
         return [entries] if entries is not None else self._decomposed(name, call, where)
 
     def _size_of(self, equation: Equation) -> Dim | None:
-        """The result of an equation in terms of the sizes of arguments; None where it is no such size."""
+        """The result of an equation in terms of the sizes of arguments; None if it is no such size."""
         return size_value(equation, self.known_operand)
 
     def _param(self, value: Any, where: str) -> Any:
@@ -168,11 +168,11 @@ class Emitter:
             return tuple(self._param(entry, where) for entry in value)
         if not isinstance(value, Size):
             return value
-        known = self.known(value)
-        return self._computed(value, where) if known is None else known
+        size = self.known(value)
+        return self._computed(value, where) if size is None else size
 
     def _computed(self, dim: Size, where: str) -> Value:
-        """A size that depends on data, for what may: where slices start."""
+        """A size that depends on data, for parameters that may: the start of a slice, for example."""
         total = self.size(0)
         for powers, factor in dim.ordered:
             term = self.size(factor)
@@ -214,4 +214,4 @@ class Emitter:
 
 
 ControlRow = Callable[[Emitter, Equation], Sequence[Value]]
-"""Writes an equation that runs nested Programs, and gives its results."""
+"""Writes an equation that runs nested Programs, and returns its results."""

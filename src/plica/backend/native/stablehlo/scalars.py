@@ -1,6 +1,6 @@
-"""Scalar code on whole tensors: what StableHLO has no operation for is written entry by entry in `scalars/`.
+"""`TensorScalars`: scalar code on whole tensors, for elementwise operations that StableHLO lacks.
 
-Branches compute both sides and choose; a loop goes on until no entry needs another turn.
+Branches compute both sides and select. A loop runs until no entry needs another iteration.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,6 +10,7 @@ import numpy as np
 
 from plica.backend.native.scalars import SCALARS
 from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared
+from plica.backend.native.scalars.values import words
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.values import Value, loop
 from plica.ir.dtypes import DType
@@ -35,13 +36,12 @@ _NAMES = {
     "shift_left": "shift_left",
 }
 _SUMS = ("add", "subtract")
-_WORDS = {16: DType.INT16, 32: DType.INT32, 64: DType.INT64}
 
 
 def write_entries(
     name: str, inputs: Sequence[Value], shape: Shape, dtype: DType, params: Mapping[str, Any]
 ) -> Value | None:
-    """An elementwise operation by its scalar code; None of one that has none.
+    """The result of an elementwise operation by its scalar code; None if it has none.
 
     Raises:
         UnsupportedError: Its scalar code does not take these dtypes.
@@ -50,16 +50,16 @@ def write_entries(
     if row is None:
         return None
     code = inputs[0].code
-    given = tuple(Scalar(operand.spread(shape).tensor.text, operand.dtype) for operand in inputs)
-    entries = row.write(TensorScalars(code, shape), Call(given, dtype, params))
+    operands = tuple(Scalar(value.spread(shape).tensor.text, value.dtype) for value in inputs)
+    entries = row.write(TensorScalars(code, shape), Call(operands, dtype, params))
     return Value(code, Tensor(entries.text, shape, entries.dtype))
 
 
 class TensorScalars(ScalarCode):
-    """Each scalar is a tensor of one shape.
+    """Scalar code in which each scalar is a tensor of one shape.
 
     Args:
-        code: Where it is written.
+        code: The function that gets the text.
         shape: The shape.
     """
 
@@ -67,33 +67,35 @@ class TensorScalars(ScalarCode):
         self._code = code
         self._shape = shape
         self._constants: set[str] = set()
-        self._active: list[Value] = []  # which entries are on the side of a branch that is being written
+        self._active: list[Value] = []  # for each open branch, the entries that take it
 
     def _value(self, scalar: Scalar) -> Value:
         return Value(self._code, Tensor(scalar.text, self._shape, scalar.dtype))
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
-        """A number everywhere."""
+        """A tensor filled with a number."""
         entries = _scalar(Value(self._code, self._code.constant(value, dtype)).spread(self._shape))
         self._constants.add(entries.text)
         return entries
 
     def apply(self, name: str, *operands: Scalar) -> Scalar:
         """An operation on each entry."""
-        first, *rest = map(self._value, operands)
+        first, *others = map(self._value, operands)
         match name:
             case "multiply_add":
-                return _scalar(first * rest[0] + rest[1])
+                return _scalar(first * others[0] + others[1])
             case "trunc":
                 return _scalar((first < 0.0).where(first.map("ceil"), first.map("floor")))
             case "copysign":
-                return _scalar(copysign(first, rest[0]))
+                return _scalar(copysign(first, others[0]))
             case "shift_right":
                 signed = not first.dtype.value.startswith("u")
-                return _scalar(first.map("shift_right_arithmetic" if signed else "shift_right_logical", *rest))
-        result = first.map(_NAMES[name], *rest)
+                return _scalar(first.map("shift_right_arithmetic" if signed else "shift_right_logical", *others))
+        result = first.map(_NAMES[name], *others)
         is_constant = any(operand.text in self._constants for operand in operands)
-        return _scalar(_kept(result) if name in _SUMS and is_constant and result.dtype.kind == "float" else result)
+        return _scalar(
+            _unoptimized(result) if name in _SUMS and is_constant and result.dtype.kind == "float" else result
+        )
 
     def compare(self, kind: str, a: Scalar, b: Scalar) -> Scalar:
         """A comparison of each entry."""
@@ -125,13 +127,13 @@ class TensorScalars(ScalarCode):
             self._active.pop()
 
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
-        """As many turns as the last entry needs, in each of which the others stay as they are."""
+        """A loop until the last entry is done; entries that are done earlier keep their state."""
 
         def goes(state: Sequence[Value]) -> Value:
             holds = self._value(going(*map(_scalar, state)))
             return holds & self._active[-1] if self._active else holds
 
-        def turn(*state: Value) -> list[Value]:
+        def iteration(*state: Value) -> list[Value]:
             needed = goes(state)
             after = step(*map(_scalar, state))
             return [needed.where(self._value(new), old) for new, old in zip(after, state, strict=True)]
@@ -139,14 +141,14 @@ class TensorScalars(ScalarCode):
         last = loop(
             [self._value(scalar) for scalar in start],
             lambda *state: goes(state).any(range(len(self._shape))),
-            turn,
+            iteration,
         )
         return tuple(map(_scalar, last))
 
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
         """The parts of each entry."""
-        whole = self._value(a)
-        real, imag = (_scalar(whole.map(name, dtype=real_dtype(a.dtype))) for name in ("real", "imag"))
+        value = self._value(a)
+        real, imag = (_scalar(value.map(name, dtype=real_dtype(a.dtype))) for name in ("real", "imag"))
         return real, imag
 
     def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
@@ -160,7 +162,7 @@ class TensorScalars(ScalarCode):
         return _scalar(entries.take(self._value(index), 0))
 
     def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
-        """Written in place: XLA would put it there."""
+        """The code of the function in place: XLA would inline a call."""
         del name
         return write(self, operands)
 
@@ -169,14 +171,14 @@ def _scalar(value: Value) -> Scalar:
     return Scalar(value.tensor.text, value.dtype)
 
 
-def _kept(x: Value) -> Value:
-    """A value that is computed as it is written: (x + 1) - 1 is no x, but a rounded one."""
+def _unoptimized(x: Value) -> Value:
+    """A value that XLA does not simplify: (x + 1) - 1 rounds x, and is not x."""
     return Value(x.code, x.code.apply("optimization_barrier", [x.tensor], x.shape, x.dtype))
 
 
 def copysign(size: Value, sign: Value) -> Value:
-    """The size of a float with the sign of another, by their bits."""
-    words = _WORDS[size.dtype.bits]
-    top = words.limits[0]
-    bits = (size.bits_as(words) & words.limits[1]) | (sign.bits_as(words) & top)
+    """The size of a float with the sign of another one, by their bits."""
+    integers = words(size.dtype)
+    sign_bit = integers.limits[0]
+    bits = (size.bits_as(integers) & integers.limits[1]) | (sign.bits_as(integers) & sign_bit)
     return bits.bits_as(size.dtype)

@@ -1,4 +1,4 @@
-"""Types and constants as StableHLO writes them.
+"""Types and constants as text of StableHLO.
 
 >>> tensor_type((Size.of("n"), 3), DType.FLOAT32), tensor_type((), DType.UINT8), tensor_type((2,), DType.COMPLEX64)
 ('tensor<?x3xf32>', 'tensor<ui8>', 'tensor<2xcomplex<f32>>')
@@ -31,7 +31,7 @@ def element_type(dtype: DType) -> str:
 
 
 def tensor_type(shape: Sequence[Dim], dtype: DType) -> str:
-    """The type of an array; sizes that are no numbers are `?`."""
+    """The type of an array; symbolic sizes are `?`."""
     dims = "".join("?x" if isinstance(dim, Size) else f"{dim}x" for dim in shape)
     return f"tensor<{dims}{element_type(dtype)}>"
 
@@ -50,11 +50,13 @@ def scalar(value: complex, dtype: DType) -> str:
 
 
 def dense(array: Array) -> str:
-    """All numbers of an array, in the order of its rows: their bytes, the lowest first."""
+    """All numbers of an array, in row-major order: their bytes, the lowest first."""
     if not array.size:
         return "dense<>"
     dtype = DType(array.dtype.name)
-    if dtype.kind == "bool" or dtype.bits < 8 or array.size == 1:  # bytes of one number would stand for all
+    if (
+        dtype.kind == "bool" or dtype.bits < 8 or array.size == 1
+    ):  # the bytes of one number would be a tensor filled with it
         return f"dense<{_nested(array, dtype)}>"
     lowest_first = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
     return f'dense<"0x{lowest_first.tobytes().hex()}">'

@@ -1,4 +1,4 @@
-"""Tensors with operators and functions: what rows are written in. They broadcast by the standard's rule.
+"""Tensors with operators and functions, with which rows are written. They broadcast by the array API's rule.
 
 >>> code = Code()
 >>> x = Value(code, Tensor("%x", (2, 3), DType.FLOAT32))
@@ -28,7 +28,7 @@ _COMPARISONS = {
 
 
 class Value(NamedTuple):
-    """A tensor and the code that it belongs to. Numbers that it meets are constants of its dtype."""
+    """A tensor and its code. Numbers that are combined with it become constants of its dtype."""
 
     code: Code
     tensor: Tensor
@@ -49,7 +49,7 @@ class Value(NamedTuple):
         return len(self.shape)
 
     def like(self, value: complex, dtype: DType | None = None) -> "Value":
-        """A number of this dtype, or of another."""
+        """A number in this dtype, or in another one."""
         return Value(self.code, self.code.constant(value, dtype or self.dtype))
 
     def size(self, dim: Dim) -> "Value":
@@ -60,9 +60,9 @@ class Value(NamedTuple):
 
     def map(self, name: str, *others: Operand, dtype: DType | None = None) -> "Value":
         """An operation on each entry, of operands of one dtype."""
-        given = [self, *(value if isinstance(value, Value) else self.like(value) for value in others)]
-        shape = broadcast(*(value.shape for value in given))
-        operands = [value.spread(shape).tensor for value in given]
+        values = [self, *(value if isinstance(value, Value) else self.like(value) for value in others)]
+        shape = broadcast(*(value.shape for value in values))
+        operands = [value.spread(shape).tensor for value in values]
         return Value(self.code, self.code.apply(name, operands, shape, dtype or self.dtype))
 
     def compare(self, kind: str, other: Operand) -> "Value":
@@ -74,9 +74,9 @@ class Value(NamedTuple):
         return Value(self.code, self.code.apply("compare", operands, shape, DType.BOOL, attributes))
 
     def where(self, first: Operand, second: Operand) -> "Value":
-        """`first` where this is true, else `second`; one of them is no number."""
+        """`first` where this is true, else `second`; at least one of them is a `Value`."""
         like = first if isinstance(first, Value) else second
-        assert isinstance(like, Value), "one of them is no number"
+        assert isinstance(like, Value), "at least one side is a Value"
         sides = [value if isinstance(value, Value) else like.like(value) for value in (first, second)]
         shape = broadcast(self.shape, *(side.shape for side in sides))
         operands = [value.spread(shape).tensor for value in (self, *sides)]
@@ -171,31 +171,31 @@ class Value(NamedTuple):
         return Value(self.code, self.code.apply("convert", [self.tensor], self.shape, dtype))
 
     def bits_as(self, dtype: DType) -> "Value":
-        """The bits as another dtype of as many."""
+        """The bits as another dtype of as many bits."""
         return Value(self.code, self.code.apply("bitcast_convert", [self.tensor], self.shape, dtype))
 
     # shapes
 
     def spread(self, shape: Shape, axes: Sequence[int] | None = None) -> "Value":
-        """Repeated; the axes are the last ones of the result, or `axes` of them."""
-        places = range(len(shape) - self.rank, len(shape)) if axes is None else axes
-        return Value(self.code, self.code.broadcast(self.tensor, shape, list(places)))
+        """The tensor broadcast to a shape; its axes are the last ones of the result, or `axes`."""
+        axes_of_result = range(len(shape) - self.rank, len(shape)) if axes is None else axes
+        return Value(self.code, self.code.broadcast(self.tensor, shape, list(axes_of_result)))
 
     def reshape(self, shape: Shape) -> "Value":
         """The entries in another shape."""
         return Value(self.code, self.code.reshape(self.tensor, shape))
 
     def expand(self, *axes: int) -> "Value":
-        """With axes of size 1, at these places of the result."""
+        """The tensor with further axes of size 1, which are `axes` of the result."""
         shape = list(self.shape)
         for axis in sorted(axis % (self.rank + len(axes)) for axis in axes):
             shape.insert(axis, 1)
         return self.reshape(tuple(shape))
 
     def drop(self, *axes: int) -> "Value":
-        """Without these axes, which have size 1."""
-        places = [axis % self.rank for axis in axes]
-        return self.reshape(tuple(dim for axis, dim in enumerate(self.shape) if axis not in places))
+        """The tensor without some axes, which have size 1."""
+        dropped = [axis % self.rank for axis in axes]
+        return self.reshape(tuple(dim for axis, dim in enumerate(self.shape) if axis not in dropped))
 
     def transpose(self, axes: Sequence[int]) -> "Value":
         """The axes in another order."""
@@ -206,49 +206,51 @@ class Value(NamedTuple):
         return Value(self.code, self.code.apply("transpose", [self.tensor], shape, self.dtype, attributes))
 
     def iota(self, axis: int, shape: Shape | None = None, dtype: DType = DType.INT64) -> "Value":
-        """Places along an axis of this shape, or of another."""
+        """The indices along an axis of this shape, or of another one."""
         return Value(self.code, self.code.iota(self.shape if shape is None else shape, axis, dtype))
 
     def part(self, axis: int, start: Dim, stop: Dim, step: Dim = 1) -> "Value":
-        """A slice of one axis, which lies within it."""
-        place = axis % self.rank
+        """A slice along one axis, which is within it."""
+        position = axis % self.rank
         length = _length(start, stop, step)
-        shape = (*self.shape[:place], length, *self.shape[place + 1 :])
+        shape = (*self.shape[:position], length, *self.shape[position + 1 :])
         bounds: list[list[Dim]] = [[0] * self.rank, list(self.shape), [1] * self.rank]
         for bound, value in zip(bounds, (start, stop, step), strict=True):
-            bound[place] = value
+            bound[position] = value
         if all(isinstance(dim, int) for dim in (*self.shape, start, stop, step)):
             names = ("start_indices", "limit_indices", "strides")
             attributes = {name: integers(numbers) for name, numbers in zip(names, bounds, strict=True)}  # type: ignore[arg-type]
             return Value(self.code, self.code.apply("slice", [self.tensor], shape, self.dtype, attributes))
-        given = [self.code.shape(tuple(numbers)) for numbers in bounds]
-        return Value(self.code, self.code.apply("real_dynamic_slice", [self.tensor, *given], shape, self.dtype))
+        bounds_as_arrays = [self.code.shape(tuple(numbers)) for numbers in bounds]
+        return Value(
+            self.code, self.code.apply("real_dynamic_slice", [self.tensor, *bounds_as_arrays], shape, self.dtype)
+        )
 
     # reductions
 
     def reduce(self, name: str, start: complex, axes: Sequence[int], *, keep: bool = False) -> "Value":
-        """Entries along axes joined by an operation, beginning with `start`."""
-        places = [axis % self.rank for axis in axes]
+        """Entries along axes combined by an operation, with the initial value `start`."""
+        reduced_axes = [axis % self.rank for axis in axes]
         scalar = ((), self.dtype)
         region = self.code.region([scalar] * 2, lambda a, b: [self.code.apply(name, [a, b], *scalar)])
-        shape = tuple(dim for axis, dim in enumerate(self.shape) if axis not in places)
-        attributes = {"dimensions": integers(sorted(places))}
+        shape = tuple(dim for axis, dim in enumerate(self.shape) if axis not in reduced_axes)
+        attributes = {"dimensions": integers(sorted(reduced_axes))}
         operands = [self.tensor, self.like(start).tensor]
         reduced = Value(self.code, self.code.apply("reduce", operands, shape, self.dtype, attributes, [region]))
         if not keep:
             return reduced
-        return reduced.reshape(tuple(1 if axis in places else dim for axis, dim in enumerate(self.shape)))
+        return reduced.reshape(tuple(1 if axis in reduced_axes else dim for axis, dim in enumerate(self.shape)))
 
     def sum(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
         """Sums."""
         return self.reduce("add", 0, axes, keep=keep)
 
     def max(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
-        """Largest entries; the least number there is of none."""
+        """Largest entries; the least number of the dtype if there are none."""
         return self.reduce("maximum", self.least, axes, keep=keep)
 
     def min(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
-        """Least entries; the largest number there is of none."""
+        """Least entries; the largest number of the dtype if there are none."""
         return self.reduce("minimum", self.largest, axes, keep=keep)
 
     def any(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
@@ -268,18 +270,21 @@ class Value(NamedTuple):
     # entries at indices
 
     def read(self, index: "Value", axes: Sequence[int], offsets: Sequence[int]) -> "Value":
-        """Entries, or whole axes of them, at vectors of indices.
+        """Entries, or slices along other axes, at vectors of indices.
 
         Args:
-            index: Vectors along the last axis; places beyond an end are moved there.
-            axes: The axis that each entry of a vector is a place on.
-            offsets: Where the other axes stand in the result; the axes of `index` stand at the other places.
+            index: Vectors along the last axis; an index beyond an end of its axis reads the entry at that end.
+            axes: The axis that each entry of a vector is an index of.
+            offsets: The axes of the result that are other axes of this tensor; its remaining axes are those of `index`.
         """
-        kept = [dim for axis, dim in enumerate(self.shape) if axis not in axes]
-        rest = iter(index.shape[:-1])
-        whole = iter(kept)
-        shape = tuple(next(whole if axis in offsets else rest) for axis in range(len(kept) + index.rank - 1))
-        # of an axis without entries none is read
+        dims_of_entry = [dim for axis, dim in enumerate(self.shape) if axis not in axes]
+        dims_of_index = iter(index.shape[:-1])
+        remaining_dims = iter(dims_of_entry)
+        shape = tuple(
+            next(remaining_dims if axis in offsets else dims_of_index)
+            for axis in range(len(dims_of_entry) + index.rank - 1)
+        )
+        # from an axis without entries none is read
         sizes = tuple(opaque("min", dim, 1) if axis in axes else dim for axis, dim in enumerate(self.shape))
         numbers = (
             f"#stablehlo.gather<offset_dims = {list(offsets)}, collapsed_slice_dims = {sorted(axes)}, "
@@ -294,10 +299,10 @@ class Value(NamedTuple):
         return Value(self.code, self.code.apply("dynamic_gather", operands, shape, self.dtype, attributes))
 
     def take(self, index: "Value", axis: int) -> "Value":
-        """Entries at places along an axis: the axes of `index` stand where it was."""
-        place = axis % self.rank
-        offsets = [axis if axis < place else axis + index.rank - 1 for axis in range(self.rank) if axis != place]
-        return self.read(index.expand(-1), [place], offsets)
+        """Entries at indices of an axis, which the axes of `index` replace in the result."""
+        position = axis % self.rank
+        offsets = [axis if axis < position else axis + index.rank - 1 for axis in range(self.rank) if axis != position]
+        return self.read(index.expand(-1), [position], offsets)
 
 
 def _length(start: Dim, stop: Dim, step: Dim) -> Dim:
@@ -305,13 +310,13 @@ def _length(start: Dim, stop: Dim, step: Dim) -> Dim:
 
 
 def joined(values: Sequence[Value], axis: int) -> Value:
-    """Arrays one after the other along an axis."""
+    """Arrays concatenated along an axis."""
     first = values[0]
     if len(values) == 1:
         return first
-    place = axis % first.rank
-    shape = (*first.shape[:place], total(value.shape[place] for value in values), *first.shape[place + 1 :])
-    attributes = {"dimension": f"{place} : i64"}
+    position = axis % first.rank
+    shape = (*first.shape[:position], total(value.shape[position] for value in values), *first.shape[position + 1 :])
+    attributes = {"dimension": f"{position} : i64"}
     tensor = first.code.apply("concatenate", [value.tensor for value in values], shape, first.dtype, attributes)
     return Value(first.code, tensor)
 
@@ -322,14 +327,14 @@ def stacked(values: Sequence[Value], axis: int) -> Value:
 
 
 def count(x: Value, axes: Sequence[int]) -> Value:
-    """How many entries stand along axes, as a scalar of int64."""
+    """How many entries there are along axes, as a scalar of int64."""
     return x.size(product(x.shape[axis] for axis in axes))
 
 
 def loop(
     start: Sequence[Value], going: Callable[..., Value], step: Callable[..., Sequence[Value]]
 ) -> tuple[Value, ...]:
-    """`state = start; while going(*state): state = step(*state)`, and the last state."""
+    """The last state of `state = start; while going(*state): state = step(*state)`."""
     code = start[0].code
     types = [(value.shape, value.dtype) for value in start]
 
@@ -344,7 +349,7 @@ def loop(
 
 
 def branches(condition: Value, sides: Sequence[Callable[[], Sequence[Value]]]) -> tuple[Value, ...]:
-    """The values of the first side where a single truth holds, else those of the second, of the same types."""
+    """The values of the first side if a scalar condition holds, else those of the second; both have the same types."""
     code = condition.code
     types: list[tuple[Shape, DType]] = []
 

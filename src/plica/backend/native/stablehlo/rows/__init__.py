@@ -1,4 +1,4 @@
-"""The row of each operation that StableHLO has a form of, one file for each of `ops/`."""
+"""The row of each operation that has a form in StableHLO, one file for each file of `ops/`."""
 
 from plica.backend.native.stablehlo.call import Row
 from plica.backend.native.stablehlo.rows.densities import DENSITIES

@@ -1,4 +1,4 @@
-"""Densities of leaves of circuits."""
+"""Log densities of univariate distributions."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Operations on each entry that StableHLO has; others of real numbers are written by their scalar code."""
+"""Elementwise operations that StableHLO has; other ones of real numbers are written by their scalar code."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -46,7 +46,7 @@ _NAMES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "tan": ("tan", _FLOATING),
     "tanh": ("tanh", _FLOATING),
 }
-"""The operation of StableHLO of the same meaning, and the kinds of dtype for which it has that."""
+"""The operation of StableHLO with the same meaning, and the kinds of dtype for which it has that meaning."""
 
 _COMPARISONS = ("equal", "not_equal", "greater", "greater_equal", "less", "less_equal")
 
@@ -85,18 +85,18 @@ def _part(name: str, x: Value) -> Value:
     return x.map(name, dtype=real_dtype(x.dtype))
 
 
-def _of_kinds(real: Callable[[Value], Value], whole: bool) -> Callable[[Value], Value]:
-    """A question of numbers: integers have one answer, complex numbers that of one of their parts."""
+def _of_kinds(real: Callable[[Value], Value], of_integers: bool) -> Callable[[Value], Value]:
+    """A test of numbers: integers have one answer; complex numbers combine those of their parts."""
 
-    def asked(x: Value) -> Value:
+    def test(x: Value) -> Value:
         if x.dtype.kind == "int":
-            return x.equals(x) if whole else x.differs(x)
+            return x.equals(x) if of_integers else x.differs(x)
         if x.dtype.kind == "complex":
             first, second = (real(_part(name, x)) for name in ("real", "imag"))
-            return first & second if whole else first | second
+            return first & second if of_integers else first | second
         return real(x)
 
-    return asked
+    return test
 
 
 def _logaddexp(*terms: Value) -> Value:
@@ -151,7 +151,7 @@ def _reciprocal(x: Value) -> Value:
 
 
 ELEMENTWISE: dict[str, Row] = {
-    **{name: _named(name, *one) for name, one in _NAMES.items()},
+    **{name: _named(name, *names_and_kinds) for name, names_and_kinds in _NAMES.items()},
     **{kind: of(lambda x, y, kind=kind: x.compare(kind, y)) for kind in _COMPARISONS},
     "abs": of(_absolute),
     "astype": of(_as_type),
@@ -160,10 +160,10 @@ ELEMENTWISE: dict[str, Row] = {
     "exp2": of(lambda x: x.like(2.0).map("power", x)),
     "hypot": of(_hypot),
     "imag": of(lambda x: _part("imag", x)),
-    "isfinite": of(_of_kinds(Value.is_finite, whole=True)),
+    "isfinite": of(_of_kinds(Value.is_finite, of_integers=True)),
     "isin": of(_isin),
-    "isinf": of(_of_kinds(lambda x: x.absolute().equals(math.inf), whole=False)),
-    "isnan": of(_of_kinds(Value.is_nan, whole=False)),
+    "isinf": of(_of_kinds(lambda x: x.absolute().equals(math.inf), of_integers=False)),
+    "isnan": of(_of_kinds(Value.is_nan, of_integers=False)),
     "logaddexp": of(_logaddexp),
     "real": of(lambda x: _part("real", x)),
     "reciprocal": of(_reciprocal),

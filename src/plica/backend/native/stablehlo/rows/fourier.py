@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms, one axis after the other; the sizes of those axes are numbers."""
+"""Discrete Fourier transforms, one axis after the other; these axes have known sizes."""
 
 import math
 
@@ -13,7 +13,7 @@ _COMPLEX = {DType.FLOAT32: DType.COMPLEX64, DType.FLOAT64: DType.COMPLEX128}
 
 
 def _resized(x: Value, axis: int, size: int) -> Value:
-    """Cut, or filled up with zeros."""
+    """The tensor with one axis cut, or padded with zeros."""
     before = x.shape[axis]
     if not isinstance(before, int):
         raise UnsupportedError(f"axis {axis} of size {before}: StableHLO transforms axes whose sizes are numbers.")
@@ -24,18 +24,18 @@ def _resized(x: Value, axis: int, size: int) -> Value:
 
 
 def _along(x: Value, kind: str, axis: int, size: int) -> Value:
-    """A transform of one axis; those to complex numbers are not scaled, those back by 1 / size."""
-    last = [other for other in range(x.rank) if other != axis] + [axis]
+    """A transform of one axis; forward ones are not scaled, inverse ones by 1 / size."""
+    last = [other_axis for other_axis in range(x.rank) if other_axis != axis] + [axis]
     moved = x.transpose(last)
     dtype = _COMPLEX.get(x.dtype, x.dtype) if kind != "IRFFT" else real_dtype(x.dtype)
     shape = (*moved.shape[:-1], size // 2 + 1 if kind == "RFFT" else size)
     attributes = {"fft_type": f"#stablehlo<fft_type {kind}>", "fft_length": integers([size])}
     transformed = Value(x.code, x.code.apply("fft", [moved.tensor], shape, dtype, attributes))
-    return transformed.transpose([last.index(other) for other in range(x.rank)])
+    return transformed.transpose([last.index(other_axis) for other_axis in range(x.rank)])
 
 
-def _transform(kind: str, rest: str) -> Row:
-    """The kind of transform along the last of the axes, and along the others."""
+def _transform(kind: str, kind_of_others: str) -> Row:
+    """The row of transforms of `kind` along the last of the axes, and of `kind_of_others` along the others."""
     back = kind in ("IFFT", "IRFFT")
 
     def row(call: Call) -> Value:
@@ -44,7 +44,7 @@ def _transform(kind: str, rest: str) -> Row:
         for size in sizes:
             if not isinstance(size, int):
                 raise UnsupportedError(f"the size {size}: StableHLO transforms axes whose sizes are numbers.")
-        steps = [(rest, axis, size) for axis, size in zip(axes[:-1], sizes[:-1], strict=True)]
+        steps = [(kind_of_others, axis, size) for axis, size in zip(axes[:-1], sizes[:-1], strict=True)]
         steps = [*steps, (kind, axes[-1], sizes[-1])] if kind == "IRFFT" else [(kind, axes[-1], sizes[-1]), *steps]
         for name, axis, size in steps:
             x = _along(_resized(x, axis, size // 2 + 1 if name == "IRFFT" else size), name, axis, size)

@@ -1,4 +1,4 @@
-"""Reading and writing at indices. StableHLO reads an index beyond an end at that end, and does not write there."""
+"""Reads and writes at indices. For an index beyond an end, StableHLO reads the entry at that end and writes none."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,26 +13,26 @@ _MODES = {"add": "add", "multiply": "multiply", "min": "minimum", "max": "maximu
 
 
 def _from_front(x: Value, index: Value, axis: int) -> Value:
-    """Indices counted from the front."""
-    whole = index.astype(DType.INT64)
-    return (whole < 0).where(whole + x.size(x.shape[axis]), whole)
+    """Indices, negative ones counted from the end, as indices from the front."""
+    integers = index.astype(DType.INT64)
+    return (integers < 0).where(integers + x.size(x.shape[axis]), integers)
 
 
 def _vectors(indices: Sequence[Value], shape: tuple[Dim, ...]) -> Value:
-    """Indices side by side along a new last axis."""
+    """Indices stacked along a new last axis."""
     return joined([index.astype(DType.INT64).spread(shape).expand(-1) for index in indices], -1)
 
 
 def _gather(x: Value, *indices: Value, axes: tuple[int, ...]) -> Value:
     shape = broadcast(*(index.shape for index in indices))
-    places = [axis % x.rank for axis in axes]
-    vectors = _vectors([_from_front(x, index, axis) for index, axis in zip(indices, places, strict=True)], shape)
-    return x.read(vectors, places, range(len(shape), len(shape) + x.rank - len(places)))
+    positions = [axis % x.rank for axis in axes]
+    vectors = _vectors([_from_front(x, index, axis) for index, axis in zip(indices, positions, strict=True)], shape)
+    return x.read(vectors, positions, range(len(shape), len(shape) + x.rank - len(positions)))
 
 
 def _take_along_axis(x: Value, index: Value, *, axis: int) -> Value:
-    place = axis % x.rank
-    vectors = [index if axis == place else index.iota(axis) for axis in range(x.rank)]
+    position = axis % x.rank
+    vectors = [index if axis == position else index.iota(axis) for axis in range(x.rank)]
     return x.read(_vectors(vectors, index.shape), range(x.rank), [])
 
 
@@ -52,22 +52,22 @@ def _update(x: Value, values: Value, *indices: Value, mode: str, index: tuple[An
     if not x.rank:
         return values if mode == "set" else x.map(_MODES[mode], values)
     common = broadcast(*(index.shape for index in indices))
-    dims, places = list(common), []
-    for axis, place in enumerate(index):
-        if place == "at":
+    dims, slices = list(common), []
+    for axis, part in enumerate(index):
+        if part == "at":
             continue
-        start, stop, step = (0, x.shape[axis], 1) if place is None else place
+        start, stop, step = (0, x.shape[axis], 1) if part is None else part
         length = x.part(axis, start, stop, step).shape[axis]
-        places.append((len(dims), length, start, step))
+        slices.append((len(dims), length, start, step))
         dims.append(length)
-    shape, given, whole, vectors = tuple(dims), iter(indices), iter(places), []
-    for axis, place in enumerate(index):
-        if place == "at":
-            number = _from_front(x, next(given), axis)
-            vectors.append(number.reshape((*number.shape, *[1] * len(places))))
+    shape, remaining_indices, remaining_slices, vectors = tuple(dims), iter(indices), iter(slices), []
+    for axis, part in enumerate(index):
+        if part == "at":
+            number = _from_front(x, next(remaining_indices), axis)
+            vectors.append(number.reshape((*number.shape, *[1] * len(slices))))
         else:
-            at, _, start, step = next(whole)
-            vectors.append(x.iota(at, shape) * x.size(step) + x.size(start))
+            axis_of_values, _, start, step = next(remaining_slices)
+            vectors.append(x.iota(axis_of_values, shape) * x.size(step) + x.size(start))
     return _scattered(x, values.spread(shape), _vectors(vectors, shape), mode)
 
 
@@ -88,9 +88,9 @@ def _scattered(x: Value, values: Value, vectors: Value, mode: str) -> Value:
 
 
 def _index(call: Call) -> Value:
-    x, place = call.inputs
+    x, index = call.inputs
     axis = call.params["axis"] % x.rank
-    return x.take(_from_front(x, place, axis), axis)
+    return x.take(_from_front(x, index, axis), axis)
 
 
 INDEXING: dict[str, Row] = {

@@ -1,4 +1,4 @@
-"""The operations that Programs of circuits have beside Plica's own: `circuits/operations.py`."""
+"""The private operations of native code of circuits (`circuits/operations.py`)."""
 
 import math
 
@@ -10,8 +10,8 @@ from plica.backend.native.stablehlo.values import Value, joined
 
 
 def _look_up(table: Value, states: Value, columns: Value, starts: Value) -> Value:
-    places = states.take(columns, 1).transpose([1, 0])
-    return table.take(places.astype(starts.dtype) + starts.expand(1), 0)
+    states_of_columns = states.take(columns, 1).transpose([1, 0])
+    return table.take(states_of_columns.astype(starts.dtype) + starts.expand(1), 0)
 
 
 def _sum_of_products(
@@ -20,14 +20,14 @@ def _sum_of_products(
     values = [_look_up(*source) if len(source) > 1 else source[0] for source in sources_of(operands, looked_up)]
     total = None
     for factor in factors:
-        operand = joined([values[place].part(0, start, start + length) for place, start, length in factor], 0)
+        operand = joined([values[number].part(0, start, start + length) for number, start, length in factor], 0)
         total = operand if total is None else total * operand
     assert total is not None, "a layer has factors"
     sums = product(total, operands[0], [(0, 0)], [(2, 1)])
     if not rescaled:
         return sums
     mantissas, powers = rescale(sums)
-    # of powers of two the quotient is whole but for its rounding
+    # the logarithm to base 2 of a power of two is an integer, except for rounding
     return mantissas, (powers.log() * (1 / math.log(2))).map("round_nearest_even") if rescaled == EXPONENTS else powers
 
 

@@ -1,7 +1,7 @@
 """Sums of products whose factors are logarithms, or directions and sizes.
 
-The product is computed from exponentials divided by the largest of their row. Where one entry may have lost terms
-that way, all are computed once more, term by term: only one side of a branch runs.
+The product is computed from exponentials divided by the largest one of their row. If terms of an entry may have
+underflowed, all entries are computed again, term by term, in a branch that runs only then.
 """
 
 import math
@@ -10,22 +10,22 @@ from collections.abc import Sequence
 import numpy as np
 
 from plica.backend.native.stablehlo.call import Row, of
-from plica.backend.native.stablehlo.rows.linalg import batched, einsum
+from plica.backend.native.stablehlo.rows.linalg import batched, diagonals, einsum
 from plica.backend.native.stablehlo.rows.reduce import log_softmax
 from plica.backend.native.stablehlo.values import Value, branches, joined
 from plica.ir.sizes import Dim, Size
 
 
-def _logarithms(given: Value, logs: str) -> Value:
-    return given if logs == "log" else log_softmax(given, axis=-1)
+def _logarithms(values: Value, logs: str) -> Value:
+    return values if logs == "log" else log_softmax(values, axis=-1)
 
 
 def _log_matmul_exp(*operands: Value, logs: str | None = None, lost: float = 1.0) -> Value:
     values = list(operands)
-    given = None if logs is None else values.pop()
+    logarithms = None if logs is None else values.pop()
     weight = values.pop()
     letters, (left, right), factors = batched(joined(values, -1), weight, 2)
-    return _log_sum(f"{left}mk,{right}nk->{letters}mn", factors, given, logs, lost)
+    return _log_sum(f"{left}mk,{right}nk->{letters}mn", factors, logarithms, logs, lost)
 
 
 def _log_einsum_exp(*operands: Value, equation: str, logs: str | None = None, lost: float = 1.0) -> Value:
@@ -33,34 +33,34 @@ def _log_einsum_exp(*operands: Value, equation: str, logs: str | None = None, lo
     return _log_sum(equation, factors, None if logs is None else operands[-1], logs, lost)
 
 
-def _log_sum(equation: str, factors: Sequence[Value], given: Value | None, logs: str | None, lost: float) -> Value:
-    """The logarithm of an Einstein sum of exponentials and of a weight, the last factor."""
+def _log_sum(equation: str, factors: Sequence[Value], logarithms: Value | None, logs: str | None, lost: float) -> Value:
+    """The logarithm of an Einstein sum of exponentials and of a weight, which is the last factor."""
     left, _, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     weight = factors[-1]
     shifts, powers = [], []
     for x, term in zip(factors[:-1], terms, strict=False):
-        axes = [place for place, letter in enumerate(term) if letter not in result]
+        axes = [axis for axis, letter in enumerate(term) if letter not in result]
         largest = x.max(axes, keep=True)
         shift = largest.is_finite().where(largest, 0.0)
         powers.append((x - shift).exp())
         shifts.append(_spread(shift.drop(*axes) if axes else shift, _kept(term, result), result))
     total = einsum(equation, [*powers, weight])
     largest = shifts[0]
-    for more in shifts[1:]:
-        largest = largest + more
+    for other_shift in shifts[1:]:
+        largest = largest + other_shift
     fast = total.log() + largest
     limits = np.finfo(weight.dtype.numpy)
-    # what is lost of a term is below the least normal number, and there are as many terms as the sum has
+    # the error of a term that underflows is below the least normal number; `number` counts the terms of a sum
     least = float(limits.tiny) / float(limits.eps) * max(lost, 1.0)
-    summed = {
-        letter: x.shape[place] for x, term in zip(factors, terms, strict=True) for place, letter in enumerate(term)
-    }
+    summed = {letter: x.shape[axis] for x, term in zip(factors, terms, strict=True) for axis, letter in enumerate(term)}
     number = _number([dim for letter, dim in summed.items() if letter not in result], weight)
     doubtful = (~(total >= number * least)).any(range(total.rank))
 
     def exact() -> list[Value]:
-        log_weight = weight.log() if given is None or logs is None else _logarithms(given, logs).reshape(weight.shape)
+        log_weight = (
+            weight.log() if logarithms is None or logs is None else _logarithms(logarithms, logs).reshape(weight.shape)
+        )
         return [_exact(terms, [*factors[:-1], log_weight], result).spread(fast.shape)]
 
     return branches(doubtful, [exact, lambda: [fast]])[0]
@@ -82,15 +82,15 @@ def _kept(term: str, result: str) -> str:
 def _spread(x: Value, term: str, letters: str) -> Value:
     """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
     ordered = x.transpose([term.index(letter) for letter in letters if letter in term])
-    missing = [place for place, letter in enumerate(letters) if letter not in term]
+    missing = [axis for axis, letter in enumerate(letters) if letter not in term]
     return ordered.expand(*missing) if missing else ordered
 
 
 def _exact(terms: Sequence[str], factors: Sequence[Value], result: str) -> Value:
-    """Every term of the sum on axes of its own, then the logarithm of the sum of their exponentials."""
-    others = sorted({letter for term in terms for letter in term if letter not in result})
-    letters = result + "".join(others)
-    unique = [_once(term, x) for term, x in zip(terms, factors, strict=True)]
+    """The logarithm of the sum of exponentials, with axes for all terms."""
+    summed_letters = sorted({letter for term in terms for letter in term if letter not in result})
+    letters = result + "".join(summed_letters)
+    unique = [diagonals(term, x, -math.inf, Value.max) for term, x in zip(terms, factors, strict=True)]
     spread = [_spread(x, term, letters) for term, x in unique]
     total = spread[0]
     for factor in spread[1:]:
@@ -102,23 +102,13 @@ def _exact(terms: Sequence[str], factors: Sequence[Value], result: str) -> Value
     return (scaled.sum(axes).log() + shift.drop(*axes)) if axes else scaled.log() + shift
 
 
-def _once(term: str, x: Value) -> tuple[str, Value]:
-    """An operand of logarithms without repeated letters."""
-    for letter in sorted(set(term)):
-        while term.count(letter) > 1:
-            first, second = term.index(letter), term.rindex(letter)
-            x = x.iota(first).equals(x.iota(second)).where(x, -math.inf).max((second,))
-            term = term[:second] + term[second + 1 :]
-    return term, x
-
-
 def _directed_matmul(
-    direction: Value, size: Value, weight: Value, *given: Value, logs: str | None = None
+    direction: Value, size: Value, weight: Value, *logarithms: Value, logs: str | None = None
 ) -> tuple[Value, Value]:
-    """Every term on an axis of its own, divided by the largest of its sum."""
+    """The operation with an axis for the terms of each sum, which are divided by the largest of them."""
     zero = weight.like(0)
-    if given:
-        log_weight = _logarithms(given[0], logs or "log")
+    if logarithms:
+        log_weight = _logarithms(logarithms[0], logs or "log")
         turn = (log_weight * 0.0).exp() if weight.dtype.kind == "float" else None
         turn = zero.spread(weight.shape) + 1 if turn is None else turn
     else:
@@ -138,9 +128,9 @@ def _directed_matmul(
     return is_some.where(total * _like((-logarithm).exp(), total), 0), logarithm + is_some.where(shift.drop(-1), row)
 
 
-def _like(x: Value, other: Value) -> Value:
+def _like(x: Value, like: Value) -> Value:
     """Real numbers in the dtype of others."""
-    return x.astype(other.dtype)
+    return x.astype(like.dtype)
 
 
 def _of_row(direction: Value, size: Value) -> Value:

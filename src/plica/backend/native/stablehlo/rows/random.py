@@ -1,4 +1,4 @@
-"""Random numbers as pure functions of a key: the numbers of `ops/random.py`, bit for bit."""
+"""Random numbers as functions of a key: the numbers of `ops/random.py`, bit for bit."""
 
 from collections.abc import Callable
 
@@ -20,7 +20,7 @@ def _halves(numbers: Value) -> _Pair:
 
 
 def _words(key: Value) -> _Pair:
-    first, second = ((key & WORD).astype(DType.UINT32).part(0, place, place + 1).drop(0) for place in range(2))
+    first, second = ((key & WORD).astype(DType.UINT32).part(0, index, index + 1).drop(0) for index in range(2))
     return first, second
 
 
@@ -61,8 +61,8 @@ def _bits(key: Value, shape: Shape, width: int) -> Value:
         words = _pairs(_block(_words(key), key.iota(0, (blocks,)))).reshape((2 * blocks,)).part(0, 0, count)
         return words.map("shift_right_logical", 32 - width).reshape(shape)
     high, low = (word.astype(DType.UINT64) for word in _block(_words(key), key.iota(0, (count,))))
-    whole = (high.map("shift_left", 32) | low).map("shift_right_logical", 64 - width)
-    return whole.astype(DType.INT64).reshape(shape)
+    joined = (high.map("shift_left", 32) | low).map("shift_right_logical", 64 - width)
+    return joined.astype(DType.INT64).reshape(shape)
 
 
 def _half_open(key: Value, shape: Shape, digits: int) -> Value:

@@ -1,4 +1,4 @@
-"""Reductions, what is accumulated along an axis, and the normalizations built on them."""
+"""Reductions, accumulations along an axis, softmax and `rescale`."""
 
 from collections.abc import Callable
 
@@ -13,7 +13,7 @@ Axes = tuple[int, ...]
 
 
 def _reduction(name: str, start: complex | None) -> Row:
-    """A reduction of numbers of the dtype of the result, from a number, or from the least or largest one."""
+    """A reduction in the dtype of the result; without `start` from the dtype's least or largest number."""
 
     def row(call: Call) -> Value:
         x = call.inputs[0].astype(call.dtype)
@@ -36,19 +36,19 @@ def log_sum_exp(x: Value, axes: Axes, *, keep: bool = False) -> Value:
 
 
 def softmax(x: Value, *, axis: int) -> Value:
-    """Exponentials that add up to 1."""
+    """The softmax along an axis."""
     powers = (x - x.max((axis,), keep=True)).exp()
     return powers / powers.sum((axis,), keep=True)
 
 
 def log_softmax(x: Value, *, axis: int) -> Value:
-    """The logarithms of those."""
+    """The logarithms of the softmax along an axis."""
     shifted = x - x.max((axis,), keep=True)
     return shifted - shifted.exp().sum((axis,), keep=True).log()
 
 
 def rescale(x: Value) -> tuple[Value, Value]:
-    """Rows divided by powers of two, and these."""
+    """Rows divided by powers of two, and these powers."""
     largest = x.max((-1,), keep=True)
     half = power_of_two(largest)  # largest = m 2^e, 0.5 <= m < 1: 2^(e-1)
     normal = largest >= float(np.finfo(x.dtype.numpy).tiny)
@@ -57,37 +57,37 @@ def rescale(x: Value) -> tuple[Value, Value]:
 
 
 def power_of_two(x: Value) -> Value:
-    """The largest power of two that is not larger, of normal positive floats."""
+    """The largest power of two up to a positive normal float."""
     words = {32: DType.INT32, 64: DType.INT64}[x.dtype.bits]
     exponent = int(np.asarray(np.inf, x.dtype.numpy).view(words.numpy))  # all bits of the exponent, and no others
     return (x.bits_as(words) & exponent).bits_as(x.dtype)
 
 
 def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
-    def place(x: Value, *, axis: int, keepdims: bool) -> Value:
+    def first_index(x: Value, *, axis: int, keepdims: bool) -> Value:
         # the first of the best, or the first NaN
         is_best = x.equals(best(x, (axis,), keep=True))
         if x.dtype.kind == "float":
             is_best = is_best | x.is_nan()
-        places = x.iota(axis % x.rank)
-        first: Value = is_best.where(places, x.size(x.shape[axis])).min((axis,), keep=keepdims)
-        return first
+        indices = x.iota(axis % x.rank)
+        first_best: Value = is_best.where(indices, x.size(x.shape[axis])).min((axis,), keep=keepdims)
+        return first_best
 
-    return place
+    return first_index
 
 
 def _accumulation(name: str, neutral: complex) -> Row:
-    """After turn k an entry holds what the 2^k entries up to its place make."""
+    """An accumulation in log2(size) steps: after step k an entry combines the 2^k entries up to its index."""
 
     def row(call: Call) -> Value:
         x = call.inputs[0].astype(call.dtype)
         axis = call.params["axis"] % x.rank
-        places, size = x.iota(axis), x.size(x.shape[axis])
+        indices, size = x.iota(axis), x.size(x.shape[axis])
         along = x.iota(0, (x.shape[axis],))
 
         def step(reach: Value, total: Value) -> tuple[Value, Value]:
             before = total.take((along - reach).maximum(0), axis)
-            return reach * 2, total.map(name, (places >= reach).where(before, neutral))
+            return reach * 2, total.map(name, (indices >= reach).where(before, neutral))
 
         return loop([x.like(1, DType.INT64), x], lambda reach, _: reach < size, step)[1]
 

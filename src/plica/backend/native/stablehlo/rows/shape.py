@@ -1,4 +1,4 @@
-"""Shapes and the making of arrays."""
+"""Operations on shapes, and new arrays."""
 
 from plica.backend.native.stablehlo.call import Call, Row, of
 from plica.backend.native.stablehlo.types import integers
@@ -12,7 +12,7 @@ Bound = int | Value
 
 def _unstack(call: Call) -> list[Value]:
     (x,), axis = call.inputs, call.params["axis"]
-    return [x.part(axis, place, place + 1).drop(axis) for place in range(len(call.results))]
+    return [x.part(axis, index, index + 1).drop(axis) for index in range(len(call.results))]
 
 
 def _split(x: Value, *, axis: int, sizes: tuple[Dim, ...]) -> list[Value]:
@@ -34,8 +34,8 @@ def _roll(x: Value, *, shift: tuple[Dim | Value, ...], axis: Axes) -> Value:
 
 def _triangle(lower: bool) -> Row:
     def triangle(x: Value, *, k: Dim | Value) -> Value:
-        places = x.shape[-2:]
-        offsets = x.iota(1, places) - x.iota(0, places)
+        matrix_shape = x.shape[-2:]
+        offsets = x.iota(1, matrix_shape) - x.iota(0, matrix_shape)
         last = k if isinstance(k, Value) else x.size(k)
         return (offsets <= last if lower else offsets >= last).where(x, 0)
 
@@ -52,10 +52,10 @@ def _slice(call: Call) -> Value:
     start, stop, step = (call.params[name] for name in ("start", "stop", "step"))
     if not any(isinstance(bound, Value) for bound in (start, stop, step)):
         return x.part(axis, start, stop, step)
-    # where it starts depends on data: entries at computed places
-    first, by = (bound if isinstance(bound, Value) else x.size(bound) for bound in (start, step))
-    places = x.iota(0, (call.shape[axis],))
-    return x.take(places * by + first, axis)
+    # the start depends on data: read entries at computed indices
+    offset, by = (bound if isinstance(bound, Value) else x.size(bound) for bound in (start, step))
+    indices = x.iota(0, (call.shape[axis],))
+    return x.take(indices * by + offset, axis)
 
 
 def _arange(call: Call) -> Value:
@@ -67,10 +67,10 @@ def _reshaped(call: Call) -> Value:
 
 
 def _asserted(call: Call) -> Value:
-    """An array whose shape is known where it runs; here, that of sizes which are numbers.
+    """An array, after a check of the sizes that are numbers; other sizes are known only when the code runs.
 
     Raises:
-        ShapeError: The sizes that were given contradict each other.
+        ShapeError: The numbers that replace symbolic sizes contradict each other.
     """
     (x,) = call.inputs
     for actual, expected in zip(x.shape, call.shape, strict=True):

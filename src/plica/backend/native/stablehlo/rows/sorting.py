@@ -1,4 +1,4 @@
-"""Sorting, with NaN behind every number (first, in descending order), and searching in what is sorted."""
+"""Sorting, with NaN after all numbers (before them in descending order), and searches in sorted arrays."""
 
 from plica.backend.native.stablehlo.call import Row, of
 from plica.backend.native.stablehlo.code import Tensor
@@ -14,21 +14,21 @@ def _before(first: Value, second: Value) -> Value:
 
 
 def in_order(x: Value, axis: int, descending: bool = False) -> tuple[Value, Value]:
-    """Entries in order, and where each of them stood; equal ones keep their order."""
+    """Sorted entries and the original index of each; the sort is stable."""
     code = x.code
     numbers = x.astype(DType.UINT8) if x.dtype.kind == "bool" else x
     operands = [numbers.tensor, x.iota(axis % x.rank).tensor]
 
-    def compare(*given: Tensor) -> list[Tensor]:
-        first, second = (Value(code, tensor) for tensor in given[:2])
+    def compare(*entries: Tensor) -> list[Tensor]:
+        first, second = (Value(code, tensor) for tensor in entries[:2])
         return [(_before(second, first) if descending else _before(first, second)).tensor]
 
     region = code.region([((), operand.dtype) for operand in operands for _ in range(2)], compare)
     types = [(operand.shape, operand.dtype) for operand in operands]
     attributes = {"dimension": f"{axis % x.rank} : i64", "is_stable": "true"}
     tensors = code.apply_all("sort", operands, types, attributes, [region])
-    entries, places = (Value(code, tensor) for tensor in tensors)
-    return (entries.differs(0) if x.dtype.kind == "bool" else entries), places
+    entries, positions = (Value(code, tensor) for tensor in tensors)
+    return (entries.differs(0) if x.dtype.kind == "bool" else entries), positions
 
 
 def _searchsorted(ordered: Value, values: Value, *, side: str) -> Value:
