@@ -108,22 +108,16 @@ class Store:
 
 
 def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False, is_gpu: bool = False) -> str:
-    """The MLIR of some questions, whose constants are added to a store; with `embedded` the text has them too."""
+    """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
     functions = []
-    for question in questions:
-        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in question.body.constants.items()}
-        are_indices_known = question.are_places_known
-        function = emit(
-            question.body.program, question.name, parameters, are_places_known=are_indices_known, is_gpu=is_gpu
-        )
+    for one in questions:
+        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
+        known = one.are_places_known
+        function = emit(one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
         functions.append(function)
         if function.branches:
-            store.branching.add(question.name)
-        for array in (
-            *question.given,
-            *question.body.updatable.values(),
-            *(floor.updatable for floor in question.floors),
-        ):
+            store.branching.add(one.name)
+        for array in (*one.given, *one.body.updatable.values(), *(floor.updatable for floor in one.floors)):
             store.updatable(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
@@ -148,19 +142,19 @@ def file_of(
         UnsupportedError: A target cannot run a question, or several threads would run branches of the host.
     """
     kinds = dict.fromkeys(target.is_gpu for target in targets)
-    by_kind = {is_gpu: _for_processor(questions, is_gpu=is_gpu) for is_gpu in kinds}
-    questions = by_kind[targets[0].is_gpu]
+    written = {is_gpu: _for_processor(questions, is_gpu=is_gpu) for is_gpu in kinds}
+    questions = written[targets[0].is_gpu]
     if len(kinds) > 1 and any(question.given for question in questions):
         raise UnsupportedError(
             "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
             "those of graphics processors, and write another file for the others."
         )
     store = Store(targets[0].is_gpu)
-    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in by_kind.items()}
-    for question in questions:
-        if driver != ALONE and question.name in store.branching and not question.rows:
+    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in written.items()}
+    for one in questions:
+        if driver != ALONE and one.name in store.branching and not one.rows:
             raise UnsupportedError(
-                f"{question.name} has loops or branches that the host walks, which the thread that calls runs alone; "
+                f"{one.name} has loops or branches that the host walks, which the thread that calls runs alone; "
                 f"leave out driver={driver!r}."
             )
     parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}

@@ -33,7 +33,7 @@ class Target:
 
 
 def _x86(level: str) -> Target:
-    cpu = "generic" if level == "x86-64" else level  # without a name the compiler prints a warning of 36 lines
+    cpu = "generic" if level == "x86-64" else level  # said too, else the compiler warns of it in 36 lines
     flags = ("--iree-llvmcpu-target-triple=x86_64-unknown-linux-gnu", f"--iree-llvmcpu-target-cpu={cpu}")
     return Target(level, flags, "x86_64", LEVELS[level])
 

@@ -151,6 +151,6 @@ def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) ->
 
 
 _EXACT = OPS["log_matmul_exp"]
-_SMALL = 2.0**-900  # terms that underflow float64 are below the rounding of a sum of this size
+_SMALL = 2.0**-900  # beside which terms that are no numbers of float64 do not count
 _FOLDING: OpTable = {**OPS, "log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}
-"""The operations that compute constants."""
+"""The operations by which constants are computed."""

@@ -34,10 +34,10 @@ class Block:
         program: The Program.
         env: The values of its variables; those of its consts and inputs are there already.
         owned: Buffers that it may write over.
-        destinations: Memory for variables, which is used if they are written to memory.
-        capacities: Buffers that may grow, and the cells with the number of entries that they have room for.
-        temporaries: Allocations that are freed at the end of this block.
-        leaving: Variables whose memory outlives the block.
+        destinations: Where a variable is to lie, if it has to be written to memory.
+        capacities: Buffers that may grow, and for how many entries they have room.
+        temporaries: Memory that ends with this block.
+        leaving: Variables whose memory is handed over at the end of the block.
     """
 
     writer: Writer
@@ -49,7 +49,7 @@ class Block:
     capacities: dict[Buffer, Cell] = field(default_factory=dict)
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
-    position: int = 0
+    place: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
     _uses: dict[Operand, int] = field(default_factory=dict)
 
@@ -260,5 +260,5 @@ class Block:
         return (buffers & self.owned) - read_later
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
-        """The block of a nested Program."""
+        """A Program within this one."""
         return Block(self.writer, self.rows, program, env, set(owned))

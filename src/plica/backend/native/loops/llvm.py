@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.backend.native.loops.lines import Lines
-from plica.backend.native.loops.most_work import Loop, Split, Storage, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Place, Split, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -58,10 +58,10 @@ from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
 LOOP = "loop."
-"""The beginning of the names of outlined loops."""
+"""How the names of functions begin that are loops."""
 
-_FEW, _SHORT = 7, 200  # the most iterations, and statements of all of them, of a loop that is unrolled
-_LOOP = 5  # statements of straight code that count as much as one statement of a loop
+_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
+_LOOP = 5  # statements in straight code that a statement of a loop in it is as good as
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _weight(block: Iterable[Statement]) -> int:
 
 
 def _copies(statement: Statement) -> int:
-    """How often the blocks of a statement are printed if it is unrolled; `_LOOP` for a loop that is not."""
+    """How often the blocks of a statement are printed, or what is as bad."""
     if not isinstance(statement, For):
         return 1
     is_known = isinstance(statement.lower, int) and isinstance(statement.upper, int)
@@ -147,7 +147,7 @@ class _Printer(Lines):
         self._fails: list[str] = []
         self._failed: list[tuple[str, int | str]] = []
         self._stack: dict[Buffer, Allocate] = {}
-        self._named = named(nest.body) if self._split.hot else Counter[Storage]()
+        self._named = named(nest.body) if self._split.hot else Counter[Place]()
 
     def function(self) -> str:
         """The text of `run`."""
@@ -377,10 +377,10 @@ class _Printer(Lines):
         body, after, index = self._label(), self._label(), code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         if isinstance(statement.lower, int) and isinstance(statement.upper, int):
-            iterations = range(statement.lower, statement.upper)
-            if len(iterations) <= _FEW and _weight(statement.body) * len(iterations) <= _SHORT:
-                for iteration in iterations:
-                    self._values[statement.index.text] = str(iteration)
+            turns = range(statement.lower, statement.upper)
+            if len(turns) <= _FEW and _weight(statement.body) * len(turns) <= _SHORT:
+                for turn in turns:
+                    self._values[statement.index.text] = str(turn)
                     self._block(statement.body)
                 return
             self._put(f"br label %{body}")

@@ -328,7 +328,7 @@ class _Printer:
         self._begin(label)
 
     def _for(self, statement: For) -> None:
-        """A loop with its test at the end, and before the first iteration."""
+        """A loop whose test stands at its end, and in front of it."""
         body, after, index = self._label(), self._label(), self._code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         self._turn(lower, upper, body, after)
@@ -339,8 +339,8 @@ class _Printer:
         self._begin(after)
 
     def _turn(self, index: str, upper: str, body: str, after: str) -> None:
-        continues = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
-        self._put(f"cf.cond_br {continues}, {body}({index} : i64), {after}")
+        goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
+        self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
 
     def _while(self, statement: While) -> None:
         head, body, after = self._label(), self._label(), self._label()

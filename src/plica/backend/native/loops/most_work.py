@@ -35,10 +35,10 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
-_SMALL, _LARGE = 100, 80  # statements: smaller functions are optimized as a whole, larger loops are not outlined
-_ITERATIONS = 64  # of a loop whose trip count is not known
-_HEAVY = 40  # instructions of an elementwise operation that is no instruction itself
-_RARE = 64  # a loop with so many times less work than the hottest one is not hot
+_SMALL, _LARGE = 100, 80  # statements of a function that is optimized as a whole, and of a loop that is taken as one
+_TURNS = 64  # of a loop, where they are not known
+_HEAVY = 40  # instructions that an elementwise operation takes which is no instruction itself
+_RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
 
 
 def count(block: Iterable[Statement]) -> int:
@@ -66,7 +66,7 @@ def split(nest: Nest) -> Split | None:
     """The loops that become functions; None if the whole nest is to be optimized as one."""
     if count(nest.body) < _SMALL:
         return None
-    sizes = {size.text: float(_ITERATIONS) for size, _, _ in nest.sizes}
+    sizes = {size.text: float(_TURNS) for size, _, _ in nest.sizes}
     loops = list(_candidates(nest.body, 1.0, sizes))
     largest = max((work for work, _ in loops), default=0.0)
     hot = frozenset(loop for work, loop in loops if work * _RARE >= largest)
@@ -123,9 +123,9 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
     match statement:
         case For():
             upper = statement.upper
-            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _ITERATIONS)
+            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _TURNS)
         case While():
-            return _ITERATIONS
+            return _TURNS
         case _:
             return 1.0
 
@@ -133,8 +133,7 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
 def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
     """Add the estimate of an index that is a product or a sum."""
     operands = [
-        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS)
-        for value in statement.operands
+        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in statement.operands
     ]
     if statement.name in ("index_multiply", "room"):
         sizes[statement.result.text] = prod(operands)
@@ -150,17 +149,17 @@ def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
     )
 
 
-Storage = Buffer | Cell | PointerCell
+Place = Buffer | Cell | PointerCell
 _NAMED = (Scalar, Buffer, Cell, PointerCell)
 
 
-def named(block: Iterable[Statement]) -> Counter[Storage]:
+def named(block: Iterable[Statement]) -> Counter[Place]:
     """How often statements mention buffers and cells, except in allocations and frees."""
     statements = (statement for statement in all_of(block) if not isinstance(statement, Allocate | Free))
     return Counter(part for statement in statements for part in parts_of(statement) if not isinstance(part, Scalar))
 
 
-def used(loop: Loop, everywhere: Counter[Storage]) -> tuple[list[Scalar], list[Storage], list[Storage]]:
+def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
     """The values, and the buffers and cells, from outside that a loop uses; and those that only the loop uses.
 
     Args:
@@ -183,7 +182,7 @@ def used(loop: Loop, everywhere: Counter[Storage]) -> tuple[list[Scalar], list[S
     return [value for name, value in values.items() if name not in written], outside, private
 
 
-def parts_of(statement: Statement) -> Iterator[Scalar | Storage]:
+def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
     """The values, buffers and cells of a statement, without those in nested blocks."""
     for name in statement.__match_args__:
         part = getattr(statement, name)

@@ -1,7 +1,7 @@
-"""One equation as a nest of its own: its operands are parameters, its results lie in memory of the caller.
+"""One equation as a nest of its own: what it reads are parameters, what it gives lies in memory of the caller.
 
-A loop becomes such a part if its memory can be allocated before it begins. So no iteration may change a size, and no
-product may be large enough for a kernel of its own.
+A loop becomes such a part where its memory can be allocated before it begins. So no turn changes a size, and no product
+is large enough for a kernel of its own.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
@@ -40,10 +40,10 @@ class Part:
 
     Args:
         nest: The nest.
-        operands: The variables of its parameters.
-        results: The variables of its results.
-        memory: Its allocations, except those on the stack.
-        small: Pairs of numbers, the first of which must be less: its products are loops, and a kernel is faster for
+        operands: The variables that its parameters stand for.
+        results: Those that its results stand for.
+        memory: Its allocations, but for those on the stack.
+        small: Pairs of numbers of which the first has to be less. Its products are loops, and a kernel is faster for
             large ones.
     """
 
@@ -55,12 +55,12 @@ class Part:
 
 
 def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
-    """The nest of an equation; None if its memory cannot be allocated before it begins.
+    """The nest of an equation; None where its memory cannot be had before it begins.
 
     Args:
         equation: The equation.
-        results: The outputs that are read, whose sizes are known outside.
-        same: Known scalars: for each the number, or a key that equal scalars share.
+        results: The outputs that are wanted, whose sizes are known outside.
+        same: Scalars that are known: the number, or what others that are equal have as well.
 
     Raises:
         UnsupportedError: An operation or a dtype has no loop nest.
@@ -89,7 +89,7 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
     compared = {
         statement.result: statement.operands for statement in all_of(writer.block) if isinstance(statement, Compute)
     }
-    small_products = [compared[condition] for condition in _without_kernels(writer.block)]
+    small = [compared[condition] for condition in _without_kernels(writer.block)]
     writer.block[:] = hoist_memory(writer.block)
     statements = list(all_of(writer.block))
     memory = tuple(statement for statement in statements if isinstance(statement, Allocate))
@@ -101,11 +101,7 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
         return None
     nest = Nest((), tuple(parameters.values()), written, writer.block, tuple(writer.sites))
     return Part(
-        nest,
-        tuple(parameters),
-        wanted,
-        tuple(_beyond_stack(memory)),
-        tuple((count, bound) for count, bound in small_products),
+        nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
     )
 
 
@@ -121,29 +117,29 @@ def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
 
 
 def sizes_of(equation: Equation) -> list[Var]:
-    """The variables in sizes of an equation, except those that it defines."""
+    """The variables in sizes of an equation, but for those that it makes."""
     types = (operand.type for operand in (*equation.inputs, *equation.outputs))
     variables = [var for value in (*types, *equation.params.values()) for var in size_variables(value)]
     return [var for var in variables if var not in equation.outputs]
 
 
 def _without_kernels(block: list[Statement]) -> list[Scalar]:
-    """Replace products by their loops for small sizes, and return the comparisons that must hold for that."""
+    """Take products to be small that are loops then, and give the comparisons that have to hold."""
     conditions: list[Scalar] = []
-    statements: list[Statement] = []
+    kept: list[Statement] = []
     for statement in block:
         for inner in blocks_of(statement):
             conditions += _without_kernels(inner)
         if isinstance(statement, If) and any(isinstance(each, Product) for each in statement.otherwise):
             conditions.append(statement.condition)
-            statements += statement.then
+            kept += statement.then
         else:
-            statements.append(statement)
-    block[:] = statements
+            kept.append(statement)
+    block[:] = kept
     return conditions
 
 
 def _program(equation: Equation, sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]) -> Program:
-    others = [var for var in inputs if var not in sizes]
-    sizes_ = tuple(sizes)
-    return Program((), (*sizes_, *others), (equation,), results, len(sizes_))
+    own = [var for var in inputs if var not in sizes]
+    known = tuple(sizes)
+    return Program((), (*known, *own), (equation,), results, len(known))

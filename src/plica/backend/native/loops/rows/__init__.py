@@ -33,4 +33,4 @@ ROWS: Mapping[str, Row] = {
     **RANDOM,
     **CIRCUITS,
 }
-"""A row writes one equation: `row(block, equation, operands)` returns the values of its results."""
+"""A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""

@@ -13,7 +13,7 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 
 BLAS_FROM = 24**3
-"""Products of fewer multiplications are loops, since a call of BLAS costs about as much."""
+"""Products of fewer multiplications are loops: a call of BLAS costs about as much."""
 _UNROLLED = 512
 """Products of known sizes with fewer multiplications keep their sums in registers."""
 _TERMS = 4
@@ -213,17 +213,17 @@ class _Contraction:
             begin = writer.add(target.start, writer.multiply(writer.flat(outer, dims), width))
             with writer.nest([width]) as (column,):
                 writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
-            number_of_letter = dict(zip(outside, outer, strict=True))
-            *outer_letters, step = self._summed
-            with writer.nest([self._sizes[letter] for letter in outer_letters]) as steps:
-                number_of_letter.update(zip(outer_letters, steps, strict=True))
+            at = dict(zip(outside, outer, strict=True))
+            *others, step = self._summed
+            with writer.nest([self._sizes[letter] for letter in others]) as steps:
+                at.update(zip(others, steps, strict=True))
                 blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
                 with writer.loop(blocks) as block:
                     first = writer.multiply(block, _TERMS)
-                    terms = [{**number_of_letter, step: writer.add(first, index)} for index in range(_TERMS)]
+                    terms = [{**at, step: writer.add(first, index)} for index in range(_TERMS)]
                     self._add_to_row(target, begin, terms)
                 with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
-                    self._add_to_row(target, begin, [{**number_of_letter, step: last_step}])
+                    self._add_to_row(target, begin, [{**at, step: last_step}])
 
     def _add_to_row(self, target: Array, begin: Index, terms: Sequence[Mapping[str, Index]]) -> None:
         """Add terms to a row of the result, which is read and written once for all of them."""
@@ -231,8 +231,8 @@ class _Contraction:
         with writer.nest([self._sizes[last]]) as (column,):
             offset = writer.add(begin, column)
             total = writer.load(_buffer(target), offset)
-            for number_of_letter in terms:
-                total = self._added(total, {**number_of_letter, last: column})
+            for at in terms:
+                total = self._added(total, {**at, last: column})
             writer.store(_buffer(target), offset, total)
 
     def as_matrices(self) -> _Matrices | None:
