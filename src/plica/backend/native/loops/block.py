@@ -64,9 +64,9 @@ class Block:
             self._last[operand] = len(equations)
             self._uses[operand] = self._uses.get(operand, 0) + 1
         for index, equation in enumerate(equations):
-            self.position = index
+            self.place = index
             self._equation(equation)
-        self.position = len(equations)
+        self.place = len(equations)
 
     def _equation(self, equation: Equation) -> None:
         if any(var in self.env for var in equation.outputs):
@@ -223,7 +223,7 @@ class Block:
 
     def is_live(self, operand: Operand) -> bool:
         """Whether a later equation reads a variable, or it is an output."""
-        return self._last.get(operand, -1) > self.position
+        return self._last.get(operand, -1) > self.place
 
     def may_write(self, operand: Operand, value: Array) -> bool:
         """Whether this equation may write over an operand: it owns the memory, and no later equation reads it.
