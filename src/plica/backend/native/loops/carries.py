@@ -46,7 +46,7 @@ class _Carry:
         buffer: Its memory within the body.
         grows: Whether its size changes.
         pointer: The cell with its memory, if that changes.
-        other: The cell with the memory of the next value, if buffers are swapped.
+        next_pointer: The cell with the memory of the next value, if buffers are swapped.
         capacity: The cell with the number of entries that there is room for, if its size changes.
         home: Its memory, if that does not change.
     """
@@ -58,7 +58,7 @@ class _Carry:
     buffer: Buffer
     grows: bool
     pointer: PointerCell | None = None
-    other: PointerCell | None = None
+    next_pointer: PointerCell | None = None
     capacity: Cell | None = None
     home: Array | None = None
 
@@ -147,7 +147,7 @@ class Loop:
             assert isinstance(value, Array), "an array becomes an array"
             if carry.grows:
                 keep += self._grown(carry, value, inner, last)
-            elif carry not in pointwise and not _is_whole(value, carry.buffer):
+            elif carry not in pointwise and not _is_all_of(value, carry.buffer):
                 self._doubled(carry, value, inner, last)
         self._fill_together([(array, values[array.result]) for array in pointwise])
         for each in last:
@@ -205,12 +205,12 @@ class Loop:
                 fill(writer, new, value)
             last.append(lambda: fill(writer, solid(writer, carry.buffer, value.dims), new))
             return
-        carry.pointer, carry.other = writer.pointer(value.dtype), writer.pointer(value.dtype)
+        carry.pointer, carry.next_pointer = writer.pointer(value.dtype), writer.pointer(value.dtype)
         target = writer.buffer(value.dtype)
-        writer.put(GetPointer(target, carry.other))
+        writer.put(GetPointer(target, carry.next_pointer))
         fill(writer, solid(writer, target, value.dims), value)
         assert carry.pointer is not None, "just made"
-        pointer, second_pointer = carry.pointer, carry.other
+        pointer, second_pointer = carry.pointer, carry.next_pointer
         last.append(lambda: writer.put(PutPointer(pointer, target)))
         last.append(lambda: writer.put(PutPointer(second_pointer, carry.buffer)))
 
@@ -220,7 +220,7 @@ class Loop:
         array.pointer = writer.pointer(value.dtype)
         capacity, pointer = array.capacity, array.pointer
         assert capacity is not None, "growing arrays have a capacity"
-        if _is_whole(value, array.buffer):
+        if _is_all_of(value, array.buffer):
             last.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
             return ()
         if value.buffer is not None and value.start == 0 and inner.capacities.get(value.buffer) is capacity:
@@ -255,7 +255,7 @@ class Loop:
             dims = first.dims
             if array.grows:
                 assert array.pointer is not None and array.capacity is not None, "the body was written"  # noqa: PT018
-                if not self._is_taken(array, first) or not block.may_leave(first):
+                if not self._may_take_over(array, first) or not block.may_leave(first):
                     first = self._copied(array, first, leaves=True)
                 else:
                     block.temporaries = [each for each in block.temporaries if each.buffer is not first.buffer]
@@ -263,18 +263,18 @@ class Loop:
                 writer.put(PutPointer(array.pointer, first.buffer))
                 writer.put(Put(array.capacity, writer.product(dims)))
                 continue
-            if not self._is_taken(array, first):
+            if not self._may_take_over(array, first):
                 first = self._copied(array, first)
             assert first.buffer is not None, "it lies in memory"
             if array.pointer is None:
                 array.home = first
                 block.alias(array.buffer, first)
             else:
-                assert array.other is not None, "two buffers are swapped"
+                assert array.next_pointer is not None, "two buffers are swapped"
                 second = block.temporary(first.dtype, dims)
                 assert second.buffer is not None, "it lies in memory"
                 writer.put(PutPointer(array.pointer, first.buffer))
-                writer.put(PutPointer(array.other, second.buffer))
+                writer.put(PutPointer(array.next_pointer, second.buffer))
 
     def begin_iteration(self) -> None:
         """Write the beginning of each iteration, after the body: read the pointers to arrays."""
@@ -282,7 +282,7 @@ class Loop:
             if array.pointer is not None:
                 self.writer.put(GetPointer(array.buffer, array.pointer))
 
-    def _is_taken(self, array: _Carry, first: Array) -> bool:
+    def _may_take_over(self, array: _Carry, first: Array) -> bool:
         """Whether the loop may take over the memory of the first value of a carry."""
         other_operands = [operand for operand in self.equation.inputs if operand is not array.first]
         if sum(operand is array.first for operand in self.equation.inputs) > 1:
@@ -327,7 +327,7 @@ class Loop:
         return tuple(values[var] for var in equation.outputs if var in values)
 
 
-def _is_whole(value: Array, buffer: Buffer) -> bool:
+def _is_all_of(value: Array, buffer: Buffer) -> bool:
     return value.buffer is buffer and value.start == 0
 
 

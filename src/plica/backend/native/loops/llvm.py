@@ -437,7 +437,7 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
-    Require: lambda self, one: self._require_memory(self._buffers[one.buffer]),
+    Require: lambda self, require: self._require_memory(self._buffers[require.buffer]),
     Free: _Printer._free,
     Reserve: _Printer._reserve,
     Copy: _Printer._copy,

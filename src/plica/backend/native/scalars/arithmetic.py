@@ -112,14 +112,14 @@ def _astype(code: ScalarCode, call: Call) -> Scalar:
     wide = DType.INT64 if dtype in (DType.INT64, DType.UINT32, DType.UINT64) else DType.INT32
     if is_half(x.dtype):
         x = x.astype(DType.FLOAT32)
-    integer = _whole(x, wide)
+    integer = _to_integer(x, wide)
     if dtype == DType.UINT64:
         middle = 2.0**63
-        integer = (x >= middle).where(_whole(x - middle, wide) ^ wide.limits[0], integer)
+        integer = (x >= middle).where(_to_integer(x - middle, wide) ^ wide.limits[0], integer)
     return integer.astype(dtype).scalar
 
 
-def _whole(x: Value, dtype: DType) -> Value:
+def _to_integer(x: Value, dtype: DType) -> Value:
     least = float(dtype.limits[0])
     fits = (x > least - 1) & (x < -least) if x.dtype.bits > dtype.bits else (x >= least) & (x < -least)
     inside = fits.where(x, 0.0).astype(dtype)

@@ -129,18 +129,18 @@ class TensorScalars(ScalarCode):
     def loop(self, start: tuple[Scalar, ...], going: Callable[..., Scalar], step: Body) -> tuple[Scalar, ...]:
         """A loop until the last entry is done; entries that are done earlier keep their state."""
 
-        def goes(state: Sequence[Value]) -> Value:
+        def is_active(state: Sequence[Value]) -> Value:
             holds = self._value(going(*map(_scalar, state)))
             return holds & self._active[-1] if self._active else holds
 
         def iteration(*state: Value) -> list[Value]:
-            needed = goes(state)
+            active = is_active(state)
             after = step(*map(_scalar, state))
-            return [needed.where(self._value(new), old) for new, old in zip(after, state, strict=True)]
+            return [active.where(self._value(new), old) for new, old in zip(after, state, strict=True)]
 
         last = loop(
             [self._value(scalar) for scalar in start],
-            lambda *state: goes(state).any(range(len(self._shape))),
+            lambda *state: is_active(state).any(range(len(self._shape))),
             iteration,
         )
         return tuple(map(_scalar, last))

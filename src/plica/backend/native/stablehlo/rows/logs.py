@@ -44,7 +44,7 @@ def _log_sum(equation: str, factors: Sequence[Value], logarithms: Value | None, 
         largest = x.max(axes, keep=True)
         shift = largest.is_finite().where(largest, 0.0)
         powers.append((x - shift).exp())
-        shifts.append(_spread(shift.drop(*axes) if axes else shift, _kept(term, result), result))
+        shifts.append(_spread(shift.drop(*axes) if axes else shift, _letters_in_result(term, result), result))
     total = einsum(equation, [*powers, weight])
     largest = shifts[0]
     for other_shift in shifts[1:]:
@@ -75,7 +75,7 @@ def _number(dims: Sequence[Dim], like: Value) -> Value:
     )
 
 
-def _kept(term: str, result: str) -> str:
+def _letters_in_result(term: str, result: str) -> str:
     return "".join(letter for letter in term if letter in result)
 
 
