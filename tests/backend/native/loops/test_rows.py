@@ -15,7 +15,10 @@ from plica.errors import UnsupportedError
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program, Var
+from plica.ir.types import spec
 from plica.ops import FACTORIZATIONS, OPS
+from plica.tracing import namespace as xp
+from plica.tracing.trace import trace
 from tests.harness.programs import Array, assert_same, reference, unique
 from tests.harness.samples import COMPLEX, EDGES, SAMPLES, SCALARS, Case
 
@@ -91,3 +94,12 @@ def test_an_operation_without_a_nest_is_refused_by_name():
     rows = {name: row for name, row in ROWS.items() if name != "exp"}
     with pytest.raises(UnsupportedError, match="no loop nest for the operation 'exp'"):
         build_nest(_program([case]), rows)
+
+
+@pytest.mark.parametrize("k", [-1, 0, 1])
+def test_triangles_of_matrices_with_one_entry(k):
+    """Their indices are known numbers, which the nest compares when it is built."""
+    x = np.full((1, 1), 2.0)
+    program = trace(lambda x: (xp.tril(x, k=k), xp.triu(x, k=k)), spec((1, 1), "float64"))
+    for found, expected in zip(compile_jit(program)(x), (np.tril(x, k), np.triu(x, k)), strict=True):
+        np.testing.assert_array_equal(found, expected)

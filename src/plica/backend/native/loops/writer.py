@@ -5,6 +5,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import count
 from math import prod
+from operator import eq, ge, gt, le, lt, ne
 from typing import Any
 
 from plica.backend.native.loops.nest import (
@@ -30,10 +31,12 @@ from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
 _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
-    "equal": lambda a, b: a == b,
-    "not_equal": lambda a, b: a != b,
-    "less": lambda a, b: a < b,
-    "less_equal": lambda a, b: a <= b,
+    "equal": eq,
+    "not_equal": ne,
+    "less": lt,
+    "less_equal": le,
+    "greater": gt,
+    "greater_equal": ge,
 }
 
 
