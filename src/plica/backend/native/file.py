@@ -178,9 +178,7 @@ def file_of(
         iree=version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
-        floors=tuple(
-            Floor(store.updatable(floor.updatable), floor.names) for question in questions for floor in question.floors
-        ),
+        floors=tuple(Floor(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, manifest

@@ -123,7 +123,7 @@ class Lanes:
         self._writer.store(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole), value)
 
     def fill(self, slot: Slot, value: complex) -> None:
-        """Set all numbers of a slot to a value."""
+        """Let all numbers of a slot be one."""
         dtype = slot.cell.dtype if slot.cell is not None else slot.row.dtype  # type: ignore[union-attr]
         with self.columns():
             self.put(slot, self._writer.number(value, dtype))

@@ -41,13 +41,13 @@ def reduced(
         x: The array that is reduced.
         axes: The axes that are reduced.
         dtype: The dtype of the result.
-        first: The initial value.
-        combine: Combines the result so far with one more entry.
-        target: The memory of the result, whose reduced axes are missing or of size 1.
-        entry: Maps an entry to the number that is combined; by default the entry in the result's dtype.
+        first: The number that it begins with.
+        combine: From the result so far and one more entry to the result.
+        target: Where the result goes: axes that are reduced are missing, or of size 1.
+        entry: From an entry to the number that is combined; by default the entry in the result's dtype.
     """
     writer = block.writer
-    number_of = entry or (lambda value: writer.convert(value, dtype))
+    taken = entry or (lambda value: writer.convert(value, dtype))
     lanes = Lanes(block, x, axes)
     if target is None and lanes.dims:
         target = block.temporary(dtype, lanes.dims)
@@ -55,7 +55,7 @@ def reduced(
     with lanes.outside():
         lanes.fill(slot, first)
         with lanes.entries(in_strands=entry is None and x.is_cheap) as (value, _):
-            lanes.put(slot, combine(lanes.get(slot), number_of(value)))
+            lanes.put(slot, combine(lanes.get(slot), taken(value)))
         if target is not None and not lanes.has_rows:
             lanes.store(target, lanes.get(slot))
     return lanes.get(slot) if target is None else target
@@ -189,9 +189,9 @@ def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logar
             with lanes.columns():
                 lanes.put(total, writer.apply("log", [lanes.get(total)], x.dtype, {}))
         with lanes.indices() as index:
-            position = writer.add(start, writer.flat(index, dims))
-            pair = [writer.load(buffer, position), lanes.get(total)]
-            writer.store(buffer, position, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
+            at = writer.add(start, writer.flat(index, dims))
+            pair = [writer.load(buffer, at), lanes.get(total)]
+            writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
     return target
 
 
