@@ -1,12 +1,12 @@
-r"""`fold`: a Program into what runs once and what runs at each call, in steps that can be looked at.
+r"""`fold` splits a Program into one that runs once and one that runs at each call. Each step can be looked at.
 
-    hoist, remove dead code, share equations    so that constant work is seen, and stands there once
+    hoist, remove dead code, share equations    constant work is seen, and is there once
     splats                                      one number, repeated, is read as a number
-    states                                      what is computed of looked-up rows, for each state instead
-    postpone                                    what expands constants, below elementwise operations
+    states                                      operations on looked-up rows run once for each state instead
+    postpone                                    operations that expand constants move below elementwise ones
     origins                                     which values are constant, and where they come from
     facts                                       their bits, their work, why one may not be kept
-    cut                                         what is kept between calls
+    cut                                         which values are kept between calls
     split                                       the Programs
 
 >>> from plica.ir.types import spec
@@ -48,15 +48,15 @@ from plica.passes.splats import read_splats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folding:
-    """What folding made of a Program.
+    """A Program split into one that runs once and one that runs at each call.
 
     Args:
         program: The Program as it was folded: without dead code and repeated equations.
         origins: Where its values come from.
         split: The Programs.
-        components: The folding of all constants in parts that share no computed value but what is kept or handed on.
-        report: What became of each constant value.
-        policy: What was asked for.
+        components: The folding of all constants in parts, which share only values that are kept or handed on.
+        report: The fate of each constant value.
+        policy: The limits.
     """
 
     program: Program
@@ -77,17 +77,17 @@ def fold(
     is_two: bool = False,
     is_held: bool = False,
 ) -> Folding:
-    """A Program in two or three: the folding of constants, and the rest.
+    """Split a Program into the folding of constants, one or two Programs, and the Program of each call.
 
     Args:
         program: The Program.
         compile_time: The names of arguments and consts whose values are known when the Program is compiled.
         run_time: The names of those that have one value for all calls. So do consts that are not named.
         sizes: The implicit sizes that are known.
-        policy: What may be kept.
-        is_two: Whether what is known when the Program is compiled is folded by a Program of its own.
-        is_held: Whether something else holds the sources, so that they stay in memory whatever is kept: then all that
-            is kept counts as growth, but for views of them, which take no memory.
+        policy: The limits of the values that are kept.
+        is_two: Whether a Program of its own folds the values that are known when the Program is compiled.
+        is_held: Whether something else holds the sources, so that they stay in memory. Then all kept values count as
+            growth, but for views of sources, which take no memory.
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
@@ -109,26 +109,26 @@ def fold(
 def _with_tables(program: Program, origins: Origins, folded: Callable[[Program], Folding]) -> Folding:
     """The folding with operations on looked-up rows applied to the tables, as far as the policy has room for these.
 
-    A table that is not kept would be computed at each call, for all states. So a lookup one of whose tables is not, or
-    the room for which is taken from other constants, has less done to it, until there is none.
+    A table that is not kept would be computed at each call, for all states. Such a lookup is rewritten less and less,
+    and so are all lookups where their tables leave too little room for other constants.
     """
     limits: dict[Var, int] = {}
     plain: Folding | None = None
     refused: dict[Var, None] = {}
-    while (made := by_states(program, origins, limits)).tables:
-        found = folded(eliminate_dead_code(share_equations(made.program)))
-        runs = dict.fromkeys(var for one in found.split.entry.equations for var in one.outputs)
-        wrong = dict.fromkeys(root for var, root in made.tables.items() if var in runs)
-        if not wrong and any(found.report.of(Fate.CUT)):
+    while (rewritten := by_states(program, origins, limits)).tables:
+        folding = folded(eliminate_dead_code(share_equations(rewritten.program)))
+        runs = dict.fromkeys(var for equation in folding.split.entry.equations for var in equation.outputs)
+        wrong = dict.fromkeys(root for var, root in rewritten.tables.items() if var in runs)
+        if not wrong and any(folding.report.of(Fate.CUT)):
             plain = folded(program) if plain is None else plain
-            if found.report.work_after > plain.report.work_after:
-                wrong = dict.fromkeys(made.tables.values())
+            if folding.report.work_after > plain.report.work_after:
+                wrong = dict.fromkeys(rewritten.tables.values())
         if not wrong:
-            return replace(found, report=found.report.with_values(_states_report(made.moved, refused)))
+            return replace(folding, report=folding.report.with_values(_states_report(rewritten.moved, refused)))
         refused.update(wrong)
         limits.update((root, limits.get(root, CONTRACTED) - 1) for root in wrong)
-    found = folded(program) if plain is None else plain
-    return replace(found, report=found.report.with_values(_states_report((), refused)))
+    folding = folded(program) if plain is None else plain
+    return replace(folding, report=folding.report.with_values(_states_report((), refused)))
 
 
 def _states_report(moved: Sequence[Equation], refused: Iterable[Var]) -> Iterator[ValueReport]:
@@ -160,36 +160,38 @@ class _Folder:
         self.sources = [var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant]
         self.foldable = list(origins.foldable(program))
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
-        self.work = [work_of(one, sizes) for one in self.foldable]
+        self.work = [work_of(equation, sizes) for equation in self.foldable]
         self.free = self._free() if is_held else {}
 
     def run(self) -> Folding:
         limit = None if self.policy.max_growth is None else 8 * self.policy.max_growth
         problem = self._problem()
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
-        made = self._split(choice)
-        parts = tuple(components(self._parts(choice), made))
-        report = self._report(choice, made, parts)
-        return Folding(self.program, self.origins, made, parts, report, self.policy)
+        programs = self._split(choice)
+        parts = tuple(components(self._parts(choice), programs))
+        report = self._report(choice, programs, parts)
+        return Folding(self.program, self.origins, programs, parts, report, self.policy)
 
     def _problem(self) -> Problem:
         """The cut in numbers; sources and results are numbered in order."""
-        values = [*self.sources, *(var for one in self.foldable for var in one.outputs)]
-        number = {var: place for place, var in enumerate(values)}
+        values = [*self.sources, *(var for equation in self.foldable for var in equation.outputs)]
+        numbers = {var: number for number, var in enumerate(values)}
         operations = [
             Operation(
-                tuple(number[var] for var in needed_by((one,), ()) if var in number and var not in one.outputs),
-                tuple(number[var] for var in one.outputs),
+                tuple(
+                    numbers[var] for var in needed_by((equation,), ()) if var in numbers and var not in equation.outputs
+                ),
+                tuple(numbers[var] for var in equation.outputs),
                 work,
             )
-            for one, work in zip(self.foldable, self.work, strict=True)
+            for equation, work in zip(self.foldable, self.work, strict=True)
         ]
         inside = dict.fromkeys(self.foldable)
-        rest = [one for one in self.program.equations if one not in inside]
+        rest = [equation for equation in self.program.equations if equation not in inside]
         outside = {**needed_by(rest, self.program.outputs), **dict.fromkeys(self._sized())}
         read = {**outside, **needed_by(self.foldable, ())}
         bits = [self._bits(var) if var in read else 0 for var in values]
-        return Problem(operations, bits, range(len(self.sources)), [number[var] for var in outside if var in number])
+        return Problem(operations, bits, range(len(self.sources)), [numbers[var] for var in outside if var in numbers])
 
     def _bits(self, var: Var) -> int | None:
         """The bits that it takes to keep a value; None where it may not be kept. Sizes of arguments take none."""
@@ -200,11 +202,11 @@ class _Folder:
 
     def _free(self) -> dict[Var, None]:
         """Sources that stay in memory anyway, and views of them."""
-        found: dict[Operand, None] = dict.fromkeys(self.sources)
-        for one in self.foldable:
-            if self._is_view(one) and all(operand in found for operand in one.inputs):
-                found.update((var, None) for var in one.outputs if not self.facts[var].obstacle)
-        return dict.fromkeys(var for var in found if isinstance(var, Var))
+        free: dict[Operand, None] = dict.fromkeys(self.sources)
+        for equation in self.foldable:
+            if self._is_view(equation) and all(operand in free for operand in equation.inputs):
+                free.update((var, None) for var in equation.outputs if not self.facts[var].obstacle)
+        return dict.fromkeys(var for var in free if isinstance(var, Var))
 
     def _is_view(self, equation: Equation) -> bool:
         """Whether results lie in the memory of an operand."""
@@ -213,12 +215,12 @@ class _Folder:
     def _sized(self) -> Iterator[Var]:
         """The constants that alone tell a size in the type of an argument that is not constant."""
         varying = [var for var in self.program.arguments if not self.origins.of[var].is_constant]
-        for size in dict.fromkeys(one for var in varying for one in size_variables(var.type)):
+        for size in dict.fromkeys(size for var in varying for size in size_variables(var.type)):
             if not any(Size.of(size) in var.type.shape for var in varying):
                 yield next(var for var in self.program.arguments if Size.of(size) in var.type.shape)
 
     def _parts(self, choice: Choice) -> Parts:
-        runs = dict.fromkeys(self.foldable[place] for place in choice.runs)
+        runs = dict.fromkeys(self.foldable[index] for index in choice.runs)
         known = dict.fromkeys(var for var, origin in self.origins.of.items() if origin.is_known)
         return Parts(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
 
@@ -226,38 +228,44 @@ class _Folder:
         return split(self._parts(choice), is_two=self.is_two)
 
     def _fits(self, choice: Choice) -> bool:
-        """Whether folding stays below the limit for what is alive at once."""
+        """Whether folding stays below the limit for bytes that are alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
-        made = self._split(choice)
-        return self._peak(made, components(self._parts(choice), made)) <= self.policy.max_peak
+        programs = self._split(choice)
+        return self._peak(programs, components(self._parts(choice), programs)) <= self.policy.max_peak
 
-    def _peak(self, made: Split, parts: Sequence[Program]) -> int:
-        """The most bytes at once while folding, by the two Programs or by components; what one keeps is there later."""
-        two = [one for one in (made.compiletime_fold, made.runtime_fold) if one is not None]
-        return max(self._peak_of(two), self._peak_of(parts))
+    def _peak(self, programs: Split, parts: Sequence[Program]) -> int:
+        """The most bytes at once while folding, by the two Programs or by components; kept results stay alive."""
+        folds = [program for program in (programs.compiletime_fold, programs.runtime_fold) if program is not None]
+        return max(self._peak_of(folds), self._peak_of(parts))
 
     def _peak_of(self, programs: Sequence[Program]) -> int:
         rows = max(self.sizes.values(), default=0)
         before = peak = 0
-        for one in programs:
-            peak = max(peak, before + plan_memory(one, rows).peak + self._beside(one))
-            before += self._bytes(one.results)
+        for program in programs:
+            peak = max(peak, before + plan_memory(program, rows).peak + self._beside(program))
+            before += self._bytes(program.results)
         return peak
 
     def _beside(self, program: Program) -> int:
-        """The bytes of results that become arrays of their own, views and what is packed, and of what is unpacked."""
-        views = dict.fromkeys(var for one in program.equations if self._is_view(one) for var in one.outputs)
-        unpacked = (replace(one.type, dtype=one.type.dtype.carrier) for one in program.arguments if _is_packed(one))
-        made = [one.type for one in program.results if one in views or _is_packed(one)]
-        return sum(bytes_of(type_, self.sizes) or 0 for type_ in (*made, *unpacked))
+        """The bytes of results that are copied, which are views and packed arrays, and of unpacked arguments."""
+        views = dict.fromkeys(
+            var for equation in program.equations if self._is_view(equation) for var in equation.outputs
+        )
+        unpacked = (
+            replace(operand.type, dtype=operand.type.dtype.carrier)
+            for operand in program.arguments
+            if _is_packed(operand)
+        )
+        copied = [operand.type for operand in program.results if operand in views or _is_packed(operand)]
+        return sum(bytes_of(type_, self.sizes) or 0 for type_ in (*copied, *unpacked))
 
     def _bytes(self, operands: Sequence[Operand]) -> int:
-        return sum(bytes_of(one.type, self.sizes) or 0 for one in operands)
+        return sum(bytes_of(operand.type, self.sizes) or 0 for operand in operands)
 
     # The report
 
-    def _report(self, choice: Choice, made: Split, parts: Sequence[Program]) -> FoldReport:
-        fates = self._fates(choice, made)
+    def _report(self, choice: Choice, programs: Split, parts: Sequence[Program]) -> FoldReport:
+        fates = self._fates(choice, programs)
         values = tuple(
             ValueReport(var.name, str(var.type), equation.op.name, *fates[var], equation.source)
             for equation in self.program.equations
@@ -266,28 +274,28 @@ class _Folder:
         )
         implicit = dict.fromkeys(self.program.inputs[: self.program.num_implicit_inputs])
         given = [var for var in self.sources if var not in implicit]
-        staying = [*made.entry.consts, *(var for var in made.entry.arguments if var in self.facts)]
+        staying = [*programs.entry.consts, *(var for var in programs.entry.arguments if var in self.facts)]
         if self.free:
-            staying = [*given, *(var for var in made.kept if var not in self.free)]
-        is_known = all(self.facts[var].bits is not None for var in (*self.sources, *made.kept))
-        before, peak = self._bytes(given), self._peak(made, parts)
+            staying = [*given, *(var for var in programs.kept if var not in self.free)]
+        is_known = all(self.facts[var].bits is not None for var in (*self.sources, *programs.kept))
+        before, peak = self._bytes(given), self._peak(programs, parts)
         after = self._bytes([var for var in staying if var not in implicit])
         work = sum(self.work)
-        left = sum(self.work[place] for place in choice.runs)
+        left = sum(self.work[index] for index in choice.runs)
         if not is_known:
             return FoldReport(values, None, None, None, work, left)
         return FoldReport(values, before, after, peak, work, left)
 
-    def _fates(self, choice: Choice, made: Split) -> Mapping[Var, tuple[Fate, str]]:
+    def _fates(self, choice: Choice, programs: Split) -> Mapping[Var, tuple[Fate, str]]:
         fates: dict[Var, tuple[Fate, str]] = {}
-        kept = dict.fromkeys(made.kept)
+        kept = dict.fromkeys(programs.kept)
         runs = dict.fromkeys(choice.runs)
-        for place, equation in enumerate(self.foldable):
+        for index, equation in enumerate(self.foldable):
             for var in equation.outputs:
-                fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=place in runs)
-                if place not in runs and var in kept and var in self.free:
+                fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=index in runs)
+                if index not in runs and var in kept and var in self.free:
                     fates[var] = (Fate.FOLDED, "kept, a part of a constant, which takes no memory")
-                if place in runs and var in self.postponed:
+                if index in runs and var in self.postponed:
                     fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
         for equation in self.program.equations:
             for var in equation.outputs:
@@ -309,7 +317,7 @@ class _Folder:
         if self.origins.of[var].is_constant or equation not in self.origins.impure:
             return self.origins.of[var].is_constant
         read = needed_by((equation,), ())
-        return all(one in equation.outputs or self.origins.of[one].is_constant for one in read)
+        return all(operand in equation.outputs or self.origins.of[operand].is_constant for operand in read)
 
     def _why_not(self, equation: Equation) -> str:
         if equation in self.origins.impure:

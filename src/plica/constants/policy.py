@@ -10,11 +10,11 @@ from numbers import Real
 from plica.errors import InputError
 
 SMALL = 2**20
-"""By default folding makes what is kept between calls at most one MiB larger than the sources that it replaces."""
+"""By default the values kept between calls take at most one MiB more than the sources that they replace."""
 
 
 def check_limit(name: str, limit: object) -> None:
-    """Refuse what is neither a number of bytes nor None.
+    """Refuse a limit that is neither a number of bytes nor None.
 
     Raises:
         InputError: The limit is negative, or no number.
@@ -28,13 +28,13 @@ class FoldPolicy:
     """How much memory constants may take.
 
     Args:
-        max_growth: By how many bytes what is kept between calls may exceed all sources; None for no limit.
+        max_growth: By how many bytes the values kept between calls may exceed all sources; None for no limit.
         max_peak: How many bytes may be alive at once while folding, besides the sources and what a single operation
             needs while it runs; None for no limit.
-        widen: Whether values may be kept in a wider dtype than the source that holds the same numbers, as float32
-            for weights of int8.
-        check: How a change of a constant is noticed: "version", by what the library counts, and by the entries of
-            small arrays; "checksum", by the entries of all, which are read at each call.
+        widen: Whether values may be kept in a wider dtype than the source that holds the same numbers. For example,
+            float32 for weights of int8.
+        check: How a change of a constant is noticed. "version" compares the library's count of writes, and the entries
+            of small arrays; "checksum" reads the entries of all arrays at each call.
 
     Raises:
         InputError: A limit is negative or no number, `widen` is neither true nor false, or there is no such check.

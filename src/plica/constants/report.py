@@ -1,4 +1,4 @@
-"""What became of each constant value, and why; and what that costs in bytes."""
+"""The report of a folding: the fate of each constant value, its reason, and the bytes of all."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from enum import Enum
 
 
 class Fate(Enum):
-    """What became of a constant value."""
+    """Whether and how a constant value was folded."""
 
     FOLDED = "folded"
     CUT = "cut"
@@ -17,15 +17,15 @@ class Fate(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ValueReport:
-    """One constant value.
+    """The fate of one constant value.
 
     Args:
         name: Its name in the Program that was folded.
         type: Its type.
-        operation: What computes it.
-        fate: What became of it: folded, it is computed once; cut, there is no room to keep it; postponed, it expands
-            what is folded; by states, it is no constant, but computed of a looked-up row and constants, and so
-            computed once for each state; refused, it may not be folded.
+        operation: The operation that computes it.
+        fate: Folded: it is computed once. Cut: there is no room to keep it. Postponed: it expands a folded value at
+            each call. By states: it is no constant, but is computed from a looked-up row and constants, and so once
+            for each state. Refused: it may not be folded.
         why: The reason.
         source: The line of the user's code.
     """
@@ -44,14 +44,13 @@ class ValueReport:
 
 @dataclass(frozen=True, slots=True)
 class FoldReport:
-    """What became of all constant values.
+    """The fates of all constant values, and their bytes and work.
 
     Args:
         values: One entry for each.
-        before: The bytes of all constants that are given.
-        after: The bytes of what is kept between calls.
-        peak: The most bytes that are alive at once while folding, besides the constants; None of these three where a
-            size is not known before the run.
+        before: The bytes of all constants that are given; None where a size is not known before the run.
+        after: The bytes of the values kept between calls; None as `before`.
+        peak: The most bytes that are alive at once while folding, besides the constants; None as `before`.
         work_before: The estimated work of all constant operations.
         work_after: That of those that still run at each call.
     """
@@ -69,7 +68,7 @@ class FoldReport:
 
     def of(self, fate: Fate | str) -> Iterator[ValueReport]:
         """The values with this fate."""
-        return (one for one in self.values if one.fate is Fate(fate))
+        return (value for value in self.values if value.fate is Fate(fate))
 
     def __getitem__(self, name: str) -> ValueReport:
         """The value called `name`.
@@ -77,10 +76,10 @@ class FoldReport:
         Raises:
             KeyError: No constant value is called so.
         """
-        found = [one for one in self.values if one.name == name]
-        if not found:
-            raise KeyError(f"no constant value is called {name!r}; there are {[one.name for one in self.values]}")
-        return found[0]
+        matches = [value for value in self.values if value.name == name]
+        if not matches:
+            raise KeyError(f"no constant value is called {name!r}; there are {[value.name for value in self.values]}")
+        return matches[0]
 
     def __str__(self) -> str:
         counts = ", ".join(f"{sum(1 for _ in self.of(fate))} {fate.value}" for fate in Fate)

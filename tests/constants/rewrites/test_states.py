@@ -171,7 +171,7 @@ def test_a_row_of_one_number_is_a_row(row) -> None:
 
 @pytest.mark.parametrize("order", ["m c k", "m k c", "m 0.5:f64[] k"])
 def test_a_constant_row_is_one_more_of_several_states(order, monkeypatch) -> None:
-    monkeypatch.setattr(states, "_SEVERAL", 5)
+    monkeypatch.setattr(states, "_MIN_STATES", 5)
     program = _program(LOOKUP, f"n:f64[2,b,3] = where {order}", "r:f64[2,b,4] = matmul n w")
     assert _at_each_call(_folded(program)) == ["reshape", "where", *ROWS]
     both = _program(

@@ -1,9 +1,9 @@
-"""What is known of constant values before they are computed: their bits, their work, and why one may not be kept.
+"""Facts of constant values, known before they are computed: their bits, their work, and why one may not be kept.
 
-splat    ::= one number, repeated: `full`, and whatever views and elementwise operations make of splats alone
+splat    ::= one number, repeated: `full`, and views and elementwise operations of splats alone
 expanded ::= the entries of a smaller constant, repeated: `broadcast_to`, and views of it
-widened  ::= the numbers of a narrower constant: a cast to a wider dtype, and whatever views and elementwise
-             operations make of it in that dtype
+widened  ::= the numbers of a narrower constant: a cast to a wider dtype, and views and elementwise operations of it
+             in that dtype
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +28,7 @@ Sizes = Mapping[Any, int]
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What is known of a constant value.
+    """The facts of a constant value.
 
     Args:
         bits: How many bits it has; None where a size is not known.
@@ -57,18 +57,18 @@ def facts_of(
 
     Args:
         sources: Consts, arguments and sizes that are constant.
-        equations: What may be folded, in order.
+        equations: The equations that may be folded, in order.
         sizes: The sizes that are known.
-        policy: What may be kept.
+        policy: The limits of the values that are kept.
     """
-    found: dict[Operand, Fact] = {
+    facts: dict[Operand, Fact] = {
         var: Fact(bits_of(var.type, sizes), is_splat=False, is_expanded=False, narrow=_entry_bits(var.type))
         for var in sources
     }
     for equation in equations:
         for var in equation.outputs:
-            found[var] = _fact(equation, var, found, sizes, policy)
-    return found
+            facts[var] = _fact(equation, var, facts, sizes, policy)
+    return facts
 
 
 def bits_of(type_: ArrayType, sizes: Sizes) -> int | None:
@@ -78,7 +78,7 @@ def bits_of(type_: ArrayType, sizes: Sizes) -> int | None:
 
 
 def bytes_of(type_: ArrayType, sizes: Sizes) -> int | None:
-    """How many bytes they have, of which the last may be filled in part; None where a size is not known."""
+    """How many bytes arrays of a type have, the last one perhaps in part; None where a size is not known."""
     bits = bits_of(type_, sizes)
     return None if bits is None else -(-bits // 8)
 
@@ -100,12 +100,12 @@ def work_of(equation: Equation, sizes: Sizes) -> int:
     """
     if OPS[equation.op.name].memory is Memory.VIEW:
         return 1
-    read = [estimated(one.type, sizes) for one in equation.inputs]
-    written = [estimated(one.type, sizes) for one in equation.outputs]
+    read = [estimated(operand.type, sizes) for operand in equation.inputs]
+    written = [estimated(operand.type, sizes) for operand in equation.outputs]
     work = sum(read) + sum(written)
     if equation.op.name in _CONTRACTIONS and len(read) > 1:
         work += isqrt(prod((*read[:2], *written[:1])))
-    inner = sum(work_of(one, sizes) for program in nested(equation.params) for one in program.equations)
+    inner = sum(work_of(step, sizes) for program in nested(equation.params) for step in program.equations)
     return max(1, work + inner * _times(equation, sizes))
 
 
@@ -115,7 +115,7 @@ def _times(equation: Equation, sizes: Sizes) -> int:
 
 
 def estimated(type_: ArrayType, sizes: Sizes) -> int:
-    """How many entries arrays of a type have, where sizes that are not known are guessed."""
+    """How many entries arrays of a type have, counting `UNKNOWN` for each size that is not known."""
     if isinstance(type_, ShapedArray):
         return prod(type_.shape)
     return prod(evaluate(dim, lambda atom: sizes.get(atom, UNKNOWN)) for dim in type_.shape)
@@ -125,11 +125,11 @@ def _entry_bits(type_: ArrayType) -> int:
     return type_.dtype.bits
 
 
-def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
+def _fact(equation: Equation, var: Var, facts: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
     bits, own = bits_of(var.type, sizes), _entry_bits(var.type)
-    is_splat = _is_splat(equation, var, found)
-    is_expanded = _is_expanded(equation, var, found)
-    narrow = _narrow(equation, var, found)
+    is_splat = _is_splat(equation, var, facts)
+    is_expanded = _is_expanded(equation, var, facts)
+    narrow = _narrow(equation, var, facts)
     obstacle = ""
     if is_size_arithmetic(equation):
         obstacle = "arithmetic on sizes, which types refer to: it is done where it is read"
@@ -147,7 +147,7 @@ def _fact(equation: Equation, var: Var, found: Mapping[Operand, Fact], sizes: Si
 
 
 def is_size_arithmetic(equation: Equation) -> bool:
-    """Whether a result stands for a polynomial of sizes, as which types know it."""
+    """Whether types may name a result, as a polynomial of sizes."""
     return equation.op.name in SIZE_ARITHMETIC and all(var.type == SCALAR_SIZE for var in equation.outputs)
 
 
@@ -155,7 +155,7 @@ def _is_single(type_: ArrayType) -> bool:
     return all(dim == 1 for dim in type_.shape)
 
 
-def _is_splat(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> bool:
+def _is_splat(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> bool:
     row = OPS[equation.op.name]
     if row.name in _EACH:
         read = equation.inputs
@@ -164,31 +164,33 @@ def _is_splat(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> bo
     return (
         not _is_single(var.type)
         and bool(read)
-        and all(_is_single(one.type) or (one in found and found[one].is_splat) for one in read)
+        and all(_is_single(operand.type) or (operand in facts and facts[operand].is_splat) for operand in read)
     )
 
 
-def _is_expanded(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> bool:
+def _is_expanded(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> bool:
     if OPS[equation.op.name].view is not View.MOVED or len(equation.inputs) != 1:
         return False
     (operand,) = equation.inputs
-    if operand in found and found[operand].is_expanded:
+    if operand in facts and facts[operand].is_expanded:
         return True
     shapes = [dim for dim in operand.type.shape if dim != 1], [dim for dim in var.type.shape if dim != 1]
     return equation.op.name == "broadcast_to" and shapes[0] != shapes[1]
 
 
-def _narrow(equation: Equation, var: Var, found: Mapping[Operand, Fact]) -> int:
-    """The bits of an entry of the constant whose numbers a result holds: the widest of its operands as large as it.
+def _narrow(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> int:
+    """The bits of an entry of the constant whose numbers a result holds: the most among operands as large as it.
 
-    What is expanded is not as large: scales, each repeated for a block of weights, do not make these wider.
+    Expanded operands do not count. For example, scales that are repeated for a block of weights make these no wider.
     """
     row, own = OPS[equation.op.name], _entry_bits(var.type)
     if row.name in _EACH:
-        large = (one for one in equation.inputs if one.type.shape == var.type.shape)
-        read: Sequence[Operand] = [one for one in large if one not in found or not found[one].is_repeated]
+        large = (operand for operand in equation.inputs if operand.type.shape == var.type.shape)
+        read: Sequence[Operand] = [
+            operand for operand in large if operand not in facts or not facts[operand].is_repeated
+        ]
     else:
         read = equation.inputs[row.view.operands]
     if _is_single(var.type) or not read:
         return own
-    return min(own, max(found[one].narrow if one in found else own for one in read))
+    return min(own, max(facts[operand].narrow if operand in facts else own for operand in read))

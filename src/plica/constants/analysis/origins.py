@@ -2,8 +2,8 @@
 
     origin  ::= a set of {literal, compile-time argument, run-time argument, not constant}
     join    ::= union
-    result of an operation ::= the join of its operands, of the sizes in its parameters, and of what its regions read;
-                               literal if it reads nothing; not constant where the operation is not pure
+    result of an operation ::= the join of its operands, of the sizes in its parameters, and of the values that its
+                               regions read; literal if it reads nothing; not constant where the operation is not pure
 
 A value is constant if "not constant" is no member of its origin. Loops lead values back, so values that reach each
 other through a loop have one origin: the analysis takes the strongly connected components of the graph of values, in
@@ -12,8 +12,8 @@ one walk, and joins each component once.
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
 >>> program = trace(lambda x, w: x * (w + 1), spec(3), spec(3))
->>> found = find_origins(program, run_time=("w",))
->>> [str(found.of[equation.outputs[0]]) for equation in program.equations]
+>>> origins = find_origins(program, run_time=("w",))
+>>> [str(origins.of[equation.outputs[0]]) for equation in program.equations]
 ['literal | run-time', 'literal | run-time | not constant']
 """
 
@@ -50,16 +50,16 @@ class Origin(Flag):
 
     @property
     def is_constant(self) -> bool:
-        """Whether nothing that it comes from changes between calls."""
+        """Whether none of its sources changes between calls."""
         return Origin.VARYING not in self
 
     @property
     def is_known(self) -> bool:
-        """Whether all that it comes from is at hand when the Program is compiled."""
+        """Whether all its sources are at hand when the Program is compiled."""
         return not self & (Origin.RUN_TIME | Origin.VARYING)
 
     def __str__(self) -> str:
-        return " | ".join(_WORDS[one] for one in self) or "nothing"
+        return " | ".join(_WORDS[origin] for origin in self) or "nothing"
 
 
 _WORDS = {
@@ -73,10 +73,10 @@ _NOTHING = Origin(0)
 
 @dataclass(frozen=True, slots=True)
 class Origins:
-    """What the analysis found.
+    """The origins of all values of a Program.
 
     Args:
-        of: The origin of each variable, those of nested Programs too; one that is run in several places has the join.
+        of: The origin of each variable, those of nested Programs too. A Program that runs several times has the join.
         impure: The equations that are not pure, or run one that is not.
         num_visits: How many values were visited, each once.
     """
@@ -90,48 +90,48 @@ class Origins:
         return Origin.LITERAL if isinstance(operand, Literal) else self.of[operand]
 
     def foldable(self, program: Program) -> dict[Equation, None]:
-        """The equations that may run once for all calls: they are pure, and read what is constant alone.
+        """The equations that may run once for all calls: they are pure, and read constants alone.
 
-        A result may be constant though its equation is not among them, as that of a call that reads other things too.
-        An equation none of whose results is read is there for a check within it, and stays at each call.
+        A result may be constant though its equation is not among them. For example, one result of a call is, while
+        the call reads other values too. An equation whose results nothing reads runs for its checks, at each call.
         """
-        found: dict[Equation, None] = {}
+        foldable: dict[Equation, None] = {}
         at_hand = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
         wanted = needed_by((), program.outputs)
         for equation in program.equations:
-            wanted.update((one, None) for one in needed_by((equation,), ()) if one not in equation.outputs)
+            wanted.update((operand, None) for operand in needed_by((equation,), ()) if operand not in equation.outputs)
         for equation in program.equations:
-            read = (one for one in reads(equation) if isinstance(one, Var))
-            is_read = any(one in wanted for one in equation.outputs)
-            if is_read and equation not in self.impure and all(one in at_hand for one in read):
-                found[equation] = None
+            read = (operand for operand in reads(equation) if isinstance(operand, Var))
+            is_read = any(operand in wanted for operand in equation.outputs)
+            if is_read and equation not in self.impure and all(operand in at_hand for operand in read):
+                foldable[equation] = None
                 at_hand.update(dict.fromkeys(equation.outputs))
-        return found
+        return foldable
 
 
 def reads(equation: Equation) -> tuple[Operand, ...]:
-    """What an equation reads: its operands, and the sizes in its parameters."""
+    """The operands of an equation, and the sizes in its parameters."""
     return (*equation.inputs, *size_variables(tuple(equation.params.values())))
 
 
 def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict[Var, None]:
     """The variables that equations and results read, sizes in types among them."""
-    found: dict[Var, None] = {}
+    variables: dict[Var, None] = {}
     for equation in equations:
-        found.update((one, None) for one in reads(equation) if isinstance(one, Var))
+        variables.update((operand, None) for operand in reads(equation) if isinstance(operand, Var))
         for var in (*equation.inputs, *equation.outputs):
-            found.update(dict.fromkeys(size_variables(var.type)))
+            variables.update(dict.fromkeys(size_variables(var.type)))
     for operand in outputs:
         if isinstance(operand, Var):
-            found[operand] = None
-        found.update(dict.fromkeys(size_variables(operand.type)))
-    return found
+            variables[operand] = None
+        variables.update(dict.fromkeys(size_variables(operand.type)))
+    return variables
 
 
 def find_origins(
     program: Program, compile_time: Collection[str] = (), run_time: Collection[str] = (), table: OpTable = OPS
 ) -> Origins:
-    """Where each value comes from.
+    """The origin of each value.
 
     Args:
         program: The Program.
@@ -152,14 +152,14 @@ def find_origins(
 
 def _of_size(size: Var, program: Program, marks: Mapping[str, Origin]) -> Origin:
     """The origin of an implicit size: that of a constant with an axis of this size alone, where there is one."""
-    having = [var for var in program.arguments if Size.of(size) in var.type.shape]
-    found = [marks.get(var.name, Origin.VARYING) for var in having]
-    return min(found, key=lambda one: one.value, default=Origin.VARYING)
+    arrays = [var for var in program.arguments if Size.of(size) in var.type.shape]
+    origins = [marks.get(var.name, Origin.VARYING) for var in arrays]
+    return min(origins, key=lambda origin: origin.value, default=Origin.VARYING)
 
 
 @dataclass(slots=True)
 class _Graph:
-    """Values of all Programs as numbers, and what each is computed from.
+    """Values of all Programs as numbers, and the values that each is computed from.
 
     Args:
         table: The operations.
@@ -173,7 +173,7 @@ class _Graph:
     _pure: dict[int, bool] = field(default_factory=dict)
 
     def add(self, scope: dict[Var, int], var: Var, own: Origin = _NOTHING, sources: Iterable[int] = ()) -> int:
-        """A value of a Program that runs in one place."""
+        """Add a value of a Program, at one of the equations that run this."""
         scope[var] = len(self.sources)
         self.variables.append(var)
         self.sources.append(list(sources))
@@ -181,7 +181,7 @@ class _Graph:
         return scope[var]
 
     def block(self, program: Program, scope: dict[Var, int]) -> None:
-        """The values that the equations of a Program make; recursion is as deep as Programs are nested."""
+        """Add the values that the equations of a Program make; recursion is as deep as Programs are nested."""
         for equation in program.equations:
             own = _NOTHING if self.is_pure(equation) else Origin.VARYING
             if own:
@@ -189,9 +189,9 @@ class _Graph:
             if next(nested(equation.params), None) is not None:
                 self._control(equation, scope, own)
                 continue
-            found = reads(equation)
-            sources = [scope[one] for one in found if isinstance(one, Var)]
-            if len(sources) < len(found) or not found:
+            operands = reads(equation)
+            sources = [scope[operand] for operand in operands if isinstance(operand, Var)]
+            if len(sources) < len(operands) or not operands:
                 own |= Origin.LITERAL
             for var in equation.outputs:
                 self.add(scope, var, own, sources)
@@ -206,17 +206,17 @@ class _Graph:
         return self._pure[id(program)]
 
     def _control(self, equation: Equation, scope: dict[Var, int], own: Origin) -> None:
-        """An equation that runs Programs: its operands flow into them, and their results out of it."""
+        """Add an equation that runs Programs: its operands flow into them, and their results out of it."""
         scopes = [self._region(region, operands, scope) for region, operands in regions_of(equation)]
         for var in equation.outputs:
-            self.add(scope, var, own, (scope[one] for one in size_variables(tuple(equation.params.values()))))
+            self.add(scope, var, own, (scope[size] for size in size_variables(tuple(equation.params.values()))))
         if returning(equation):
             self._returned(equation, scope, scopes)
         else:
             self._looped(equation, scope, scopes)
 
     def _region(self, program: Program, captured: tuple[Operand, ...], scope: dict[Var, int]) -> dict[Var, int]:
-        """The values of a region at its consts; its inputs get their sources later."""
+        """Add the values of a region, with the sources of its consts; its inputs get theirs later."""
         inner: dict[Var, int] = {}
         for var in (*program.consts, *program.inputs):
             self.add(inner, var)
@@ -226,7 +226,7 @@ class _Graph:
         return inner
 
     def _join(self, scope: dict[Var, int], var: Var, outer: dict[Var, int], operand: Operand) -> None:
-        """`operand` of one scope is among the sources of `var` of another."""
+        """Make `operand` of one scope a source of `var` of another."""
         if isinstance(operand, Literal):
             self.own[scope[var]] |= Origin.LITERAL
         else:
@@ -236,7 +236,7 @@ class _Graph:
         """Branches and calls: their results are those of the Programs, and of the predicates that choose one."""
         if equation.op.name == "call":
             program: Program = equation.params["program"]
-            sizes = (equation.inputs[place] for place in implicit_operands(equation))
+            sizes = (equation.inputs[index] for index in implicit_operands(equation))
             for var, operand in (*zip(program.inputs, sizes, strict=False), *call_inputs(equation)):
                 self._join(scopes[0], var, scope, operand)
             predicates: tuple[Operand, ...] = ()
@@ -246,30 +246,30 @@ class _Graph:
             for var, result in zip(equation.outputs, program.outputs, strict=True):
                 self._join(scope, var, inner, result)
         for var in equation.outputs:
-            for one in predicates:
-                self._join(scope, var, scope, one)
+            for predicate in predicates:
+                self._join(scope, var, scope, predicate)
 
     def _looped(self, equation: Equation, scope: dict[Var, int], scopes: list[dict[Var, int]]) -> None:
-        """Loops: what is carried comes from the operands, from the body, and from what says how often it runs."""
+        """Loops: a carry comes from its operand, from the body, and from the values that say how often this runs."""
         body: Program = equation.params["body"]
         inner = scopes[-1]
         sizes = zip(
             body.inputs[: body.num_implicit_inputs],
-            (equation.inputs[place] for place in implicit_operands(equation)),
+            (equation.inputs[index] for index in implicit_operands(equation)),
             body.outputs[: body.num_implicit_outputs],
             equation.outputs,
             strict=False,
         )
         steps: list[tuple[dict[Var, int], Operand]] = []
         if equation.op.name == "for_loop":
-            steps = [(scope, one) for one in bounds_of(equation)]
-            for _, one in steps:
-                self._join(inner, body.arguments[0], scope, one)
+            steps = [(scope, bound) for bound in bounds_of(equation)]
+            for _, bound in steps:
+                self._join(inner, body.arguments[0], scope, bound)
         elif equation.op.name == "while_loop":
             steps = [(scopes[0], equation.params["cond"].outputs[0])]
         else:
             length = size_variables(equation.params["length"])
-            steps = [(scope, one) for one in length]
+            steps = [(scope, size) for size in length]
             for var, operand in scanned(equation):
                 self._join(inner, var, scope, operand)
             stacks = explicit_outputs(equation)[equation.params["num_carries"] :]
@@ -281,15 +281,15 @@ class _Graph:
             if result is not var:  # else it is the operand, however often the body runs
                 self._join(inner, var, inner, result)
                 self._join(scope, output, inner, result)
-                for where, one in steps:
-                    self._join(scope, output, where, one)
+                for where, step in steps:
+                    self._join(scope, output, where, step)
         if equation.op.name == "while_loop":
-            for asked, var in zip(equation.params["cond"].inputs, body.inputs, strict=True):
-                self.sources[scopes[0][asked]].append(inner[var])
+            for condition_input, var in zip(equation.params["cond"].inputs, body.inputs, strict=True):
+                self.sources[scopes[0][condition_input]].append(inner[var])
 
     def solved(self) -> Origins:
-        """Each value joined with all that it comes from."""
-        found = list(self.own)
+        """The origin of each value, joined with those of all its sources."""
+        joined = list(self.own)
         num_visits = 0
 
         def sources(value: int) -> list[int]:
@@ -297,13 +297,13 @@ class _Graph:
             num_visits += 1
             return self.sources[value]
 
-        for group in strongly_connected(range(len(found)), sources):
-            joined = [found[source] for value in group for source in self.sources[value]]
-            origin = reduce(or_, joined, reduce(or_, (self.own[value] for value in group)))
+        for group in strongly_connected(range(len(joined)), sources):
+            member_origins = [joined[source] for value in group for source in self.sources[value]]
+            origin = reduce(or_, member_origins, reduce(or_, (self.own[value] for value in group)))
             for value in group:
-                found[value] = origin
+                joined[value] = origin
         of: dict[Var, Origin] = {}
-        for var, origin in zip(self.variables, found, strict=True):
+        for var, origin in zip(self.variables, joined, strict=True):
             of[var] = of.get(var, _NOTHING) | origin
         return Origins(of, self.impure, num_visits)
 

@@ -16,7 +16,7 @@ from plica.ir.sizes import Dim
 from plica.ops import ELEMENTWISE, OPS
 
 Rows = Mapping[int, int]
-"""The places of operands that have rows, and the axis of each that its rows lie along."""
+"""The indices of operands that have rows, and the axis of each that its rows lie along."""
 
 
 def row_by_row(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
@@ -27,19 +27,19 @@ def row_by_row(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
 
 def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
     """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
-    place = row - rank
-    return len(shape) < -place or shape[place] == 1
+    axis = row - rank
+    return len(shape) < -axis or shape[axis] == 1
 
 
 def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     (output,) = equation.outputs
     if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
         return None  # at a state that no data has it would raise
-    places = {row - len(equation.inputs[place].type.shape) for place, row in rows.items()}
+    axes = {row - len(equation.inputs[index].type.shape) for index, row in rows.items()}
     rank = len(output.type.shape)
-    row = rank + min(places)
-    rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
-    all_alike = len(places) == 1 and all(is_alike(one.type.shape, rank, row) for one in rest)
+    row = rank + min(axes)
+    others = (operand for index, operand in enumerate(equation.inputs) if index not in rows)
+    all_alike = len(axes) == 1 and all(is_alike(operand.type.shape, rank, row) for operand in others)
     return (row,) if all_alike else None
 
 
@@ -60,22 +60,22 @@ def _log_matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
 def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     left, _, result = equation.params["equation"].replace(" ", "").partition("->")
     terms = left.split(",")
-    if any(place >= len(terms) for place in rows):
+    if any(index >= len(terms) for index in rows):
         return None
-    letters = {terms[place][row] for place, row in rows.items()}
+    letters = {terms[index][row] for index, row in rows.items()}
     letter = min(letters)
-    others = "".join(term for place, term in enumerate(terms) if place not in rows)
+    others = "".join(term for index, term in enumerate(terms) if index not in rows)
     if len(letters) > 1 or letter not in result or letter in others:
         return None
-    if any(terms[place].count(letter) > 1 for place in rows):
+    if any(terms[index].count(letter) > 1 for index in rows):
         return None
     # folds stay where they are, axis 0 of all
-    return (result.index(letter),) if all(terms[place][:row] == result[:row] for place, row in rows.items()) else None
+    return (result.index(letter),) if all(terms[index][:row] == result[:row] for index, row in rows.items()) else None
 
 
 def _log_einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     num_values = len(equation.params["equation"].split(",")) - 1
-    return _einsum(equation, rows) if all(place < num_values for place in rows) else None
+    return _einsum(equation, rows) if all(index < num_values for index in rows) else None
 
 
 def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:

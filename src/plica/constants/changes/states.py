@@ -1,4 +1,4 @@
-"""Constants as functions are given them, of any library: what says that one has changed, and memory of their own.
+"""Constants of any library, as functions are given them: whether one has changed, and copies in memory of their own.
 
 >>> import numpy as np
 >>> array = np.zeros(3)
@@ -31,8 +31,8 @@ _last_doubt = [0]  # the number of the last call of `invalidate`
 def invalidate() -> None:
     """Say that constants may have been written to in a way that nothing notices.
 
-    The next call of each function and circuit looks at its constants. It reads large tensors on the CPU, and folds
-    again what depends on those that have other entries, on large arrays of numpy, and on tensors of other devices.
+    The next call of each function and circuit looks at its constants. It folds again what depends on large arrays of
+    numpy, on tensors of other devices, and on large tensors of the CPU whose entries differ, which it reads.
 
     >>> import plica, plica.numpy as pnp
     >>> program = plica.trace(lambda x, w: x @ pnp.exp(w), plica.spec((1, 200)), plica.spec((200, 200)))
@@ -50,54 +50,54 @@ def invalidate() -> None:
 
 
 def state_of(array: Any, *, checksum: bool) -> Hashable:
-    """What differs once an array has changed; numbers and small arrays are told by what they hold."""
+    """A state that differs once an array has changed; numbers and small arrays are compared by their entries."""
     if array_api_compat.is_torch_array(array):
         return tensors().state_of(array, checksum=checksum)
     if isinstance(array, PackedArray):
         return (array.dtype, array.shape, state_of(array.data, checksum=checksum))
     if not is_array(array):
         return (type(array), repr(array))
-    found = np.asarray(array)
-    place = (found.__array_interface__["data"][0], found.shape, found.strides, found.dtype)
-    is_read = checksum or found.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
-    return (*place[1:], hash(found.tobytes())) if is_read else (*place, _last_doubt[0])
+    entries = np.asarray(array)
+    layout = (entries.__array_interface__["data"][0], entries.shape, entries.strides, entries.dtype)
+    is_read = checksum or entries.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
+    return (*layout[1:], hash(entries.tobytes())) if is_read else (*layout, _last_doubt[0])
 
 
 class Watched:
-    """Constants as they are now, by name: what their states are, and whether they still are so.
+    """Constants as they are now, by name: their states, and whether they have changed since.
 
     Args:
         sources: The constants.
-        checksum: Whether all are told by their entries.
-        before: What watched them until something happened.
+        checksum: Whether the entries of all are compared.
+        before: The watch of the snapshot before, whose readings are used again.
     """
 
     def __init__(self, sources: Mapping[str, Any], *, checksum: bool, before: Watched | None = None) -> None:
-        self.tensors = [one for one in sources.values() if array_api_compat.is_torch_array(one)]
-        watched = {id(one): one for one in self.tensors if tensors().can_watch(one)}
+        self.tensors = [source for source in sources.values() if array_api_compat.is_torch_array(source)]
+        watched = {id(source): source for source in self.tensors if tensors().can_watch(source)}
         self._watched = list(watched.values())
         self._watch: TensorWatch | None = None
         if watched:
             seen = None if before is None else before._watch
             self._watch = tensors().Watch(self._watched, checksum=checksum, before=seen)
-        others = {name: one for name, one in sources.items() if id(one) not in watched}
-        self._readers = [_reader(one, checksum=checksum) for one in others.values() if is_array(one)]
+        others = {name: source for name, source in sources.items() if id(source) not in watched}
+        self._readers = [_reader(source, checksum=checksum) for source in others.values() if is_array(source)]
         self._entries = [read() for read in self._readers]
-        self._others = {name: _named(one, state_of(one, checksum=checksum)) for name, one in others.items()}
-        place = {number: place for place, number in enumerate(watched)}
-        self._places = {name: place[id(one)] for name, one in sources.items() if id(one) in watched}
+        self._others = {name: _named(source, state_of(source, checksum=checksum)) for name, source in others.items()}
+        index = {identity: index for index, identity in enumerate(watched)}
+        self._places = {name: index[id(source)] for name, source in sources.items() if id(source) in watched}
 
     def is_current(self) -> bool:
-        """Whether they are as they were."""
+        """Whether no constant has changed since."""
         if self._watch is not None and not self._watch.is_current(self._watched):
             return False
         return [read() for read in self._readers] == self._entries
 
     @property
     def states(self) -> dict[str, Hashable]:
-        """What differs once a constant has changed, or is another one."""
-        told = () if self._watch is None else self._watch.states
-        return {**self._others, **{name: told[place] for name, place in self._places.items()}}
+        """The state of each constant, which differs once it has changed, or is another one."""
+        tensor_states = () if self._watch is None else self._watch.states
+        return {**self._others, **{name: tensor_states[index] for name, index in self._places.items()}}
 
 
 def _named(source: Any, state: Hashable) -> Hashable:
@@ -105,14 +105,14 @@ def _named(source: Any, state: Hashable) -> Hashable:
 
 
 def _reader(array: Any, *, checksum: bool) -> Callable[[], Hashable]:
-    """What reads what differs once an array has changed."""
+    """A function that reads the state of an array."""
     if type(array) is np.ndarray and array.nbytes < SMALL and not array.dtype.hasobject:
         return lambda: (array.shape, array.strides, array.dtype, array.tobytes())
     return partial(state_of, array, checksum=checksum)
 
 
 def pin(source: Any) -> object:
-    """What keeps the identity of a source's memory from being given to another one, where the source does not."""
+    """An object that keeps the identity of a source's memory from other arrays, where the source itself does not."""
     if isinstance(source, PackedArray):
         return pin(source.data)
     return tensors().pin(source) if array_api_compat.is_torch_array(source) else None
@@ -124,25 +124,27 @@ def is_same(first: Any, second: Any) -> bool:
 
 
 def wants_gradient(arrays: Iterable[Any]) -> bool:
-    """Whether derivatives are asked for now of one of the arrays."""
-    found = [one for one in arrays if array_api_compat.is_torch_array(one)]
-    return bool(found) and tensors().wants_gradient(found)
+    """Whether derivatives with respect to one of the arrays are wanted now."""
+    watched = [array for array in arrays if array_api_compat.is_torch_array(array)]
+    return bool(watched) and tensors().wants_gradient(watched)
 
 
 def owned(value: Any, sources: Sequence[Any]) -> Any:
-    """An array without gradients that shares memory with no source, and keeps no more memory alive than it has.
+    """An array without gradients that shares memory with no source, and keeps no more memory alive than its own.
 
-    What is stored in four bits is packed, two entries to a byte.
+    Entries of four bits are packed, two to a byte.
     """
     if array_api_compat.is_torch_array(value):
         return tensors().owned(value, sources)
     if isinstance(value, PackedArray):
-        return value.with_data(owned(value.data, [one.data for one in sources if isinstance(one, PackedArray)]))
-    found = np.asarray(value)
-    if as_dtype(found.dtype).is_storage:
-        return PackedArray.of(found)
-    return found.copy(order="K") if found.base is not None or _is_shared(found, sources) else found
+        return value.with_data(
+            owned(value.data, [source.data for source in sources if isinstance(source, PackedArray)])
+        )
+    array = np.asarray(value)
+    if as_dtype(array.dtype).is_storage:
+        return PackedArray.of(array)
+    return array.copy(order="K") if array.base is not None or _is_shared(array, sources) else array
 
 
-def _is_shared(found: Any, others: Sequence[Any]) -> bool:
-    return any(np.may_share_memory(found, one) for one in others if isinstance(one, np.ndarray))
+def _is_shared(array: Any, others: Sequence[Any]) -> bool:
+    return any(np.may_share_memory(array, source) for source in others if isinstance(source, np.ndarray))

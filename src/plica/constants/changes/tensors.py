@@ -1,4 +1,4 @@
-"""`Tensors`: what folding asks about tensors, which backends answer; torch is imported when it is first asked."""
+"""`Tensors`: the protocol through which folding asks a backend about tensors; torch is imported at the first call."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from functools import cache
 from typing import Any, Protocol, cast, runtime_checkable
 
 SMALL = 2**16
-"""An array of fewer bytes on the CPU is told from another one by its entries; reading these takes microseconds."""
+"""Arrays of fewer bytes on the CPU are compared by their entries; reading these takes microseconds."""
 
 
 class TensorWatch(Protocol):
-    """Tensors as they were when this was made."""
+    """Tensors with the states that they had when this was made."""
 
     @property
     def states(self) -> Sequence[Hashable]:
-        """For each tensor what differs once it has changed, or is another one."""
+        """The state of each tensor, which differs once it has changed, or is another one."""
 
     def is_current(self, tensors: Sequence[Any]) -> bool:
         """Whether these are the same tensors, as they were."""
@@ -28,28 +28,28 @@ class Tensors(Protocol):
     """A library of tensors; `plica.backend.torch.watch` is one."""
 
     def Watch(self, tensors: Sequence[Any], *, checksum: bool, before: TensorWatch | None) -> TensorWatch:  # noqa: N802
-        """What watches tensors, which `can_watch`; entries that `before` has read are not read again."""
+        """Watch tensors that `can_watch` accepts; entries that `before` has read are not read again."""
 
     def can_watch(self, tensor: Any) -> bool:
-        """Whether a tensor has numbers that can be looked at."""
+        """Whether the entries of a tensor can be read."""
 
     def state_of(self, tensor: Any, *, checksum: bool) -> Hashable:
-        """What differs once a tensor has changed."""
+        """A state that differs once a tensor has changed."""
 
     def pin(self, tensor: Any) -> object:
-        """What keeps the identity of a tensor's memory from being given to another one."""
+        """An object that keeps the identity of a tensor's memory from other tensors."""
 
     def doubt_all(self) -> None:
         """Say that any tensor may have been written to in a way that nothing counts."""
 
     def wants_gradient(self, tensors: Sequence[Any]) -> bool:
-        """Whether derivatives of one of the tensors are asked for now, or a transform maps over it."""
+        """Whether derivatives with respect to one of the tensors are wanted now, or a transform maps over it."""
 
     def owned(self, tensor: Any, sources: Sequence[Any]) -> Any:
         """A tensor without gradients that shares memory with no source."""
 
     def folding(self) -> AbstractContextManager[None]:
-        """Where constants are folded: without gradients, in the dtypes of the Program."""
+        """A context in which constants are folded: without gradients, in the dtypes of the Program."""
 
 
 _LIBRARIES = {"torch": "plica.backend.torch.watch"}

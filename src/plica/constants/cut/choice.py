@@ -1,21 +1,23 @@
 """The cut: which constant values are kept between calls, and which are computed at each call again.
 
-What is chosen is the set E of constant operations that run at each call. A value that such an operation or the rest of
-the Program reads is kept, unless an operation of E makes it; a source is kept if it is read so. Then
+The search chooses a set E of constant operations that run at each call. A value that an operation of E or the rest of
+the Program reads is kept, unless an operation of E makes it. So is a source that these read. Then
 
-    growth(E) = bits of what is kept - bits of all sources
+    growth(E) = bits of kept values - bits of all sources
     work(E)   = work of the operations in E
 
     minimize (work(E), growth(E))  subject to  growth(E) <= budget  and  peak(E) <= limit
 
-Up to `EXACT` operations all sets are searched that no bound excludes. Beyond, the operations fall into connected
-components. Each has a front of choices, none of which is better than another in both growth and work: all of them for
-small components; else those that a walk from the results to the sources finds, for several prices of a bit. Each bit
-there is paid for where it is cheapest, a value that several read being shared by them (area flow: Manohararajah, Brown,
-Vranesic, Heuristics for area minimization in LUT-based FPGA technology mapping, 2006). Where a component has up to
-`_SEARCHED` operations, one after the other is changed as long as that is cheaper. The fronts together are walked
-from least growth on, the most work saved for each bit first, once for each bound on the size of a single step. No list
-depends on the budget, which only says how far along a list one may go: so a larger one never saves less.
+For up to `EXACT` operations the search tries all sets that no bound excludes. More operations fall into connected
+components. Each component has a front of choices, none of which is better than another in both growth and work. A
+small component has all such choices. A larger one has those that a walk from the results to the sources finds, for
+several prices of a bit. The walk pays for each value where that is cheapest; the readers of a value share its price
+(area flow: Manohararajah, Brown, Vranesic, Heuristics for area minimization in LUT-based FPGA technology mapping,
+2006). Up to `_SEARCHED` operations of a component are then changed one after the other, as long as that is cheaper.
+
+Steps along all fronts are then taken from the least growth on, first those that save the most work for each bit. This
+is done once for each bound on the growth of a single step. The lists of steps do not depend on the budget, which only
+ends them: so a larger budget never saves less.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -52,7 +54,7 @@ class Problem:
 
     Args:
         operations: In order.
-        bits: The bits of each value; None where it may not be kept.
+        bits: The bits that each value takes; None where it may not be kept.
         sources: The values that no operation makes.
         needed: The values that the rest of the Program reads.
     """
@@ -65,11 +67,11 @@ class Problem:
     @cached_property
     def maker(self) -> list[int | None]:
         """The operation that makes each value."""
-        found: list[int | None] = [None] * len(self.bits)
-        for place, operation in enumerate(self.operations):
+        makers: list[int | None] = [None] * len(self.bits)
+        for index, operation in enumerate(self.operations):
             for value in operation.makes:
-                found[value] = place
-        return found
+                makers[value] = index
+        return makers
 
     @cached_property
     def baseline(self) -> int:
@@ -80,20 +82,20 @@ class Problem:
         """Whether a value is needed that may not be kept."""
         return any(needed[value] and self.bits[value] is None for value in operation.makes)
 
-    def closed(self, chosen: Callable[[int, list[bool]], bool]) -> "Choice":
-        """The choice where `chosen(place, needed)` decides, from the last operation to the first, of those needed."""
+    def closed(self, runs_again: Callable[[int, list[bool]], bool]) -> "Choice":
+        """The choice where `runs_again(index, needed)` decides for needed operations, from the last to the first."""
         needed = [False] * len(self.bits)
         for value in self.needed:
             needed[value] = True
         runs, kept, work = [], [], 0
         growth = -self.baseline
-        for place in range(len(self.operations) - 1, -1, -1):
-            operation = self.operations[place]
+        for index in range(len(self.operations) - 1, -1, -1):
+            operation = self.operations[index]
             wanted = [value for value in operation.makes if needed[value]]
             if not wanted:
                 continue
-            if self.must_run(operation, needed) or chosen(place, needed):
-                runs.append(place)
+            if self.must_run(operation, needed) or runs_again(index, needed):
+                runs.append(index)
                 work += operation.work
                 for value in operation.reads:
                     needed[value] = True
@@ -106,11 +108,11 @@ class Problem:
 
 @dataclass(frozen=True, order=True)
 class Choice:
-    """One way to cut; choices are ordered by what is minimized.
+    """One way to cut; choices are ordered by work, then by growth.
 
     Args:
         work: The work that is left for each call.
-        growth: By how many bits what is kept exceeds the sources.
+        growth: By how many bits the kept values exceed the sources.
         runs: The operations that run at each call.
         kept: The values that are kept, without sources.
     """
@@ -122,10 +124,10 @@ class Choice:
 
 
 def choose(problem: Problem, budget: int | None, fits: Callable[[Choice], bool] | None = None) -> Choice:
-    """The best choice that is found; exactly the best for up to `EXACT` operations.
+    """The best choice that the search finds; exactly the best for up to `EXACT` operations.
 
     Args:
-        problem: What there is to choose.
+        problem: The operations and values.
         budget: The most bits of growth; None for no limit.
         fits: Whether a choice keeps to a further limit; keeping nothing always does.
     """
@@ -133,38 +135,38 @@ def choose(problem: Problem, budget: int | None, fits: Callable[[Choice], bool] 
     def allowed(choice: Choice) -> bool:
         return (budget is None or choice.growth <= budget) and (fits is None or fits(choice))
 
-    most = problem.closed(lambda *_: False)
-    if allowed(most):  # nothing has less work
-        return most
+    keep_all = problem.closed(lambda *_: False)
+    if allowed(keep_all):  # nothing has less work
+        return keep_all
     if len(problem.operations) <= EXACT:
         candidates = _all(problem, budget)
     else:
         candidates = _listed(problem, budget, is_limited=fits is not None)
-    nothing = problem.closed(lambda *_: True)
-    return next((one for one in sorted(candidates) if allowed(one)), nothing)
+    keep_nothing = problem.closed(lambda *_: True)
+    return next((choice for choice in sorted(candidates) if allowed(choice)), keep_nothing)
 
 
 def _all(problem: Problem, budget: int | None) -> Iterator[Choice]:
     """Every choice within the budget, but for parts whose growth alone exceeds it."""
 
-    def search(place: int, needed: frozenset[int], runs: frozenset[int], bits: int) -> Iterator[Choice]:
+    def search(index: int, needed: frozenset[int], runs: frozenset[int], bits: int) -> Iterator[Choice]:
         if budget is not None and bits - problem.baseline > budget:
             return
-        while place >= 0 and needed.isdisjoint(problem.operations[place].makes):
-            place -= 1
-        if place < 0:
-            yield problem.closed(lambda at, _: at in runs)
+        while index >= 0 and needed.isdisjoint(problem.operations[index].makes):
+            index -= 1
+        if index < 0:
+            yield problem.closed(lambda position, _: position in runs)
             return
-        operation = problem.operations[place]
+        operation = problem.operations[index]
         wanted = needed.intersection(operation.makes)
         read = operation.reads
-        kept_sources = sum(problem.bits[one] or 0 for one in {*read} - needed if problem.maker[one] is None)
-        yield from search(place - 1, needed.union(read), runs | {place}, bits + kept_sources)
+        kept_sources = sum(problem.bits[value] or 0 for value in {*read} - needed if problem.maker[value] is None)
+        yield from search(index - 1, needed.union(read), runs | {index}, bits + kept_sources)
         if all(problem.bits[value] is not None for value in wanted):
-            yield from search(place - 1, needed, runs, bits + sum(problem.bits[value] or 0 for value in wanted))
+            yield from search(index - 1, needed, runs, bits + sum(problem.bits[value] or 0 for value in wanted))
 
     needed = frozenset(problem.needed)
-    sources = sum(problem.bits[one] or 0 for one in needed if problem.maker[one] is None)
+    sources = sum(problem.bits[value] or 0 for value in needed if problem.maker[value] is None)
     return search(len(problem.operations) - 1, needed, frozenset(), sources)
 
 
@@ -174,33 +176,33 @@ def _all(problem: Problem, budget: int | None) -> Iterator[Choice]:
 def _listed(problem: Problem, budget: int | None, *, is_limited: bool) -> Iterator[Choice]:
     """For each list the last choice within the budget; with a further limit, some choices of each list before it.
 
-    These stand at places that do not depend on the budget, so that a larger one only adds to them.
+    Their positions in a list do not depend on the budget, so that a larger one only adds to them.
     """
     parts = list(_components(problem))
     best = [_best(part) for part, _ in parts]
-    fronts = [_front(one) for one in best]
+    fronts = [_front(choices) for choices in best]
     steps = _steps(fronts)
     every = max(1, len(steps) // _MARKS)
 
     def together(chosen: Iterable[Choice]) -> Choice:
-        runs = {places[place] for (_, places), one in zip(parts, chosen, strict=True) for place in one.runs}
-        return problem.closed(lambda place, _: place in runs)
+        runs = {indices[index] for (_, indices), choice in zip(parts, chosen, strict=True) for index in choice.runs}
+        return problem.closed(lambda index, _: index in runs)
 
     def choice(level: Sequence[int]) -> Choice:
-        return together(front[at] for front, at in zip(fronts, level, strict=True))
+        return together(front[index] for front, index in zip(fronts, level, strict=True))
 
     if len(parts) == 1:  # the best choice need not lie on the front
-        yield from (together([one]) for one in best[0])
+        yield from (together([choice]) for choice in best[0])
     largest = max((step.growth for step in steps), default=0)
     for bound in (2**power for power in range(largest.bit_length() + 1)):
         level = [0] * len(fronts)
         growth = sum(front[0].growth for front in fronts)
-        for place, step in enumerate(steps):
-            if step.growth > bound or step.place != level[step.part]:
-                continue  # what stands behind a step that is left out is left out
+        for number, step in enumerate(steps):
+            if step.growth > bound or step.index != level[step.part]:
+                continue  # later steps of a front follow only the ones before them
             if budget is not None and growth + step.growth > budget:
                 break
-            if is_limited and place % every == 0:
+            if is_limited and number % every == 0:
                 yield choice(level)
             growth += step.growth
             level[step.part] += 1
@@ -218,28 +220,28 @@ class _Step:
     Args:
         growth: The bits that it adds.
         saved: The work that it saves.
-        part: Which front.
-        place: Which choice it starts from.
+        part: The index of the front.
+        index: The index of the choice that it starts from.
     """
 
     growth: int
     saved: int
     part: int
-    place: int
+    index: int
 
 
 def _steps(fronts: Sequence[Sequence[Choice]]) -> list[_Step]:
     """All steps, those that save most for each bit first; within a front that is their order."""
     steps = [
-        _Step(after.growth - first.growth, first.work - after.work, part, place)
+        _Step(after.growth - first.growth, first.work - after.work, part, index)
         for part, front in enumerate(fronts)
-        for place, (first, after) in enumerate(pairwise(front))
+        for index, (first, after) in enumerate(pairwise(front))
     ]
-    return sorted(steps, key=lambda step: (-Fraction(step.saved, step.growth), step.part, step.place))
+    return sorted(steps, key=lambda step: (-Fraction(step.saved, step.growth), step.part, step.index))
 
 
 def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
-    """The parts of a problem that share no value, each with the places of its operations."""
+    """The parts of a problem that share no value, each with the indices of its operations."""
     leader = list(range(len(problem.bits)))
 
     def find(value: int) -> int:
@@ -249,73 +251,73 @@ def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
         return value
 
     for operation in problem.operations:
-        first, *rest = map(find, (*operation.makes, *operation.reads))
-        for one in rest:
-            leader[one] = first
-    places: dict[int, list[int]] = {}
-    for place, operation in enumerate(problem.operations):
-        places.setdefault(find(operation.makes[0]), []).append(place)
-    members: dict[int, list[int]] = {root: [] for root in places}
+        first, *others = map(find, (*operation.makes, *operation.reads))
+        for value in others:
+            leader[value] = first
+    groups: dict[int, list[int]] = {}
+    for index, operation in enumerate(problem.operations):
+        groups.setdefault(find(operation.makes[0]), []).append(index)
+    members: dict[int, list[int]] = {root: [] for root in groups}
     for value in range(len(problem.bits)):
         if (root := find(value)) in members:
             members[root].append(value)
     needed = set(problem.needed)
-    for root, own in places.items():
-        number = {value: place for place, value in enumerate(members[root])}
+    for root, indices in groups.items():
+        number = {value: index for index, value in enumerate(members[root])}
         operations = [
             Operation(
-                tuple(number[one] for one in problem.operations[place].reads),
-                tuple(number[one] for one in problem.operations[place].makes),
-                problem.operations[place].work,
+                tuple(number[value] for value in problem.operations[index].reads),
+                tuple(number[value] for value in problem.operations[index].makes),
+                problem.operations[index].work,
             )
-            for place in own
+            for index in indices
         ]
         sources = [number[value] for value in number if problem.maker[value] is None]
         bits = [problem.bits[value] for value in number]
-        yield Problem(operations, bits, sources, [number[value] for value in number if value in needed]), own
+        yield Problem(operations, bits, sources, [number[value] for value in number if value in needed]), indices
 
 
 def _best(problem: Problem) -> list[Choice]:
     """Choices of growing growth and falling work."""
-    found = [problem.closed(lambda *_: True), problem.closed(lambda *_: False)]
+    choices = [problem.closed(lambda *_: True), problem.closed(lambda *_: False)]
     if len(problem.operations) <= EXACT:
-        found += _all(problem, None)
+        choices += _all(problem, None)
     else:
-        found += [one for price in _PRICES for one in _near(problem, _priced(problem, price), price)]
+        choices += [choice for price in _PRICES for choice in _near(problem, _priced(problem, price), price)]
     best: list[Choice] = []
-    for one in sorted(found, key=lambda choice: (choice.growth, choice.work)):
-        if not best or one.work < best[-1].work:
-            best.append(one)
+    for choice in sorted(choices, key=lambda choice: (choice.growth, choice.work)):
+        if not best or choice.work < best[-1].work:
+            best.append(choice)
     return best
 
 
 def _front(best: Sequence[Choice]) -> list[Choice]:
-    """Those of growing growth and falling work that no mix of two others is better than."""
+    """The convex front of choices: those that lie below the line between any two others."""
     front: list[Choice] = []
-    for one in best:
-        while len(front) > 1 and _is_above(front[-2], front[-1], one):
+    for choice in best:
+        while len(front) > 1 and _is_above(front[-2], front[-1], choice):
             front.pop()
-        front.append(one)
+        front.append(choice)
     return front
 
 
 def _near(problem: Problem, choice: Choice, price: float) -> Iterator[Choice]:
-    """The choice, and those on the way to one that is best at its price among all that differ in one operation."""
+    """Yield the choice and its neighbours, which differ in one operation; move on to cheaper ones until none is."""
     yield choice
     is_changed = len(problem.operations) <= _SEARCHED
     while is_changed:
         is_changed = False
-        for place in range(len(problem.operations)):
-            other = _changed(problem, choice, place)
+        for index in range(len(problem.operations)):
+            other = _changed(problem, choice, index)
             yield other
             if other.work + price * other.growth < choice.work + price * choice.growth:
                 choice, is_changed = other, True
 
 
-def _changed(problem: Problem, choice: Choice, place: int) -> Choice:
+def _changed(problem: Problem, choice: Choice, index: int) -> Choice:
     """The choice where one operation runs again that did not, or the other way round."""
-    runs = {*choice.runs} ^ {place}
-    return problem.closed(lambda at, _: at in runs)
+    runs = {*choice.runs} ^ {index}
+    return problem.closed(lambda position, _: position in runs)
 
 
 def _is_above(first: Choice, middle: Choice, last: Choice) -> bool:
@@ -328,20 +330,20 @@ def _is_above(first: Choice, middle: Choice, last: Choice) -> bool:
 def _priced(problem: Problem, price: float) -> Choice:
     """The choice where an operation runs again if that is cheaper than to keep its results at `price` for each bit."""
     readers = [0] * len(problem.bits)
-    for value in (*problem.needed, *(one for operation in problem.operations for one in operation.reads)):
+    for value in (*problem.needed, *(value for operation in problem.operations for value in operation.reads)):
         readers[value] += 1
     flow = [price * (bits or 0) / max(1, count) for bits, count in zip(problem.bits, readers, strict=True)]
     again = [0.0] * len(problem.operations)
-    for place, operation in enumerate(problem.operations):
-        again[place] = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads))
+    for index, operation in enumerate(problem.operations):
+        again[index] = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads))
         for value in operation.makes:
-            share = again[place] / max(1, readers[value])
+            share = again[index] / max(1, readers[value])
             flow[value] = share if problem.bits[value] is None else min(flow[value], share)
 
-    def chosen(place: int, needed: list[bool]) -> bool:
-        operation = problem.operations[place]
-        rest = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads) if not needed[value])
-        kept = price * sum(problem.bits[value] or 0 for value in operation.makes if needed[value])
-        return rest < kept
+    def runs_again(index: int, needed: list[bool]) -> bool:
+        operation = problem.operations[index]
+        recomputed = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads) if not needed[value])
+        stored = price * sum(problem.bits[value] or 0 for value in operation.makes if needed[value])
+        return recomputed < stored
 
-    return problem.closed(chosen)
+    return problem.closed(runs_again)

@@ -1,10 +1,10 @@
-"""A Program split into what runs once and what runs at each call.
+"""A Program split into one that runs once and one that runs at each call.
 
     original(x, c) == entry(x, *fold(c))
 
-`entry` takes the arguments that are not constant and the constants that it reads itself, in the order of the original,
-and then the values that are kept, in order of definition. All have the names that they had: that is the map from the
-old arguments to the new ones. `fold` takes the constants that it reads, and returns what is kept, each value once.
+`entry` takes the arguments that are not constant and the constants that it reads itself, in the order of the original.
+Then it takes the kept values, in order of definition. All keep their names, which map old arguments to new ones. `fold`
+takes the constants that it reads, and returns each kept value once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,9 +22,9 @@ class Split:
     """The Programs that a Program was split into; None where there is nothing to do.
 
     Args:
-        compiletime_fold: What runs when the values of compile-time constants are known.
-        runtime_fold: What runs at the first call.
-        entry: What runs at each call.
+        compiletime_fold: Runs when the values of compile-time constants are known.
+        runtime_fold: Runs at the first call.
+        entry: Runs at each call.
         kept: The values that are kept between calls, the last arguments of `entry` in this order.
         handed: The values that `compiletime_fold` makes for `runtime_fold` alone.
     """
@@ -38,7 +38,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What a Program is split into.
+    """A Program and how to split it.
 
     Args:
         program: The Program.
@@ -56,23 +56,23 @@ class Parts:
 
 
 def entry_equations(parts: Parts) -> list[Equation]:
-    """What runs at each call: what is not constant, and what runs again."""
-    once = dict.fromkeys(one for one in parts.foldable if one not in parts.runs)
-    return [one for one in parts.program.equations if one not in once]
+    """The equations of each call: those that are not constant, and those that run again."""
+    once = dict.fromkeys(equation for equation in parts.foldable if equation not in parts.runs)
+    return [equation for equation in parts.program.equations if equation not in once]
 
 
 def split(parts: Parts, *, is_two: bool) -> Split:
-    """The Programs; with `is_two`, what is known when the Program is compiled has one of its own.
+    """The Programs; with `is_two`, values that are known when the Program is compiled have one of their own.
 
     Assumes:
-        What `entry` reads of the results of other equations may be kept.
+        `entry` reads only those results of other equations that may be kept.
     """
     program = parts.program
     equations = entry_equations(parts)
-    made = dict.fromkeys(var for one in equations for var in one.outputs)
+    computed = dict.fromkeys(var for equation in equations for var in equation.outputs)
     needed = needed_by(equations, program.outputs)
-    results = dict.fromkeys(var for one in parts.foldable for var in one.outputs)
-    kept = [var for var in results if var in needed and var not in made]
+    results = dict.fromkeys(var for equation in parts.foldable for var in equation.outputs)
+    kept = [var for var in results if var in needed and var not in computed]
     entry, kept = _entry(parts, equations, needed, kept)
     if not is_two:
         return Split(None, _fold(parts, kept, {}), entry, tuple(kept))
@@ -86,17 +86,17 @@ def split(parts: Parts, *, is_two: bool) -> Split:
 def _entry(
     parts: Parts, equations: Sequence[Equation], needed: Mapping[Var, None], kept: Sequence[Var]
 ) -> tuple[Program, list[Var]]:
-    """The Program of each call, and what it is given beside its arguments.
+    """The Program of each call, and the kept values that it takes as further arguments.
 
     A size is read off an argument that has an axis of this size alone. A constant size that no argument has is kept as
-    a number, unless the type of an argument has it: then the constant that has it stays.
+    a number. If the type of an argument names it, the constant that has such an axis stays an argument instead.
     """
     program = parts.program
     consts = tuple(var for var in program.consts if var in needed or var not in parts.constants)
     staying = [var for var in program.arguments if var in needed or var not in parts.constants]
     while missing := _missing(parts, staying, kept):
-        having = [var for var in program.arguments if Size.of(missing[0]) in var.type.shape]
-        staying = [var for var in program.arguments if var in (*staying, having[0])]
+        holders = [var for var in program.arguments if Size.of(missing[0]) in var.type.shape]
+        staying = [var for var in program.arguments if var in (*staying, holders[0])]
     arrays = (*staying, *kept)
     axes = dict.fromkeys(dim for var in arrays for dim in var.type.shape)
     in_types = dict.fromkeys(size for var in arrays for size in size_variables(var.type))
@@ -120,20 +120,20 @@ def _missing(parts: Parts, staying: Sequence[Var], kept: Sequence[Var]) -> list[
     return [var for var in implicit if var in in_types and Size.of(var) not in axes]
 
 
-def components(parts: Parts, made: Split) -> list[Program]:
-    """The folding of all constants in parts that share no computed value but what is kept or handed on.
+def components(parts: Parts, split: Split) -> list[Program]:
+    """The folding of all constants in parts, which share only values that are kept or handed on.
 
-    Each makes some of these values, and may read those that parts before it make. So a change of a constant runs only
-    those that depend on it, and what is known when the Program is compiled stands apart from what is not.
+    Each part makes some of these values, and may read those of parts before it. So a change of a constant runs only
+    the parts that depend on it. Values that are known when the Program is compiled have parts of their own.
     """
-    values = dict.fromkeys((*made.handed, *made.kept))
+    values = dict.fromkeys((*split.handed, *split.kept))
     needed = needed_by((), values)
     running: list[Equation] = []
     for equation in reversed(parts.foldable):
         if any(var in needed for var in equation.outputs):
             running.append(equation)
             needed.update(needed_by((equation,), ()))
-    leader: dict[Var, Var] = {var: var for one in running for var in one.outputs}
+    leader: dict[Var, Var] = {var: var for equation in running for var in equation.outputs}
 
     def find(var: Var) -> Var:
         while leader[var] is not var:
@@ -142,9 +142,9 @@ def components(parts: Parts, made: Split) -> list[Program]:
         return var
 
     for equation in running:
-        inside = (one for one in needed_by((equation,), ()) if one in leader and one not in values)
-        for one in (*equation.outputs, *inside):
-            leader[find(one)] = find(equation.outputs[0])
+        inside = (operand for operand in needed_by((equation,), ()) if operand in leader and operand not in values)
+        for var in (*equation.outputs, *inside):
+            leader[find(var)] = find(equation.outputs[0])
     groups: dict[Var, tuple[list[Equation], list[Var]]] = {}
     for var in values:
         groups.setdefault(find(var) if var in leader else var, ([], []))[1].append(var)
@@ -152,44 +152,44 @@ def components(parts: Parts, made: Split) -> list[Program]:
     for equation in reversed(running):
         root = find(equation.outputs[0])
         groups[root][0].append(equation)
-        given = (one for one in needed_by((equation,), ()) if one in leader and one in values)
-        reads[root].update((one, None) for one in given if find(one) is not root)
-    place = {equation: number for number, equation in enumerate(parts.foldable)}
-    found = []
-    for together in strongly_connected(groups, lambda root: [find(one) for one in reads[root]]):
-        equations = sorted((one for root in together for one in groups[root][0]), key=place.__getitem__)
+        given = (operand for operand in needed_by((equation,), ()) if operand in leader and operand in values)
+        reads[root].update((operand, None) for operand in given if find(operand) is not root)
+    order = {equation: index for index, equation in enumerate(parts.foldable)}
+    programs = []
+    for together in strongly_connected(groups, lambda root: [find(var) for var in reads[root]]):
+        equations = sorted((equation for root in together for equation in groups[root][0]), key=order.__getitem__)
         results = [var for root in together for var in groups[root][1]]
-        others = dict.fromkeys(one for root in together for one in reads[root] if find(one) not in together)
-        found.append(_fold(replace(parts, foldable=equations), results, others))
-    return [program for program in found if program is not None]
+        others = dict.fromkeys(var for root in together for var in reads[root] if find(var) not in together)
+        programs.append(_fold(replace(parts, foldable=equations), results, others))
+    return [program for program in programs if program is not None]
 
 
-def constant_results(made: Split) -> list[int]:
-    """The places of the results that `entry` makes of kept values alone."""
-    constant = dict.fromkeys(made.kept)
-    for equation in made.entry.equations:
-        if all(one in constant for one in equation.inputs if isinstance(one, Var)):
+def constant_results(split: Split) -> list[int]:
+    """The indices of the results that `entry` makes of kept values alone."""
+    constant = dict.fromkeys(split.kept)
+    for equation in split.entry.equations:
+        if all(operand in constant for operand in equation.inputs if isinstance(operand, Var)):
             constant.update(dict.fromkeys(equation.outputs))
-    return [place for place, one in enumerate(made.entry.results) if one in constant]
+    return [index for index, operand in enumerate(split.entry.results) if operand in constant]
 
 
 def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
-    """What the folding at the first call is given by the folding before it."""
-    found: dict[Var, None] = {}
+    """The values that the folding at compile time hands to the folding at the first call."""
+    handed: dict[Var, None] = {}
     needed = needed_by((), late)
     for equation in reversed(parts.foldable):
         wanted = [var for var in equation.outputs if var in needed]
         if not wanted:
             continue
         if all(var in parts.known for var in equation.outputs) and not is_size_arithmetic(equation):
-            found.update(dict.fromkeys(wanted))
+            handed.update(dict.fromkeys(wanted))
         else:
             needed.update(needed_by((equation,), ()))
-    return found
+    return handed
 
 
 def _fold(parts: Parts, results: Sequence[Var], handed: Mapping[Var, None]) -> Program | None:
-    """The Program that makes `results` of constants and what is `handed` to it; None where there is nothing to do."""
+    """The Program that makes `results` from constants and `handed` values; None where there are no results."""
     if not results:
         return None
     program = parts.program
@@ -205,10 +205,10 @@ def _fold(parts: Parts, results: Sequence[Var], handed: Mapping[Var, None]) -> P
     arguments = [var for var in program.arguments if var in needed and var in parts.constants]
     for size in program.inputs[: program.num_implicit_inputs]:
         if size in needed and not any(Size.of(size) in var.type.shape for var in (*arguments, *given)):
-            having = [var for var in program.arguments if var in parts.constants]
-            source = next(var for var in having if Size.of(size) in var.type.shape)
+            holders = [var for var in program.arguments if var in parts.constants]
+            source = next(var for var in holders if Size.of(size) in var.type.shape)
             arguments = [var for var in program.arguments if var in (*arguments, source)]
-    inside = dict.fromkeys(var for one in equations for var in one.outputs)
+    inside = dict.fromkeys(var for equation in equations for var in equation.outputs)
     in_types = dict.fromkeys(size for var in (*arguments, *given) for size in size_variables(var.type))
     sizes = [var for var in program.inputs[: program.num_implicit_inputs] if var in needed or var in in_types]
     sizes += [var for var in in_types if var not in sizes and var not in consts]

@@ -1,10 +1,10 @@
-"""What becomes of a small array that broadcasts beside a large one, where the large one is viewed.
+"""Views of a small array that broadcasts with a large one, when the large one is viewed.
 
     view(x * scale) -> view(x) * followed(scale)
 
-Each row takes the sizes of the large array, those of the small one beside them (each is 1, or the same), and the
-parameters of the view. It gives the operation on the small array, or None where no view of it would do: a block of
-entries that share a number is then cut through, or joined with another one.
+Each rule takes the sizes of the large array, those of the small one (each is 1, or the same), and the parameters of the
+view. It gives the operation on the small array, or None where there is none: where the view cuts through a block of
+entries that share a number, or joins two blocks.
 
 >>> follow("permute_dims", (4, 6), (4, 1), {"axes": (1, 0)})
 ('permute_dims', {'axes': (1, 0)})
@@ -25,12 +25,12 @@ Done = tuple[str, Params] | None
 
 
 def follow(view: str, large: Shape, small: Shape, params: Params) -> Done:
-    """What is done to the small array: an operation and its parameters; None where nothing would do."""
+    """The operation on the small array and its parameters; None where there is none."""
     if view in READS:
         return READS[view](large, small, params)
     row = _ROWS.get(view)
-    found = None if row is None else row(large, small, params)
-    return None if found is None else (view, found)
+    followed = None if row is None else row(large, small, params)
+    return None if followed is None else (view, followed)
 
 
 def _alike(_: Shape, __: Shape, params: Params) -> Params:
@@ -50,11 +50,11 @@ def _pack(large: Shape, small: Shape, params: Params) -> Params:
 def _unpack(large: Shape, small: Shape, params: Params) -> Params | None:
     rank = len(large) - len(params["inner_tiles"])
     tiles = []
-    for place, axis in enumerate(params["inner_dims_pos"]):
+    for index, axis in enumerate(params["inner_dims_pos"]):
         outer = params["outer_dims_perm"].index(axis)
-        if not _is_one_block(large, small, [outer, rank + place]):
+        if not _is_one_block(large, small, [outer, rank + index]):
             return None
-        tiles.append(small[rank + place])
+        tiles.append(small[rank + index])
     return {**params, "inner_tiles": tuple(tiles)}
 
 
@@ -92,7 +92,7 @@ def _take(large: Shape, small: Shape, params: Params) -> Done:
 
 
 def _group(large: Shape, new: Shape, at: int, to: int) -> tuple[int, int] | None:
-    """The ends of the shortest runs of axes with as many entries in both shapes; named sizes match alone."""
+    """The ends of the shortest runs of axes with equally many entries in both shapes; a named size equals itself."""
     if at == len(large) or to == len(new):
         return None
     before, after = large[at], new[to]
@@ -115,7 +115,7 @@ def _is_one_block(large: Shape, small: Shape, axes: Any) -> bool:
 
 
 READS: Mapping[str, Callable[[Shape, Shape, Params], Done]] = {"gather": _gather, "take": _take}
-"""Views that have further operands, which say what is read."""
+"""Views with a further operand, the indices that they read."""
 
 _ROWS: Mapping[str, Callable[[Shape, Shape, Params], Params | None]] = {
     "permute_dims": _alike,

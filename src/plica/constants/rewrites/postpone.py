@@ -1,16 +1,17 @@
 r"""Operations that expand constants move below elementwise operations, which can then be folded at the smaller size.
 
-    f(expand(a))            -> expand(f(a))           expand: broadcast_to, full, and views of what they make, so that
-    f(expand(a), b)         -> expand(f(a, b))        tile and repeat are meant too; b: a scalar, or expanded alike
+    f(expand(a))            -> expand(f(a))           expand: broadcast_to, full, and views of their results, as tile
+                                                      and repeat are
+    f(expand(a), b)         -> expand(f(a, b))        b: a scalar, or expanded alike
     view(widen(a, s))       -> widen(view(a), v(s))   widen: a cast of a to a wider dtype, and elementwise operations of
                                                       it and of scalars and small arrays s (dequantization); where
-                                                      nothing else reads it, and a view v of s does
+                                                      nothing else reads it, and there is such a view v of s
     read(widen(a, s), i)    -> widen(read(a, i), v(s))    read: at indices, constant or not, that are not more than the
-                                                      entries of a; so a call widens what it reads of a table
+                                                      entries of a; so a call widens only the entries that it reads
 
-Blocked are operations whose result at one place depends on another place, that may raise an error, or, but for reads,
-that read what is not constant. What else reads an expanded value goes on reading it. Blocked is also what a sum or a
-product reads: libraries add in an order that depends on the strides of their operands.
+An operation stays where it is if it is not elementwise, or may raise an error. It also stays if it reads values that
+are not constant, unless it reads at indices. Other readers of an expanded value still read it. Operands of sums and
+products are not moved: libraries add in an order that depends on the strides of their operands.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -41,17 +42,17 @@ from plica.ops import ELEMENTWISE, OPS
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _BROADCAST = _EACH - {"isin"}  # whose operands broadcast
 _EXPANDS = ("broadcast_to", "full")
-_Way = tuple[tuple[str, Mapping[str, Any]], ...]  # operations on one array, one after the other
-_MOST = 8  # steps that are done again behind one operation, so that the pass stays linear
+_Way = tuple[tuple[str, Mapping[str, Any]], ...]  # operations in order, each on the result of the one before
+_MAX_STEPS = 8  # operations that are repeated behind a moved one; so the pass stays linear
 
 
 @dataclass(frozen=True, slots=True)
 class Postponed:
-    """What the pass made.
+    """The result of the pass.
 
     Args:
-        program: The Program; what nothing reads any more is still there.
-        moved: The values that are made by an operation that was moved.
+        program: The Program, still with equations that nothing reads any more.
+        moved: The results of operations that were moved.
     """
 
     program: Program
@@ -60,10 +61,10 @@ class Postponed:
 
 @dataclass(frozen=True, slots=True)
 class _Chain:
-    """A value as what equations, each of one array, make of another one.
+    """A value that a chain of equations makes of another one.
 
     Args:
-        core: What the first equation reads.
+        core: The operand of the first equation.
         steps: The equations in order.
     """
 
@@ -93,15 +94,15 @@ class _Pass:
         self.placed = _placed(program)
         self.equations: list[Equation] = []
         self.names = Names()
-        made = (var for one in program.equations for var in one.outputs)
-        for var in (*program.consts, *program.inputs, *made):
+        results = (var for equation in program.equations for var in equation.outputs)
+        for var in (*program.consts, *program.inputs, *results):
             self.names.fresh(var.name)
         self.num_readers: dict[Operand, int] = {}
-        for one in (*(one for equation in program.equations for one in equation.inputs), *program.outputs):
-            self.num_readers[one] = self.num_readers.get(one, 0) + 1
+        for operand in (*(operand for equation in program.equations for operand in equation.inputs), *program.outputs):
+            self.num_readers[operand] = self.num_readers.get(operand, 0) + 1
 
     def run(self) -> Postponed:
-        """Each equation as it is, or in other terms."""
+        """Append each equation, rewritten where a rule applies."""
         for equation in self.program.equations:
             is_array = len(equation.outputs) == 1 and equation.outputs[0].type != SCALAR_SIZE
             if is_array and equation.op.name in READS:
@@ -115,15 +116,15 @@ class _Pass:
         return Postponed(replace(self.program, equations=tuple(self.equations)), self.moved)
 
     def _append(self, equation: Equation, inputs: Sequence[Operand], output: Var | None = None) -> Var:
-        """An equation at other operands; without `output`, its result is a new variable."""
+        """Append an equation with other operands; without `output`, its result is a new variable."""
         if output is None:
-            (type_,) = OPS[equation.op.name].types([one.type for one in inputs], equation.params)
+            (type_,) = OPS[equation.op.name].types([operand.type for operand in inputs], equation.params)
             output = Var(self.names.fresh(), type_)
         self.equations.append(replace(equation, inputs=tuple(inputs), outputs=(output,)))
         return output
 
     def _again(self, steps: Sequence[Equation], core: Operand, output: Var) -> None:
-        """Steps done again from another core on; the last one makes `output`."""
+        """Append steps again, from another core on; the last one makes `output`."""
         value = core
         for step in steps[:-1]:
             value = self._append(step, (value, *step.inputs[1:]))
@@ -149,11 +150,11 @@ class _Pass:
         before = self.expanded.get(first, _Chain(first, ()))
         if row.name in _EXPANDS and all(step.op.name in _EXPANDS for step in before.steps):
             self.expanded[output] = _Chain(before.core, (equation,))  # a broadcast of a broadcast is one
-        elif (row.name in _EXPANDS or before.steps) and len(before.steps) < _MOST and row.view is View.MOVED:
+        elif (row.name in _EXPANDS or before.steps) and len(before.steps) < _MAX_STEPS and row.view is View.MOVED:
             self.expanded[output] = _Chain(before.core, (*before.steps, equation))
 
     def _is_alone(self, view: Equation, chain: _Chain) -> bool:
-        """Whether nothing but a view reads a widened value, and the view makes no more work of what is done before."""
+        """Whether only this view reads a widened value; a read at indices also makes no more entries than there are."""
         if view.op.name in _EXPANDS or self.num_readers.get(view.inputs[0], 1) > 1:
             return False
         if len(view.inputs) > 1:
@@ -162,39 +163,43 @@ class _Pass:
         return True
 
     def _beside(self, view: Equation, chain: _Chain) -> dict[Operand, _Way] | None:
-        """What is done to the arrays beside a widened value so that they fit its view; None where nothing would do."""
+        """The operations that make the small arrays of a widened value fit its view; None where there are none."""
         large = chain.core.type.shape
         along = {chain.core, *(step.outputs[0] for step in chain.steps)}
-        found: dict[Operand, _Way] = {}
-        for one in (one for step in chain.steps for one in step.inputs if one.type.shape and one not in along):
-            small = (*(1,) * (len(large) - len(one.type.shape)), *one.type.shape)
-            done = follow(view.op.name, large, small, view.params)
-            if done is None:
+        ways: dict[Operand, _Way] = {}
+        for operand in (
+            operand for step in chain.steps for operand in step.inputs if operand.type.shape and operand not in along
+        ):
+            small = (*(1,) * (len(large) - len(operand.type.shape)), *operand.type.shape)
+            followed = follow(view.op.name, large, small, view.params)
+            if followed is None:
                 return None
-            found[one] = (("reshape", {"shape": small}), done) if small != one.type.shape else (done,)
-        return found
+            ways[operand] = (("reshape", {"shape": small}), followed) if small != operand.type.shape else (followed,)
+        return ways
 
     def _below(self, equation: Equation, chain: _Chain, beside: Mapping[Operand, _Way]) -> None:
-        """A view of a widened value: of the narrow one, and of what is beside it, and then widened."""
+        """View the narrow value and its small arrays, and widen the result."""
         (output,) = equation.outputs
         core = self._append(equation, (chain.core, *equation.inputs[1:]))
         viewed: dict[Operand, Operand] = {chain.core: core}
-        for one, way in beside.items():
-            viewed[one] = one
+        for operand, way in beside.items():
+            viewed[operand] = operand
             for name, params in way:
                 op = replace(equation.op, name=name)
-                rest = equation.inputs[1:] if name == equation.op.name else ()
-                viewed[one] = self._viewed(replace(equation, op=op, inputs=(viewed[one], *rest), params=params))
+                others = equation.inputs[1:] if name == equation.op.name else ()
+                viewed[operand] = self._viewed(
+                    replace(equation, op=op, inputs=(viewed[operand], *others), params=params)
+                )
         steps = []
         for step in chain.steps:
-            inputs = [viewed.get(one, one) for one in step.inputs]
+            inputs = [viewed.get(operand, operand) for operand in step.inputs]
             viewed[step.outputs[0]] = self._append(step, inputs, output if step is chain.steps[-1] else None)
             steps.append(self.equations[-1])
         self.widened[output] = _Chain(core, tuple(steps))
 
     def _viewed(self, equation: Equation) -> Var:
-        """A view of what is beside a widened value, below its own casts where it has some."""
-        (type_,) = OPS[equation.op.name].types([one.type for one in equation.inputs], equation.params)
+        """View a small array of a widened value, below the array's own casts where it has some."""
+        (type_,) = OPS[equation.op.name].types([operand.type for operand in equation.inputs], equation.params)
         output = Var(self.names.fresh(), type_)
         self._view(replace(equation, outputs=(output,)))
         return output
@@ -202,34 +207,34 @@ class _Pass:
     # Elementwise operations
 
     def _each(self, equation: Equation) -> None:
-        is_movable = any(one in self.expanded for one in equation.inputs) and self._never_raises(equation)
+        is_movable = any(operand in self.expanded for operand in equation.inputs) and self._never_raises(equation)
         if is_movable and (self._alike(equation) or self._broadcast(equation)):
             return
         self.equations.append(equation)
         self._note_widened(equation)
 
     def _never_raises(self, equation: Equation) -> bool:
-        """Whether it raises nowhere: at the smaller size it runs even where the larger one has no entry."""
+        """Whether an operation never raises: at the smaller size it runs even if the larger array is empty."""
         return equation.outputs[0].type.dtype.kind in OPS[equation.op.name].never_raises
 
     def _note_widened(self, equation: Equation) -> None:
-        """Note a cast to a wider dtype, and what is elementwise behind one with nothing as large beside it."""
+        """Note a cast to a wider dtype, and elementwise operations on its result and smaller arrays alone."""
         (output,) = equation.outputs
-        large = [one for one in dict.fromkeys(equation.inputs) if one.type.shape == output.type.shape]
+        large = [operand for operand in dict.fromkeys(equation.inputs) if operand.type.shape == output.type.shape]
         if self.widen or equation.op.name not in _BROADCAST or not output.type.shape or len(large) != 1:
             return
         before = self.widened.get(large[0], _Chain(large[0], ()))
         is_wider = _bits(output.type) > _bits(before.core.type) and self._never_raises(equation)
-        if is_wider and (before.steps or equation.op.name == "astype") and len(before.steps) < _MOST:
+        if is_wider and (before.steps or equation.op.name == "astype") and len(before.steps) < _MAX_STEPS:
             self.widened[output] = _Chain(before.core, (*before.steps, equation))
 
     def _alike(self, equation: Equation) -> bool:
-        """Whether all arrays were expanded in the same way, so that this can be done once, afterwards."""
-        chains = [self.expanded.get(one) for one in equation.inputs if one.type.shape]
+        """Apply an operation before its operands are expanded, if all arrays are expanded alike; return whether so."""
+        chains = [self.expanded.get(operand) for operand in equation.inputs if operand.type.shape]
         known = [chain for chain in chains if chain is not None]
         if not known or len(known) != len(chains) or any(_way(chain) != _way(known[0]) for chain in known):
             return False
-        cores = [self.expanded[one].core if one.type.shape else one for one in equation.inputs]
+        cores = [self.expanded[operand].core if operand.type.shape else operand for operand in equation.inputs]
         (output,) = equation.outputs
         if output in self.placed or any(chain.core.type.shape != known[0].core.type.shape for chain in known):
             return False
@@ -240,15 +245,15 @@ class _Pass:
         return True
 
     def _broadcast(self, equation: Equation) -> bool:
-        """Whether all that is expanded is broadcast, so that the operation may be applied to what is broadcast."""
-        chains = [self.expanded.get(one, _Chain(one, ())) for one in equation.inputs]
+        """Apply an operation before its operands are broadcast, if none is expanded otherwise; return whether so."""
+        chains = [self.expanded.get(operand, _Chain(operand, ())) for operand in equation.inputs]
         if any(step.op.name not in _EXPANDS for chain in chains for step in chain.steps):
             return False
         cores = [chain.core for chain in chains]
         (output,) = equation.outputs
         try:
-            (type_,) = OPS[equation.op.name].types([one.type for one in cores], equation.params)
-        except PlicaError:  # whether the sizes meet is not known before the run
+            (type_,) = OPS[equation.op.name].types([operand.type for operand in cores], equation.params)
+        except PlicaError:  # only the run knows whether the sizes are equal
             return False
         if type_ == output.type:
             self._append(equation, cores, output)
@@ -278,23 +283,23 @@ def _placed(program: Program) -> dict[Operand, None]:
         row = OPS[equation.op.name]
         if row.name in _EXPANDS or (row.view is View.MOVED and equation.inputs[0] in expanded):
             expanded.update(dict.fromkeys(equation.outputs))
-    found: dict[Operand, None] = {}
+    placed: dict[Operand, None] = {}
     for equation in reversed(program.equations):
         row, read = OPS[equation.op.name], equation.inputs
-        is_placed = any(var in found for var in equation.outputs)
+        is_placed = any(var in placed for var in equation.outputs)
         if row.name in _EACH:
             first = read[0]  # decides how the result lies where it has all axes
             is_first = first.type.shape == equation.outputs[0].type.shape and first not in expanded
-            found.update(dict.fromkeys(read[:1] if is_first else read) if is_placed else {})
+            placed.update(dict.fromkeys(read[:1] if is_first else read) if is_placed else {})
         elif row.view is View.NONE:
-            found.update(dict.fromkeys(one for one in read if one.type.dtype.kind in ("float", "complex")))
+            placed.update(dict.fromkeys(operand for operand in read if operand.type.dtype.kind in ("float", "complex")))
         elif is_placed and (row.view is View.MOVED or row.memory is Memory.VIEW):
-            found.update(dict.fromkeys(read[:1]))
-    return found
+            placed.update(dict.fromkeys(read[:1]))
+    return placed
 
 
 def _way(chain: _Chain) -> tuple[tuple[str, str], ...]:
-    """How a chain expands, whatever it expands."""
+    """The operations of a chain, for comparison with those of others."""
     return tuple((step.op.name, repr(sorted(step.params.items()))) for step in chain.steps)
 
 

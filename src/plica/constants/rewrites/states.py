@@ -1,4 +1,4 @@
-r"""What is computed of a looked-up row and of constants alone is computed for each state instead, and looked up.
+r"""Operations on a looked-up row and constants alone are computed once for each state instead, and looked up.
 
     f(lookup(T, i), W)              -> lookup(f(T, W), i)                  f: row by row, as contractions are
     f(take(T, i), W)                -> take(f(T, W), i)
@@ -6,8 +6,8 @@ r"""What is computed of a looked-up row and of constants alone is computed for e
     lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is one run
     where(m, c, lookup(T, i))       -> lookup([T, c], where(m, C, i))      one more state, so that rows are read once
 
-The new tables are constants. So a sum layer of an image circuit's pixels, its widest layer, goes from all calls. Rows
-are multiplied together with others than before: sums of I terms of a contraction may differ by I roundings.
+The new tables are constants. For example, calls of an image circuit no longer compute the sum layer above its pixels,
+which is its widest. Libraries may add in another order: a sum of I terms may differ by I roundings.
 
 >>> from plica.ir.types import spec
 >>> from plica.passes.dead_code import eliminate_dead_code
@@ -40,19 +40,19 @@ from plica.passes.replaced import names_of
 
 _LOOKUPS = ("lookup", "take", "gather")
 LAYOUT, CONTRACTED = 1, 2
-"""What is done to a lookup: its table gets states first; and what reads its rows is applied to the table too."""
+"""How far a lookup is rewritten: its table gets states first; and operations on its rows apply to the table too."""
 
 
-_SEVERAL = 8  # states that a table has at least that gets one more
+_MIN_STATES = 8  # a table of fewer states gets no further one
 
 
 @dataclass(frozen=True, slots=True)
 class ByStates:
-    """What the pass made.
+    """The result of the pass.
 
     Args:
-        program: The Program; what nothing reads any more is still there.
-        tables: The constants that it computes, and the lookup for which.
+        program: The Program, still with equations that nothing reads any more.
+        tables: The constants that it computes, each with the result of the lookup that reads it.
         moved: The equations that are applied to a table now.
     """
 
@@ -63,12 +63,12 @@ class ByStates:
 
 @dataclass(frozen=True, slots=True)
 class _Choice:
-    """Rows that are one constant row instead.
+    """A choice that replaces some looked-up rows by one constant row.
 
     Args:
-        mask: Which, of size 1 along all axes that the index does not tell apart.
-        row: The constant.
-        is_first: Whether the row is taken where the mask holds, or where it does not.
+        mask: Says which rows; of size 1 along all axes that the index does not have.
+        row: The constant row.
+        is_first: Whether the constant row is taken where the mask holds, or where it does not.
     """
 
     mask: Operand
@@ -83,12 +83,12 @@ class _Looked:
     Args:
         table: The value with all states in place of the rows.
         row: The axis of the rows.
-        index: Which state each row has: `(B,)`; of "lookup" `(F, B)`, as each fold, along axis 0, has its own table.
-        by: The operation that looks up.
+        index: The state of each row: `(B,)`; of "lookup" `(F, B)`, as each fold, along axis 0, has its own table.
+        by: The operation that looks up: "lookup", "take" or "gather".
         root: The result of the lookup.
-        source: Where the value comes from.
-        original: The equation, if nothing was made of it.
-        choice: Where some rows are another one.
+        source: The line of the user's code.
+        original: The equation, if it is unchanged.
+        choice: Set if a constant row replaces some rows.
     """
 
     table: Operand
@@ -102,7 +102,7 @@ class _Looked:
 
     @property
     def kept(self) -> tuple[int, ...]:
-        """The axes that an index tells apart."""
+        """The axes of the value that its index has."""
         return (0, self.row) if self.has_folds else (self.row,)
 
     @property
@@ -116,7 +116,7 @@ def by_states(program: Program, origins: Origins, limits: Mapping[Var, int] | No
     Args:
         program: The Program.
         origins: Where its values come from.
-        limits: What may be done to some lookups, told by their results: 0, `LAYOUT`, or by default `CONTRACTED`.
+        limits: How far to rewrite some lookups, by their results: 0, `LAYOUT`, or by default `CONTRACTED`.
     """
     return _Pass(program, origins, {} if limits is None else limits).run()
 
@@ -128,11 +128,11 @@ class _Pass:
         self.program, self.limits = program, limits
         self.foldable = origins.foldable(program)
         given = (var for var in (*program.consts, *program.inputs) if origins.of[var].is_constant)
-        made = (var for one in self.foldable for var in one.outputs)
-        self.constant: dict[Operand, None] = dict.fromkeys((*given, *made))
+        results = (var for equation in self.foldable for var in equation.outputs)
+        self.constant: dict[Operand, None] = dict.fromkeys((*given, *results))
         self.looked: dict[Operand, _Looked] = {}
         self.written: dict[Operand, None] = {}
-        self.places: dict[tuple[Operand, int], Operand] = {}
+        self.flat_indices: dict[tuple[Operand, int], Operand] = {}
         self.indices: dict[tuple[Operand, Operand, bool, Dim], Operand] = {}
         self.equations: list[Equation] = []
         self.tables: dict[Var, Var] = {}
@@ -140,14 +140,14 @@ class _Pass:
         self.names = names_of(program)
 
     def run(self) -> ByStates:
-        """Each equation as it is, or applied to a table; a looked-up value is written where something reads it."""
+        """Append each equation, or apply it to a table; a lookup is appended before its first reader."""
         for equation in self.program.equations:
             if equation in self.foldable or not self._is_looked_up(equation):
-                for one in equation.inputs:
-                    self._write(one)
+                for operand in equation.inputs:
+                    self._write(operand)
                 self.equations.append(equation)
-        for one in self.program.outputs:
-            self._write(one)
+        for operand in self.program.outputs:
+            self._write(operand)
         return ByStates(replace(self.program, equations=tuple(self.equations)), self.tables, self.moved)
 
     def _is_constant(self, operand: Operand) -> bool:
@@ -156,8 +156,8 @@ class _Pass:
     def _add(
         self, name: str, inputs: Sequence[Operand], params: Mapping[str, Any], source: str, root: Var | None = None
     ) -> tuple[Var, ...]:
-        """An equation of new variables; one of constants belongs to the lookup `root`."""
-        types = OPS[name].types([one.type for one in inputs], params)
+        """Append an equation with new results; one of constants belongs to the lookup `root`."""
+        types = OPS[name].types([operand.type for operand in inputs], params)
         outputs = tuple(Var(self.names.fresh(), type_) for type_ in types)
         self.equations.append(Equation(OpRef(name), tuple(inputs), outputs, params, source))
         if root is not None:
@@ -165,13 +165,13 @@ class _Pass:
             self.constant.update(dict.fromkeys(outputs))
         return outputs
 
-    # What is looked up
+    # Lookups
 
     def _is_looked_up(self, equation: Equation) -> bool:
-        """Whether the results are looked up now."""
+        """Apply an equation to a table if a rule allows; return whether its results are looked up now."""
         if equation.op.name in _LOOKUPS and self._is_root(equation):
             return self._root(equation)
-        rows = {place: self.looked[one] for place, one in enumerate(equation.inputs) if one in self.looked}
+        rows = {index: self.looked[operand] for index, operand in enumerate(equation.inputs) if operand in self.looked}
         if not rows:
             return False
         first = next(iter(rows.values()))
@@ -179,10 +179,10 @@ class _Pass:
             return False
         if equation.op.name == "where" and len(rows) == 1 and self._chosen(equation, next(iter(rows)), first):
             return True
-        if any(not _is_alike_choice(one, first) for one in rows.values()):
+        if any(not _is_alike_choice(other, first) for other in rows.values()):
             return False
-        rest = (one for place, one in enumerate(equation.inputs) if place not in rows)
-        return all(map(self._is_constant, rest)) and self._applied(equation, rows, first)
+        others = (operand for index, operand in enumerate(equation.inputs) if index not in rows)
+        return all(map(self._is_constant, others)) and self._applied(equation, rows, first)
 
     def _is_root(self, equation: Equation) -> bool:
         table, index, *others = equation.inputs
@@ -210,22 +210,24 @@ class _Pass:
         return True
 
     def _applied(self, equation: Equation, rows: Mapping[int, _Looked], first: _Looked) -> bool:
-        found = row_by_row(equation, {place: one.row for place, one in rows.items()})
-        if found is None or not all(
-            self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, found, strict=True)
+        axes = row_by_row(equation, {index: looked.row for index, looked in rows.items()})
+        if axes is None or not all(
+            self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, axes, strict=True)
         ):
             return False
 
         def applied(change: Callable[[_Looked], Operand]) -> tuple[Var, ...]:
-            inputs = [change(rows[place]) if place in rows else one for place, one in enumerate(equation.inputs)]
+            inputs = [
+                change(rows[index]) if index in rows else operand for index, operand in enumerate(equation.inputs)
+            ]
             return self._add(equation.op.name, inputs, equation.params, equation.source, first.root)
 
-        choices: list[_Choice | None] = [None] * len(found)
+        choices: list[_Choice | None] = [None] * len(axes)
         if first.choice is not None:
             others = applied(self._other)
             choices = [replace(first.choice, row=other) for other in others]
-        tables = applied(lambda one: one.table)
-        for var, table, row, choice in zip(equation.outputs, tables, found, choices, strict=True):
+        tables = applied(lambda looked: looked.table)
+        for var, table, row, choice in zip(equation.outputs, tables, axes, choices, strict=True):
             self.looked[var] = _Looked(table, row, first.index, first.by, first.root, equation.source, choice=choice)
         self.moved.append(equation)
         return True
@@ -237,26 +239,30 @@ class _Pass:
             return row == 1 and type_.shape[:2] == index
         return type_.shape[row] == index[0] and (first.by == "take" or row == 0)
 
-    def _chosen(self, equation: Equation, place: int, looked: _Looked) -> bool:
-        """Whether a choice between a looked-up row and one constant row is looked up now."""
+    def _chosen(self, equation: Equation, index: int, looked: _Looked) -> bool:
+        """Note a choice between looked-up rows and one constant row; return whether it is such a choice."""
         mask, (output,) = equation.inputs[0], equation.outputs
-        if not place or looked.choice is not None or mask in self.looked:
+        if not index or looked.choice is not None or mask in self.looked:
             return False
-        other, shape, rank = equation.inputs[3 - place], output.type.shape, len(looked.table.type.shape)
-        asked = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(shape))
-        if mask.type.shape != asked or not self._is_constant(other) or not is_alike(other.type.shape, rank, looked.row):
+        other, shape, rank = equation.inputs[3 - index], output.type.shape, len(looked.table.type.shape)
+        mask_shape = tuple(size if axis in looked.kept else 1 for axis, size in enumerate(shape))
+        if (
+            mask.type.shape != mask_shape
+            or not self._is_constant(other)
+            or not is_alike(other.type.shape, rank, looked.row)
+        ):
             return False
         is_as_large = _without(shape, looked.row) == _without(looked.table.type.shape, looked.row)
         if not is_as_large or not self._keeps_index(output.type, looked.row, looked):
             return False
         self._write(mask)
-        choice = _Choice(mask, other, is_first=place == 2)
+        choice = _Choice(mask, other, is_first=index == 2)
         self.looked[output] = replace(looked, choice=choice, original=None, source=equation.source)
         self.moved.append(equation)
         return True
 
     def _other(self, looked: _Looked) -> Operand:
-        """The constant row that some rows are, of the size of a row."""
+        """The constant row that replaces some rows, broadcast to the size of a row."""
         assert looked.choice is not None, "asked where all operands have one"
         row = looked.choice.row
         shape = tuple(1 if axis == looked.row else size for axis, size in enumerate(looked.table.type.shape))
@@ -265,7 +271,7 @@ class _Pass:
         name = "broadcast_to" if row.type.shape else "full"
         return self._add(name, (row,), {"shape": shape}, looked.source, looked.root)[0]
 
-    # Where rows are read
+    # Readers of rows
 
     def _write(self, operand: Operand) -> None:
         """Write the lookup of a value, once."""
@@ -295,10 +301,10 @@ class _Pass:
         """Whether the constant row may be a state: a table of few states would grow by too much."""
         states = looked.table.type.shape[looked.row]
         same_dtype = choice.row.type.dtype == looked.table.type.dtype
-        return looked.has_folds and same_dtype and isinstance(states, int) and states >= _SEVERAL
+        return looked.has_folds and same_dtype and isinstance(states, int) and states >= _MIN_STATES
 
     def _with_state(self, looked: _Looked, choice: _Choice) -> _Looked:
-        """The constant row as one more state."""
+        """Append the constant row to the table, as one more state."""
         source, index = looked.source, looked.index
         states = looked.table.type.shape[looked.row]
         inputs = (looked.table, self._other(looked))
@@ -306,7 +312,7 @@ class _Pass:
         key = (index, choice.mask, choice.is_first, states)
         if key not in self.indices:
             (mask,) = self._add("reshape", (choice.mask,), {"shape": index.type.shape}, source)
-            if index.type.dtype != DType.INT64:  # which may end at the last state
+            if index.type.dtype != DType.INT64:  # a narrower dtype may not hold the new state
                 (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
             last = Literal(int(states), ShapedArray((), DType.INT64))
             chosen = (mask, last, index) if choice.is_first else (mask, index, last)
@@ -314,7 +320,7 @@ class _Pass:
         return replace(looked, table=table, index=self.indices[key], choice=None)
 
     def _write_rows(self, output: Var, looked: _Looked) -> None:
-        """The rows of a table; those of all folds as one, in which fold f has the states from C f on."""
+        """Append the lookup of rows; the tables of all folds are joined, where fold f has the states from C f on."""
         source = looked.source
         if not looked.has_folds:
             inputs = looked.table, looked.index
@@ -323,16 +329,16 @@ class _Pass:
             return
         folds, states, *rest = looked.table.type.shape
         (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *rest)}, source, looked.root)
-        place = self._place(looked, int(folds), int(states))
-        (rows,) = self._add("take", (flat, place), {"axis": 0}, source)
+        flat_index = self._flat_index(looked, int(folds), int(states))
+        (rows,) = self._add("take", (flat, flat_index), {"axis": 0}, source)
         self.equations.append(Equation(OpRef("reshape"), (rows,), (output,), {"shape": output.type.shape}, source))
 
-    def _place(self, looked: _Looked, folds: int, states: int) -> Operand:
-        """The row of each fold and index in the one table."""
+    def _flat_index(self, looked: _Looked, folds: int, states: int) -> Operand:
+        """The indices into the joined table."""
         index, source, root = looked.index, looked.source, looked.root
-        if (index, states) not in self.places:
+        if (index, states) not in self.flat_indices:
             dtype = index.type.dtype
-            if dtype != DType.INT64:  # the number of a row may be larger than that of any state
+            if dtype != DType.INT64:  # indices into the joined table may exceed those into one fold's
                 (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
             (number,) = self._add("arange", (), {"size": folds, "dtype": DType.INT64}, source, root)
             times = Literal(states, ShapedArray((), DType.INT64))
@@ -340,22 +346,22 @@ class _Pass:
             (column,) = self._add("reshape", (start,), {"shape": (folds, 1)}, source, root)
             (moved,) = self._add("add", (index, column), {}, source)
             size: Dim = folds * index.type.shape[1]
-            (place,) = self._add("reshape", (moved,), {"shape": (size,)}, source)
-            self.places[looked.index, states] = place
-        return self.places[looked.index, states]
+            (flat_index,) = self._add("reshape", (moved,), {"shape": (size,)}, source)
+            self.flat_indices[looked.index, states] = flat_index
+        return self.flat_indices[looked.index, states]
 
 
 def _without(shape: Sequence[Dim], axis: int) -> tuple[Dim, ...]:
     return (*shape[:axis], *shape[axis + 1 :])
 
 
-def _is_alike_choice(one: _Looked, other: _Looked) -> bool:
-    """Whether two values have rows of the same states, or the constant one, in the same places."""
-    same_states = one.table.type.shape[one.row] == other.table.type.shape[other.row]
-    if one.index is not other.index or one.by != other.by or not same_states:
+def _is_alike_choice(looked: _Looked, other: _Looked) -> bool:
+    """Whether two values have rows of the same states, and a constant row for the same rows."""
+    same_states = looked.table.type.shape[looked.row] == other.table.type.shape[other.row]
+    if looked.index is not other.index or looked.by != other.by or not same_states:
         return False
-    if (one.choice is None) != (other.choice is None):
+    if (looked.choice is None) != (other.choice is None):
         return False
-    if one.choice is None or other.choice is None:
+    if looked.choice is None or other.choice is None:
         return True
-    return one.choice.mask is other.choice.mask and one.choice.is_first == other.choice.is_first
+    return looked.choice.mask is other.choice.mask and looked.choice.is_first == other.choice.is_first

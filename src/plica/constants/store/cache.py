@@ -1,8 +1,8 @@
-"""What folding keeps between calls, and the cache in which functions and circuits find it.
+"""The fold cache: values that folding keeps between calls, where functions and circuits find them.
 
 >>> cache = FoldCache(max_bytes=100)
->>> made = CacheEntry((1.0,), (), work=5)
->>> cache.get("key", lambda: made)[0] is cache.get("key", lambda: None)[0]
+>>> entry = CacheEntry((1.0,), (), work=5)
+>>> cache.get("key", lambda: entry)[0] is cache.get("key", lambda: None)[0]
 True
 """
 
@@ -25,7 +25,7 @@ _INDICES = count()
 
 @dataclass(frozen=True, slots=True)
 class CachedBuffer:
-    """One kept array, and what is said of it; numbers have no axes.
+    """One kept array with its shape, strides and dtype; numbers have no axes.
 
     Args:
         shape: Its sizes.
@@ -42,7 +42,7 @@ class CachedBuffer:
 
     @staticmethod
     def of(value: Any) -> CachedBuffer:
-        """What is said of an array of numpy or torch, of one that is packed, or of a number."""
+        """Describe an array of numpy or torch, a packed one, or a number."""
         shape = tuple(map(int, getattr(value, "shape", ())))
         dtype = str(getattr(value, "dtype", type(value).__name__)).removeprefix("torch.")
         return CachedBuffer(shape, _strides(value, shape), dtype, getattr(value, "nbytes", 0), value)
@@ -57,7 +57,7 @@ def _strides(value: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
     if callable(getattr(value, "stride", None)):  # torch
         return tuple(value.stride())
     if hasattr(value, "strides"):
-        return tuple(one // value.itemsize for one in value.strides)
+        return tuple(stride // value.itemsize for stride in value.strides)
     return tuple(accumulate(shape[:0:-1], mul, initial=1))[::-1] if shape else ()
 
 
@@ -66,22 +66,23 @@ class CacheEntry:
 
     Args:
         values: The values, in order.
-        sources: What they were made of, or pins it: it stays alive so that nothing else takes its identity.
-        work: What it takes to make them.
+        sources: The constants that they were made of, or pins of these. They stay alive, so that no other object takes
+            their identity.
+        work: The work of making them.
 
     Attributes:
         values: The values; None once they were evicted.
-        index: Its place among all that were made.
+        index: Its index among all entries that were made.
         is_pinned: Whether they could not be made again, so that they are never evicted.
         num_bytes: Their bytes.
-        rank: What is evicted first has the least.
+        rank: The entry with the least rank is evicted first.
     """
 
     __slots__ = ("__weakref__", "_sources", "index", "is_pinned", "num_bytes", "rank", "values", "work")
 
     def __init__(self, values: Sequence[Any], sources: Sequence[Any], work: int) -> None:
         self.values: Sequence[Any] | None = tuple(values)
-        self.num_bytes = sum(getattr(one, "nbytes", 0) for one in values)
+        self.num_bytes = sum(getattr(value, "nbytes", 0) for value in values)
         self.index, self.work, self.rank = next(_INDICES), work, 0.0
         self.is_pinned = False
         self._sources = tuple(sources)
@@ -91,8 +92,8 @@ class FoldCache:
     """Folded values that functions and circuits share, below a limit.
 
     Above the limit those go that save the least work for each byte and were not used for the longest; the next call
-    that needs them folds them again. Nothing but the cache and calls that run holds them. What could not be made again
-    counts, and stays. By default functions and circuits share one cache without a limit.
+    that needs them folds them again. Only the cache and running calls hold them. Values that could not be made again
+    count, and stay. By default functions and circuits share one cache without a limit.
 
     Args:
         max_bytes: How many bytes may be kept; None for no limit.
@@ -112,7 +113,7 @@ class FoldCache:
         self.max_bytes = max_bytes
         self.num_evictions = 0
         self._found: WeakValueDictionary[Hashable, CacheEntry] = WeakValueDictionary()
-        self._age = 0.0  # the rank of what was evicted last
+        self._age = 0.0  # the rank of the entry that was evicted last
         self._lock = ForkSafeLock()  # collecting garbage may call back while it is held
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -124,45 +125,45 @@ class FoldCache:
     @property
     def num_bytes(self) -> int:
         """The bytes of all values that are kept."""
-        return sum(one.num_bytes for one in self._kept())
+        return sum(entry.num_bytes for entry in self._kept())
 
     @property
     def buffers(self) -> dict[int, tuple[CachedBuffer, ...]]:
-        """The arrays that are kept, and what is said of them, by the index of what they were made as; in that order."""
-        kept = sorted(self._kept(), key=lambda one: one.index)
-        return {one.index: tuple(map(CachedBuffer.of, one.values or ())) for one in kept}
+        """The arrays that are kept, described, by the index of their entry; in that order."""
+        entries = sorted(self._kept(), key=lambda entry: entry.index)
+        return {entry.index: tuple(map(CachedBuffer.of, entry.values or ())) for entry in entries}
 
     def get(
         self, key: Hashable | None, fold: Callable[[], CacheEntry], is_current: Callable[[], bool] = lambda: True
     ) -> tuple[CacheEntry, Sequence[Any], bool]:
-        """What is kept under a key, and its values; where there is nothing, what `fold` makes.
+        """Find the entry of a key, or make one.
 
         Args:
-            key: The key; None for what could not be made again, which nothing else finds and nothing evicts.
-            fold: Makes the values.
-            is_current: Asked after it: whether they are those of the key.
+            key: The key; None for values that could not be made again, which nothing else finds and nothing evicts.
+            fold: Makes the entry where there is none.
+            is_current: Called after `fold`: whether the new values are still those of the key.
 
         Returns:
             The entry, its values, and whether these are those of the key.
         """
         with self._lock:
-            found = None if key is None else self._found.get(key)
-        values = None if found is None else self.take(found)
-        if found is None or values is None:
-            made = fold()
-            values = made.values
-            assert values is not None, "nothing evicts what is not in the cache yet"
+            entry = None if key is None else self._found.get(key)
+        values = None if entry is None else self.take(entry)
+        if entry is None or values is None:
+            new = fold()
+            values = new.values
+            assert values is not None, "only entries in the cache are evicted"
             if not is_current():
-                return made, values, False
-            made.is_pinned = key is None
+                return new, values, False
+            new.is_pinned = key is None
             with self._lock:
-                found = self._found.setdefault(made.index if key is None else key, made)
-                if found.values is None:
-                    found.values = values
-                values = found.values
-                self.take(found)
+                entry = self._found.setdefault(new.index if key is None else key, new)
+                if entry.values is None:
+                    entry.values = values
+                values = entry.values
+                self.take(entry)
                 self._evict()
-        return found, values, True
+        return entry, values, True
 
     def take(self, entry: CacheEntry) -> Sequence[Any] | None:
         """The values of an entry, which count as used now; None where they were evicted."""
@@ -172,27 +173,27 @@ class FoldCache:
 
     def _kept(self) -> list[CacheEntry]:
         with self._lock:
-            found = [reference() for reference in self._found.valuerefs()]
-            return [one for one in found if one is not None and one.values is not None]
+            entries = [reference() for reference in self._found.valuerefs()]
+            return [entry for entry in entries if entry is not None and entry.values is not None]
 
     def _evict(self) -> None:
         if self.max_bytes is None:
             return
-        kept = sorted(self._kept(), key=lambda one: one.rank, reverse=True)
-        total = sum(one.num_bytes for one in kept)
-        kept = [one for one in kept if not one.is_pinned]
-        while kept and total > self.max_bytes:
-            last = kept.pop()
-            total -= last.num_bytes
-            last.values, self._age = None, last.rank
+        entries = sorted(self._kept(), key=lambda entry: entry.rank, reverse=True)
+        total = sum(entry.num_bytes for entry in entries)
+        entries = [entry for entry in entries if not entry.is_pinned]
+        while entries and total > self.max_bytes:
+            victim = entries.pop()
+            total -= victim.num_bytes
+            victim.values, self._age = None, victim.rank
             self.num_evictions += 1
 
 
 def checked_cache(where: str, cache: Any) -> FoldCache | None:
-    """A cache that was given to a function or a compiler, or None.
+    """Check the cache that a function or a compiler is given, and return it; None passes.
 
     Raises:
-        InputError: It is something else.
+        InputError: It is no `FoldCache`.
     """
     if cache is None or isinstance(cache, FoldCache):
         return cache

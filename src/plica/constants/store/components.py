@@ -1,8 +1,8 @@
-"""The components of a folding, and what each of them keeps: folded again where something that it reads has changed.
+"""The components of a folding, and the values that each keeps: it runs again where a constant that it reads changed.
 
-A component makes some values of constants, and of values that components before it make. Each of them is found in the
-cache by the Program that makes it alone, which does not depend on names, and by the state of what that reads: so a
-Program that keeps other values beside shares it too. Where one of them is not found, the component runs.
+A component makes some values of constants, and of values that components before it make. The key of a value in the
+cache is the Program that makes it alone, without names, and the states of its inputs. So another Program that keeps
+other values as well shares it too. A component runs where one of its values is not in the cache.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from plica.constants.store.cache import CacheEntry, FoldCache
 from plica.forks import cached_property
 from plica.ir.program import Program, Var
 
-_MOST = 16  # the values of one component that are told apart, so that what tells them stays linear
+_MAX_TEXTS = 16  # values of one component that have a Program each; with more, the work of this would be quadratic
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,8 +26,8 @@ class Component:
     """A part of a folding.
 
     Args:
-        program: What computes it: of constants and of what other components make, by their names.
-        runner: What runs that.
+        program: The Program, of constants and of values that other components make, by their names.
+        runner: Runs that Program.
     """
 
     program: Program
@@ -35,7 +35,7 @@ class Component:
 
     @cached_property
     def reads(self) -> list[str]:
-        """The names of what it is made of."""
+        """The names of the values that it reads."""
         return [var.name for var in (*self.program.consts, *self.program.arguments)]
 
     @cached_property
@@ -45,22 +45,22 @@ class Component:
 
     @cached_property
     def texts(self) -> list[tuple[Program, int, list[str]]]:
-        """For each value a Program that makes it, at which place, and the names of what that reads."""
+        """For each value a Program that makes it, its index among the results, and the names of what this reads."""
         program = self.program
         is_static = not program.num_implicit_inputs and not program.num_implicit_outputs
-        if not is_static or not 1 < len(self.makes) <= _MOST:
-            return [(program, place, self.reads) for place in range(len(self.makes))]
+        if not is_static or not 1 < len(self.makes) <= _MAX_TEXTS:
+            return [(program, index, self.reads) for index in range(len(self.makes))]
         alone = [_alone(program, result) for result in program.results if isinstance(result, Var)]
-        return [(one, 0, [var.name for var in (*one.consts, *one.inputs)]) for one in alone]
+        return [(part, 0, [var.name for var in (*part.consts, *part.inputs)]) for part in alone]
 
     @cached_property
     def work(self) -> list[int]:
-        """What it takes to make each value, by the Program of its text."""
-        found: dict[int, int] = {}
+        """The work of making each value, by the Program of its text."""
+        work: dict[int, int] = {}
         for text, _, _ in self.texts:
-            if id(text) not in found:  # one Program for many values is asked once
-                found[id(text)] = sum(work_of(one, {}) for one in text.equations)
-        return [found[id(text)] for text, _, _ in self.texts]
+            if id(text) not in work:  # many values may share one Program
+                work[id(text)] = sum(work_of(equation, {}) for equation in text.equations)
+        return [work[id(text)] for text, _, _ in self.texts]
 
 
 def _alone(program: Program, result: Var) -> Program:
@@ -76,10 +76,10 @@ def _alone(program: Program, result: Var) -> Program:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Part:
-    """What one component keeps.
+    """The values that one component keeps.
 
     Args:
-        states: The states of the constants that it was made of; None where one of them changed meanwhile.
+        states: The states of the constants that they were made of; None where one of them changed meanwhile.
         entries: The values, in order.
     """
 
@@ -97,7 +97,7 @@ class Constants:
     Args:
         states: The state of each constant, by name.
         make: Runs a component, given the results of others by name.
-        pins: What keeps the state of a constant from being that of another one.
+        pins: Gives the objects that stay alive so that no other constant gets the state of this one.
         is_current: Whether the constants still have these states. Results made while another thread wrote to them are
             returned, and never found again (`are_lasting`).
     """
@@ -114,10 +114,10 @@ class Components:
 
     Args:
         components: The components.
-        kept: The names of values that are kept; others are let go once what reads them was made.
+        kept: The names of values that are kept; others are let go once the components that read them have run.
         cache: Where values are kept.
-        options: What tells foldings of one text apart, such as the backend.
-        released: The names of constants that are let go, so that what is made of them could not be made again.
+        options: Part of the key of values, such as the backend.
+        released: The names of constants that are let go, so that values of them could not be made again.
     """
 
     def __init__(
@@ -131,97 +131,102 @@ class Components:
         self.components = tuple(components)
         self._cache, self._options = cache, options
         kept = dict.fromkeys(kept)
-        maker = {name: place for place, one in enumerate(self.components) for name in one.makes}
-        self._given = [dict.fromkeys(maker[name] for name in one.reads if name in maker) for one in self.components]
-        self._sources = [[name for name in one.reads if name not in maker] for one in self.components]
-        self._is_passing = [kept.keys().isdisjoint(one.makes) for one in self.components]
+        maker = {name: index for index, component in enumerate(self.components) for name in component.makes}
+        self._given = [
+            dict.fromkeys(maker[name] for name in component.reads if name in maker) for component in self.components
+        ]
+        self._sources = [[name for name in component.reads if name not in maker] for component in self.components]
+        self._is_passing = [kept.keys().isdisjoint(component.makes) for component in self.components]
         self._is_alone: list[bool] = []
         for own, given in zip(self._sources, self._given, strict=True):
-            self._is_alone.append(any(one in released for one in own) or any(self._is_alone[one] for one in given))
+            self._is_alone.append(any(name in released for name in own) or any(self._is_alone[name] for name in given))
 
     def of_known(self, names: Collection[str]) -> list[int]:
-        """The places of the components that are made of constants of these names alone."""
-        found: dict[int, None] = {}
-        for place, own in enumerate(self._sources):
-            if all(name in names for name in own) and all(one in found for one in self._given[place]):
-                found[place] = None
-        return list(found)
+        """The indices of the components that read constants of these names alone."""
+        indices: dict[int, None] = {}
+        for index, own in enumerate(self._sources):
+            if all(name in names for name in own) and all(maker in indices for maker in self._given[index]):
+                indices[index] = None
+        return list(indices)
 
     def unchanged(self, states: Mapping[str, Hashable], before: Parts | None) -> list[Part | None]:
-        """Which parts are still what their components would make; without any before, none."""
-        found: list[Part | None] = []
-        for place, old in enumerate(before or [None] * len(self.components)):
-            is_same = old is not None and old.states == self._states(place, states)
-            found.append(old if is_same and all(found[one] is not None for one in self._given[place]) else None)
-        return found
+        """The parts that their components would make again; None for others, and for all where `before` is None."""
+        parts: list[Part | None] = []
+        for index, old in enumerate(before or [None] * len(self.components)):
+            is_same = old is not None and old.states == self._states(index, states)
+            parts.append(old if is_same and all(parts[maker] is not None for maker in self._given[index]) else None)
+        return parts
 
     def fold(
-        self, constants: Constants, before: Parts | None = None, places: Collection[int] | None = None
+        self, constants: Constants, before: Parts | None = None, indices: Collection[int] | None = None
     ) -> tuple[list[Part | None], dict[str, Any]]:
-        """What the components keep, and the kept values by name; those run that are neither unchanged nor in the cache.
+        """Run the components that are neither unchanged nor in the cache.
 
         Args:
             constants: The constants.
-            before: What the components kept before.
-            places: The places of the components; by default all.
+            before: The parts of an earlier fold.
+            indices: The indices of the components; by default all.
+
+        Returns:
+            The part of each component, and the kept values by name.
         """
         parts = self.unchanged(constants.states, before)
-        found = [None if one is None else self._taken(one) for one in parts]
-        todo = range(len(parts)) if places is None else places
+        values = [None if part is None else self._taken(part) for part in parts]
+        todo = range(len(parts)) if indices is None else indices
         wanted = {
-            place: parts[place] is None or (found[place] is None and not self._is_passing[place]) for place in todo
+            index: parts[index] is None or (values[index] is None and not self._is_passing[index]) for index in todo
         }
-        for place in reversed(list(todo)):
-            if wanted[place]:
-                wanted.update((one, True) for one in self._given[place] if found[one] is None)
-        for place in todo:
-            if wanted[place]:
+        for index in reversed(list(todo)):
+            if wanted[index]:
+                wanted.update((maker, True) for maker in self._given[index] if values[maker] is None)
+        for index in todo:
+            if wanted[index]:
                 given = {
                     name: value
-                    for one in self._given[place]
-                    for name, value in zip(self.components[one].makes, found[one] or (), strict=True)
+                    for maker in self._given[index]
+                    for name, value in zip(self.components[maker].makes, values[maker] or (), strict=True)
                 }
-                parts[place], found[place] = self._folded(place, constants, parts, given)
-        return parts, self._named(found)
+                parts[index], values[index] = self._folded(index, constants, parts, given)
+        return parts, self._named(values)
 
     def _folded(
-        self, place: int, constants: Constants, parts: Parts, given: Mapping[str, Any]
+        self, index: int, constants: Constants, parts: Parts, given: Mapping[str, Any]
     ) -> tuple[Part, list[Any]]:
-        component, states = self.components[place], constants.states
+        component, states = self.components[index], constants.states
         others = {
-            name: one
-            for maker in self._given[place]
-            for name, one in zip(self.components[maker].makes, _entries(parts[maker]), strict=True)
+            name: entry
+            for maker in self._given[index]
+            for name, entry in zip(self.components[maker].makes, _entries(parts[maker]), strict=True)
         }
-        made: list[Any] = []
+        results: list[Any] = []
 
         def value(at: int) -> CacheEntry:
-            if not made:
-                made.extend(constants.make(component, given))
+            if not results:
+                results.extend(constants.make(component, given))
             _, _, reads = component.texts[at]
             work = component.work[at]
             pinned = (pin for name in reads if name not in others for pin in constants.pins(name))
-            return CacheEntry((made[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
+            return CacheEntry((results[at],), (*pinned, *(others[name] for name in reads if name in others)), work)
 
-        found: list[CacheEntry] = []
+        entries: list[CacheEntry] = []
         values: list[Any] = []
         are_lasting = True
         for at, (text, number, reads) in enumerate(component.texts):
             read = tuple([id(others[name]) if name in others else states[name] for name in reads])
-            key = None if self._is_alone[place] else (text, number, self._options, read)
+            key = None if self._is_alone[index] else (text, number, self._options, read)
             buffers, (result,), is_lasting = self._cache.get(key, partial(value, at), constants.is_current)
-            found.append(buffers)
+            entries.append(buffers)
             values.append(result)
             are_lasting = are_lasting and is_lasting
-        return Part(self._states(place, states) if are_lasting else None, found), values
+        return Part(self._states(index, states) if are_lasting else None, entries), values
 
     def _taken(self, part: Part) -> list[Any] | None:
         """The values of a part; None where some were evicted."""
-        found = [self._cache.take(one) for one in part.entries]
-        return None if any(one is None for one in found) else [value for one in found for value in one or ()]
+        values = [self._cache.take(entry) for entry in part.entries]
+        return None if any(entry is None for entry in values) else [value for entry in values for value in entry or ()]
 
-    def _states(self, place: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
-        return tuple([states[name] for name in self._sources[place]])
+    def _states(self, index: int, states: Mapping[str, Hashable]) -> tuple[Hashable, ...]:
+        return tuple([states[name] for name in self._sources[index]])
 
     @staticmethod
     def are_lasting(parts: Parts) -> bool:
@@ -229,11 +234,11 @@ class Components:
         return all(part is None or part.states is not None for part in parts)
 
     def let_go(self, parts: Parts) -> None:
-        """Let values go that are not kept: they were made for others, which are there now."""
+        """Let values go that are not kept: components read them, and have run."""
         for part, is_passing in zip(parts, self._is_passing, strict=True):
             if is_passing:
-                for one in _entries(part):
-                    one.values = None
+                for entry in _entries(part):
+                    entry.values = None
 
     @property
     def may_evict(self) -> bool:
@@ -243,19 +248,21 @@ class Components:
     @staticmethod
     def values(parts: Parts) -> list[Any]:
         """All values of parts that are not evicted."""
-        return [value for part in parts for one in _entries(part) for value in one.values or ()]
+        return [value for part in parts for entry in _entries(part) for value in entry.values or ()]
 
     def taken(self, parts: Parts) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""
-        found = [None if part is None else self._taken(part) for part in parts]
-        if any(one is None and not is_passing for one, is_passing in zip(found, self._is_passing, strict=True)):
+        values = [None if part is None else self._taken(part) for part in parts]
+        if any(part is None and not is_passing for part, is_passing in zip(values, self._is_passing, strict=True)):
             return None
-        return self._named(found)
+        return self._named(values)
 
-    def _named(self, found: Sequence[Sequence[Any] | None]) -> dict[str, Any]:
-        rows = zip(self.components, found, self._is_passing, strict=True)
-        made = (zip(one.makes, values, strict=True) for one, values, is_passing in rows if values and not is_passing)
-        return {name: value for pairs in made for name, value in pairs}
+    def _named(self, values: Sequence[Sequence[Any] | None]) -> dict[str, Any]:
+        rows = zip(self.components, values, self._is_passing, strict=True)
+        pairs = (
+            zip(component.makes, part, strict=True) for component, part, is_passing in rows if part and not is_passing
+        )
+        return {name: value for part_pairs in pairs for name, value in part_pairs}
 
 
 def _entries(part: Part | None) -> Sequence[CacheEntry]:

@@ -1,4 +1,4 @@
-"""`NamedConstants`: the constants of one function, which calls give by name, and what was folded of them."""
+"""`NamedConstants`: the constants of one function, which calls give by name, and the values folded of them."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Version:
     """The constants of a function at one time.
 
     Args:
-        sources: The constants by name; weak references to what was released.
-        shown: The constants, and arrays like those that were released.
-        given: What had been given for them then.
+        sources: The constants by name; weak references to released ones.
+        shown: The constants, and placeholders of released ones.
+        given: The constants that calls had given by then, by name.
         watched: Those that are not released, as they were then.
-        states: What all were like.
+        states: The states of all.
         sizes: The values of sizes that constants have.
     """
 
@@ -46,7 +46,7 @@ class Version:
 
 
 class NamedConstants(Generic[Ready]):
-    """The constants of a function, and what was folded of them.
+    """The constants of a function, and the values folded of them.
 
     Args:
         program: The Program, whose arguments and consts they are.
@@ -54,9 +54,9 @@ class NamedConstants(Generic[Ready]):
         constants: The names of the arguments that are constant.
         known: Constants whose values are known, captured ones among them, by name.
         is_torch: Whether torch folds.
-        checksum: Whether all constants are told by their entries.
+        checksum: Whether the entries of all constants are compared.
         released: The names of constants that are let go once they were folded.
-        prepare: Makes what calls run with of a version and the kept values by name.
+        prepare: Makes the object that calls run with, from a version and the kept values by name.
 
     Attributes:
         num_folds: How often a component was folded.
@@ -103,11 +103,11 @@ class NamedConstants(Generic[Ready]):
         Raises:
             InputError: One was never given.
         """
-        found = self._newest(constants)
-        missing = [name for name in self._constants if name not in found]
+        newest = self._newest(constants)
+        missing = [name for name in self._constants if name not in newest]
         if missing:
             raise InputError(f"the constant {missing[0]!r} was not given yet; pass {missing[0]}=... at the first call.")
-        return {name: one.read() if isinstance(one, Reference) else one for name, one in found.items()}
+        return {name: source.read() if isinstance(source, Reference) else source for name, source in newest.items()}
 
     def at_hand(self) -> dict[str, Any]:
         """The constants that are not released; references are not read.
@@ -115,19 +115,19 @@ class NamedConstants(Generic[Ready]):
         Raises:
             InputError: A captured array is released.
         """
-        found = self._newest({})
-        gone = [name for name in self._captured if isinstance(found[name], Released)]
+        constants = self._newest({})
+        gone = [name for name in self._captured if isinstance(constants[name], Released)]
         if gone:
             raise released_error(gone, "for a copy, the whole program")
-        return {name: one for name, one in found.items() if not isinstance(one, Released)}
+        return {name: source for name, source in constants.items() if not isinstance(source, Released)}
 
     def _newest(self, constants: Mapping[str, Any]) -> dict[str, Any]:
-        """The constants that were given last, by name, and what the Program captures."""
+        """The constants that were given last, by name, and those that the Program captures."""
         latest = self.latest
         before = {} if latest is None else latest.sources
         captured = {name: self._known[name] for name in self._captured}
-        found = {**self._known, **before, **self._given, **constants, **captured}
-        return {name: resolved(one) for name, one in found.items()}
+        newest = {**self._known, **before, **self._given, **constants, **captured}
+        return {name: resolved(source) for name, source in newest.items()}
 
     def all_sources(self, constants: Mapping[str, Any]) -> dict[str, Any]:
         """All constants as they are now, for the Program as a whole.
@@ -135,18 +135,22 @@ class NamedConstants(Generic[Ready]):
         Raises:
             InputError: One was never given, or is released.
         """
-        found = self.sources(constants)
-        gone = [name for name, one in found.items() if isinstance(one, Released)]
+        sources = self.sources(constants)
+        gone = [name for name, source in sources.items() if isinstance(source, Released)]
         if gone:
             raise released_error(gone, "the whole program")
-        return found
+        return sources
 
     def fold_known(self) -> None:
-        """Fold what is made of constants alone whose values are known."""
-        known = {name: one.read() if isinstance(one, Reference) else one for name, one in self._known.items()}
+        """Fold the values that depend only on constants whose values are known."""
+        known = {
+            name: source.read() if isinstance(source, Reference) else source for name, source in self._known.items()
+        }
         watched, self._states = self._watched(known)
         read = self._snapshots.fold_early(known, self._as_read(known, watched, self._states))
-        self._known = {name: one if name in read else self._let_go(name, one) for name, one in self._known.items()}
+        self._known = {
+            name: source if name in read else self._let_go(name, source) for name, source in self._known.items()
+        }
 
     def give(self, constants: Mapping[str, Any]) -> None:
         """Give constants, which are folded at the next call."""
@@ -155,7 +159,7 @@ class NamedConstants(Generic[Ready]):
     # Calls
 
     def current(self, constants: Mapping[str, Any]) -> Ready | None:
-        """What to run with; None where derivatives of constants are asked for.
+        """The object to run with; None where derivatives with respect to constants are wanted.
 
         Args:
             constants: The constants that the call gives.
@@ -174,7 +178,7 @@ class NamedConstants(Generic[Ready]):
             sources = self.sources(constants)
             if wants_gradient(sources.values()):
                 if constants:
-                    sizes_of(self._program, sources)  # what does not fit is refused, and not kept
+                    sizes_of(self._program, sources)  # refuses constants that do not fit before they are kept
                     self.give(constants)
                 return None
             ready = self._snapshots.once(partial(self._folded_after, snapshot, sources), sources, _is_same)
@@ -198,10 +202,10 @@ class NamedConstants(Generic[Ready]):
         return self._are_still(sources, version.watched, version.states)
 
     def _are_still(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> bool:
-        """Whether constants are as they were, those among them that are released and not gone."""
+        """Whether constants are as they were, also released ones that something else still holds."""
         released = ((name, resolved(sources[name])) for name in self._released if name in sources)
         return watched.is_current() and all(
-            isinstance(one, Released) or self._state(one) == states[name] for name, one in released
+            isinstance(source, Released) or self._state(source) == states[name] for name, source in released
         )
 
     def _tensors(self, version: Version) -> list[Any]:
@@ -209,35 +213,35 @@ class NamedConstants(Generic[Ready]):
         return version.watched.tensors if not others else [*version.watched.tensors, *others]
 
     def _state(self, source: Any) -> Hashable:
-        """The state of a constant that is released, which nothing may hold."""
+        """The state of a constant that is released, without a reference to it."""
         return id(source), state_of(source, checksum=self._checksum)
 
     def _watched(self, sources: Mapping[str, Any]) -> tuple[Watched, dict[str, Hashable]]:
         """Constants as they are now; those that are gone are as they were."""
         latest = self.latest
-        kept = {name: one for name, one in sources.items() if name not in self._released}
-        watched = Watched(kept, checksum=self._checksum, before=None if latest is None else latest.watched)
-        others = {name: one for name, one in sources.items() if name in self._released}
+        lasting = {name: source for name, source in sources.items() if name not in self._released}
+        watched = Watched(lasting, checksum=self._checksum, before=None if latest is None else latest.watched)
+        others = {name: source for name, source in sources.items() if name in self._released}
         told = {
-            name: self._states.get(name) if isinstance(one, Released) else self._state(one)
-            for name, one in others.items()
+            name: self._states.get(name) if isinstance(source, Released) else self._state(source)
+            for name, source in others.items()
         }
         return watched, {**watched.states, **told}
 
     # Folding
 
     def _folded_after(self, snapshot: Snapshot[Version, Ready] | None, sources: Mapping[str, Any]) -> Ready | None:
-        """What runs with these constants; None where another thread has folded since."""
+        """Fold these constants, and return the object to run with; None where another thread has folded since."""
         return self._folded(sources) if self._snapshots.latest is snapshot else None
 
     def _folded(self, sources: Mapping[str, Any]) -> Ready:
-        """What runs with these constants, which are folded."""
+        """Fold these constants, and return the object to run with."""
         sizes = sizes_of(self._program, sources)
         watched, states = self._watched(sources)
         given = {name: sources[name] for name in self._constants if name not in self._released}
-        kept = {name: self._let_go(name, one) for name, one in sources.items()}
-        shown = {name: placeholder(one) for name, one in kept.items()}
-        version = Version(kept, shown, given, watched, states, sizes)
+        lasting = {name: self._let_go(name, source) for name, source in sources.items()}
+        shown = {name: placeholder(source) for name, source in lasting.items()}
+        version = Version(lasting, shown, given, watched, states, sizes)
         snapshot, ready = self._snapshots.folded(version, self._as_read(sources, watched, states))
         if snapshot is None:  # for this call alone
             self.give(given)
@@ -257,12 +261,12 @@ class NamedConstants(Generic[Ready]):
         return source if is_kept else released(source)
 
     def _pins(self, sources: Mapping[str, Any], name: str) -> Sequence[Any]:
-        """What keeps the state of a constant from being that of another one."""
+        """The objects that stay alive so that no other constant gets the state of this one."""
         source = sources[name]
         return self._let_go(name, source), pin(source)
 
     def _make(self, sources: Mapping[str, Any], component: Component, given: Mapping[str, Any]) -> Sequence[Any]:
-        """What a component makes of these constants."""
+        """Run a component with these constants."""
         program = component.program
         names = [name for name in component.reads if name not in given]
         gone = [name for name in names if isinstance(sources[name], Released)]
@@ -283,7 +287,7 @@ class NamedConstants(Generic[Ready]):
 
 
 def _is_same(folded: Mapping[str, Any] | None, sources: Mapping[str, Any] | None) -> bool:
-    """Whether two calls fold the same constants; what an update folds is its own."""
+    """Whether two calls fold the same constants; an update shares its fold with no call."""
     if not folded or not sources:
         return False
     return all(is_same_constant(folded[name], sources[name]) for name in sources)

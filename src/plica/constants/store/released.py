@@ -1,4 +1,4 @@
-"""Constants that were let go once they were folded: what still tells whether one has changed, and what it was like."""
+"""Constants that were let go once they were folded: weak references that notice a change, and placeholders."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Released:
     """A constant that is kept no longer.
 
     Args:
-        source: The constant, as long as somebody else has it.
+        source: A weak reference to the constant.
         like: An array of its kind, shape and dtype with one entry in memory.
     """
 
@@ -27,26 +27,26 @@ class Released:
     like: Any
 
 
-def resolved(one: Any) -> Any:
-    """A constant that was released, where something else still holds it; else what is given, unchanged."""
-    found = one.source() if isinstance(one, Released) else one
-    return one if found is None else found
+def resolved(constant: Any) -> Any:
+    """The array of a released constant, where something else still holds it; any other constant unchanged."""
+    source = constant.source() if isinstance(constant, Released) else constant
+    return constant if source is None else source
 
 
 def is_same_constant(first: Any, second: Any) -> bool:
-    """Whether two constants are one, released or not."""
+    """Whether two constants are the same, released or not."""
     if isinstance(first, Released) and isinstance(second, Released):
         return first.source is second.source
     return is_same(first, second)
 
 
-def placeholder(one: Any) -> Any:
-    """An array of the kind, shape and dtype of a released constant; what is given, if it was not released."""
-    return one.like if isinstance(one, Released) else one
+def placeholder(constant: Any) -> Any:
+    """An array of the kind, shape and dtype of a released constant; any other constant unchanged."""
+    return constant.like if isinstance(constant, Released) else constant
 
 
 def released(array: Any) -> Any:
-    """What is left of an array that is let go; the array where its library has no weak references."""
+    """Let an array go, keeping a weak reference; returns the array where its library has no weak references."""
     try:
         source = ref(array)
     except TypeError:
@@ -58,7 +58,7 @@ def released(array: Any) -> Any:
 
 
 def released_error(names: Sequence[str], what: str) -> InputError:
-    """The error of something that is needed again, for which constants are missing."""
+    """The error of a computation that runs again without its released constants."""
     given = ", ".join(f"{name}=..." for name in names)
     return InputError(
         f"{what} is needed again, but {', '.join(names)} was released once folded; give it again ({given}), or "

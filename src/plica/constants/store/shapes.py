@@ -1,4 +1,4 @@
-"""Shapes of constants: whether they fit a Program and each other, before something is folded of them."""
+"""Shapes of constants: whether they fit a Program and each other, before they are folded."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def sizes_of(program: Program, sources: Mapping[str, Any]) -> dict[Var, int]:
         InputError: A shape does not fit, alone or beside others, or a source is neither an array nor a number.
         DTypeError: A dtype does not fit.
     """
-    found: dict[Any, int] = {}
+    sizes: dict[Any, int] = {}
     implicit = dict.fromkeys(program.inputs[: program.num_implicit_inputs])
     arrays = [
         (var, placeholder(sources[var.name])) for var in (*program.consts, *program.arguments) if var.name in sources
     ]
-    for var, one in arrays:
-        dtype, shape = declared_dtype(one, var), shape_of(one)
+    for var, array in arrays:
+        dtype, shape = declared_dtype(array, var), shape_of(array)
         if dtype != var.type.dtype:
             raise DTypeError(f"argument {var.name} is {dtype.value}, but the program expects {var!r}; use astype.")
         if len(shape) != len(var.type.shape):
@@ -35,13 +35,13 @@ def sizes_of(program: Program, sources: Mapping[str, Any]) -> dict[Var, int]:
         for dim, size in zip(var.type.shape, shape, strict=True):
             atom = single_atom(dim) if isinstance(dim, Size) else None
             if atom in implicit:
-                found.setdefault(atom, size)
-    for var, one in arrays:
-        for dim, size in zip(var.type.shape, shape_of(one), strict=True):
-            is_known = all(atom in found for atom in atoms(dim))
-            if is_known and evaluate(dim, found.__getitem__) != size:
-                raise _unfitting(var, shape_of(one), found)
-    return found
+                sizes.setdefault(atom, size)
+    for var, array in arrays:
+        for dim, size in zip(var.type.shape, shape_of(array), strict=True):
+            is_known = all(atom in sizes for atom in atoms(dim))
+            if is_known and evaluate(dim, sizes.__getitem__) != size:
+                raise _unfitting(var, shape_of(array), sizes)
+    return sizes
 
 
 def _unfitting(var: Var, shape: tuple[int, ...], sizes: Mapping[Var, int] | None = None) -> InputError:
@@ -53,7 +53,7 @@ def _unfitting(var: Var, shape: tuple[int, ...], sizes: Mapping[Var, int] | None
 
 
 def of_arguments(program: Program) -> Program:
-    """The Program with arguments in the place of captured arrays, so that what runs it holds none of them."""
+    """The Program with arguments in place of captured arrays, so that its runner holds none of them."""
     if any(var.type == SCALAR_SIZE for var in program.consts):  # types may refer to it
         return program
     count = program.num_implicit_inputs

@@ -1,4 +1,4 @@
-"""`Snapshots`: what was folded of constants, for one function or circuit: which thread folds, and which ones wait.
+"""`Snapshots`: the values folded for one function or circuit, and which thread folds while others wait.
 
 A snapshot never changes: a call that has one sees one version of all constants and nothing of another version.
 """
@@ -19,12 +19,12 @@ Ready = TypeVar("Ready")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Snapshot(Generic[Version, Ready]):
-    """What calls run with until a constant changes.
+    """The values that calls run with until a constant changes.
 
     Args:
         version: The constants.
-        parts: What each component keeps.
-        ready: What runs with the kept values; None where the cache alone may hold these, so that it can evict them.
+        parts: The part that each component keeps.
+        ready: Runs with the kept values; None where the cache alone may hold these, so that it can evict them.
     """
 
     version: Version
@@ -38,12 +38,12 @@ class Snapshots(Generic[Version, Ready]):
 
     Args:
         components: The folding.
-        prepare: Makes what runs of a version and the kept values by name.
-        is_replaced_early: Whether values that changed go before new ones are made, so that memory holds one of both;
-            else calls that run meanwhile find the snapshot before.
+        prepare: Makes the object to run with, from a version and the kept values by name.
+        is_replaced_early: Whether old values go before new ones are made, so that memory never holds both. Otherwise
+            calls that run meanwhile find the old snapshot.
 
     Attributes:
-        latest: The snapshot that calls run with; whoever folds sets it.
+        latest: The snapshot that calls run with; the caller of `folded` sets it.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class Snapshots(Generic[Version, Ready]):
         self._flights = SingleFlight()
 
     def ready(self, snapshot: Snapshot[Version, Ready]) -> Ready | None:
-        """What runs with a snapshot; None where some of its values were evicted."""
+        """The object to run with; None where some values of the snapshot were evicted."""
         if snapshot.ready is not None:
             return snapshot.ready
         values = self._components.taken(snapshot.parts)
@@ -68,19 +68,19 @@ class Snapshots(Generic[Version, Ready]):
     def once(
         self, fold: Callable[[], Ready | None], subject: Any, is_same: Callable[[Any, Any], bool] = is_
     ) -> Ready | None:
-        """What `fold` returns; None where another thread has folded meanwhile.
+        """Call `fold`, unless another thread has folded meanwhile: then the result is None.
 
         Args:
             fold: Folds.
-            subject: The constants, of which an error is raised in all threads that wait for the same ones.
-            is_same: Whether two threads fold the same.
+            subject: The constants. Threads that wait for the same ones raise the same error.
+            is_same: Whether the constants of two threads are the same.
         """
         return self._flights.once("fold", fold, subject, is_same)
 
     def folded(self, version: Version, constants: Constants) -> tuple[Snapshot[Version, Ready] | None, Ready]:
-        """The snapshot of a version, and what runs with it; components whose constants are as before do not run.
+        """The snapshot of a version, and the object to run with; components whose constants are as before do not run.
 
-        The snapshot is None where a constant changed meanwhile: then what runs is for one call.
+        The snapshot is None where a constant changed meanwhile: then the object is for one call.
         """
         before = self._early if self.latest is None else self.latest.parts
         if self._is_replaced_early:
@@ -94,11 +94,11 @@ class Snapshots(Generic[Version, Ready]):
         return Snapshot(version, tuple(parts), None if self._components.may_evict else ready), ready
 
     def fold_early(self, names: Collection[str], constants: Constants) -> dict[str, None]:
-        """Fold what is made of constants of these names alone; returns the names of those that others read too."""
-        places = self._components.of_known(names)
-        self._early, _ = self._components.fold(constants, places=places)
-        others = (one for place, one in enumerate(self._components.components) if place not in places)
-        return dict.fromkeys(name for one in others for name in one.reads)
+        """Fold components that read constants of these names alone; returns the names that other components read."""
+        indices = self._components.of_known(names)
+        self._early, _ = self._components.fold(constants, indices=indices)
+        others = (component for index, component in enumerate(self._components.components) if index not in indices)
+        return dict.fromkeys(name for component in others for name in component.reads)
 
     def values(self) -> list[Any]:
         """All values that are kept now."""
