@@ -42,7 +42,7 @@ from plica.passes.dead_code import eliminate_dead_code
 from plica.passes.hoist import hoist
 from plica.passes.inline import inline
 from plica.passes.memory import plan_memory
-from plica.passes.order import copying_reshapes
+from plica.passes.reshapes import copying_reshapes
 from plica.passes.splats import read_splats
 
 

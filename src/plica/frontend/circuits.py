@@ -1,4 +1,4 @@
-"""Circuits with the arrays of their leaves, of whatever users have: compiled circuits, circuits, model files."""
+"""Circuits with the arrays of their leaves, from compiled circuits, circuits or model files."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import os
 from typing import Any
 
 from plica.files.model import load_model
-from plica.frontend.contexts import compile, is_there  # noqa: A004 - the word of the field
+from plica.frontend.contexts import compile, has_context  # noqa: A004 - the word of the field
 from plica.ir.dtypes import DType
 from plica.lower.arrays import HasArrays, arrays_of, initial_arrays
 from plica.lower.compiled import CircuitCompiler
 from plica.symbolic.circuit import Circuit
 
 
-def taken_model(model: Any) -> Any:
-    """A circuit and what its leaves hold; what is no circuit as it is.
+def with_arrays(model: Any) -> Any:
+    """A circuit with the arrays of its leaves; anything else is returned unchanged.
 
     Args:
-        model: A compiled circuit; a circuit, as the active context has it, or with the values of its initializers; or
-            the path of a model file.
+        model: A compiled circuit; the path of a model file; or a circuit, which the active context compiles. Without a
+            context, its arrays are those of its initializers.
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version.
@@ -27,7 +27,7 @@ def taken_model(model: Any) -> Any:
     if isinstance(model, HasArrays):
         return model.arrays()
     if isinstance(model, Circuit):
-        return compile(model).arrays() if is_there(None) else initial_arrays(CircuitCompiler().compile(model))
+        return compile(model).arrays() if has_context(None) else initial_arrays(CircuitCompiler().compile(model))
     if isinstance(model, str | os.PathLike):
         file = load_model(model)
         dtype = DType(file.options.get("dtype", "float32"))

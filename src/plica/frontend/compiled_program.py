@@ -16,7 +16,7 @@ import numpy as np
 
 from plica.errors import DTypeError, InputError
 from plica.frontend.arguments import leaf_key
-from plica.frontend.executors import EXECUTORS, Run, from_dlpack, require_backend, result_converter
+from plica.frontend.executors import EXECUTORS, Runner, from_dlpack, require_backend, result_converter
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes, check_leaf
 from plica.ir.types import SCALAR_SIZE
@@ -34,17 +34,17 @@ Consts = Sequence[Any] | Mapping[str, Any]
 
 
 class CompiledProgram:
-    """A Program and what runs it; made by `jit`.
+    """A Program that a backend runs; made by `jit`.
 
     Args:
-        source: The Program, alone or with what it captures.
-        consts: What it captures, in the order of its consts or by name. A tensor is read at each call, so its entries
-            may change in place, and gradients flow to it.
-        backend: The name of what runs it.
+        source: The Program, alone or with its captured arrays.
+        consts: The captured arrays, in the order of its consts or by name. A tensor is read at each call, so its
+            entries may change in place, and gradients flow to it.
+        backend: The name of the backend that runs it.
         rewriting: How it is rewritten, where that is not as by default.
 
     Attributes:
-        bound: The Program and what it captures.
+        bound: The Program with its captured arrays.
 
     Raises:
         InputError: A const is missing, or has another shape or dtype than the Program declares.
@@ -71,7 +71,7 @@ class CompiledProgram:
             {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
             for var in program.arguments
         ]
-        self._runs: dict[Hashable, Run] = {}
+        self._runs: dict[Hashable, Runner] = {}
 
     @property
     def program(self) -> Program:
@@ -80,18 +80,18 @@ class CompiledProgram:
 
     @property
     def code(self) -> str:
-        """What the backend runs, as text."""
+        """The code that the backend runs, as text."""
         return self._executor.code
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles have the Program and what it captures, and are compiled anew."""
+        """Copies and pickles have the Program and its captured arrays, and are compiled anew."""
         return CompiledProgram, (self.bound.program, self.bound.leaves, self._backend)
 
     def __repr__(self) -> str:
         return f"<plica.jit of a program of {len(self.program.equations)} equation(s)>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The result of the Program, or a tuple of them, of the arguments' kind.
+        """Run the Program; returns its result, or a tuple of them, of the arguments' kind.
 
         Args:
             args: The explicit inputs in order: arrays, and numbers where they are scalars.
@@ -115,16 +115,16 @@ class CompiledProgram:
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or len({**given, **kwargs}) != len(names) or not given.keys().isdisjoint(kwargs):
             shown = ", ".join(map(repr, self.program.arguments)) or "no arguments"
-            found = [f"{len(args)} by place", *map(repr, kwargs)]
-            raise InputError(f"the program takes {shown}; found {', '.join(found)}. Give each one once.")
+            arguments = [f"{len(args)} by place", *map(repr, kwargs)]
+            raise InputError(f"the program takes {shown}; found {', '.join(arguments)}. Give each one once.")
         unknown = [name for name in kwargs if name not in names]
         if unknown:
             raise InputError(f"the program has no argument {unknown[0]!r}; there are {', '.join(names)}.")
         given.update(kwargs)
         return [given[name] for name in names]
 
-    def _specialized(self, leaves: Sequence[Any]) -> Run:
-        """What runs arguments of these kinds, which are checked."""
+    def _specialized(self, leaves: Sequence[Any]) -> Runner:
+        """Check the arguments, and return the function that runs arguments of these kinds."""
         arrays = [_array(leaf) for leaf in leaves]
         bind_sizes(self.program, described(self.program, arrays), _captured_sizes(self.bound))
         run, convert = self._executor.specialize(leaves), result_converter(leaves, self._backend)
@@ -132,13 +132,13 @@ class CompiledProgram:
             return run
 
         def results(values: Sequence[Any]) -> Any:
-            made = run(values)
-            return tuple(map(convert, made)) if isinstance(made, tuple) else convert(made)
+            result = run(values)
+            return tuple(map(convert, result)) if isinstance(result, tuple) else convert(result)
 
         return results
 
     def _recorded(self, leaves: Sequence[Any]) -> Any:
-        """A call while another function is traced: a nested Program."""
+        """Record a call as a nested Program, while another function is traced."""
         tracers = []
         for leaf, var in zip(leaves, self.program.arguments, strict=True):
             tracer = as_tracer(f"argument {var.name}", leaf if isinstance(leaf, Tracer) else _array(leaf))
@@ -147,13 +147,13 @@ class CompiledProgram:
             elif tracer.dtype != var.type.dtype:
                 raise DTypeError(_other_dtype(var, tracer.dtype.value))
             tracers.append(tracer)
-        made = call_program(self.program, self.bound.leaves, tracers, self.__name__)
-        results = made[self.program.num_implicit_outputs :]
+        outputs = call_program(self.program, self.bound.leaves, tracers, self.__name__)
+        results = outputs[self.program.num_implicit_outputs :]
         return results[0] if len(results) == 1 else results
 
 
 def _array(leaf: Any) -> Any:
-    """A leaf of an object that has nothing but the DLPack protocol as a tensor; others as they are."""
+    """Make a tensor of an object that has only the DLPack protocol; arrays and numbers are returned unchanged."""
     if is_array(leaf) or isinstance(leaf, PYTHON_NUMBERS):
         return leaf
     if not hasattr(leaf, "__dlpack__"):
@@ -161,11 +161,11 @@ def _array(leaf: Any) -> Any:
     return from_dlpack(leaf)
 
 
-def _other_dtype(var: Var, found: str) -> str:
-    return f"argument {var.name} has dtype {found}, but the program was made for {var.type.dtype.value}; use astype."
+def _other_dtype(var: Var, dtype: str) -> str:
+    return f"argument {var.name} has dtype {dtype}, but the program was made for {var.type.dtype.value}; use astype."
 
 
-# What a Program captures
+# Captured arrays
 
 
 def _leaves(program: Program, consts: Consts) -> tuple[Any, ...]:
@@ -192,15 +192,15 @@ def _leaves(program: Program, consts: Consts) -> tuple[Any, ...]:
 
 def _leaf(var: Var, value: Any, sizes: dict[Hashable, int]) -> Any:
     """One captured array; numbers become arrays of no dimension."""
-    found = _array(value)
-    if not is_array(found):
-        if not is_number_of(dtype_of(found).kind, var):
-            raise InputError(f"leaf {var.name} is {found!r}, but the program expects {var!r}.")
-        found = np.asarray(found, var.type.dtype.numpy)
-    check_leaf(var, shape_of(found), dtype_of(found).value, sizes)
+    array = _array(value)
+    if not is_array(array):
+        if not is_number_of(dtype_of(array).kind, var):
+            raise InputError(f"leaf {var.name} is {array!r}, but the program expects {var!r}.")
+        array = np.asarray(array, var.type.dtype.numpy)
+    check_leaf(var, shape_of(array), dtype_of(array).value, sizes)
     if var.type == SCALAR_SIZE:
-        sizes[var] = _value(found)
-    return found
+        sizes[var] = _value(array)
+    return array
 
 
 def _captured_sizes(bound: Bound) -> dict[Var, int]:

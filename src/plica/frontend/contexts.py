@@ -1,4 +1,4 @@
-"""`PipelineContext`: how circuits are compiled, and the circuits that were compiled so.
+"""`PipelineContext`: the options that circuits are compiled with, and the compiled circuits.
 
     from plica.pipeline import PipelineContext
     with PipelineContext(semiring="lse-sum") as ctx:
@@ -43,18 +43,19 @@ _OF_PROGRAMS = ("consts", "backend")
 
 @final
 class PipelineContext:
-    """One way to compile circuits; also a context manager.
+    """Options and rules that compile circuits; also a context manager.
 
     Args:
         backend: `"torch"`.
         semiring: A name or a row; logarithms by default.
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
-        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front. By default Plica's own.
+        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` puts your own in front. By default the built-in
+            ones.
         strategy: Which of the matches of rules that overlap is applied.
-        max_steps: How many times to go through the tables at most, and over a Program.
-        options: Further options of the backend's compiler, such as `dtype`, and `policy` and `cache` for what eval mode
-            keeps.
+        max_steps: How many times the tables are applied at most, to a circuit and to a Program.
+        options: Further options of the backend's compiler, such as `dtype`, and `policy` and `cache` for the values
+            that eval mode keeps.
 
     Raises:
         UnsupportedError: There is no such backend or semiring, or the backend's library is not installed.
@@ -85,7 +86,7 @@ class PipelineContext:
 
     @staticmethod
     def from_default_backend() -> PipelineContext:
-        """A context in which everything is as by default."""
+        """A context with all defaults."""
         return PipelineContext()
 
     def __enter__(self) -> PipelineContext:
@@ -96,19 +97,19 @@ class PipelineContext:
         _ACTIVE.reset(self._tokens.pop())
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
-        """The compiled circuit; compiled once, then the same object."""
+        """Compile a circuit; a second call returns the same object."""
         return self._compiler.compile(circuit)
 
     def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
-        """One layer alone: from the units of its inputs, or from data, to its units, each with a fold axis ahead."""
+        """Compile one layer alone: from the units of its inputs, or from data, to its units, each with a fold axis."""
         return self._compiler.compile_layer(layer)
 
     def compile_parameter(self, parameter: ParameterLike) -> TorchParameter:
-        """One parameter alone: a module without inputs that returns its value, or the tuple of its outputs."""
+        """Compile one parameter alone, to a module without inputs that returns its value, or a tuple of outputs."""
         return self._compiler.compile_parameter(parameter)
 
     def compile_initializer(self, initializer: Initializer) -> TorchInitializer:
-        """A function that fills a tensor in place."""
+        """Compile an initializer to a function that fills a tensor in place."""
         return self._compiler.compile_initializer(initializer)
 
     def add_layer_compilation_rule(self, row: LayerRow, *, override: bool = False) -> None:
@@ -116,53 +117,53 @@ class PipelineContext:
 
         Args:
             row: The row.
-            override: Whether it may take the place of a row that the context has, Plica's own among them. Rules of
-                the optimizer that know such a layer leave it alone.
+            override: Whether it may replace a row that the context has, also a built-in one. Then optimizer rules for
+                such layers no longer apply to them.
 
         Raises:
             DTypeError: It is no row, or one of another kind than the class needs.
-            UnsupportedError: The class has a row already, and `override` was not asked for.
+            UnsupportedError: The class has a row already, and `override` is false.
         """
         self._rules.layers.add(row, override=override)
 
     def add_parameter_compilation_rule(self, row: ParameterRow, *, override: bool = False) -> None:
-        """Evaluate an operation of parameters by a row, or say what a leaf stands for, in this context.
+        """Evaluate an operation of parameters, or expand a leaf, by a row, in this context.
 
-        Operations of your own need no rule: they bring `evaluate`. Nor do leaves under `ComposedParameter`.
+        Custom operations need no rule: they define `evaluate`. Nor do leaves under `ComposedParameter`.
 
         Args:
             row: An `OperationRow` or a `LeafRow`.
-            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+            override: Whether it may replace a row, or the definition of a built-in class.
 
         Raises:
             DTypeError: It is no such row.
-            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+            UnsupportedError: There is a row, or the class is a built-in one, and `override` is false.
         """
         self._rules.parameters.add(row, override=override)
 
     def add_initializer_compilation_rule(self, row: InitializerRow, *, override: bool = False) -> None:
-        """Draw initial values by a row, in this context. Initializers of your own need none: they bring `draw`.
+        """Draw initial values by a row, in this context. Custom initializers need none: they define `draw`.
 
         Args:
             row: The row.
-            override: Whether it may take the place of a row, or of what a class of Plica's own says.
+            override: Whether it may replace a row, or the definition of a built-in class.
 
         Raises:
             DTypeError: It is no such row.
-            UnsupportedError: There is a row, or it is a class of Plica's own, and `override` was not asked for.
+            UnsupportedError: There is a row, or the class is a built-in one, and `override` is false.
         """
         self._rules.initializers.add(row, override=override)
 
     def add_operator_rule(self, row: OperatorRow, *, override: bool = False) -> None:
-        """Say what an operator on circuits makes of layers of given classes, in this context.
+        """Apply an operator on circuits to layers of given classes by a row, in this context.
 
         Args:
             row: The row.
-            override: Whether it may take the place of a row for the same operator and classes.
+            override: Whether it may replace a row for the same operator and classes.
 
         Raises:
             DTypeError: It is no such row.
-            UnsupportedError: There is a row already, and `override` was not asked for.
+            UnsupportedError: There is a row already, and `override` is false.
         """
         self._rules.operators.add(row, override=override)
 
@@ -171,11 +172,11 @@ class PipelineContext:
 
         Args:
             query: The row; `plica.queries.ask`, native files and the query's own function know it by its name.
-            override: Whether it may take the place of a query of this name, Plica's own among them.
+            override: Whether it may replace a query of this name, also a built-in one.
 
         Raises:
             DTypeError: It is no `Query`, or a part of it is of another kind.
-            UnsupportedError: There is a query of this name, and `override` was not asked for.
+            UnsupportedError: There is a query of this name, and `override` is false.
         """
         self._rules.queries.add(query, override=override)
 
@@ -187,9 +188,9 @@ class PipelineContext:
         return row
 
     def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
-        """Where a symbolic layer is computed in each circuit compiled here that has it; KeyError if there is none.
+        """The folds that compute a symbolic layer, in each circuit compiled here that has it; KeyError if none has.
 
-        The way back is `get_symbolic_layers(group, fold)` of a compiled circuit.
+        The inverse is `get_symbolic_layers(group, fold)` of a compiled circuit.
         """
         return self._compiler.get_compiled_layers(layer)
 
@@ -227,11 +228,11 @@ def compile(circuit: Program | Bound, ctx: PipelineContext | None = None, **opti
 def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) -> Any:  # noqa: A001
     """Compile a circuit in `ctx`, else in the active context, else in a new one with `options`.
 
-    A Program is compiled as `plica.jit` does it, and `options` are those of `jit`: `consts` and `backend`. Of a context
-    it takes the rules on Programs, and how they are applied.
+    A Program is compiled as by `plica.jit`, and `options` are those of `jit`: `consts` and `backend`. The context gives
+    the rules on Programs, and how they are applied.
 
     Raises:
-        UnsupportedError: `options` were given beside a context that has its own.
+        UnsupportedError: `options` were given together with a context, which has its own.
         DTypeError: There is no such option.
     """
     if isinstance(circuit, Program | Bound):
@@ -277,7 +278,7 @@ def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineCo
     """The context that a function works in.
 
     Raises:
-        UnsupportedError: `options` were given beside a context that has its own.
+        UnsupportedError: `options` were given together with a context, which has its own.
     """
     context = _given(ctx)
     if context is not None and options:
@@ -294,7 +295,7 @@ def _given(ctx: PipelineContext | None) -> PipelineContext | None:
     return _ACTIVE.get() if ctx is None else ctx
 
 
-def is_there(ctx: PipelineContext | None) -> bool:
+def has_context(ctx: PipelineContext | None) -> bool:
     """Whether there is a context: the one that was given, or an active one."""
     return _given(ctx) is not None
 

@@ -1,4 +1,4 @@
-"""Loops and branches: decorators that are recorded while a function is traced, and run where nothing is.
+"""Loops and branches: decorators that are recorded while a function is traced, and else run at once.
 
     >>> import plica
     >>> @plica.for_loop(0, 4)
@@ -65,21 +65,21 @@ def for_loop(
 ) -> Any:
     """A loop over `range(lower, upper, step)`: `body(i, *arguments)` returns the next arguments.
 
-    Sizes of arguments may change from one iteration to the next. Arguments that begin with one size share it, and
-    must go on sharing it; with `preserve_dimensions=False` each keeps a size of its own. Outside a trace, where equal
-    sizes may be equal by chance, this holds for an array that is passed twice.
+    Sizes of arguments may change from one iteration to the next. Arguments that start with one size share it in all
+    iterations; with `preserve_dimensions=False` each has a size of its own. Outside a trace, where sizes may be equal
+    by chance, only an array that is passed twice shares its size.
 
     Args:
         lower: The first index, a scalar integer.
-        upper: Where the indices end, itself left out.
-        step: From one index to the next, not 0; may be negative.
+        upper: The end of the indices, exclusive.
+        step: The step from one index to the next, not 0; may be negative.
         body: The function; without it, `for_loop` is a decorator.
         init: The first arguments, if there is a body: trees of arrays.
         preserve_dimensions: Whether arguments of one size share it.
 
     Returns:
-        With a body, the last arguments: one value if there is one, else a tuple. Else a decorator that makes
-        of `body` a function of the first arguments.
+        With a body, the last arguments: one value if there is one, else a tuple. Without one, a decorator, which turns
+        the body into a function of the first arguments.
 
     Raises:
         TraceError: The body returns something else than its next arguments.
@@ -94,8 +94,8 @@ def for_loop(
                 return trace_for((lower, upper, step), fn, first, shared=preserve_dimensions)
             require_arity(fn, (0, *first), f"the index and {carried_values(len(first))}")
             state, sizes = first, _shared_sizes(fn, 1, first, preserve_dimensions)
-            for place in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
-                state = next_arguments("for_loop", place_of(fn), fn(place, *handed_over(state)), len(first))
+            for i in steps(*(_integer("the bound of a loop", bound) for bound in (lower, upper, step))):
+                state = next_arguments("for_loop", place_of(fn), fn(i, *handed_over(state)), len(first))
                 sizes.check(state)
             return as_result(handed_over(state))
 
@@ -128,8 +128,8 @@ def while_loop(
         def loop(*first: Any) -> Any:
             if _is_traced(first):
                 return trace_while(condition, fn, first, shared=preserve_dimensions)
-            for one in (condition, fn):
-                require_arity(one, first, carried_values(len(first)))
+            for function in (condition, fn):
+                require_arity(function, first, carried_values(len(first)))
             state, sizes = first, _shared_sizes(fn, 0, first, preserve_dimensions)
             while _truth("the condition of a loop", condition(*(state := handed_over(state)))):
                 state = next_arguments("while_loop", place_of(fn), fn(*state), len(first))
@@ -179,7 +179,7 @@ class Cond:
             raise TraceError(f"{user_line()}: `otherwise` is the last branch of a cond; put else_if before it.")
 
     def __call__(self, *args: Any) -> Any:
-        """What the chosen branch returns for `args`.
+        """Run the chosen branch with `args`.
 
         Raises:
             TraceError: A predicate is no scalar bool, a branch does not take `args`, or the branches return
@@ -191,9 +191,11 @@ class Cond:
         predicates = self._predicates
         require_branches(branches, args)
         if not _is_traced(predicates):
-            held = (place for place, one in enumerate(predicates) if _truth("the predicate of cond", one))
-            return handed_over(branches[next(held, len(predicates))](*args))
-        placed = [(one, self._place(one)) for one in branches]
+            holding = (
+                index for index, predicate in enumerate(predicates) if _truth("the predicate of cond", predicate)
+            )
+            return handed_over(branches[next(holding, len(predicates))](*args))
+        placed = [(branch, self._place(branch)) for branch in branches]
         return trace_cond(predicates, placed, args, shared=self._shared)
 
     def _place(self, branch: Body) -> str:
@@ -209,12 +211,12 @@ def cond(
 ) -> Any:
     """Branches: the first whose predicate holds, else `otherwise`.
 
-    Used as a decorator, `cond(predicate)` makes a `Cond` of a function, which takes `.else_if(predicate)` and
-    `.otherwise` as decorators too, and is then called. With two functions it runs at once:
+    Used as a decorator, `cond(predicate)` makes a `Cond` of a function. Its methods `.else_if(predicate)` and
+    `.otherwise` are decorators too; then it is called. With two functions it runs at once:
     `cond(predicate, true_branch, false_branch, *args)`.
 
-    Branches may return arrays of different sizes; the size of the result is then known when the program runs. Results
-    to which every branch gives one size share it; with `preserve_dimensions=False` each axis has a size of its own.
+    Branches may return arrays of different sizes; the size of the result is then known when the program runs. Axes
+    that have the same size in every branch share it; with `preserve_dimensions=False` each has a size of its own.
     Without `otherwise` branches return nothing.
 
     Raises:
@@ -222,12 +224,12 @@ def cond(
     """
     if true_branch is None:
         return lambda branch: Cond(predicate, branch, preserve_dimensions=preserve_dimensions)
-    found = Cond(predicate, true_branch, preserve_dimensions=preserve_dimensions)
-    return (found if false_branch is None else found.otherwise(false_branch))(*args)
+    branches = Cond(predicate, true_branch, preserve_dimensions=preserve_dimensions)
+    return (branches if false_branch is None else branches.otherwise(false_branch))(*args)
 
 
 def _nothing(*_: Any) -> None:
-    """The branch that is not there."""
+    """The branch of a cond without `otherwise`."""
 
 
 def _truth(what: str, value: Any) -> bool:
@@ -244,21 +246,21 @@ def scan(
     reverse: bool = False,
     preserve_dimensions: bool = True,
 ) -> tuple[Any, Any]:
-    """A loop over the first axis of arrays that keeps what each step makes.
+    """A loop over the first axis of arrays that stacks the results of its steps.
 
     Args:
-        body: `body(carry, x)` returns the next carry and what this step makes, trees of arrays.
+        body: `body(carry, x)` returns the next carry and the result of this step, trees of arrays.
         init: The first carry.
         xs: Arrays of one size along their first axis; None if there are none.
         length: The number of steps, where there is no `xs`.
-        reverse: Whether to run from the last row to the first; what steps make still stands in the order of rows.
+        reverse: Whether to run from the last row to the first; results are stacked in the order of rows all the same.
         preserve_dimensions: Whether arguments of one size share it, as in `for_loop`.
 
     Returns:
-        The last carry, and what the steps made, stacked along a new first axis.
+        The last carry, and the results of the steps, stacked along a new first axis.
 
     Raises:
-        ShapeError: A row's result may have another size than another's, or a size of the carry changes that may not.
+        ShapeError: Results of two rows may differ in size, or a size of the carry changes that may not.
         TraceError: The body returns no pair, or neither `xs` nor `length` is given.
     """
     if _is_traced(init, xs, length):
@@ -270,10 +272,10 @@ def scan(
     carry, rows, sizes = init, [], _shared_sizes(body, 0, (init,), preserve_dimensions)
     for step in reversed(range(count)) if reverse else range(count):
         row = unflatten(structure, [leaf[step] for leaf in leaves])
-        carry, made = as_pair(place_of(body), body(handed_over(carry), row))
+        carry, row_result = as_pair(place_of(body), body(handed_over(carry), row))
         sizes.check(carry)
-        rows.append(flatten(made))
-    if not rows:  # what a step would make is known from tracing one
+        rows.append(flatten(row_result))
+    if not rows:  # tracing a step gives the structure of its result
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack
@@ -297,7 +299,7 @@ def _steps_along(leaves: list[Any], length: Any) -> int:
 
 
 def _shared_sizes(body: Body, leading: int, first: tuple[Any, ...], preserve_dimensions: bool) -> SharedSizes:
-    """What is to be checked after each step."""
+    """The check of sizes after each step."""
     names = argument_names(body, leading, first)[leading:]
     return SharedSizes(place_of(body), names, first if preserve_dimensions else ())
 
@@ -310,24 +312,24 @@ def _integer(what: str, value: Any) -> int:
 
 
 def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
-    """A scan of no steps: the carry as it is, and empty stacks of what a step would make."""
+    """A scan of no steps: the carry unchanged, and empty stacks of the results that a step would have."""
     leaves, structure = flatten((init, xs))
     arrays = [leaf for leaf in leaves if hasattr(leaf, "dtype")]
-    made: list[Structure] = []
+    structures: list[Structure] = []
 
     def stacks(*tracers: Tracer) -> list[Any]:
-        rest = iter(tracers)
-        carry, rows = unflatten(structure, [next(rest) if hasattr(leaf, "dtype") else leaf for leaf in leaves])
+        remaining = iter(tracers)
+        carry, rows = unflatten(structure, [next(remaining) if hasattr(leaf, "dtype") else leaf for leaf in leaves])
         empty, tree = flatten(trace_scan(body, carry, rows, 0, reverse=False, shared=False)[1])
-        made.append(tree)
+        structures.append(tree)
         return empty
 
     try:
         results = namespace.run_eagerly(stacks, arrays)
-        return init, unflatten(made[-1], results)
-    except (ShapeError, TraceError):  # the body does what only a run can tell: a step on zeros tells it
+        return init, unflatten(structures[-1], results)
+    except (ShapeError, TraceError):  # the body needs values, not only types: run a step on zeros
         empty, tree = flatten(as_pair(place_of(body), body(init, _zeros(xs)))[1])
-        return init, unflatten(tree, [namespace.stack([one])[:0] for one in empty])
+        return init, unflatten(tree, [namespace.stack([leaf])[:0] for leaf in empty])
 
 
 def _zeros(xs: Any) -> Any:

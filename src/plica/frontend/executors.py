@@ -1,4 +1,4 @@
-"""What runs a traced Program: the backends by name, and what makes their results arrays of the arguments' kind."""
+"""Executors of traced Programs: the backends by name, and converters of results to the arguments' kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from plica.passes.rewriting import Rewriting
 from plica.tracing.leaves import PYTHON_NUMBERS, is_array
 from plica.tracing.scope import Reference
 
-Run = Callable[[Sequence[Any]], Any]
+Runner = Callable[[Sequence[Any]], Any]
 
 
 class Executor(Protocol):
@@ -30,10 +30,10 @@ class Executor(Protocol):
 
     @property
     def code(self) -> str:
-        """What it runs, as text."""
+        """The code that it runs, as text."""
         ...
 
-    def specialize(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Runner:
         """The function of leaves of these kinds; its result is one array, or a tuple of them."""
         ...
 
@@ -49,12 +49,12 @@ def require_backend(name: str) -> None:
 
 
 def from_dlpack(array: Any) -> Any:
-    """A tensor of the memory of an object that has nothing but the exchange protocol."""
+    """A tensor of the memory of an object that has only the DLPack protocol."""
     return _torch("from_dlpack")(array)
 
 
 def result_converter(leaves: Sequence[Any], backend: str) -> Any:
-    """What makes arrays of the kind of the arguments of a backend's results; None where they are already."""
+    """A function that converts a backend's results to the kind of the arguments; None where none is needed."""
     arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
     arrays = [leaf.data if isinstance(leaf, PackedArray) else leaf for leaf in arrays]
     numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
@@ -100,9 +100,9 @@ class _Interpreter:
     """The interpreter as a backend.
 
     Args:
-        bound: The Program, and what it captures.
+        bound: The Program with its captured arrays.
         name: The name of the function, which this backend does not need.
-        numbers: Which arguments are Python numbers, which makes no difference here.
+        numbers: The indices of arguments that are Python numbers, which this backend does not need.
         rewriting: How the Program is rewritten; without it, it runs as it is.
     """
 
@@ -118,17 +118,17 @@ class _Interpreter:
 
     @property
     def code(self) -> str:
-        """The Program: it is what is run."""
+        """The Program as text: the interpreter runs it."""
         return str(self.program)
 
-    def specialize(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Runner:
         """The function of any leaves."""
         del leaves
         program = own_results(self.program)
         dtypes = [var.type.dtype.numpy for var in program.arguments]
 
-        def run(found: Sequence[Any]) -> Any:
-            arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(found, dtypes, strict=True)]
+        def run(leaves: Sequence[Any]) -> Any:
+            arrays = [_on_host(leaf, dtype) for leaf, dtype in zip(leaves, dtypes, strict=True)]
             captured = [leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self.bound.leaves]
             results = interpret_program(program, OPS, arrays, [_on_host(leaf, None) for leaf in captured])
             return results if len(results) != 1 else results[0]

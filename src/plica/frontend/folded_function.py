@@ -27,7 +27,7 @@ from plica.constants.store.shapes import of_arguments
 from plica.errors import InputError
 from plica.frontend.arguments import leaf_key
 from plica.frontend.compiled_program import CompiledProgram
-from plica.frontend.executors import EXECUTORS, Run, require_backend, result_converter, untraced
+from plica.frontend.executors import EXECUTORS, Runner, require_backend, result_converter, untraced
 from plica.ir.program import Bound, Program, Var
 from plica.ir.signature import bind_sizes
 from plica.ir.sizes import Size
@@ -39,21 +39,21 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """What calls with one version of the constants have in common.
+    """The plan that all calls with one version of the constants share.
 
     Args:
         version: The constants.
-        leaves: The arguments of `entry`; those that are not constant are put in their places at each call.
-        runs: What runs arguments of some kinds, and what its results become.
+        leaves: The arguments of `entry`; each call fills in those that are not constant.
+        runs: For each kind of arguments the function that runs them, and the converter of its results.
     """
 
     version: Version
     leaves: list[Any]
-    runs: dict[Hashable, tuple[Run, Any]]
+    runs: dict[Hashable, tuple[Runner, Any]]
 
 
 def _planned(names: Sequence[str], version: Version, values: Mapping[str, Any]) -> _Plan:
-    """What calls with these constants have in common, given the names of the arguments of `entry`."""
+    """The plan of calls with these constants, given the names of the arguments of `entry`."""
     known = {**version.shown, **values}
     return _Plan(version, [known.get(name) for name in names], {})
 
@@ -62,16 +62,16 @@ class FoldedFunction:
     """A folded Program as a function of its arguments; made by `FoldedProgram.compile`.
 
     Constants that were given once, or at compile time, need not be given again. One that is given again is compared
-    with what was folded. Where gradients are enabled and a constant asks for them, the Program runs unfolded.
+    with the folded one. Where gradients are enabled and a constant requires one, the Program runs unfolded.
 
     Args:
         program: The Program as it was given.
-        folding: What the passes made of it.
+        folding: The Program split by folding.
         constants: The names of the arguments that are constant.
         known: Constants whose values are known, captured ones among them, by name.
-        backend: The name of what runs it.
+        backend: The name of the backend that runs it.
         rewriting: How Programs are rewritten, where that is not as by default.
-        cache: Where values are kept; by default where other functions keep theirs too.
+        cache: The cache of values; by default the one that functions share.
         release_sources: Whether constants that `entry` does not read are let go once they were folded.
     """
 
@@ -102,10 +102,15 @@ class FoldedFunction:
         self._entry = entry = folding.split.entry
         read = dict.fromkeys(var.name for var in (*entry.consts, *entry.arguments))
         released = [name for name in (*constants, *self._captured) if release_sources and name not in read]
-        self._known = {name: one for name, one in known.items() if name not in released or isinstance(one, Reference)}
-        self._executor = self._made(entry, self._known)
+        self._known = {
+            name: value for name, value in known.items() if name not in released or isinstance(value, Reference)
+        }
+        self._executor = self._executor_of(entry, self._known)
         components = Components(
-            [Component(one, self._made(one, known)) for one in map(of_arguments, folding.components)],
+            [
+                Component(component, self._executor_of(component, known))
+                for component in map(of_arguments, folding.components)
+            ],
             [var.name for var in folding.split.kept],
             SHARED if cache is None else cache,
             (backend, rewriting),
@@ -121,26 +126,26 @@ class FoldedFunction:
             released=released,
             prepare=partial(_planned, [var.name for var in entry.arguments]),
         )
-        # torch.compile sees what runs, and nothing of how constants are looked up
+        # torch.compile traces the backend's function, and not the look-up of constants
         prepared = FoldedFunction._prepared
         self._ready = untraced(prepared) if backend == "torch" else prepared
-        self._places = {var.name: place for place, var in enumerate(entry.arguments) if var.name in self._varying()}
-        self._runs: dict[Hashable, tuple[Run, Any]] = {}
-        self._whole: Any = None
+        self._places = {var.name: index for index, var in enumerate(entry.arguments) if var.name in self._varying()}
+        self._runs: dict[Hashable, tuple[Runner, Any]] = {}
+        self._unfolded: Any = None
         self._checks = self._size_checks()
         self._dynamic = tuple(
             [
                 {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
-                for var in one.arguments
+                for var in program.arguments
             ]
-            for one in (self._entry, program)
+            for program in (self._entry, program)
         )
 
     def _varying(self) -> dict[str, None]:
         """The names of the arguments that are not constant."""
         return dict.fromkeys(name for name in self._names if name not in self._constants)
 
-    def _made(self, program: Program, known: Mapping[str, Any]) -> Any:
+    def _executor_of(self, program: Program, known: Mapping[str, Any]) -> Any:
         leaves = tuple(known[var.name] for var in program.consts)
         return EXECUTORS[self.backend](Bound(program, leaves), "folded", frozenset(), self._rewriting)
 
@@ -159,7 +164,7 @@ class FoldedFunction:
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles have the constants as they are now, which are folded anew."""
+        """Copies and pickles have the constants as they are now, and fold them anew."""
         options = (self.backend, self._rewriting, self._cache)
         make = partial(FoldedFunction, release_sources=self._is_releasing)
         return make, (self.program, self.folding, [*self._constants], self._sources.at_hand(), *options)
@@ -169,7 +174,7 @@ class FoldedFunction:
 
     @property
     def code(self) -> str:
-        """What the backend runs at each call, as text."""
+        """The code that the backend runs at each call, as text."""
         text: str = self._executor.code
         return text
 
@@ -180,13 +185,13 @@ class FoldedFunction:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes that are kept beside the constants, those that other functions share among them."""
+        """The bytes that are kept besides the constants, also those that other functions share."""
         return self._sources.num_bytes
 
     # Calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of the Program.
+        """Run the Program, and return its results.
 
         Args:
             args: The arguments in the order of the Program.
@@ -196,16 +201,16 @@ class FoldedFunction:
             InputError: An argument is missing or given twice, or a shape does not fit.
         """
         given = self._named(args, kwargs)
-        if current_trace() is not None or any(isinstance(one, Tracer) for one in given.values()):
+        if current_trace() is not None or any(isinstance(value, Tracer) for value in given.values()):
             return self._recorded(given)
         run, leaves, convert = self._ready(self, given)
-        made = run(leaves)
+        results = run(leaves)
         if convert is None:
-            return made
-        return tuple(map(convert, made)) if isinstance(made, tuple) else convert(made)
+            return results
+        return tuple(map(convert, results)) if isinstance(results, tuple) else convert(results)
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """The results as the backend makes them, of arguments by name.
+        """Run the Program on arguments by name; results are of the backend's kind.
 
         Raises:
             InputError: A shape does not fit.
@@ -213,8 +218,8 @@ class FoldedFunction:
         run, leaves, _ = self._ready(self, given)
         return run(leaves)
 
-    def _prepared(self, given: Mapping[str, Any]) -> tuple[Run, list[Any], Any]:
-        """What runs, at which leaves, and what its results become."""
+    def _prepared(self, given: Mapping[str, Any]) -> tuple[Runner, list[Any], Any]:
+        """The function to run, its leaves, and the converter of its results."""
         constants = {name: value for name, value in given.items() if name in self._constants}
         plan = self._sources.current(constants)
         if plan is None:
@@ -224,32 +229,32 @@ class FoldedFunction:
             return run, leaves, convert
         self._check_sizes(given, plan.version)
         leaves = plan.leaves.copy()
-        for name, place in self._places.items():
-            leaves[place] = given[name]
-        key = tuple([leaf_key(leaves[place], self._dynamic[0][place]) for place in self._places.values()])
-        found = plan.runs.get(key)
-        if found is None:
-            found = plan.runs[key] = self._running(0, leaves, {**plan.version.shown, **given})
-        run, convert = found
+        for name, index in self._places.items():
+            leaves[index] = given[name]
+        key = tuple([leaf_key(leaves[index], self._dynamic[0][index]) for index in self._places.values()])
+        run_and_converter = plan.runs.get(key)
+        if run_and_converter is None:
+            run_and_converter = plan.runs[key] = self._running(0, leaves, {**plan.version.shown, **given})
+        run, convert = run_and_converter
         return run, leaves, convert
 
-    def _running(self, place: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Run, Any]:
-        """What runs `entry`, or the whole Program, at leaves like these, and what its results become."""
+    def _running(self, program_index: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Runner, Any]:
+        """The function that runs `entry` (0) or the whole Program (1) on such leaves, and the converter of results."""
         arguments = [known[name] for name in self._names]
-        key = (place, *map(type, arguments), *map(leaf_key, leaves, self._dynamic[place]))
-        found = self._runs.get(key)
-        if found is None:
-            found = self._runs[key] = self._specialized(place, leaves, arguments)
-        return found
+        key = (program_index, *map(type, arguments), *map(leaf_key, leaves, self._dynamic[program_index]))
+        run_and_converter = self._runs.get(key)
+        if run_and_converter is None:
+            run_and_converter = self._runs[key] = self._specialized(program_index, leaves, arguments)
+        return run_and_converter
 
     def _check_sizes(self, given: Mapping[str, Any], version: Version) -> None:
-        """Check sizes that constants have too, of which `entry` may know nothing any more."""
+        """Check sizes that constants have too: `entry` may no longer have such a constant."""
         for name, axis, size in self._checks:
-            found = shape_of(given[name])
-            if len(found) > axis and found[axis] != version.sizes[size]:
+            shape = shape_of(given[name])
+            if len(shape) > axis and shape[axis] != version.sizes[size]:
                 raise InputError(
-                    f"argument {name} has shape {found}, but the constants were folded for {size.name} = "
-                    f"{version.sizes[size]}: axis {axis} is {found[axis]}; give arrays that fit, or update the "
+                    f"argument {name} has shape {shape}, but the constants were folded for {size.name} = "
+                    f"{version.sizes[size]}: axis {axis} is {shape[axis]}; give arrays that fit, or update the "
                     "constants."
                 )
 
@@ -262,26 +267,26 @@ class FoldedFunction:
         ]
         if len(args) > len(self._names) or twice or unknown or missing:
             shown = ", ".join(map(repr, self.program.arguments)) or "no arguments"
-            found = [f"{len(args)} by place", *map(repr, kwargs)]
+            given_arguments = [f"{len(args)} by place", *map(repr, kwargs)]
             raise InputError(
                 f"the program takes {shown}, of which {', '.join(self._constants) or 'none'} may be left out once "
-                f"folded; found {', '.join(found)}."
+                f"folded; found {', '.join(given_arguments)}."
             )
         return {**given, **kwargs}
 
-    def _specialized(self, place: int, leaves: Sequence[Any], arguments: Sequence[Any]) -> tuple[Run, Any]:
-        """What runs leaves of these kinds, which are checked, and what its results become."""
-        if place and self._whole is None:
+    def _specialized(self, program_index: int, leaves: Sequence[Any], arguments: Sequence[Any]) -> tuple[Runner, Any]:
+        """Check the arguments; returns the function that runs such leaves, and the converter of its results."""
+        if program_index and self._unfolded is None:
             missing = [name for name in self._captured if name not in self._known]
             if missing:
                 raise released_error(missing, "the whole program")
-            self._whole = self._made(self.program, self._known)
+            self._unfolded = self._executor_of(self.program, self._known)
         bind_sizes(self.program, described(self.program, arguments))
-        executor = self._whole if place else self._executor
+        executor = self._unfolded if program_index else self._executor
         return executor.specialize(leaves), result_converter(arguments, self.backend)
 
     def _recorded(self, given: Mapping[str, Any]) -> Any:
-        """A call while another function is traced: the whole Program, which that function may fold."""
+        """Record a call while another function is traced: the whole Program, which that function may fold."""
         constants = {name: value for name, value in given.items() if name in self._constants}
         known = {**self._sources.all_sources(constants), **given}
         leaves = tuple(self._known.get(name, known[name]) for name in self._captured)
@@ -290,14 +295,14 @@ class FoldedFunction:
         )
 
     def fold_known(self) -> None:
-        """Fold now what is made of constants alone whose values are known."""
+        """Fold now the values that depend only on constants whose values are known."""
         self._sources.fold_known()
 
     def update(self, **constants: Any) -> None:
         """Fold new values of some constants; calls in flight finish with the old ones, later ones see all new ones.
 
         Raises:
-            InputError: A name is that of no constant, or what is needed beside it was released.
+            InputError: A name is that of no constant, or another constant that is needed was released.
         """
         unknown = [name for name in constants if name not in self._constants]
         if unknown:

@@ -1,4 +1,4 @@
-"""`fold_constants`: a Program whose constants are processed once, in front of one that runs at each call.
+"""`fold_constants`: a Program split into one that processes constants once, and one that runs at each call.
 
 >>> import plica, plica.numpy as pnp
 >>> def scaled(x, w):
@@ -24,7 +24,7 @@ from plica.constants.report import FoldReport
 from plica.constants.store.cache import FoldCache, checked_cache
 from plica.constants.store.shapes import sizes_of
 from plica.errors import InputError
-from plica.frontend.executors import Run
+from plica.frontend.executors import Runner
 from plica.frontend.folded_function import FoldedFunction
 from plica.ir.program import Bound, Program
 from plica.passes.rewriting import Rewriting
@@ -36,15 +36,15 @@ _FORMS = {"runtime": False, "split": True}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedProgram:
-    """A Program and what its constants became.
+    """A Program split by the folding of its constants.
 
     Args:
         program: The Program as it was given.
-        leaves: What it captures, by name, where that is known.
+        leaves: The captured arrays that are known, by name.
         compile_time: The constants that are known now, by name.
-        run_time: The names of the others.
+        run_time: The names of the other constants.
         form: "runtime" or "split".
-        folding: What the passes made.
+        folding: The Programs that it was split into.
     """
 
     program: Program
@@ -56,17 +56,17 @@ class FoldedProgram:
 
     @property
     def compiletime_fold(self) -> Program | None:
-        """What may run now; None in the form "runtime", and where there is nothing to do."""
+        """The Program that may run now; None in the form "runtime", and where there is nothing to do."""
         return self.folding.split.compiletime_fold
 
     @property
     def runtime_fold(self) -> Program | None:
-        """What runs at the first call; None where there is nothing to do."""
+        """The Program of the first call; None where there is nothing to do."""
         return self.folding.split.runtime_fold
 
     @property
     def entry(self) -> Program:
-        """What runs at each call."""
+        """The Program of each call."""
         return self.folding.split.entry
 
     @property
@@ -81,7 +81,7 @@ class FoldedProgram:
         return {var.name: var.name if var.name in staying else None for var in self.program.arguments}
 
     def report(self) -> FoldReport:
-        """What became of each constant value, and why."""
+        """The fate of each constant value, and its reason."""
         return self.folding.report
 
     def compile(
@@ -92,16 +92,16 @@ class FoldedProgram:
         cache: FoldCache | None = None,
         release_sources: bool = False,
     ) -> FoldedFunction:
-        """The function of the arguments that folds the constants at its first call, and again where they change.
+        """Compile a function that folds the constants at its first call, and again where they change.
 
-        In the form "split" what is kept of arrays that are known is folded now already.
+        In the form "split", values of arrays that are known are folded now.
 
         Args:
             backend: "torch" or "interpreter".
             rewriting: How Programs are rewritten, where that is not as by default.
-            cache: Where values are kept; by default where other functions keep theirs too.
-            release_sources: Whether constants that are only folded are let go then. What else holds them, this object
-                and modules, must let them go too. Where an update or a gradient needs one again, that is an error.
+            cache: The cache of values; by default the one that functions share.
+            release_sources: Whether constants that only folding reads are let go after it. Other owners, such as this
+                object and modules, must let them go too. It is an error if an update or a gradient needs one again.
 
         Raises:
             InputError: There is no such backend, or `cache` is no `FoldCache`.
@@ -131,21 +131,21 @@ def fold_constants(
 ) -> FoldedProgram:
     """Split a Program into the processing of its constants, which runs once, and the rest.
 
-    Literals are constants, and so is what the Program captures. The order of the arguments never changes: `entry` takes
-    those that it reads and those that are not constant, and then the values that are kept.
+    Literals and captured arrays are constants. The order of the arguments never changes: `entry` takes those that it
+    reads and those that are not constant, and then the kept values.
 
     Args:
-        program: The Program, alone or with what it captures; `trace` remembers that. What the `bound` of a compiled
-            function captures is known now, and arguments that are constant for the function are constant here.
-        compile_time: Arguments, and captured arrays, whose values are known now, by name; arguments by place too.
-        run_time: The names or places of arguments that have one value for all calls.
-        form: "runtime": one Program, `runtime_fold`, folds all constants. "split": what is known now is folded by
-            `compiletime_fold`, and the rest by `runtime_fold`, which may be given results of the former.
-        policy: How much memory that may take.
+        program: The Program, alone or with its captured arrays; `trace` remembers these. Arrays that the `bound` of a
+            compiled function captures are known now. Arguments that are constant for the function are constant here.
+        compile_time: Arguments and captured arrays whose values are known now, by name; arguments by index too.
+        run_time: The names or indices of arguments that have one value for all calls.
+        form: "runtime": one Program, `runtime_fold`, folds all constants. "split": `compiletime_fold` folds constants
+            that are known now, and `runtime_fold` the others; it may read results of the former.
+        policy: How much memory the folded values may take.
 
     Raises:
-        InputError: The Program has no argument of a name or at a place, one is named twice, what is given is no array
-            or has another shape.
+        InputError: The Program has no argument of a name or index, one is named twice, a value is no array or has
+            another shape.
         DTypeError: An array has another dtype.
     """
     _check_kinds(program, compile_time, form, policy)
@@ -168,10 +168,10 @@ def fold_constants(
 
 
 def names_of(where: str, keys: Sequence[str | int], names: Sequence[str]) -> list[str]:
-    """The names of arguments that are given by name or by place.
+    """The names of arguments that are given by name or by index.
 
     Raises:
-        InputError: There is no argument at a place.
+        InputError: There is no argument of an index.
     """
     for key in keys:
         if not isinstance(key, str) and not 0 <= key < len(names):
@@ -203,10 +203,10 @@ def _check_kinds(program: Any, compile_time: Any, form: Any, policy: Any) -> Non
 
 
 def marks_of(where: str, keys: Any, advice: str = "") -> tuple[str | int, ...]:
-    """The names and places of arguments that are marked, of which a single one needs no tuple.
+    """The names and indices of marked arguments as a tuple; a single one needs no tuple.
 
     Raises:
-        InputError: They are something else.
+        InputError: An entry is neither a name nor an index.
     """
     marks = (keys,) if _is_key(keys) else tuple(keys) if isinstance(keys, Iterable) else (None,)
     if not all(map(_is_key, marks)):
@@ -222,12 +222,12 @@ def _is_key(key: Any) -> bool:
 
 def _check_names(program: Program, names: Sequence[str]) -> None:
     there = [var.name for var in (*program.consts, *program.arguments)]
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         if name not in there:
             raise InputError(
                 f"fold_constants: the program has no argument {name!r}; it has {', '.join(there) or 'none'}."
             )
-        if name in names[:place]:
+        if name in names[:index]:
             raise InputError(f"fold_constants: {name!r} is named twice; it is known now or at run time, not both.")
 
 
@@ -236,7 +236,7 @@ def _check_names(program: Program, names: Sequence[str]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _FoldedExecutor:
-    """A folded Program as what runs a compiled function.
+    """A folded Program as the executor of a compiled function.
 
     Args:
         function: The folded Program.
@@ -248,13 +248,13 @@ class _FoldedExecutor:
 
     @property
     def code(self) -> str:
-        """What runs at each call, as text."""
+        """The code that runs at each call, as text."""
         return self.function.code
 
-    def specialize(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Runner:
         """The function of any leaves: it looks at their kinds itself."""
         del leaves
-        return lambda found: self.function.run(dict(zip(self.names, found, strict=True)))
+        return lambda arguments: self.function.run(dict(zip(self.names, arguments, strict=True)))
 
 
 def folded_executor(
@@ -265,15 +265,15 @@ def folded_executor(
     policy: FoldPolicy | None,
     cache: FoldCache | None,
 ) -> _FoldedExecutor:
-    """What runs a Program some of whose arguments are constant.
+    """The executor of a Program some of whose arguments are constant.
 
     Args:
-        bound: The Program and what it captures, which is constant too.
+        bound: The Program with its captured arrays, which are constant too.
         names: The names of constant arguments.
         backend: "torch" or "interpreter".
         rewriting: How Programs are rewritten, where that is not as by default.
         policy: How much memory folding may take.
-        cache: Where values are kept; by default where other functions keep theirs too.
+        cache: The cache of values; by default the one that functions share.
     """
     folded = fold_constants(bound, run_time=names, policy=policy)
     return _FoldedExecutor(
@@ -287,7 +287,7 @@ def constant_names(names: Sequence[str], constants: Sequence[str], trees: Sequen
     Args:
         names: The names of the positional parameters of a function that are not static.
         constants: The names of its constant arguments.
-        trees: What was given for the first of them.
+        trees: The arguments that were given for the first of them.
         program: The Program that it was traced to.
 
     Raises:

@@ -24,7 +24,7 @@ from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache, checked_cache
 from plica.errors import InputError, TraceError
 from plica.frontend.arguments import (
-    Call,
+    CallArguments,
     annotated_specs,
     check_annotated,
     dynamic_axes,
@@ -33,7 +33,7 @@ from plica.frontend.arguments import (
     signature_of,
 )
 from plica.frontend.compiled_program import CompiledProgram, Consts
-from plica.frontend.executors import EXECUTORS, Executor, Run, from_dlpack, require_backend, result_converter
+from plica.frontend.executors import EXECUTORS, Executor, Runner, from_dlpack, require_backend, result_converter
 from plica.frontend.folding import constant_names, folded_executor, marks_of, names_of
 from plica.ir.program import Bound, Program
 from plica.ir.signature import bind_sizes
@@ -60,8 +60,8 @@ class _Compiled:
     """One compilation.
 
     Args:
-        traced: The Program, what it captures, and the structure of its results.
-        executor: What runs it.
+        traced: The Program, its captured arrays, and the structure of its results.
+        executor: Runs the Program.
         structure: The tree of positional and named arguments.
         names: The names of the positional ones.
     """
@@ -90,8 +90,8 @@ def jit(
     `complex`, `plica.spec(...)`, or trees of these), else when it is first called with arguments of new dtypes or
     sizes. Sizes that have names never cause another compilation.
 
-    A Program (`plica.parse(text)`) is compiled at once, for all sizes that its types name. It captures nothing:
-    `consts` gives the arrays of the variables before its semicolon.
+    A Program (`plica.parse(text)`) is compiled at once, for all sizes that its types name. `consts` gives the arrays
+    that it captures, which are the variables before its semicolon.
 
     While another function is traced, a call is recorded as a nested Program.
 
@@ -103,18 +103,18 @@ def jit(
             `bound` of a compiled function, a Program with what it captures: the arguments are its explicit inputs.
         abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
             arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
-            Where annotations give the types, these names take the place of their sizes.
-        static_argnums: Places of arguments that are no arrays: hashable values, for each of which the function is
+            Where annotations give the types, these names replace their sizes.
+        static_argnums: Indices of arguments that are no arrays: hashable values, for each of which the function is
             compiled anew. A method counts without `self`, and is compiled for each object.
         backend: "torch" runs generated code; "native" runs machine code, made for loops whose steps are small, and
-            torch where gradients are asked for; "interpreter" runs the definition of each operation in numpy.
-        consts: What a Program captures: arrays in the order of its consts, or by name. Tensors are captured by
+            torch where gradients are wanted; "interpreter" runs the definition of each operation in numpy.
+        consts: The arrays that a Program captures, in the order of its consts or by name. Tensors are captured by
             reference, and gradients flow to them.
         rules: The tables of rewrites, as for circuits; those on Programs are applied.
-        constants: The names or places of arguments that have one value for many calls: what depends on them and on
-            captured arrays alone is computed once, and again where they change.
-        policy: How much memory that may take, and how changes are noticed.
-        cache: Where what is computed once is kept; by default where other functions keep theirs too.
+        constants: The names or indices of arguments that have one value for many calls. Values that depend only on
+            these and on captured arrays are computed once, and again where they change.
+        policy: How much memory such values may take, and how changes are noticed.
+        cache: The cache of such values; by default the one that functions share.
 
     Raises:
         TraceError: The function does what cannot be recorded.
@@ -192,49 +192,49 @@ class CompiledFunction:
             self._compile_annotated()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A function of a module is known by its name, as Python's are; another one is copied with its state."""
+        """A function of a module is pickled by its name, as Python's are; another one with its state."""
         name = getattr(self, "__qualname__", "")
         try:
-            found = attrgetter(name)(sys.modules[self.__module__])
+            function = attrgetter(name)(sys.modules[self.__module__])
         except (AttributeError, KeyError):
-            found = None
-        return name if found is self else super().__reduce_ex__(protocol)
+            function = None
+        return name if function is self else super().__reduce_ex__(protocol)
 
     def __getstate__(self) -> dict[str, Any]:
-        """What is compiled is made anew for the arrays of a copy."""
+        """A copy has no compilations: it compiles anew for its own arrays."""
         return {**self.__dict__, "_compiled": {}, "_runs": {}, "_last": None, "_methods": None, "num_compilations": 0}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _methods=WeakKeyDictionary())
 
-    # What was compiled
+    # Compilations
 
     @property
     def program(self) -> Program:
         """The Program as traced; of the last compilation, where there are several."""
-        return self._found().traced.bound.program
+        return self._latest().traced.bound.program
 
     @property
     def bound(self) -> Bound:
         """The Program, and the arrays that it captures."""
-        return self._found().traced.bound
+        return self._latest().traced.bound
 
     @property
     def trees(self) -> tuple[dict[str, Any], Any]:
-        """The arguments by name, and the results: as trees of the numbers of their arrays in the Program."""
-        compiled = self._found()
+        """The arguments by name, and the results, as trees of indices of the Program's arguments and results."""
+        compiled = self._latest()
         positional, keywords = unflatten(compiled.structure, range(compiled.structure.num_leaves))
         results = compiled.traced.structure
-        names = [*compiled.names, *(f"argument{place}" for place in range(len(compiled.names), len(positional)))]
+        names = [*compiled.names, *(f"argument{index}" for index in range(len(compiled.names), len(positional)))]
         arguments = {**dict(zip(names, positional, strict=False)), **keywords}
         return arguments, unflatten(results, range(results.num_leaves))
 
     @property
     def code(self) -> str:
-        """What the backend runs, as text."""
-        return self._found().executor.code
+        """The code that the backend runs, as text."""
+        return self._latest().executor.code
 
-    def _found(self) -> _Compiled:
+    def _latest(self) -> _Compiled:
         if self._last is None and self._annotated is not None:  # a copy
             self._flights.once("annotated", self._compile_annotated)
         if self._last is None:
@@ -250,7 +250,7 @@ class CompiledFunction:
         return f"<plica.jit {self.__name__}, compiled {self.num_compilations} time(s)>"
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
-        """The function of one object, when it is a method: compiled for that object, which it closes over."""
+        """The method of one object: compiled for that object, which it closes over."""
         if instance is None:
             return self
         return CompiledMethod(self._for_object(instance), instance)
@@ -277,7 +277,7 @@ class CompiledFunction:
     # Calls
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of the function.
+        """Call the function, compiled for such arguments.
 
         Raises:
             InputError: An argument is of another shape than the function was compiled for.
@@ -291,7 +291,7 @@ class CompiledFunction:
         return self._call(args, kwargs)
 
     def _key(self, leaves: Sequence[Any], axes: Any, structure: Hashable = None, static: Hashable = ()) -> Hashable:
-        """What a call depends on: kinds, dtypes and static sizes of leaves; without a structure, of arguments."""
+        """The key of a call: kinds, dtypes and static sizes of leaves, which are the arguments without a structure."""
         if isinstance(axes, Mapping) or axes is None:
             return (structure, static, *[leaf_key(leaf, axes) for leaf in leaves])
         return (structure, static, *map(leaf_key, leaves, chain(axes, repeat(None))))
@@ -300,10 +300,10 @@ class CompiledFunction:
         if args and isinstance(args[0], type) and self._is_classmethod_of(args[0]):
             return self.__get__(args[0])(*args[1:], **kwargs)  # up to Python 3.12 a classmethod asks `__get__` itself
         args, kwargs = self._positional(args, kwargs)
-        call = Call(self._fn, args, kwargs, self._static, from_dlpack)
+        call = CallArguments(self._fn, args, kwargs, self._static, from_dlpack)
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in call.leaves):
             leaves = call.leaves if self._annotated is None else fit_annotated(self._annotated, call)
-            return trace_call(self._fn, leaves, lambda found: self._fn_at(call, found), call.names)
+            return trace_call(self._fn, leaves, lambda tracers: self._fn_at(call, tracers), call.names)
         is_flat = not kwargs and not self._static and len(args) == len(call.leaves) and all(map(is_, args, call.leaves))
         if is_flat:
             key = self._key(args, self._dynamic)
@@ -314,16 +314,16 @@ class CompiledFunction:
             self._flights.once(("run", key), lambda: self._add_run(key, call))
         return self._runs[key](call.leaves)
 
-    def _add_run(self, key: Hashable, call: Call) -> None:
+    def _add_run(self, key: Hashable, call: CallArguments) -> None:
         if key not in self._runs:
             self._runs[key] = self._specialized(call)
 
     def _is_classmethod_of(self, owner: type) -> bool:
-        found = (one for base in owner.__mro__ for one in vars(base).values())
-        return any(isinstance(one, classmethod) and one.__func__ is self for one in found)
+        attributes = (attribute for base in owner.__mro__ for attribute in vars(base).values())
+        return any(isinstance(attribute, classmethod) and attribute.__func__ is self for attribute in attributes)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments by place as far as Python's rules allow; with defaults, where annotations gave the types."""
+        """The arguments, positional where Python's rules allow it; with defaults, where annotations gave the types."""
         if self._signature is None or (not kwargs and len(args) == self._positional_count):
             return args, kwargs
         try:
@@ -334,12 +334,12 @@ class CompiledFunction:
             bound.apply_defaults()
         return bound.args, bound.kwargs
 
-    def _fn_at(self, call: Call, found: Sequence[Any]) -> Any:
-        positional, keywords = call.arguments(found)
+    def _fn_at(self, call: CallArguments, values: Sequence[Any]) -> Any:
+        positional, keywords = call.arguments(values)
         return self._fn(*positional, **keywords)
 
-    def _specialized(self, call: Call) -> Run:
-        """What runs calls like this one: compiled if it was not yet, and fitted to the kinds of the leaves."""
+    def _specialized(self, call: CallArguments) -> Runner:
+        """The function that runs such calls: compiled if it was not yet, for the kinds of the leaves."""
         call.check()
         compiled = self._for_call(call)
         run = compiled.executor.specialize(call.leaves)
@@ -348,15 +348,15 @@ class CompiledFunction:
             return run
 
         def results(leaves: Sequence[Any]) -> Any:
-            found = run(leaves)
-            listed = found if isinstance(found, tuple) else (found,)
+            result = run(leaves)
+            listed = result if isinstance(result, tuple) else (result,)
             return unflatten(structure, listed if convert is None else map(convert, listed))
 
         return results
 
-    def _for_call(self, call: Call) -> _Compiled:
+    def _for_call(self, call: CallArguments) -> _Compiled:
         if self._annotated is not None:
-            compiled = self._found()
+            compiled = self._latest()
             check_annotated(compiled.traced.bound.program, self._annotated, call)
             return compiled
         specs = call.specs(self._axes)
@@ -368,7 +368,7 @@ class CompiledFunction:
         bind_sizes(program, [(shape_of(leaf), dtype_of(leaf).value) for leaf in call.leaves])
         return compiled
 
-    def _add_compiled(self, key: Hashable, specs: Sequence[Any], call: Call) -> None:
+    def _add_compiled(self, key: Hashable, specs: Sequence[Any], call: CallArguments) -> None:
         if key not in self._compiled:
             self._compiled[key] = self._compile(specs, call.arguments, call.trees, call.parameters, call.structure)
 
@@ -377,14 +377,14 @@ class CompiledFunction:
         if self._last is not None or trees is None:
             return
         leaves, structure = flatten(tuple(trees))
-        names, whole = parameter_names(self._fn), flatten((tuple(trees), {}))[1]
-        self._last = self._compile(leaves, lambda found: (unflatten(structure, found), {}), trees, names, whole)
+        names, arguments = parameter_names(self._fn), flatten((tuple(trees), {}))[1]
+        self._last = self._compile(leaves, lambda values: (unflatten(structure, values), {}), trees, names, arguments)
 
     def _compile(
         self, specs: Sequence[Any], arguments: Any, trees: Sequence[Any], names: Sequence[str], structure: Structure
     ) -> _Compiled:
         traced = trace_function(self._fn, specs, arguments, trees)
-        numbers = frozenset(place for place, one in enumerate(specs) if one in NUMBERS)
+        numbers = frozenset(index for index, spec_ in enumerate(specs) if spec_ in NUMBERS)
         executor: Executor
         if self._constants:
             constants = names_of("jit", self._constants, parameter_names(self._fn))
@@ -411,7 +411,7 @@ class CompiledMethod:
     instance: Any
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The results of the function."""
+        """Call the function."""
         return self.function(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
@@ -420,20 +420,20 @@ class CompiledMethod:
 
 def _positional_count(signature: inspect.Signature | None) -> int | None:
     """How many positional arguments leave nothing to bind; None where that may differ from call to call."""
-    kinds = [one.kind for one in signature.parameters.values()] if signature is not None else [None]
+    kinds = [parameter.kind for parameter in signature.parameters.values()] if signature is not None else [None]
     fixed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return len(kinds) if all(kind in fixed for kind in kinds) else None
 
 
 def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
-    """The method of one object, which it does not keep alive."""
+    """A function that is bound to an object, and does not keep it alive."""
     reference = ref(instance)
 
     def method(*args: Any, **kwargs: Any) -> Any:
         return fn(reference(), *args, **kwargs)
 
-    found: Any = update_wrapper(method, fn)
-    found.__signature__ = signature_of(fn.__get__(instance))
+    wrapped: Any = update_wrapper(method, fn)
+    wrapped.__signature__ = signature_of(fn.__get__(instance))
     return method
 
 

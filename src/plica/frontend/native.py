@@ -24,7 +24,7 @@ from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.questions import Question
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
-from plica.frontend.circuits import taken_model
+from plica.frontend.circuits import with_arrays
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
 from plica.frontend.native_updates import Updatable, check_weights, floors_of, updatable_leaves, updatable_program
@@ -57,23 +57,23 @@ def compile(  # noqa: A001 - the word of the field
     """Write a native file.
 
     Args:
-        model: A compiled circuit; a circuit, as the active context has compiled it, or with the values of its
-            initializers; the path of a model file; a Program with or without what it captures; or a compiled function
-            (`plica.jit`) that was called, or whose arguments are told. Without a context, neither circuits nor model
+        model: A compiled circuit; a circuit, which the active context compiles, or which has the values of its
+            initializers; the path of a model file; a Program with or without its captured arrays; or a compiled
+            function (`plica.jit`) that was called, or has annotations. Without a context, neither circuits nor model
             files need torch.
-        path: Where; what is there is replaced in one step.
+        path: The path of the file; a file that exists is replaced in one step.
         targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
-        queries: What is asked of a circuit, the main question first: "log-likelihood" (the default, with "marginal"
-            where data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe", and the
-            entries of further queries of the circuit's context.
-        updatable: What `NativeModule.update` may replace: tensors of a circuit, by their keys in its state dict, or
-            True for all of them; arguments of a Program with their first values, by name, and arrays that it
+        queries: The questions to a circuit, the main one first: "log-likelihood" (the default, with "marginal" where
+            data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe", and the entries of
+            further queries of the circuit's context.
+        updatable: The arrays that `NativeModule.update` may replace: tensors of a circuit, by their keys in its state
+            dict, or True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
-        driver: What runs the code: "local-sync", one thread for each call, or "local-task", several; by default
-            several where a call of a circuit has so many rows that these are faster. Questions with loops or branches
-            of the host are answered by one.
+        driver: "local-sync" runs the code of a call on one thread, "local-task" on several. By default several, where
+            a call of a circuit has so many rows that these are faster. One thread answers questions with loops or
+            branches of the host.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
-        embedded: Whether the arrays stand in the file; else in one beside it, whose name holds their hash.
+        embedded: Whether the file contains the arrays; else a second file does, whose name holds their hash.
 
     Raises:
         InputError: There is no such target, query, driver or array.
@@ -89,13 +89,13 @@ def compile(  # noqa: A001 - the word of the field
         raise InputError("a native file is for at least one target; give 'host'.")
     if isinstance(model, str | os.PathLike):
         check_is_other(as_path(path), as_path(model))
-    taken = taken_model(model)
-    questions = _walked(questions_of(taken, (queries,) if isinstance(queries, str) else queries, updatable))
+    loaded = with_arrays(model)
+    questions = _walked(questions_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable))
     if driver is not None:
-        questions = [replace(one, alone=0) for one in questions]
-    usual = _DRIVERS[any(one.rows for one in questions)]
-    also = [one.name for one in questions if {one.name, questions[0].name} == _OF_KINDS]
-    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(taken)}, also)
+        questions = [replace(question, alone=0) for question in questions]
+    usual = _DRIVERS[any(question.rows for question in questions)]
+    also = [question.name for question in questions if {question.name, questions[0].name} == _OF_KINDS]
+    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
@@ -104,12 +104,12 @@ def mlir(
 ) -> tuple[str, Mapping[str, NDArray[Any]]]:
     """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
 
-    Its first line says how `iree-compile` makes code of it.
+    Its first line is the command of `iree-compile` for it.
 
     Args:
         model: As for `compile`.
         queries: As for `compile`.
-        embedded: Whether the arrays stand in the text instead.
+        embedded: Whether the text contains the arrays instead.
 
     Raises:
         InputError: There is no such query.
@@ -122,8 +122,8 @@ def mlir(
 
 
 def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[Question]:
-    """What a native file of a model answers, the main question first."""
-    model = taken_model(model)
+    """The questions that a native file of a model answers, the main one first."""
+    model = with_arrays(model)
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries, updatable)]
     if isinstance(model, FoldedProgram):
@@ -142,16 +142,16 @@ def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Up
 def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
     """The arguments and results of a function as trees, or those of a Program: an array, or a tuple of several."""
     if hasattr(model, "trees"):
-        found: tuple[Mapping[str, Any], Any] = model.trees
-        return found
+        trees: tuple[Mapping[str, Any], Any] = model.trees
+        return trees
     program = model.program
     results = tuple(range(len(program.results))) if len(program.results) > 1 else 0
-    return {var.name: place for place, var in enumerate(program.arguments)}, results
+    return {var.name: index for index, var in enumerate(program.arguments)}, results
 
 
 def _walked(questions: Sequence[Question]) -> list[Question]:
-    """The questions as code answers them; those without rows are no circuit's."""
-    return [walked(one) if one.rows else one for one in questions]
+    """The questions with the layers of circuits joined for native code; questions without rows have no circuit."""
+    return [walked(question) if question.rows else question for question in questions]
 
 
 def _source(model: Any) -> str:
@@ -159,7 +159,7 @@ def _source(model: Any) -> str:
 
 
 def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> Question:
-    """What is known when it is compiled is fixed, and what has its value later may be replaced."""
+    """The question of a folded Program: compile-time constants are fixed, and run-time constants may be replaced."""
     given = updatable if isinstance(updatable, Mapping) else {}
     missing = [name for name in model.run_time if name not in model.leaves and name not in given]
     if missing:
@@ -186,10 +186,12 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
             "a compiled function."
         )
     opened, arrays = updatable_program(bound, updatable)
-    made = with_constants(opened, arrays)
-    count = len(made.program.results)
-    results = ("result",) if count == 1 else tuple(f"result{place}" for place in range(count))
-    return Question(name, made, results, given=tuple(one for one in arrays if isinstance(one, UpdatableConstant)))
+    block = with_constants(opened, arrays)
+    count = len(block.program.results)
+    results = ("result",) if count == 1 else tuple(f"result{index}" for index in range(count))
+    return Question(
+        name, block, results, given=tuple(array for array in arrays if isinstance(array, UpdatableConstant))
+    )
 
 
 # Circuits
@@ -213,7 +215,7 @@ class _Circuit:
 
     @property
     def entries(self) -> Mapping[str, tuple[Query[Any], Entry]]:
-        """What a file may answer, by the names that callers use.
+        """The entries that a file may have, by the names that callers use.
 
         Raises:
             InputError: Two queries have an entry of one name.
@@ -234,7 +236,7 @@ class _Circuit:
         yield from _BY_POLICY[type(query.policy)](self, query, entry)
 
     def data_of(self, entry: Entry, real: DType) -> DType | None:
-        """The dtype of the rows that an entry takes, beside real numbers of `real`."""
+        """The dtype of the rows that an entry takes, where real numbers are of dtype `real`; None for no rows."""
         if entry.data == "none":
             return None
         return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
@@ -273,7 +275,7 @@ def _check_weights(circuit: CircuitArrays) -> None:
 
 def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
     compiled, dtype = circuit.compiled, circuit.dtype
-    found = _Circuit(
+    wanted_circuit = _Circuit(
         compiled,
         updatable_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
         dtype,
@@ -282,21 +284,23 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     check_is_closed(compiled.folded, "native code")
     _check_weights(circuit)
     if queries is None:
-        queries = ["log-likelihood", *(["marginal"] if found.usual.kind == "int" else [])]
+        queries = ["log-likelihood", *(["marginal"] if wanted_circuit.usual.kind == "int" else [])]
     wanted = list(dict.fromkeys(queries))
     if not wanted:
-        raise InputError(f"a native file answers at least one query; there are {', '.join(found.entries)}.")
-    for one in wanted:
-        if one not in found.entries:
-            raise InputError(f"there is no query {one!r} of native files; there are {', '.join(found.entries)}.")
+        raise InputError(f"a native file answers at least one query; there are {', '.join(wanted_circuit.entries)}.")
+    for name in wanted:
+        if name not in wanted_circuit.entries:
+            raise InputError(
+                f"there is no query {name!r} of native files; there are {', '.join(wanted_circuit.entries)}."
+            )
     if not updatable:
-        for one in wanted:
-            yield from found.questions(one)
+        for name in wanted:
+            yield from wanted_circuit.questions(name)
         return
-    main, *others = [question for one in wanted for question in found.questions(one)]
-    given = tuple(one for _, one in found.leaves if isinstance(one, UpdatableConstant))
-    carrier = LSE_SUM if any(one.floors for one in (main, *others)) else compiled.semiring
-    floors = floors_of(compiled, carrier, found.dtype, found.leaves)
+    main, *others = [question for name in wanted for question in wanted_circuit.questions(name)]
+    given = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
+    carrier = LSE_SUM if any(question.floors for question in (main, *others)) else compiled.semiring
+    floors = floors_of(compiled, carrier, wanted_circuit.dtype, wanted_circuit.leaves)
     yield replace(main, given=given, floors=(*floors, *main.floors))
     yield from others
 

@@ -1,7 +1,7 @@
 """`NativeFunction`: the backend "native" of `jit`, machine code that is compiled once for all sizes.
 
-It runs on arrays in the CPU's memory, without copies of those that have no gaps. Where gradients are asked for, where a
-transform of torch follows what happens, and for tensors on other devices, the same Program runs in torch.
+It runs on arrays in the CPU's memory, without copies of contiguous ones. The same Program runs in torch where gradients
+are wanted, under a transform of torch, and for tensors on other devices.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ import numpy as np
 from plica.backend.native.loops.calls import compile_jit
 from plica.errors import InputError
 from plica.forks import cached_property
+from plica.frontend.executors import Runner
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var
 from plica.passes.clean import clean
@@ -23,15 +24,13 @@ from plica.passes.rewriting import Rewriting
 from plica.tracing.leaves import PYTHON_NUMBERS, is_array
 from plica.tracing.scope import Reference
 
-Run = Callable[[Sequence[Any]], Any]
-
 
 class NativeFunction:
     """Machine code with the arrays that it captures.
 
     Args:
-        bound: The Program and what it captures; references are read at each call.
-        fallback: Makes what runs in torch, which is asked for when it is needed.
+        bound: The Program with its captured arrays; references are read at each call.
+        fallback: Makes the executor of torch when it is first needed.
         torch: A function of torch's backend, by its name.
         rewriting: How the Program is rewritten, where that is not as by default.
     """
@@ -53,54 +52,56 @@ class NativeFunction:
     def _fallback(self) -> Any:
         return self._make_fallback()
 
-    def specialize(self, leaves: Sequence[Any]) -> Run:
+    def specialize(self, leaves: Sequence[Any]) -> Runner:
         """The function of leaves of these kinds."""
         variables = self.program.arguments
         converters = [
-            (place, convert)
-            for place, (leaf, var) in enumerate(zip(leaves, variables, strict=True))
+            (index, convert)
+            for index, (leaf, var) in enumerate(zip(leaves, variables, strict=True))
             if (convert := self._converter(leaf, var)) is not None
         ]
         arrays = [leaf for leaf in leaves if is_array(leaf)]
         is_numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
         call, captured, single = self._call.run, self._captured(), len(self.program.results) == 1
 
-        def natively(found: Sequence[Any]) -> Any:
+        def natively(leaves: Sequence[Any]) -> Any:
             if converters:
-                found = list(found)
-                for place, convert in converters:
-                    found[place] = convert(found[place])
-            results = call(*captured(), *found) if captured is not None else call(*found)
+                leaves = list(leaves)
+                for index, convert in converters:
+                    leaves[index] = convert(leaves[index])
+            results = call(*captured(), *leaves) if captured is not None else call(*leaves)
             return results[0] if single else results
 
         if is_numpy:
             return natively
-        tensors = [place for place, leaf in enumerate(leaves) if array_api_compat.is_torch_array(leaf)]
+        tensors = [index for index, leaf in enumerate(leaves) if array_api_compat.is_torch_array(leaf)]
         is_plain = self._torch("is_plain")
         makers = [
-            self._torch("from_numpy" if one.type.dtype == DType.BFLOAT16 else "tensor_of")
-            for one in self.program.results
+            self._torch("from_numpy" if result.type.dtype == DType.BFLOAT16 else "tensor_of")
+            for result in self.program.results
         ]
         captures = bool(self._leaves)
-        in_torch: list[Run] = []
+        in_torch: list[Runner] = []
 
-        def run(found: Sequence[Any]) -> Any:
-            given = [found[place] for place in tensors]
+        def run(leaves: Sequence[Any]) -> Any:
+            given = [leaves[index] for index in tensors]
             if not is_plain(*given, *self._tensors()) if captures else not is_plain(*given):
                 if not in_torch:
-                    in_torch.append(self._fallback.specialize(found))
-                return in_torch[0](found)
-            results = natively(found)
+                    in_torch.append(self._fallback.specialize(leaves))
+                return in_torch[0](leaves)
+            results = natively(leaves)
             return (
-                makers[0](results) if single else tuple([make(one) for make, one in zip(makers, results, strict=True)])
+                makers[0](results)
+                if single
+                else tuple([make(result) for make, result in zip(makers, results, strict=True)])
             )
 
         return run
 
     def _converter(self, leaf: Any, var: Var) -> Callable[[Any], Any] | None:
-        """What makes of an argument what machine code takes; None where it is that already."""
+        """A function that converts an argument for machine code; None where none is needed."""
         if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
-            return _whole(var) if var.type.dtype.kind == "int" else None
+            return _fit_check(var) if var.type.dtype.kind == "int" else None
         if not var.type.shape:
             return methodcaller("item")
         if isinstance(leaf, np.ndarray):
@@ -110,15 +111,15 @@ class NativeFunction:
         converter: Callable[[Any], Any] = self._torch("to_numpy" if var.type.dtype == DType.BFLOAT16 else "array_of")
         return converter
 
-    # What the Program captures
+    # Captured arrays
 
     def _tensors(self) -> list[Any]:
-        """The captured tensors, of which gradients may be asked."""
-        found = (leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self._leaves)
-        return [leaf for leaf in found if array_api_compat.is_torch_array(leaf)]
+        """The captured tensors, which may require gradients."""
+        arrays = (leaf.read() if isinstance(leaf, Reference) else leaf for leaf in self._leaves)
+        return [leaf for leaf in arrays if array_api_compat.is_torch_array(leaf)]
 
     def _captured(self) -> Callable[[], list[Any]] | None:
-        """What reads the captured arrays at each call; None where nothing is captured."""
+        """A function that reads the captured arrays at each call; None where nothing is captured."""
         if not self._leaves:
             return None
         pairs = list(zip(self._leaves, self.program.consts, strict=True))
@@ -128,18 +129,18 @@ class NativeFunction:
         return lambda: [self._read(leaf, var) for leaf, var in pairs]
 
     def _read(self, leaf: Any, var: Var) -> Any:
-        found = leaf.read() if isinstance(leaf, Reference) else leaf
+        array = leaf.read() if isinstance(leaf, Reference) else leaf
         if not var.type.shape:
-            return found if isinstance(found, PYTHON_NUMBERS) else found.item()
-        if array_api_compat.is_torch_array(found):
-            found = self._torch("to_numpy")(found)
-        found = np.asarray(found)
-        if found.dtype != var.type.dtype.numpy:
+            return array if isinstance(array, PYTHON_NUMBERS) else array.item()
+        if array_api_compat.is_torch_array(array):
+            array = self._torch("to_numpy")(array)
+        array = np.asarray(array)
+        if array.dtype != var.type.dtype.numpy:
             raise InputError(
-                f"the captured array {var.name} has dtype {found.dtype} now, but was compiled as {var!r}; give it that "
+                f"the captured array {var.name} has dtype {array.dtype} now, but was compiled as {var!r}; give it that "
                 "dtype again, or compile the function anew."
             )
-        return _native(found)
+        return _native(array)
 
 
 def _native(array: Any) -> Any:
@@ -147,8 +148,8 @@ def _native(array: Any) -> Any:
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
-def _whole(var: Var) -> Callable[[int], int]:
-    """What checks that an integer fits the dtype of an argument."""
+def _fit_check(var: Var) -> Callable[[int], int]:
+    """A function that checks that an integer fits the dtype of an argument."""
     least, most = var.type.dtype.limits
 
     def check(value: int) -> int:

@@ -20,28 +20,28 @@ def with_trees(question: Question, program: Program, arguments: Mapping[str, Any
     """A question that takes and gives trees, where arguments are no arrays or results no tuple of them.
 
     Args:
-        question: What a Program answers.
+        question: The question of a Program.
         program: The Program, with the arguments that became arrays of the file.
-        arguments: By name, trees of the numbers of its arguments.
-        results: A tree of the numbers of its results.
+        arguments: By name, trees of indices of its arguments.
+        results: A tree of indices of its results.
 
     Raises:
         UnsupportedError: A dict has a key that is neither text nor a whole number.
     """
     left = [var.name for var in question.body.program.arguments if var not in question.body.updatable]
-    numbers = {place: left.index(var.name) for place, var in enumerate(program.arguments) if var.name in left}
-    takes = {name: _node(one, numbers) for name, one in arguments.items()}
-    takes = {name: one for name, one in takes.items() if one is not None or arguments[name] is None}
-    gives = _node(results, {place: place for place in range(len(question.results))})
+    numbers = {index: left.index(var.name) for index, var in enumerate(program.arguments) if var.name in left}
+    takes = {name: _node(node, numbers) for name, node in arguments.items()}
+    takes = {name: node for name, node in takes.items() if node is not None or arguments[name] is None}
+    gives = _node(results, {index: index for index in range(len(question.results))})
     if list(takes.values()) != list(range(len(left))):
-        names = dict(path for name, one in takes.items() for path in _paths(one, name))
-        found = _unique([names[place] for place in range(len(left))], left)
-        question = replace(question, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=found)
+        names = dict(path for name, node in takes.items() for path in _paths(node, name))
+        names_of_arrays = _unique([names[index] for index in range(len(left))], left)
+        question = replace(question, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
     is_plain = len(question.results) > 1 and gives == Tree("tuple", tuple(range(len(question.results))))
     if isinstance(gives, Tree) and not is_plain:
         names = dict(_paths(gives, "" if gives.keys else "result"))
-        found = _unique([names[place] for place in range(len(question.results))], question.results)
-        question = replace(question, gives=gives, results=found)
+        names_of_arrays = _unique([names[index] for index in range(len(question.results))], question.results)
+        question = replace(question, gives=gives, results=names_of_arrays)
     return question
 
 
@@ -59,9 +59,9 @@ def _node(tree: Any, numbers: Mapping[int, int]) -> Node:
             raise UnsupportedError(
                 f"a dict has the key {wrong[0]!r}; files keep keys that are text or numbers from 0 on: use those."
             )
-        return Tree("dict", tuple(_node(one, numbers) for one in tree.values()), tuple(tree))
+        return Tree("dict", tuple(_node(child, numbers) for child in tree.values()), tuple(tree))
     if is_dataclass(tree) or hasattr(tree, "_fields"):
-        keys = [one.name for one in fields(tree) if one.init] if is_dataclass(tree) else [*tree._fields]
+        keys = [field.name for field in fields(tree) if field.init] if is_dataclass(tree) else [*tree._fields]
         items = tuple(_node(getattr(tree, key), numbers) for key in keys)
         return Tree("named", items, tuple(keys), type(tree).__name__)
     if not isinstance(tree, tuple | list | deque):
@@ -69,19 +69,19 @@ def _node(tree: Any, numbers: Mapping[int, int]) -> Node:
             f"native files keep tuples, lists, dicts, named tuples and dataclasses, found {type(tree).__name__}; use "
             "one of these."
         )
-    return Tree("tuple" if isinstance(tree, tuple) else "list", tuple(_node(one, numbers) for one in tree))
+    return Tree("tuple" if isinstance(tree, tuple) else "list", tuple(_node(child, numbers) for child in tree))
 
 
 def _paths(tree: Node, path: str) -> Iterator[tuple[int, str]]:
-    """The numbers of arrays, each with a name of what leads to it."""
+    """The numbers of arrays, each with a name made of the keys on its path."""
     if not isinstance(tree, Tree):
         yield from () if tree is None else ((tree, path),)
         return
-    for key, one in zip(tree.keys or range(len(tree.items)), tree.items, strict=True):
-        yield from _paths(one, f"{path}_{key}" if path else f"{key}")
+    for key, child in zip(tree.keys or range(len(tree.items)), tree.items, strict=True):
+        yield from _paths(child, f"{path}_{key}" if path else f"{key}")
 
 
 def _unique(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The names, if they tell arrays apart in files and commands; else the others."""
-    are_fine = len(set(names)) == len(names) and all(one.isidentifier() and one.isascii() for one in names)
+    """The names, if they are unique and may name arrays in files and commands; else the others."""
+    are_fine = len(set(names)) == len(names) and all(name.isidentifier() and name.isascii() for name in names)
     return tuple(names if are_fine and SEED not in names else others)

@@ -30,11 +30,11 @@ from plica.tracing.scope import Reference
 Weights = tuple[tuple[FoldedLayer, str], ...]
 """Weights by group and name."""
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
-"""What may be replaced: all, nothing, names, or names and arrays."""
+"""The arrays that may be replaced: all, none, names, or names with arrays."""
 
 
 def array_of(leaf: Any) -> Array:
-    """An array of any library as numpy's; one that is read anew at each call, as a circuit's weights, as it is now."""
+    """An array of any library as numpy's; a reference, for example to a circuit's weights, is read now."""
     if isinstance(leaf, Reference):
         leaf = leaf.read()
     if hasattr(leaf, "detach"):
@@ -49,7 +49,7 @@ def updatable_leaves(
 
     Raises:
         InputError: The circuit has no tensor of a name.
-        NativeFileError: A name has other signs than names in files have.
+        NativeFileError: A name has characters that names in files cannot have.
     """
     keys = leaf_keys(folded.described)
     known = [keys[member] for leaf, _ in leaves for member in leaf.members if member in keys]
@@ -59,12 +59,12 @@ def updatable_leaves(
     for name in wanted:
         if name not in known:
             raise InputError(f"updatable: the circuit has no tensor {name!r}; it has {', '.join(known) or 'none'}.")
-    found: list[tuple[Leaf, Array | UpdatableConstant]] = []
+    arrays: list[tuple[Leaf, Array | UpdatableConstant]] = []
     for leaf, array in leaves:
         own = [keys.get(member, "") for member in leaf.members]
         parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
-        found.append((leaf, UpdatableConstant(array, parts=parts) if any(parts) else array))
-    return found
+        arrays.append((leaf, UpdatableConstant(array, parts=parts) if any(parts) else array))
+    return arrays
 
 
 def check_weights(circuit: CircuitArrays) -> None:
@@ -90,28 +90,28 @@ def floors_of(
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
 ) -> Iterator[NonNegative]:
     """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
-    weights, program, behind = _least_weights(compiled, semiring, dtype, leaves)
+    weights, program, arrays = _least_weights(compiled, semiring, dtype, leaves)
     if program is None:
         return
-    made = with_constants(program, behind)
-    (least,) = made.program.results
-    if isinstance(least, Var) and least in made.updatable:
+    block = with_constants(program, arrays)
+    (least,) = block.program.results
+    if isinstance(least, Var) and least in block.updatable:
         layers = compiled.folded.circuit.layers
         names = tuple(f"{name}_of_layer_{layers.index(layer)}" for layer, name in _layers_of(weights))
-        yield NonNegative(made.updatable[least].through(lambda one: xp.astype(one, DType.FLOAT64)), names)
+        yield NonNegative(block.updatable[least].through(lambda values: xp.astype(values, DType.FLOAT64)), names)
 
 
 def _least_weights(
     compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Any]]
 ) -> tuple[Weights, Program | None, list[Any]]:
-    """The weights that may be negative, the Program of their least entries, if there are any, and what it reads."""
+    """The weights that may be negative, the Program of their least entries, if there are any, and its arrays."""
     arrays = dict(leaves)
     owners = owners_of(arrays)
     weights = lower_score(compiled.folded, semiring, dtype, dtype, owners).weights
     if not weights:
         return (), None, []
     program, captured = lower_least(compiled.folded, semiring, dtype, weights, owners)
-    return weights, program, [one.value if isinstance(one, Constant) else arrays[one] for one in captured]
+    return weights, program, [leaf.value if isinstance(leaf, Constant) else arrays[leaf] for leaf in captured]
 
 
 def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
@@ -119,17 +119,17 @@ def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
 
 
 def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | UpdatableConstant]]:
-    """A Program some of whose arguments and captured arrays may be replaced: all of these are consts; and the arrays.
+    """A Program with arguments that may be replaced as consts, and the arrays of all its consts.
 
     Raises:
         InputError: There is no such argument or captured array, or its sizes are not known.
         ShapeError: An array does not fit its argument.
         DTypeError: An array has another dtype than its argument.
-        NativeFileError: A name has other signs than names in files have.
+        NativeFileError: A name has characters that names in files cannot have.
     """
     program = bound.program
-    arrays: list[Array | UpdatableConstant] = [array_of(one) for one in bound.leaves]
-    consts = {var.name: place for place, var in enumerate(program.consts)}
+    arrays: list[Array | UpdatableConstant] = [array_of(leaf) for leaf in bound.leaves]
+    consts = {var.name: index for index, var in enumerate(program.consts)}
     arguments = {var.name: var for var in program.arguments}
     given = updatable if isinstance(updatable, Mapping) else {}
     moved: list[Var] = []
@@ -138,30 +138,30 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
             arrays.append(UpdatableConstant(_checked(arguments[name], given[name]), word(name, "updatable")))
             moved.append(arguments[name])
             continue
-        same = [place for place, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
-        place = same[0] if same else consts.get(name)
-        if place is None or (name in given and not same):
+        same = [index for index, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
+        index = same[0] if same else consts.get(name)
+        if index is None or (name in given and not same):
             hint = (
                 "give its first value, as updatable={name: array}"
                 if name in arguments
                 else f"its arguments are {', '.join(arguments) or 'none'}, and it captures {len(consts)} array(s)"
             )
             raise InputError(f"updatable: {name!r} is no array that the Program captures; {hint}.")
-        if isinstance(arrays[place], UpdatableConstant):
+        if isinstance(arrays[index], UpdatableConstant):
             raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
-        arrays[place] = UpdatableConstant(array_of(bound.leaves[place]), word(name, "updatable"))
+        arrays[index] = UpdatableConstant(array_of(bound.leaves[index]), word(name, "updatable"))
     _check_parts(arrays)
     inputs = tuple(var for var in program.inputs if var not in moved)
     return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
 
 
 def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:
-    """Refuse captured views of what may be replaced: numpy made them before the Program was traced."""
-    for held in (one for one in arrays if isinstance(one, UpdatableConstant)):
-        for one in arrays:
-            if not isinstance(one, UpdatableConstant) and np.shares_memory(one, held.array):
+    """Refuse captured views of arrays that may be replaced: numpy made them before the Program was traced."""
+    for constant in (array for array in arrays if isinstance(array, UpdatableConstant)):
+        for array in arrays:
+            if not isinstance(array, UpdatableConstant) and np.shares_memory(array, constant.array):
                 raise InputError(
-                    f"updatable: the Program captures a part of {held.name}, which would stay as it is; compute it "
+                    f"updatable: the Program captures a part of {constant.name}, which would stay as it is; compute it "
                     "with plica.numpy, or make the array an argument of the function."
                 )
 

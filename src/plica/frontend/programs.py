@@ -25,7 +25,7 @@ __all__ = ["interpret", "parse", "trace", "verify"]
 
 
 def parse(text: str) -> Program:
-    """The Program that `text` writes down; the inverse of `str(program)`.
+    """Parse the text of a Program; the inverse of `str(program)`.
 
     Raises:
         ParseError: The text does not follow the grammar.
@@ -49,7 +49,7 @@ def interpret(program: Program, *args: Any, consts: Sequence[Any] = (), precise:
     """The results of `program` by the numpy interpreter, the definition of its meaning.
 
     Args:
-        program: What to run.
+        program: The Program.
         args: Its arguments, anything that numpy makes an array of, in the dtypes that it declares.
         consts: The values of the leaves that it captures, in order.
         precise: Compute floats in float64 whatever the Program declares.

@@ -22,7 +22,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.state import load_arrays, state_arrays
 from plica.errors import DTypeError, UnsupportedError
 from plica.files.model import load_model, save_model
-from plica.frontend.contexts import PipelineContext, compile, is_there  # noqa: A004 - the word of the field
+from plica.frontend.contexts import PipelineContext, compile, has_context  # noqa: A004 - the word of the field
 from plica.ir.dtypes import DType, as_dtype
 from plica.symbolic.parameters import LeafRow
 from plica.symbolic.semirings import SEMIRINGS
@@ -31,19 +31,19 @@ from plica.symbolic.semirings import SEMIRINGS
 def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterable[type | LeafRow] = ()) -> None:
     """Write a compiled circuit, whole or not at all: its structure, its tensors, its semiring and its dtype.
 
-    The file holds no code, and the command line takes it (`plica score`, `plica export`). What a file said beside the
-    circuit when it was loaded, such as the columns of tables, is written again. Reals of 16 bits are loaded as float32.
+    The file holds no code, and the command line takes it (`plica score`, `plica export`). Further entries of a loaded
+    file, such as the columns of tables, are written again. Reals of 16 bits are loaded as float32.
 
     Args:
-        circuit: What `plica.compile` gave.
-        path: Where to; by habit it ends in `.plica`.
-        classes: Layers, parameter nodes and initializers of one's own that the circuit uses; a leaf that is no
-            `ComposedParameter` by the LeafRow that its context has.
+        circuit: The result of `plica.compile`.
+        path: The path of the file, by convention with the suffix `.plica`.
+        classes: Custom layers, parameter nodes and initializers that the circuit uses. A custom leaf that is no
+            `ComposedParameter` is given by its context's LeafRow.
 
     Raises:
         DTypeError: It is no compiled circuit, or the path is none.
         FileFormatError: Nothing can be written there.
-        UnsupportedError: It holds something that a file cannot name, such as a semiring of one's own.
+        UnsupportedError: It holds something that a file cannot name, such as a custom semiring.
     """
     if not isinstance(circuit, TorchCircuit):
         raise DTypeError(f"plica.save takes a compiled circuit, {found(circuit)}; compile it first: plica.compile(...)")
@@ -72,22 +72,22 @@ def load(
     Move it as modules are moved: `plica.load(path).to("cuda")`.
 
     Args:
-        path: What `plica.save` or `plica train` wrote.
-        ctx: What compiles it; by default the active context, else a new one, with the semiring and dtype of the file.
-        classes: Classes of one's own that the circuit may use, as for `save`.
-        modules: The modules that layers hold, by what the keys of their tensors begin with: see `load_model`
-            (`plica.files.model`), which gives what is in the file.
-        max_bytes: The memory that the sizes declared in the file may ask for: see `load_model`.
+        path: The path of a file that `plica.save` or `plica train` wrote.
+        ctx: The context that compiles it; by default the active one, else a new one with the file's semiring and dtype.
+        classes: Custom classes that the circuit may use, as for `save`.
+        modules: The modules that layers hold, by the prefix of the keys of their tensors: see `load_model`
+            (`plica.files.model`), which gives the contents of the file.
+        max_bytes: The memory that the sizes declared in the file may take: see `load_model`.
         options: Of the new context, as for `plica.compile`: `fold=False`, or another `semiring` or `dtype`.
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version, or the modules do not fit.
-        UnsupportedError: `options` were given beside a context that has its own.
+        UnsupportedError: `options` were given together with a context, which has its own.
         DTypeError: The path is none, or an option is unknown.
     """
     file = load_model(path, classes=classes, modules=modules, max_bytes=max_bytes)
-    kept: dict[str, Any] = {name: file.options[name] for name in ("semiring", "dtype") if name in file.options}
-    circuit = compile(file.circuit, ctx, **(options if is_there(ctx) else {**kept, **options}))
+    saved: dict[str, Any] = {name: file.options[name] for name in ("semiring", "dtype") if name in file.options}
+    circuit = compile(file.circuit, ctx, **(options if has_context(ctx) else {**saved, **options}))
     load_arrays(circuit, file.tensors)
-    circuit.saved_with = {name: value for name, value in file.options.items() if name not in kept}
+    circuit.saved_with = {name: value for name, value in file.options.items() if name not in saved}
     return circuit

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from plica.backend.native.stablehlo.emit import emit
 from plica.errors import InputError
-from plica.frontend.circuits import taken_model
+from plica.frontend.circuits import with_arrays
 from plica.frontend.native import questions_of
 from plica.lower.arrays import CircuitArrays
 
@@ -22,11 +22,11 @@ def stablehlo(
 
     Args:
         model: A circuit, a model file, a Program, or a compiled function, as for `plica.native.compile`.
-        query: What is asked of a circuit: "log-likelihood" (the default), "marginal", "sample", "conditional-sample",
-            "mpe". Uniforms that are drawn for it are its last arguments.
-        embedded: Whether the arrays stand in the text instead.
-        sizes: Numbers in the place of symbolic sizes, for example `{"b": 128}`: the batch size of a circuit is `b`.
-            XLA and IREE compile a text without symbolic sizes as it is.
+        query: The question to a circuit: "log-likelihood" (the default), "marginal", "sample", "conditional-sample",
+            "mpe". Its last arguments are the uniforms that it draws with.
+        embedded: Whether the text contains the arrays instead.
+        sizes: Numbers in place of symbolic sizes, for example `{"b": 128}`: the batch size of a circuit is `b`. XLA
+            and IREE compile a text without symbolic sizes unchanged.
 
     Raises:
         InputError: There is no such query, or no such size.
@@ -35,10 +35,12 @@ def stablehlo(
     """
     if query is not None and not isinstance(query, str):
         raise InputError(f"query: expected the name of one question, found {query!r}; ask for one at a time.")
-    taken = taken_model(model)
-    usual = ["log-likelihood"] if isinstance(taken, CircuitArrays) else None
-    made = questions_of(taken, usual if query is None else [query])[-1].body  # what others ask where they are not sure
-    constants = {var.name: made.constants[var] for var in made.program.consts}
+    loaded = with_arrays(model)
+    usual = ["log-likelihood"] if isinstance(loaded, CircuitArrays) else None
+    block = questions_of(loaded, usual if query is None else [query])[
+        -1
+    ].body  # earlier questions fall back on the last
+    constants = {var.name: block.constants[var] for var in block.program.consts}
     if embedded:
-        return emit(made.program, list(constants.values()), sizes=sizes), {}
-    return emit(made.program, sizes=sizes), constants
+        return emit(block.program, list(constants.values()), sizes=sizes), {}
+    return emit(block.program, sizes=sizes), constants

@@ -1,4 +1,4 @@
-"""Algebra on Programs, for what appears only after lowering: the entrywise rules, and rules on shapes, under equations.
+"""Algebra on Programs, for patterns that appear only after lowering: the entrywise rules, and rules on shapes.
 
     >>> from plica.ir.types import spec
     >>> from plica.tracing.trace import trace
@@ -27,12 +27,12 @@ from plica.ir.ranges import ANYTHING, Range
 from plica.ir.types import SCALAR_SIZE
 from plica.ops import OPS
 from plica.ops.rules import normal_axes, normal_axis
-from plica.passes.replaced import Node, inner_variables, type_of
+from plica.passes.replacements import Node, inner_variables, type_of
 from plica.rules.entrywise import ENTRYWISE, rule
 from plica.rules.view import CONSTANT, Match, New, OperationView, chain, every, made, not_complex
 
 Fired = dict[str, list[str]]
-"""Rules by name and equation, and for each place where one fired what the equation there came from."""
+"""Rules by name and equation, each with the source lines of the equations where it fired."""
 
 
 def simplify(
@@ -44,18 +44,18 @@ def simplify(
     context: Any = None,
     fired: Fired | None = None,
 ) -> Program:
-    """The Program after `rules`, until none fires; what they leave unread stays for dead code elimination.
+    """The Program after `rules`, until none fires; equations that they leave unread stay, for dead code elimination.
 
     Args:
         program: The Program.
         rules: By default `ALGEBRA`.
         strategy: Which of the matches that overlap is applied.
         max_steps: How many passes are made at most.
-        context: What rules read as `match.context`.
-        fired: Where to note what was done.
+        context: Rules read it as `match.context`.
+        fired: Collects the rules that fired.
 
     Raises:
-        GraphError: What a rule puts in the place of a match is of another type, or no operation.
+        GraphError: A rule replaces a match by a value of another type, or by no operation.
     """
     table = ALGEBRA if rules is None else rules
     before = len(program.equations)
@@ -75,9 +75,11 @@ def simplify(
 
 
 def _note(applied: Iterable[Applied[Any]], fired: Fired) -> None:
-    """Keep what was done, and where."""
-    for done in applied:
-        fired.setdefault(f"{done.rule.name}: {done.rule.equation}", []).append(done.match.root.source)
+    """Note which rules fired, and at which source lines."""
+    for application in applied:
+        fired.setdefault(f"{application.rule.name}: {application.rule.equation}", []).append(
+            application.match.root.source
+        )
 
 
 def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
@@ -89,11 +91,11 @@ def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
         if isinstance(node, Equation):
             if node.outputs:  # a loop may be there for a check alone
                 names[node] = inner.get(node, node.outputs[0])
-            inputs = tuple(_operand(one, names) for one in result.inputs[node])
+            inputs = tuple(_operand(node, names) for node in result.inputs[node])
             same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs)) and node not in inner
             outputs = (inner[node],) if node in inner else node.outputs
             equations.append(node if same else replace(node, inputs=inputs, outputs=outputs))
-    return replace(program, equations=tuple(equations), outputs=tuple(_operand(one, names) for one in result.outputs))
+    return replace(program, equations=tuple(equations), outputs=tuple(_operand(node, names) for node in result.outputs))
 
 
 def _operand(node: Node, names: dict[Any, Operand]) -> Operand:
@@ -105,7 +107,7 @@ def _described(node: Node) -> str:
 
 
 def program_view(program: Program, context: Any = None) -> OperationView:
-    """A Program as rules see it: equations of one result, and the variables and literals that they start from."""
+    """A Program as rules see it: equations of one result, and the variables and literals that these read."""
     maker: dict[Var, Equation] = {}
     for equation in program.equations:
         if len(equation.outputs) == 1:  # a result among several stands for itself, like an argument
@@ -116,11 +118,11 @@ def program_view(program: Program, context: Any = None) -> OperationView:
 
     sources = {equation: tuple(map(node, equation.inputs)) for equation in program.equations}
     outputs = tuple(map(node, program.outputs))
-    read = (one for nodes in (*sources.values(), outputs) for one in nodes)
-    leaves = dict.fromkeys(one for one in read if not isinstance(one, Equation))
+    read = (node for nodes in (*sources.values(), outputs) for node in nodes)
+    leaves = dict.fromkeys(node for node in read if not isinstance(node, Equation))
 
-    def inputs(one: Node) -> tuple[Node, ...]:
-        return sources[one] if isinstance(one, Equation) else ()
+    def inputs(node: Node) -> tuple[Node, ...]:
+        return sources[node] if isinstance(node, Equation) else ()
 
     return OperationView(
         (*leaves, *program.equations),
@@ -129,11 +131,9 @@ def program_view(program: Program, context: Any = None) -> OperationView:
         kind=_kind_of,
         fits=_fits,
         config=_config,
-        describe=lambda one: (
-            " ".join([one.op.name, *map(str, one.outputs[:1])]) if isinstance(one, Equation) else str(one)
-        ),
+        describe=_described,
         context=context,
-        is_value=lambda one: not isinstance(one, Equation),
+        is_value=lambda node: not isinstance(node, Equation),
         make=_made,
         type=type_of,
         range=from_inputs(inputs, _range),
@@ -150,7 +150,7 @@ def _fits(kind: str, wanted: str) -> bool:
 
 
 def _kind_of(node: Node) -> str:
-    """The operation of an equation that rules may look at: one result, which is no size; else the class."""
+    """The operation of an equation with one result that is no size; of all other nodes the class."""
     if type(node) is not Equation or len(node.outputs) != 1:
         return type(node).__name__
     type_ = node.outputs[0].type

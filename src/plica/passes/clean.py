@@ -27,12 +27,12 @@ _BY_DEFAULT = Rewriting()
 
 
 def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT, *, fired: Fired | None = None) -> Program:
-    """The Program after all passes, on what loops repeat as little as they may; recursion is as deep as nesting.
+    """The Program after all passes, first of all loop-invariant code; recursion is as deep as Programs are nested.
 
     Args:
         program: The Program.
-        rewriting: By which rules.
-        fired: Where to note which rules fired.
+        rewriting: The rules, and how to apply them.
+        fired: Collects the rules that fired.
     """
     return _clean(hoist(program), rewriting, fired)
 
@@ -45,15 +45,15 @@ def _clean(program: Program, rewriting: Rewriting, fired: Fired | None) -> Progr
         replace(equation, params=cleaned(equation.params)) if any(nested(equation.params)) else equation
         for equation in program.equations
     )
-    found: Program | None = replace(program, equations=equations)
-    while found is not None:  # what is moved through views lets rules fire, after which more may be moved
-        program = eliminate_dead_code(share_equations(rewriting.simplify(found, fired)))
-        found = move_to_sources(program, rewriting.rules, fired, rewriting.context)
+    moved: Program | None = replace(program, equations=equations)
+    while moved is not None:  # operations moved through views let rules fire, after which more may be moved
+        program = eliminate_dead_code(share_equations(rewriting.simplify(moved, fired)))
+        moved = move_to_sources(program, rewriting.rules, fired, rewriting.context)
     return split_slices(eliminate_dead_code(read_splats(sum_exponents(program))))
 
 
 def _cleaned(value: Any, rewriting: Rewriting, fired: Fired | None) -> Any:
     """A parameter of an equation, cleaned where it is a Program or a tuple of such."""
     if isinstance(value, tuple):
-        return tuple(_cleaned(one, rewriting, fired) for one in value)
+        return tuple(_cleaned(element, rewriting, fired) for element in value)
     return _clean(value, rewriting, fired) if isinstance(value, Program) else value

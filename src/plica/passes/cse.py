@@ -1,4 +1,4 @@
-"""Common subexpressions: what two equal equations compute is computed once.
+"""Common subexpressions: of equal equations, only the first runs.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -20,13 +20,13 @@ from plica.ops import OPS
 
 
 def share_equations(program: Program) -> Program:
-    """The Program without pure equations that an earlier one computes; scalars of sizes are left alone."""
+    """The Program without pure equations that equal an earlier one; scalars of sizes are left alone."""
     first = alike(program.equations, _values, lambda equation: equation.outputs, _key)
     if not first:
         return program
 
     def now(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return tuple(first.get(one, one) if isinstance(one, Var) else one for one in operands)
+        return tuple(first.get(operand, operand) if isinstance(operand, Var) else operand for operand in operands)
 
     equations = []
     for equation in program.equations:
@@ -38,12 +38,14 @@ def share_equations(program: Program) -> Program:
 
 
 def _values(equation: Equation) -> tuple[Any, ...]:
-    """What an equation reads; of literals the text and the type, which tell 0.0 from -0.0."""
-    return tuple((repr(one.value), one.type) if isinstance(one, Literal) else one for one in equation.inputs)
+    """The operands of an equation; literals as their text and type, so that 0.0 differs from -0.0."""
+    return tuple(
+        (repr(operand.value), operand.type) if isinstance(operand, Literal) else operand for operand in equation.inputs
+    )
 
 
 def _key(equation: Equation) -> Hashable | None:
-    """What equal equations share beside their operands; None where an equation must stay."""
+    """The operation and the parameters, which equal equations share; None where an equation must stay."""
     if not OPS[equation.op.name].pure or any(var.type == SCALAR_SIZE for var in equation.outputs):
         return None
     return (equation.op.name, tuple((name, _param_key(equation.params[name])) for name in sorted(equation.params)))

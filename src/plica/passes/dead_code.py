@@ -1,6 +1,6 @@
-"""Dead code elimination, also of what loops carry and stack, and branches and calls return, that nothing reads.
+"""Dead code elimination, also of unread results and carries of loops, and of unread results of branches and calls.
 
-What checks sizes stays, read or not: other sizes may be computed from those of its result, which it alone makes true.
+Equations that check sizes stay even if unread: types of other values may rely on the sizes that they check.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -25,7 +25,7 @@ from plica.passes.dead_results import without_dead_results
 
 
 def eliminate_dead_code(program: Program, table: OpTable = OPS) -> Program:
-    """The Program without what nothing reads: pure equations, and results of nested Programs.
+    """The Program without unread pure equations, and without unread results of nested Programs.
 
     Its consts and inputs stay as they are.
 
@@ -35,23 +35,23 @@ def eliminate_dead_code(program: Program, table: OpTable = OPS) -> Program:
     """
     needed: dict[Var, None] = {}
     _need(needed, program.outputs)
-    kept = []
+    live = []
     for equation in reversed(program.equations):
         is_read = any(var in needed for var in equation.outputs)
         if not is_read and table[equation.op.name].pure and not checks_sizes(equation, table):
             continue
         equation = without_dead_results(equation, needed, partial(eliminate_dead_code, table=table))
-        kept.append(equation)
+        live.append(equation)
         _need(needed, equation.inputs)
         _need_sizes(needed, (tuple(equation.params.values()), *(var.type for var in equation.outputs)))
-    return replace(program, equations=tuple(reversed(kept)))
+    return replace(program, equations=tuple(reversed(live)))
 
 
 def checks_sizes(equation: Equation, table: OpTable = OPS) -> bool:
-    """Whether it may be found when it runs, here or in a nested Program, that the sizes in types are other ones."""
-    if table[equation.op.name].checks_sizes([one.type for one in equation.inputs], equation.params):
+    """Whether an equation checks sizes in types when it runs, itself or in a nested Program."""
+    if table[equation.op.name].checks_sizes([operand.type for operand in equation.inputs], equation.params):
         return True
-    return any(checks_sizes(one, table) for program in nested(equation.params) for one in program.equations)
+    return any(checks_sizes(inner, table) for program in nested(equation.params) for inner in program.equations)
 
 
 def _need(needed: dict[Var, None], operands: Iterable[Operand]) -> None:

@@ -1,4 +1,4 @@
-"""Dead results of nested Programs: what a loop carries or stacks, and what branches and calls return, for nobody.
+"""Dead results of nested Programs: unread carries and stacks of loops, and unread results of branches and calls.
 
     >>> from plica.ir.types import spec
     >>> from plica.ops.control_operands import carries
@@ -11,8 +11,9 @@
     >>> [output.name for _, _, _, output in carries(loop)]
     ['a']
 
-What a loop carries is alive if it is read after the loop, or read in the body by what is alive: the smallest such set
-is found by adding until nothing is missing. A size that is alive keeps one array that has it, from which it is read.
+A carry of a loop is alive if an equation after the loop reads it, or an equation of the body that a live result needs.
+The pass starts from the results that are read, and adds carries until no more are needed. A live size keeps one array
+that has it, from which it is read.
 """
 
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -28,12 +29,12 @@ Clean = Callable[[Program], Program]
 
 
 def without_dead_results(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
-    """The equation without results that nothing reads, and what they alone need in its nested Programs.
+    """The equation without unread results, and without the equations of its nested Programs that only these need.
 
     Args:
         equation: Any equation.
         needed: The variables that are read after it, sizes in types among them.
-        clean: Takes dead code out of a Program.
+        clean: Removes dead code from a Program.
     """
     if all(var in needed for var in explicit_outputs(equation)) if regions_of(equation) else True:
         return equation
@@ -43,17 +44,17 @@ def without_dead_results(equation: Equation, needed: Container[Var], clean: Clea
 
 
 def _with_programs(equation: Equation, programs: Sequence[Program]) -> Equation:
-    """The equation with other nested Programs, without what they capture and do not read."""
+    """The equation with other nested Programs, without captured variables that they do not read."""
     captured = [operands for _, operands in regions_of(equation)]
-    return with_regions(equation, [without_unread(*one) for one in zip(programs, captured, strict=True)])
+    return with_regions(equation, [without_unread(*pair) for pair in zip(programs, captured, strict=True)])
 
 
 def _sizes_of(variables: Iterable[Operand]) -> dict[Any, None]:
-    return dict.fromkeys(one for var in variables for one in size_variables(var.type))
+    return dict.fromkeys(size for var in variables for size in size_variables(var.type))
 
 
-def _kept(items: Sequence[Any], places: Iterable[int]) -> tuple[Any, ...]:
-    return tuple(items[place] for place in sorted(places))
+def _kept(items: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
+    return tuple(items[index] for index in sorted(indices))
 
 
 # Branches and calls
@@ -61,17 +62,21 @@ def _kept(items: Sequence[Any], places: Iterable[int]) -> tuple[Any, ...]:
 
 def _fewer(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
     count = equation.params["num_implicit_outputs"]
-    explicit = [place for place, var in enumerate(equation.outputs) if place >= count and var in needed]
-    used = _sizes_of(equation.outputs[place] for place in explicit)
-    sizes = [place for place, var in enumerate(equation.outputs[:count]) if var in used]
-    sizes += [place for place, var in enumerate(equation.outputs[:count]) if var in needed and var not in used]
-    places = [*sizes, *explicit]  # where axes share no sizes, each has the next one: those that none has come last
+    explicit = [index for index, var in enumerate(equation.outputs) if index >= count and var in needed]
+    used = _sizes_of(equation.outputs[index] for index in explicit)
+    sizes = [index for index, var in enumerate(equation.outputs[:count]) if var in used]
+    sizes += [index for index, var in enumerate(equation.outputs[:count]) if var in needed and var not in used]
+    indices = [*sizes, *explicit]  # axes that share no sizes have them in order; sizes of no axis come last
     programs = [
-        clean(replace(one, outputs=tuple(one.outputs[place] for place in places), num_implicit_outputs=len(sizes)))
-        for one in returning(equation)
+        clean(
+            replace(
+                program, outputs=tuple(program.outputs[index] for index in indices), num_implicit_outputs=len(sizes)
+            )
+        )
+        for program in returning(equation)
     ]
     params = {**equation.params, "num_implicit_outputs": len(sizes)}
-    outputs = tuple(equation.outputs[place] for place in places)
+    outputs = tuple(equation.outputs[index] for index in indices)
     return _with_programs(replace(equation, outputs=outputs, params=params), programs)
 
 
@@ -80,13 +85,13 @@ def _fewer(equation: Equation, needed: Container[Var], clean: Clean) -> Equation
 
 @dataclass(frozen=True, slots=True)
 class _Alive:
-    """What stays of a loop, by place.
+    """The live parts of a loop, by index.
 
     Args:
         sizes: Its sizes.
-        carried: What it carries.
-        rows: The arrays that a scan reads.
-        stacks: Those that it makes.
+        carried: Its carries.
+        rows: The arrays that a scan reads row by row.
+        stacks: The arrays that a scan makes row by row.
     """
 
     sizes: frozenset[int]
@@ -101,21 +106,21 @@ def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean) -> E
     carried, rows = list(carries(equation)), scanned(equation) if equation.op.name == "scan" else []
     outputs = equation.outputs
     alive = _Alive(
-        frozenset(place for place in range(count) if outputs[place] in needed),
-        frozenset(place for place, (_, _, _, output) in enumerate(carried) if output in needed),
+        frozenset(index for index in range(count) if outputs[index] in needed),
+        frozenset(index for index, (_, _, _, output) in enumerate(carried) if output in needed),
         frozenset(),
-        frozenset(place for place, var in enumerate(outputs[count + len(carried) :]) if var in needed),
+        frozenset(index for index, var in enumerate(outputs[count + len(carried) :]) if var in needed),
     )
     while True:
         shorter = clean(_body(body, carried, alive))
-        found = _read(equation, shorter, alive)
-        if found == alive:
+        grown = _read(equation, shorter, alive)
+        if grown == alive:
             return _rebuilt(equation, shorter, alive, rows)
-        alive = found
+        alive = grown
 
 
 def _body(body: Program, carried: Sequence[Any], alive: _Alive) -> Program:
-    """The body with the outputs that are alive; all its inputs stay."""
+    """The body with its live outputs; all its inputs stay."""
     results, stacks = body.results[: len(carried)], body.results[len(carried) :]
     outputs = (
         *_kept(body.outputs, alive.sizes),
@@ -126,40 +131,48 @@ def _body(body: Program, carried: Sequence[Any], alive: _Alive) -> Program:
 
 
 def _read(equation: Equation, shorter: Program, alive: _Alive) -> _Alive:
-    """What is alive, and what that reads."""
+    """Add the carries, rows and sizes that the shorter body and the condition read."""
     count = equation.params["num_implicit_outputs"]
     carried, rows = list(carries(equation)), scanned(equation) if equation.op.name == "scan" else []
     read = read_by(shorter)
-    asking: tuple[Var, ...] = ()
+    condition_inputs: tuple[Var, ...] = ()
     if equation.op.name == "while_loop":
         condition: Program = equation.params["cond"]
-        asked, asking = read_by(condition), condition.inputs
-        read |= {var: None for var, again in zip(shorter.inputs, asking, strict=True) if again in asked}
-    arrays = alive.carried | {place for place, (inner, _, _, _) in enumerate(carried) if inner in read}
-    stacked = alive.rows | {place for place, (inner, _) in enumerate(rows) if inner in read}
-    inputs = [*(carried[place][0] for place in arrays), *(rows[place][0] for place in stacked)]
-    results = [carried[place][3] for place in arrays]
+        condition_reads, condition_inputs = read_by(condition), condition.inputs
+        read |= {
+            var: None
+            for var, condition_input in zip(shorter.inputs, condition_inputs, strict=True)
+            if condition_input in condition_reads
+        }
+    arrays = alive.carried | {index for index, (inner, _, _, _) in enumerate(carried) if inner in read}
+    stacked = alive.rows | {index for index, (inner, _) in enumerate(rows) if inner in read}
+    inputs = [*(carried[index][0] for index in arrays), *(rows[index][0] for index in stacked)]
+    results = [carried[index][3] for index in arrays]
     inside, outside = {**read, **_sizes_of(inputs)}, _sizes_of(results)
     sizes = alive.sizes | {
-        place
-        for place, (inner, outer) in enumerate(zip(shorter.inputs[:count], equation.outputs[:count], strict=True))
+        index
+        for index, (inner, outer) in enumerate(zip(shorter.inputs[:count], equation.outputs[:count], strict=True))
         if inner in inside or outer in outside
     }
-    for place in sizes:
-        inner, outer = Size.of(shorter.inputs[place]), Size.of(equation.outputs[place])
-        holding = [
-            at
-            for at, (one, _, _, output) in enumerate(carried)
-            if inner in one.type.shape or outer in output.type.shape
+    for index in sizes:
+        inner, outer = Size.of(shorter.inputs[index]), Size.of(equation.outputs[index])
+        holders = [
+            carry_index
+            for carry_index, (inner_var, _, _, output) in enumerate(carried)
+            if inner in inner_var.type.shape or outer in output.type.shape
         ]
-        if not any(inner in one.type.shape for one in inputs):
-            arrays |= frozenset(holding[:1])
-            stacked |= {at for at, (one, _) in enumerate(rows) if not holding and inner in one.type.shape}
+        if not any(inner in operand.type.shape for operand in inputs):
+            arrays |= frozenset(holders[:1])
+            stacked |= {
+                row_index
+                for row_index, (row_input, _) in enumerate(rows)
+                if not holders and inner in row_input.type.shape
+            }
     return _Alive(sizes, frozenset(arrays), frozenset(stacked), alive.stacks)
 
 
 def _rebuilt(equation: Equation, shorter: Program, alive: _Alive, rows: Sequence[tuple[Var, Operand]]) -> Equation:
-    """The loop of what is alive."""
+    """The loop with its live parts alone."""
     count = equation.params["num_implicit_outputs"]
     carried = list(carries(equation))
     leading = shorter.arguments[:1] if equation.op.name == "for_loop" else ()
@@ -169,15 +182,15 @@ def _rebuilt(equation: Equation, shorter: Program, alive: _Alive, rows: Sequence
     programs = [replace(shorter, inputs=inputs, num_implicit_inputs=len(alive.sizes))]
     if equation.op.name == "while_loop":
         condition: Program = equation.params["cond"]
-        asking = (*_kept(condition.inputs, alive.sizes), *_kept(condition.arguments, alive.carried))
-        programs.insert(0, replace(condition, inputs=asking, num_implicit_inputs=len(alive.sizes)))
+        condition_inputs = (*_kept(condition.inputs, alive.sizes), *_kept(condition.arguments, alive.carried))
+        programs.insert(0, replace(condition, inputs=condition_inputs, num_implicit_inputs=len(alive.sizes)))
     outputs = (
         *_kept(equation.outputs, alive.sizes),
         *_kept(explicit_outputs(equation)[: len(carried)], alive.carried),
         *_kept(explicit_outputs(equation)[len(carried) :], alive.stacks),
     )
-    captured = [one for _, operands in regions_of(equation) for one in operands]
-    sizes = [implicit_operand(equation, place) for place in sorted(alive.sizes)]
+    captured = [operand for _, operands in regions_of(equation) for operand in operands]
+    sizes = [implicit_operand(equation, index) for index in sorted(alive.sizes)]
     bounds = bounds_of(equation) if equation.op.name == "for_loop" else ()
     operands = (*captured, *sizes, *bounds, *(first for _, first in explicit))
     params = {**equation.params, "num_implicit_inputs": len(alive.sizes), "num_implicit_outputs": len(alive.sizes)}

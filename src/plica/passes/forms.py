@@ -1,4 +1,4 @@
-"""What operations have, as patterns name them: names of settings and numbers of operands, read off their rows.
+"""The forms of operations that patterns name: names of settings and numbers of operands, read off the table.
 
 >>> operation_form("softmax"), operation_form("multiply").most
 (Form(config=frozenset({'axis'}), graphs=frozenset(), least=1, most=1), 2)
@@ -21,24 +21,26 @@ _OTHERS: Mapping[Hashable, Form] = {
     "Var": Form(_NOTHING, _NOTHING, 0, 0),
     "Equation": Form(None, _NOTHING),
 }
-"""What patterns may name beside operations."""
+"""The kinds that patterns may name beside operations."""
 
 _ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
 
 
 @cache
 def operation_form(kind: Hashable) -> Form | None:
-    """What all equations of an operation have; None where patterns may not name it."""
+    """The form of all equations of an operation; None where patterns may not name it."""
     row = OPS.get(kind) if isinstance(kind, str) else None
     if row is None:
         return _OTHERS.get(kind)
     if row.regions:
         return Form(None, _NOTHING)
     arguments = inspect.signature(row.type_rule).parameters.values()
-    operands = sum(one.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for one in arguments)
-    variadic = any(one.kind is inspect.Parameter.VAR_POSITIONAL for one in arguments)
-    config = frozenset(one.name for one in arguments if one.kind is inspect.Parameter.KEYWORD_ONLY)
-    if row.name in _ENTRYWISE and variadic:  # many rows have one type rule: their samples tell how many they take
+    operands = sum(argument.kind is inspect.Parameter.POSITIONAL_OR_KEYWORD for argument in arguments)
+    variadic = any(argument.kind is inspect.Parameter.VAR_POSITIONAL for argument in arguments)
+    config = frozenset(argument.name for argument in arguments if argument.kind is inspect.Parameter.KEYWORD_ONLY)
+    if (
+        row.name in _ENTRYWISE and variadic
+    ):  # operations share a type rule: their samples tell how many operands they take
         numbers = {len(sample.inputs) for sample in row.samples()}
         operands, variadic = min(numbers), len(numbers) > 1
     return Form(config, _NOTHING, operands, None if variadic else operands)

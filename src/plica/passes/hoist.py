@@ -1,4 +1,4 @@
-"""Loop-invariant code: what a loop would compute anew each time from what it captures is computed before it.
+"""Loop-invariant code: equations of a loop that read only captured values run before the loop.
 
     >>> import plica.tracing.namespace as xp
     >>> from plica.ir.types import spec
@@ -9,8 +9,8 @@
     >>> [equation.op.name for equation in hoist(trace(powers, spec(3), spec(3))).equations]
     ['softmax', 'for_loop']
 
-A loop may run no iteration, so only operations that never raise are moved. A call within a loop is looked into as well:
-so the softmax of a circuit's weights is computed once, and not in each iteration.
+A loop may run no iteration, so only operations that never raise are moved. Equations move out of a call within a loop
+too. For example, the softmax of a circuit's weights is computed once, and not in each iteration.
 """
 
 from collections.abc import Iterator, Sequence
@@ -23,10 +23,11 @@ from plica.ir.sizes import Dim, Size, substitute
 from plica.ir.types import SCALAR_SIZE, array_type
 from plica.ops import OPS
 from plica.ops.regions import regions_of, with_regions, without_unread
+from plica.passes.replacements import names_of
 
 
 def hoist(program: Program) -> Program:
-    """The Program with invariant equations of loops before them; recursion is as deep as Programs are nested."""
+    """The Program with loop-invariant equations before their loops; recursion is as deep as Programs are nested."""
     return _hoist(program, is_repeated=False)
 
 
@@ -55,31 +56,29 @@ class _Mover:
 
     program: Program
     equations: list[Equation] = field(default_factory=list)
-    _names: Names = field(default_factory=Names)
+    _names: Names = field(init=False)
 
     def __post_init__(self) -> None:
-        made = (var for equation in self.program.equations for var in equation.outputs)
-        for var in (*self.program.consts, *self.program.inputs, *made):
-            self._names.fresh(var.name)
+        self._names = names_of(self.program)
 
     def move(self, region: Program, operands: tuple[Operand, ...]) -> tuple[Program, tuple[Operand, ...]]:
         """The region without its invariant equations, whose results it captures."""
         outer: dict[Any, Operand] = dict(zip(region.consts, operands, strict=True))
         new: dict[Var, Operand] = {}
-        kept = []
+        inside = []
         for equation in region.equations:
             if _is_invariant(equation, outer):
                 self._append(equation, outer)
                 new.update((var, outer[var]) for var in equation.outputs)
             else:
-                kept.append(equation)
+                inside.append(equation)
         if not new:
             return region, operands
-        region = replace(region, consts=(*region.consts, *new), equations=tuple(kept))
+        region = replace(region, consts=(*region.consts, *new), equations=tuple(inside))
         return without_unread(region, (*operands, *new.values()))
 
     def _append(self, equation: Equation, outer: dict[Any, Operand]) -> None:
-        """Put `equation` into the Program around, in terms of the variables there."""
+        """Append `equation` to the Program around, in terms of the variables there."""
 
         def size(atom: Any) -> Dim:
             return self.program.size_of(outer[atom])
@@ -93,24 +92,24 @@ class _Mover:
         for var in equation.outputs:
             type_ = array_type(moved(var.type.shape), var.type.dtype)
             outputs.append(Var(self._names.fresh(var.name), type_, var.is_size))
-        inputs = tuple(outer[one] if isinstance(one, Var) else one for one in equation.inputs)
+        inputs = tuple(outer[operand] if isinstance(operand, Var) else operand for operand in equation.inputs)
         params = {name: moved(value) for name, value in equation.params.items()}
         self.equations.append(Equation(equation.op, inputs, tuple(outputs), params, equation.source))
         outer.update(zip(equation.outputs, outputs, strict=True))
 
 
 def _is_invariant(equation: Equation, outer: dict[Any, Operand]) -> bool:
-    """Whether an equation may stand before the loop: it reads what is captured, never raises, and is worth it."""
+    """Whether an equation moves before the loop: it reads captured values, never raises, and is more than a scalar."""
     safe = OPS[equation.op.name].never_raises
     if not safe or equation.outputs[0].type.dtype.kind not in safe:
         return False
-    if all(not one.type.shape for one in (*equation.inputs, *equation.outputs)):
+    if all(not operand.type.shape for operand in (*equation.inputs, *equation.outputs)):
         return False
     if any(var.type == SCALAR_SIZE for var in equation.outputs):
         return False
-    variables = [one for one in equation.inputs if isinstance(one, Var)]
+    variables = [operand for operand in equation.inputs if isinstance(operand, Var)]
     sizes = [*size_variables(tuple(equation.params.values())), *_type_sizes(equation.outputs)]
-    return bool(variables) and all(one in outer for one in (*variables, *sizes))
+    return bool(variables) and all(operand in outer for operand in (*variables, *sizes))
 
 
 def _type_sizes(variables: Sequence[Var]) -> Iterator[Var]:

@@ -1,11 +1,11 @@
-"""What calls run stands in their place: so a function that is called is folded as if it had been written there.
+"""Inlining: the equations of a called Program replace the call, so that folding sees through it.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.call import trace_call
 >>> from plica.tracing.trace import trace
 >>> def twice(x):
 ...     return x + x
->>> print(inline(trace(lambda x: trace_call(twice, [x], lambda found: twice(*found), ["x"]) * 3, spec(2))))
+>>> print(inline(trace(lambda x: trace_call(twice, [x], lambda arguments: twice(*arguments), ["x"]) * 3, spec(2))))
 { lambda ; x:f32[2] . let
     a:f32[2] = add x x
     b:f32[2] = multiply a 3.0:f32[]
@@ -38,12 +38,12 @@ def inline(program: Program) -> Program:
 
 @dataclass(slots=True)
 class _Inliner:
-    """One Program that is written anew.
+    """The Program under construction.
 
     Attributes:
         equations: Its equations so far.
         names: The names of its variables.
-        values: What variables of the Program as it was, and of called ones, are in it.
+        values: The operand of the new Program for each variable of the old one and of called ones.
         sizes: The sizes that its scalars stand for, where equations compute them.
     """
 
@@ -53,11 +53,11 @@ class _Inliner:
     sizes: dict[Operand, Dim] = field(default_factory=dict)
 
     def operands(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
-        """Operands of the Program as it was in terms of the new one."""
-        return tuple(self.values[one] if isinstance(one, Var) else one for one in operands)
+        """The operands of the new Program for those of the old one."""
+        return tuple(self.values[operand] if isinstance(operand, Var) else operand for operand in operands)
 
     def add(self, equations: Sequence[Equation]) -> None:
-        """Add equations, those of a called Program in the place of a call."""
+        """Add equations, those of a called Program in place of a call."""
         for equation in equations:
             if equation.op.name == "call":
                 self._call(equation)
@@ -66,7 +66,7 @@ class _Inliner:
 
     def _call(self, equation: Equation) -> None:
         ((program, captured),) = regions_of(equation)
-        sizes = (equation.inputs[place] for place in implicit_operands(equation))
+        sizes = (equation.inputs[index] for index in implicit_operands(equation))
         given = (*zip(program.consts, captured, strict=True), *zip(program.inputs, sizes, strict=False))
         pairs = [*given, *call_inputs(equation)]
         operands = self.operands([operand for _, operand in pairs])  # before: a Program may be called twice
@@ -84,11 +84,11 @@ class _Inliner:
             self.values[var] = new = Var(self.names.fresh(var.name), type_, var.is_size)
             outputs.append(new)
         params = {name: self._moved(value) for name, value in equation.params.items()}
-        made = Equation(equation.op, self.operands(equation.inputs), tuple(outputs), params, equation.source)
-        size = size_value(made, self._size_value)
+        appended = Equation(equation.op, self.operands(equation.inputs), tuple(outputs), params, equation.source)
+        size = size_value(appended, self._size_value)
         if size is not None:
-            self.sizes[made.outputs[0]] = size
-        self.equations.append(made)
+            self.sizes[appended.outputs[0]] = size
+        self.equations.append(appended)
 
     def _size_value(self, operand: Operand) -> Dim | None:
         return self.sizes[operand] if operand in self.sizes else as_size(operand)

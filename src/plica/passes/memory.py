@@ -1,4 +1,4 @@
-"""The memory plan of a Program: what is alive when, if every value is freed after its last use.
+"""The memory plan of a Program: how many bytes are alive at once, if every value is freed after its last use.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -17,8 +17,8 @@ from plica.ir.sizes import evaluate
 from plica.ir.types import ArrayType
 from plica.ops import OPS
 from plica.ops.regions import regions_of
-from plica.passes.order import copying_reshapes
 from plica.passes.ownership import Owned, owned
+from plica.passes.reshapes import copying_reshapes
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,9 +27,9 @@ class MemoryPlan:
 
     Args:
         peak: The most that is alive at once, each value freed after its last use.
-        total: What all of them take together, which is what automatic differentiation may keep.
-        copied: What is written by operations that compute nothing.
-        working: The most that is alive at once beside the results.
+        total: All of them together; automatic differentiation may keep as much.
+        copied: The bytes that operations write which compute nothing.
+        working: The most that is alive at once besides the results of the Program.
     """
 
     peak: int
@@ -41,10 +41,10 @@ class MemoryPlan:
 def plan_memory(program: Program, rows: int) -> MemoryPlan:
     """The plan for arguments whose symbolic sizes are all `rows`.
 
-    Results of control flow count as memory of their own. A loop is planned as one iteration beside the arrays that the
-    iteration before it left, so a loop that grows its arrays has the peak of its last sizes only where these are
-    known; `total` and `copied` count each loop once. Updates write over arrays that nobody else reads, which `total`
-    counts as arrays of their own: that is what they are where gradients are asked for.
+    Results of control flow count as memory of their own. A loop is planned as one iteration, with the arrays of the
+    iteration before. So a loop that grows its arrays has the peak of its last sizes only where these are known.
+    `total` and `copied` count each loop once. Updates write over arrays that nothing else reads. `total` counts their
+    results as new arrays, which they are where gradients are wanted.
     """
     return _plan(program, rows, owned(program))
 
@@ -70,21 +70,21 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
         if regions := [_plan(region, rows, in_place) for region, _ in regions_of(equation)]:
             inside[equation] = _together(equation, regions, rows)
     total, copied = (
-        own + sum(getattr(plan, what) for plan in inside.values())
-        for what, own in (("total", sum(size.values()) + overwritten), ("copied", copied))
+        own + sum(getattr(plan, name) for plan in inside.values())
+        for name, own in (("total", sum(size.values()) + overwritten), ("copied", copied))
     )
-    results = {owner.get(one) for one in program.outputs}
+    results = {owner.get(result) for result in program.outputs}
     beside = {var: 0 if var in results else count for var, count in size.items()}
     return MemoryPlan(_peak(program, owner, size, inside), total, copied, _peak(program, owner, beside, inside))
 
 
 def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:
-    """What control flow holds while it runs beside the values outside: one region at a time, and what is carried."""
+    """The memory of control flow while it runs, besides the values outside: one region at a time, and carries."""
     peak, params = max(plan.peak for plan in regions), equation.params
     if "body" in params:  # the results of the iteration before, which are as large as its own
-        made = [_bytes(output.type, rows) for output in _made(equation)]
-        stacks = made[params["num_carries"] :] if "num_carries" in params else ()
-        peak = sum(made) + max(peak, sum(stacks))  # the rows of a stack are alive while it is made of them
+        sizes = [_bytes(output.type, rows) for output in _made(equation)]
+        stacks = sizes[params["num_carries"] :] if "num_carries" in params else ()
+        peak = sum(sizes) + max(peak, sum(stacks))  # the rows of a stack are alive while they are joined
     return MemoryPlan(peak, sum(plan.total for plan in regions), sum(plan.copied for plan in regions), peak)
 
 
@@ -101,7 +101,7 @@ def _peak(program: Program, owner: dict[Operand, Var], size: dict[Var, int], ins
             peak = max(peak, alive + inside[equation].peak)
         alive += sum(size.get(output, 0) for output in equation.outputs)
         peak = max(peak, alive)
-        alive -= sum(size.get(one, 0) for one in dead)
+        alive -= sum(size.get(var, 0) for var in dead)
     return peak
 
 
@@ -115,10 +115,10 @@ def _dying(program: Program, owner: dict[Operand, Var]) -> Iterator[list[Var]]:
     for result in program.outputs:
         if result in owner:
             last.pop(owner[result], None)
-    ends: dict[int, list[Var]] = {}
+    last_reads: dict[int, list[Var]] = {}
     for var, index in last.items():
-        ends.setdefault(index, []).append(var)
-    return (ends.get(index, []) for index in range(len(program.equations)))
+        last_reads.setdefault(index, []).append(var)
+    return (last_reads.get(index, []) for index in range(len(program.equations)))
 
 
 def _bytes(type_: ArrayType, rows: int) -> int:

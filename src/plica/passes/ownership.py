@@ -1,4 +1,4 @@
-"""Who owns an array: where an update may write over the array that it updates, because nobody else holds it.
+"""Ownership of arrays: an update may write over the array that it updates if nothing else uses its memory.
 
     >>> from plica.ir.types import spec
     >>> from plica.tracing.control import trace_for
@@ -7,20 +7,20 @@
     ...     return trace_for((0, 3, 1), lambda i, a: a.at[i].set(0), (x,), shared=True)
     >>> program = trace(filled, spec(3))
     >>> loop = program.equations[0]
-    >>> found = owned(program)
-    >>> list(found.written) == list(loop.params["body"].equations), found.copied[loop]
+    >>> over = owned(program)
+    >>> list(over.written) == list(loop.params["body"].equations), over.copied[loop]
     (True, (0,))
 
-An array is owned where it lies in memory that an equation of the Program made, all of it, and nothing that is read
-later lies in any part of that memory. Arguments and captured arrays belong to the caller. What a loop carries is owned
-if each iteration ends with arrays that are: the first one starts with a copy, unless it is given what is owned and not
-read again. Branches and calls pass on what they are given.
+An array is owned where it takes all of a piece of memory that an equation of the Program made, and no array in that
+memory is read later. Arguments and captured arrays belong to the caller. A carry of a loop is owned if each iteration
+ends with an owned array. Such a loop starts with a copy, unless its operand is owned and not read again. Branches and
+calls pass arrays on.
 
-Whether gradients are asked for is not known here. Then nothing may be written over: automatic differentiation keeps
-arrays that the Program does not read again.
+Whether gradients are wanted is not known here. If they are, nothing may be written over: automatic differentiation
+keeps arrays that the Program does not read again.
 
-`memory_of_results` asks the same of what a Program returns (`results.py`): there nothing is written over, and a loop
-returns what its iterations make, or what it was given where it may take none.
+`memory_of_results` runs the same analysis for the results of a Program (`results.py`). There nothing is written over. A
+loop returns arrays of its iterations, or its operands where it may take no iteration.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -36,12 +36,12 @@ from plica.ops.regions import regions_of
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What may be written over where no gradient is asked for.
+    """The updates that write over arrays where no gradient is wanted.
 
     Args:
-        written: The updates that may write over their first operand, and whether their values lie in it too, so that
-            they are copied first.
-        copied: For loops, the places among what they carry that start with a copy.
+        written: The updates that may write over their first operand, and whether their values share its memory, so
+            that these are copied first.
+        copied: For each loop, the indices of carries that start with a copy.
     """
 
     written: Mapping[Equation, bool] = field(default_factory=dict)
@@ -49,23 +49,23 @@ class Owned:
 
 
 def owned(program: Program, table: OpTable = OPS) -> Owned:
-    """The updates of `program`, and of Programs nested in it, that may write over what they update.
+    """The updates of `program`, and of Programs nested in it, that may write over their operand.
 
     Args:
         program: The Program.
         table: Its operations, where a backend has private ones.
 
     Assumes:
-        An equation stands in one place: a Program that is called twice has equations of its own in each.
+        Each equation is in the Program once: a Program that is called twice is copied for the second call.
     """
     if not _has_updates(program):
         return Owned()
-    found = _analysed(program, table, writes=True)
-    return Owned(found.written, found.copied)
+    analysis = _analysed(program, table, writes=True)
+    return Owned(analysis.written, analysis.copied)
 
 
 def memory_of_results(program: Program) -> "Analysis":
-    """Where the variables of `program`, and of Programs nested in it, lie where nothing is written over."""
+    """The storage of the variables of `program`, and of Programs nested in it, if no update writes over an array."""
     return _analysed(program, OPS, writes=False)
 
 
@@ -75,23 +75,23 @@ CALLERS = frozenset([0])
 
 def _analysed(program: Program, table: OpTable, *, writes: bool) -> "Analysis":
     variables = (*program.consts, *program.inputs)
-    caller = Held(CALLERS, is_whole=False)
+    caller = Storage(CALLERS, is_whole=False)
     return _Block(program, dict.fromkeys(variables, caller), frozenset(), count(1), table, writes=writes).run()
 
 
 def memory_of(equation: Equation, table: OpTable = OPS) -> Memory:
-    """Where the results of an equation lie, as far as its operands say more than its operation."""
+    """The memory of the results of an equation, as far as its operands say more than its operation."""
     if equation.op.name == "einsum" and len(equation.inputs) > 1:
         return Memory.NEW  # a sum of several operands returns none of them
-    carriers = {one.type.dtype.carrier for one in (*equation.inputs, *equation.outputs)}
+    carriers = {operand.type.dtype.carrier for operand in (*equation.inputs, *equation.outputs)}
     if equation.op.name == "astype" and len(carriers) > 1:
         return Memory.NEW
     row = table.get(equation.op.name)
-    return Memory.EITHER if row is None else row.memory  # one that a backend refuses
+    return Memory.EITHER if row is None else row.memory  # an operation that the backend refuses
 
 
 REPEATING = frozenset({"broadcast_to", "full"})
-"""The operations whose results may have one element in many places."""
+"""The operations whose results may have one element at many indices."""
 
 
 def _has_updates(program: Program) -> bool:
@@ -102,13 +102,13 @@ def _has_updates(program: Program) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """Where an array lies.
+class Storage:
+    """The memory of an array.
 
     Args:
-        memory: Numbers of pieces of memory; it lies in some of them.
-        is_whole: Whether it is all that lies there, each element once: no view of a part.
-        is_repeated: Whether an element may stand in several places.
+        memory: Numbers of pieces of memory; the array lies in some of them.
+        is_whole: Whether the array takes all of this memory, each element once: it is no view of a part.
+        is_repeated: Whether an element may be at several indices.
     """
 
     memory: frozenset[int]
@@ -116,57 +116,57 @@ class Held:
     is_repeated: bool = False
 
 
-NOWHERE = Held(frozenset(), is_whole=False)
+NO_STORAGE = Storage(frozenset(), is_whole=False)
 
 
 @dataclass(slots=True)
 class Analysis:
-    """What is known of a block.
+    """The analysis of a Program.
 
     Args:
         written: The updates, as in `Owned`.
         copied: The copies, as in `Owned`.
         touched: The memory that is written over.
-        held: Where its variables lie.
-        regions: For branches and calls, what is known of their Programs in order.
-        origins: For loops, the places of what they carry whose results lie apart from everything else, and for each
-            the places of the first operands that it may be.
+        storages: The storage of its variables.
+        regions: For branches and calls, the analyses of their Programs in order.
+        origins: For loops, the indices of carries whose results share memory with no other array but first operands.
+            Each has the indices of the first operands that it may return.
     """
 
     written: dict[Equation, bool] = field(default_factory=dict)
     copied: dict[Equation, tuple[int, ...]] = field(default_factory=dict)
     touched: frozenset[int] = frozenset()
-    held: dict[Var, Held] = field(default_factory=dict)
+    storages: dict[Var, Storage] = field(default_factory=dict)
     regions: dict[Equation, list["Analysis"]] = field(default_factory=dict)
     origins: dict[Equation, Mapping[int, frozenset[int]]] = field(default_factory=dict)
 
-    def where(self, operand: Operand) -> Held:
-        """Where an operand lies; a literal lies nowhere."""
-        return self.held.get(operand, NOWHERE) if isinstance(operand, Var) else NOWHERE
+    def storage(self, operand: Operand) -> Storage:
+        """The storage of an operand; a literal has none."""
+        return self.storages.get(operand, NO_STORAGE) if isinstance(operand, Var) else NO_STORAGE
 
     def add(self, other: "Analysis") -> None:
-        """Take over what was found in a nested Program."""
+        """Add the analysis of a nested Program."""
         self.written |= other.written
         self.copied |= other.copied
         self.touched |= other.touched
 
 
 class _Block:
-    """The equations of a Program, in order.
+    """The analysis of the equations of a Program, in order.
 
     Args:
         program: The Program.
-        held: Where its consts and inputs lie.
-        alive: Memory that is read after the Program, or while it runs by others.
+        storages: The storage of its consts and inputs.
+        alive: Memory that other equations read after the Program, or while it runs.
         ids: New numbers of memory.
         table: The operations.
-        writes: Whether updates write over what they may.
+        writes: Whether updates may write over their operands.
     """
 
     def __init__(
         self,
         program: Program,
-        held: Mapping[Var, Held],
+        storages: Mapping[Var, Storage],
         alive: frozenset[int],
         ids: Iterator[int],
         table: OpTable,
@@ -178,7 +178,7 @@ class _Block:
         self._ids = ids
         self._table = table
         self._writes = writes
-        self._found = Analysis(held=dict(held))
+        self._analysis = Analysis(storages=dict(storages))
         self._last: dict[Operand, int] = {}
         for index, equation in enumerate(program.equations):
             self._last.update(dict.fromkeys(equation.inputs, index))
@@ -187,29 +187,31 @@ class _Block:
     def run(self) -> Analysis:
         """Look at every equation once."""
         for index, equation in enumerate(self._program.equations):
-            held = self._results(index, equation)
-            self._found.held.update(zip(equation.outputs, held, strict=True))
-        return self._found
+            storages = self._results(index, equation)
+            self._analysis.storages.update(zip(equation.outputs, storages, strict=True))
+        return self._analysis
 
-    def _inside(self, program: Program, held: Mapping[Var, Held], alive: frozenset[int] = frozenset()) -> Analysis:
-        """What is known of a nested Program."""
-        return _Block(program, held, alive, self._ids, self._table, writes=self._writes).run()
+    def _inside(
+        self, program: Program, storages: Mapping[Var, Storage], alive: frozenset[int] = frozenset()
+    ) -> Analysis:
+        """The analysis of a nested Program."""
+        return _Block(program, storages, alive, self._ids, self._table, writes=self._writes).run()
 
-    def _new(self) -> Held:
-        return Held(frozenset([next(self._ids)]), is_whole=True)
+    def _new(self) -> Storage:
+        return Storage(frozenset([next(self._ids)]), is_whole=True)
 
     def _read_after(self, index: int) -> frozenset[int]:
-        """The memory of what is read after an equation."""
-        late = (held.memory for var, held in self._found.held.items() if self._last.get(var, -1) > index)
+        """The memory of variables that are read after an equation."""
+        late = (storage.memory for var, storage in self._analysis.storages.items() if self._last.get(var, -1) > index)
         return self._alive.union(*late)
 
-    def _is_free(self, held: Held, index: int) -> bool:
-        """Whether an equation is the last to read an array that is the Program's own."""
-        return held.is_whole and held.memory.isdisjoint(self._read_after(index))
+    def _is_free(self, storage: Storage, index: int) -> bool:
+        """Whether an array is the Program's own, and no equation after this one reads its memory."""
+        return storage.is_whole and storage.memory.isdisjoint(self._read_after(index))
 
     # Equations
 
-    def _results(self, index: int, equation: Equation) -> Sequence[Held]:
+    def _results(self, index: int, equation: Equation) -> Sequence[Storage]:
         name = equation.op.name
         if name == "update":
             return [self._update(index, equation)]
@@ -219,170 +221,179 @@ class _Block:
             return self._branches(index, equation)
         memory = memory_of(equation, self._table)
         read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs
-        operands = [self._found.where(one) for one in read]
+        operands = [self._analysis.storage(operand) for operand in read]
         given = _together(operands)
         if memory is Memory.VIEW or (memory is Memory.EITHER and given):
-            is_repeated = name in REPEATING or any(one.is_repeated for one in operands)
-            return [Held(given, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
+            is_repeated = name in REPEATING or any(storage.is_repeated for storage in operands)
+            return [Storage(given, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
         return [self._new() for _ in equation.outputs]
 
-    def _update(self, index: int, equation: Equation) -> Held:
-        x, values, *indices = map(self._found.where, equation.inputs)
+    def _update(self, index: int, equation: Equation) -> Storage:
+        x, values, *indices = map(self._analysis.storage, equation.inputs)
         if not self._writes or not self._is_free(x, index) or not x.memory.isdisjoint(_together(indices)):
             return self._new()
-        self._found.written[equation] = not x.memory.isdisjoint(values.memory)
-        self._found.touched |= x.memory
+        self._analysis.written[equation] = not x.memory.isdisjoint(values.memory)
+        self._analysis.touched |= x.memory
         return x
 
-    def _branches(self, index: int, equation: Equation) -> Sequence[Held]:
-        """A result lies where one of the branches puts it."""
+    def _branches(self, index: int, equation: Equation) -> Sequence[Storage]:
+        """The storage of results of branches and calls: that of a result of one of the Programs."""
         regions = regions_of(equation)
         after = self._read_after(index)
-        made = []
+        results_by_region = []
         for program, operands in regions:
-            held = {var: self._found.where(one) for var, one in zip(program.consts, operands, strict=False)}
+            storages = {
+                var: self._analysis.storage(operand) for var, operand in zip(program.consts, operands, strict=False)
+            }
             if equation.op.name == "call":
-                held |= {var: self._found.where(one) for var, one in call_inputs(equation)}
-            found = self._inside(program, held, after)
-            self._found.add(found)
-            self._found.regions.setdefault(equation, []).append(found)
-            results = [found.where(one) for one in program.results]
-            made.append([replace(one, is_whole=_is_apart(place, results)) for place, one in enumerate(results)])
-        joined = [_joined(alike, is_whole=all(one.is_whole for one in alike)) for alike in zip(*made, strict=True)]
-        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *joined]
+                storages |= {var: self._analysis.storage(operand) for var, operand in call_inputs(equation)}
+            analysis = self._inside(program, storages, after)
+            self._analysis.add(analysis)
+            self._analysis.regions.setdefault(equation, []).append(analysis)
+            results = [analysis.storage(operand) for operand in program.results]
+            results_by_region.append(
+                [replace(storage, is_whole=_is_apart(number, results)) for number, storage in enumerate(results)]
+            )
+        joined = [
+            _joined(alike, is_whole=all(storage.is_whole for storage in alike))
+            for alike in zip(*results_by_region, strict=True)
+        ]
+        return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *joined]
 
-    def _loop(self, index: int, equation: Equation) -> Sequence[Held]:
+    def _loop(self, index: int, equation: Equation) -> Sequence[Storage]:
         carried = list(carries(equation))
-        own, found = self._owned_by(equation, carried)
-        self._found.add(found)
-        given = [self._found.where(one) for one in equation.inputs]
+        own, analysis = self._owned_by(equation, carried)
+        self._analysis.add(analysis)
+        given = [self._analysis.storage(operand) for operand in equation.inputs]
         copied = []
-        for place in own:
-            first = carried[place][1]
-            others = _together(held for one, held in zip(equation.inputs, given, strict=True) if one is not first)
-            once = sum(one is first for one in equation.inputs) == 1
-            held = self._found.where(first)
-            if once and self._is_free(held, index) and held.memory.isdisjoint(others):
-                self._found.touched |= held.memory
+        for number in own:
+            first = carried[number][1]
+            others = _together(
+                storage for operand, storage in zip(equation.inputs, given, strict=True) if operand is not first
+            )
+            once = sum(operand is first for operand in equation.inputs) == 1
+            storage = self._analysis.storage(first)
+            if once and self._is_free(storage, index) and storage.memory.isdisjoint(others):
+                self._analysis.touched |= storage.memory
             else:
-                copied.append(place)
-        self._found.copied[equation] = tuple(copied)
-        # an iteration's own arrays, or what the loop was given: any of it, for it may take no turn, or capture them
-        shared = Held(CALLERS | _together(given), is_whole=False)
-        results = [self._new() if place in own else shared for place in range(len(carried))]
+                copied.append(number)
+        self._analysis.copied[equation] = tuple(copied)
+        # arrays of an iteration, or operands: the loop may take no iteration, or return captured arrays
+        shared = Storage(CALLERS | _together(given), is_whole=False)
+        results = [self._new() if number in own else shared for number in range(len(carried))]
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
-        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]
+        return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *results, *stacks]
 
     def _owned_by(
         self, equation: Equation, carried: Sequence[tuple[Var, Operand, Operand, Var]]
     ) -> tuple[frozenset[int], Analysis]:
-        """The places of what a loop carries and owns, for it writes over it, and what was found in its body."""
+        """The indices of carries that a loop owns and writes over, and the analysis of its body."""
         body: Program = equation.params["body"]
-        own = frozenset(place for place, (inner, _, _, _) in enumerate(carried) if inner.type.shape)
+        own = frozenset(number for number, (inner, _, _, _) in enumerate(carried) if inner.type.shape)
         while True:
-            shared = Held(CALLERS, is_whole=False)
-            held = dict.fromkeys((*body.consts, *body.inputs), shared)
-            first = {place: self._new() for place in own}
-            held |= {carried[place][0]: one for place, one in first.items()}
-            found = self._inside(body, held)
-            results = [found.where(one) for one in body.results]
-            kept = frozenset(
-                place for place in own if _is_apart(place, results) and results[place].memory.isdisjoint(CALLERS)
+            shared = Storage(CALLERS, is_whole=False)
+            storages = dict.fromkeys((*body.consts, *body.inputs), shared)
+            first = {number: self._new() for number in own}
+            storages |= {carried[number][0]: storage for number, storage in first.items()}
+            analysis = self._inside(body, storages)
+            results = [analysis.storage(operand) for operand in body.results]
+            still_owned = frozenset(
+                number for number in own if _is_apart(number, results) and results[number].memory.isdisjoint(CALLERS)
             )
-            if kept == own:
-                kept = self._useful(first, results, found.touched)
-            if kept == own:
-                return own, found
-            own = kept
+            if still_owned == own:
+                still_owned = self._useful(first, results, analysis.touched)
+            if still_owned == own:
+                return own, analysis
+            own = still_owned
 
-    def _returning_loop(self, index: int, equation: Equation) -> Sequence[Held]:
-        """What a loop returns where nothing is written over: what iterations make, or first operands."""
+    def _returning_loop(self, index: int, equation: Equation) -> Sequence[Storage]:
+        """The storage of a loop's results if nothing is written over: arrays of iterations, or first operands."""
         del index
         carried = list(carries(equation))
-        origins = self._found.origins[equation] = self._origins(equation, carried)
-        given = _together(map(self._found.where, equation.inputs))
+        origins = self._analysis.origins[equation] = self._origins(equation, carried)
+        given = _together(map(self._analysis.storage, equation.inputs))
         results = []
-        for place in range(len(carried)):
-            if place not in origins:  # captured arrays, or parts of one another
-                results.append(Held(CALLERS | given, is_whole=False))
+        for number in range(len(carried)):
+            if number not in origins:  # captured arrays, or views of each other
+                results.append(Storage(CALLERS | given, is_whole=False))
                 continue
-            first = [self._found.where(carried[origin][1]) for origin in origins[place]]
+            first = [self._analysis.storage(carried[origin][1]) for origin in origins[number]]
             results.append(_joined([self._new(), *first], is_whole=not first))
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
-        return [*[NOWHERE] * equation.params["num_implicit_outputs"], *results, *stacks]
+        return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *results, *stacks]
 
     def _origins(
         self, equation: Equation, carried: Sequence[tuple[Var, Operand, Operand, Var]]
     ) -> Mapping[int, frozenset[int]]:
-        """`Analysis.origins` of a loop: the largest set of places that each iteration hands on apart."""
+        """`Analysis.origins` of a loop: the largest set of carries that share no memory after each iteration."""
         body: Program = equation.params["body"]
         apart = list(range(len(carried)))
         while True:
-            first = {place: self._new() for place in apart}
-            held = dict.fromkeys((*body.consts, *body.inputs), Held(CALLERS, is_whole=False))
-            found = self._inside(body, held | {carried[place][0]: one for place, one in first.items()})
-            results = {place: found.where(carried[place][2]) for place in apart}
+            first = {number: self._new() for number in apart}
+            storages = dict.fromkeys((*body.consts, *body.inputs), Storage(CALLERS, is_whole=False))
+            analysis = self._inside(body, storages | {carried[number][0]: storage for number, storage in first.items()})
+            results = {number: analysis.storage(carried[number][2]) for number in apart}
             before, taken = apart, CALLERS
             apart = []
-            for place, result in results.items():
+            for number, result in results.items():
                 if not result.is_repeated and result.memory.isdisjoint(taken):
-                    apart.append(place)
+                    apart.append(number)
                     taken = taken | result.memory
             if apart == before:
                 break
         handed_on = {
-            place: frozenset(one for one in apart if not first[one].memory.isdisjoint(results[place].memory))
-            for place in apart
+            number: frozenset(other for other in apart if not first[other].memory.isdisjoint(results[number].memory))
+            for number in apart
         }
         return {
-            place: _reached(place, handed_on) if _takes_a_turn(equation) else _reached(place, handed_on) | {place}
-            for place in apart
+            number: _reached(number, handed_on) if _takes_a_turn(equation) else _reached(number, handed_on) | {number}
+            for number in apart
         }
 
     @staticmethod
-    def _useful(first: Mapping[int, Held], results: Sequence[Held], touched: frozenset[int]) -> frozenset[int]:
-        """The places whose memory is written over in some iteration: others need not be owned."""
+    def _useful(first: Mapping[int, Storage], results: Sequence[Storage], touched: frozenset[int]) -> frozenset[int]:
+        """The indices of carries whose memory some iteration writes over: others need not be owned."""
         useful: frozenset[int] = frozenset()
         while True:
-            memory = touched | _together(results[place] for place in useful)
-            found = frozenset(place for place, held in first.items() if not held.memory.isdisjoint(memory))
-            if found == useful:
-                return found
-            useful = found
+            memory = touched | _together(results[number] for number in useful)
+            grown = frozenset(number for number, storage in first.items() if not storage.memory.isdisjoint(memory))
+            if grown == useful:
+                return grown
+            useful = grown
 
 
 def _takes_a_turn(equation: Equation) -> bool:
-    """Whether it is known that a loop takes an iteration."""
+    """Whether a loop is known to take an iteration."""
     if equation.op.name == "scan":
         length = equation.params["length"]
         return isinstance(length, int) and length > 0
     if equation.op.name != "for_loop":
         return False
-    lower, upper, step = (int(one.value.real) if isinstance(one, Literal) else 0 for one in bounds_of(equation))
-    are_known = all(isinstance(one, Literal) for one in bounds_of(equation)) and step
+    lower, upper, step = (int(bound.value.real) if isinstance(bound, Literal) else 0 for bound in bounds_of(equation))
+    are_known = all(isinstance(bound, Literal) for bound in bounds_of(equation)) and step
     return bool(are_known and len(range(lower, upper, step)))
 
 
 def _reached(start: int, following: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """What is reached from a place by one step or more."""
-    found: frozenset[int] = frozenset()
+    """The carries that are reached from one by one step or more."""
+    reached: frozenset[int] = frozenset()
     new = following[start]
     while new:
-        found |= new
-        new = frozenset().union(*(following[one] for one in new)) - found
-    return found
+        reached |= new
+        new = frozenset().union(*(following[step] for step in new)) - reached
+    return reached
 
 
-def _joined(alike: Sequence[Held], *, is_whole: bool) -> Held:
-    """Where an array lies that is one of several."""
-    return Held(_together(alike), is_whole=is_whole, is_repeated=any(one.is_repeated for one in alike))
+def _joined(alike: Sequence[Storage], *, is_whole: bool) -> Storage:
+    """The storage of an array that is one of several."""
+    return Storage(_together(alike), is_whole=is_whole, is_repeated=any(storage.is_repeated for storage in alike))
 
 
-def _together(held: Iterable[Held]) -> frozenset[int]:
-    return frozenset().union(*(one.memory for one in held))
+def _together(storages: Iterable[Storage]) -> frozenset[int]:
+    return frozenset().union(*(storage.memory for storage in storages))
 
 
-def _is_apart(place: int, results: Sequence[Held]) -> bool:
-    """Whether a result is whole, and no other one lies in its memory."""
-    others = _together(one for other, one in enumerate(results) if other != place)
-    return results[place].is_whole and results[place].memory.isdisjoint(others)
+def _is_apart(index: int, results: Sequence[Storage]) -> bool:
+    """Whether a result takes all of its memory, and no other result shares this."""
+    others = _together(result for other, result in enumerate(results) if other != index)
+    return results[index].is_whole and results[index].memory.isdisjoint(others)

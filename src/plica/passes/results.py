@@ -1,8 +1,8 @@
-"""Results of one's own: whoever calls a Program may write to what it returns, and changes nothing else by it.
+"""Copies of results: a caller of a Program may write to its results, and changes no other array by that.
 
-A result is copied where it may lie in an argument, in a captured array or in another result, or may have one element
-in many places. Branches and called Programs copy where this is so, each for itself; loops that may take no iteration
-start with a copy of what they would return.
+A result is copied where it may share memory with an argument, a captured array or another result, or may have one
+element at many indices. Each branch and each called Program copies its own results where needed. A loop that may take
+no iteration starts with copies of the operands that it would return.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -21,8 +21,8 @@ from dataclasses import replace
 from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ops.control_operands import carries, explicit_outputs, first_place, returning
-from plica.passes.ownership import CALLERS, Analysis, Held, memory_of_results
-from plica.passes.replaced import names_of
+from plica.passes.ownership import CALLERS, Analysis, Storage, memory_of_results
+from plica.passes.replacements import names_of
 
 _COPY = OpRef("copy")
 
@@ -32,58 +32,63 @@ def own_results(program: Program) -> Program:
     return _owning(program, memory_of_results(program), range(len(program.results)), CALLERS)
 
 
-def _owning(program: Program, known: Analysis, places: Sequence[int], taken: frozenset[int]) -> Program:
-    """`program` with results at some places that lie apart from each other and from memory that is taken."""
+def _owning(program: Program, known: Analysis, indices: Sequence[int], taken: frozenset[int]) -> Program:
+    """`program` with results at some indices that share no memory with each other, or with memory that is taken."""
     makers: dict[Var, Equation] = {
-        var: one for one in program.equations for var in one.outputs if one in known.regions or one in known.origins
+        var: equation
+        for equation in program.equations
+        for var in equation.outputs
+        if equation in known.regions or equation in known.origins
     }
     results, others = list(program.results), taken
-    own = dict.fromkeys(one for place, one in enumerate(results) if place not in places and isinstance(one, Var))
+    visited = dict.fromkeys(
+        result for index, result in enumerate(results) if index not in indices and isinstance(result, Var)
+    )
     copied: list[int] = []
-    asked: dict[Equation, list[int]] = {}
-    for place in places:
-        result = results[place]
+    delegated: dict[Equation, list[int]] = {}
+    for index in indices:
+        result = results[index]
         if not isinstance(result, Var):
             continue
-        if result not in own and _is_free(known.where(result), taken):
-            taken = taken | known.where(result).memory
-        elif result not in own and (maker := makers.get(result)) is not None and _can_copy(maker, result, known):
-            asked.setdefault(maker, []).append(explicit_outputs(maker).index(result))
+        if result not in visited and _is_free(known.storage(result), taken):
+            taken = taken | known.storage(result).memory
+        elif result not in visited and (maker := makers.get(result)) is not None and _can_copy(maker, result, known):
+            delegated.setdefault(maker, []).append(explicit_outputs(maker).index(result))
         else:
-            copied.append(place)
-        own[result] = None
-    if not copied and not asked:
+            copied.append(index)
+        visited[result] = None
+    if not copied and not delegated:
         return program
     names = names_of(program)
     equations = []
     for equation in program.equations:
-        if equation in asked:
-            inside = [explicit_outputs(equation)[one] for one in asked[equation]]
-            beside = others.union(*(known.where(one).memory for one in own if one not in inside))
+        if equation in delegated:
+            inside = [explicit_outputs(equation)[index] for index in delegated[equation]]
+            beside = others.union(*(known.storage(var).memory for var in visited if var not in inside))
             rewrite = _branches if equation in known.regions else _started
-            equations += rewrite(equation, known, asked[equation], beside, names)
+            equations += rewrite(equation, known, delegated[equation], beside, names)
         else:
             equations.append(equation)
-    for place in copied:
-        made = _copy(results[place], names)
-        equations.append(made)
-        results[place] = made.outputs[0]
+    for index in copied:
+        copy = _copy(results[index], names)
+        equations.append(copy)
+        results[index] = copy.outputs[0]
     outputs = (*program.outputs[: program.num_implicit_outputs], *results)
     return replace(program, equations=tuple(equations), outputs=outputs)
 
 
-def _is_free(held: Held, taken: frozenset[int]) -> bool:
-    return not held.is_repeated and held.memory.isdisjoint(taken)
+def _is_free(storage: Storage, taken: frozenset[int]) -> bool:
+    return not storage.is_repeated and storage.memory.isdisjoint(taken)
 
 
 def _can_copy(maker: Equation, result: Var, known: Analysis) -> bool:
-    """Whether control flow may return another array there: no other result that stays as it is can be a view of it.
+    """Whether control flow can copy this result itself, so that no other result remains a view of it.
 
-    A view of it would lie in the callers' memory too, or repeat elements, and be copied itself. A loop can if all
-    iterations hand its results on apart.
+    A view of the result would share the callers' memory too, or repeat elements, and so be copied itself. A loop can
+    if its iterations pass the result on in memory of its own.
     """
-    held = known.where(result)
-    if held.memory.isdisjoint(CALLERS) and not held.is_repeated:
+    storage = known.storage(result)
+    if storage.memory.isdisjoint(CALLERS) and not storage.is_repeated:
         return False
     return maker in known.regions or explicit_outputs(maker).index(result) in known.origins[maker]
 
@@ -93,12 +98,12 @@ def _copy(operand: Operand, names: Names, source: str = "") -> Equation:
 
 
 def _branches(
-    equation: Equation, known: Analysis, places: Sequence[int], taken: frozenset[int], names: Names
+    equation: Equation, known: Analysis, indices: Sequence[int], taken: frozenset[int], names: Names
 ) -> list[Equation]:
-    """A branch or a call whose Programs return arrays of their own at some places."""
+    """A branch or a call whose Programs return arrays of their own at some indices."""
     del names
     programs = tuple(
-        _owning(program, inside, places, taken)
+        _owning(program, inside, indices, taken)
         for program, inside in zip(returning(equation), known.regions[equation], strict=True)
     )
     changed = {"branches": programs} if equation.op.name == "cond" else {"program": programs[0]}
@@ -106,17 +111,17 @@ def _branches(
 
 
 def _started(
-    equation: Equation, known: Analysis, places: Sequence[int], taken: frozenset[int], names: Names
+    equation: Equation, known: Analysis, indices: Sequence[int], taken: frozenset[int], names: Names
 ) -> list[Equation]:
-    """A loop that starts with copies of what it returns at some places if it takes no iteration."""
+    """A loop that starts with copies of the operands that it returns at some indices if it takes no iteration."""
     origins = known.origins[equation]
     carried = list(carries(equation))
     inputs, copies = list(equation.inputs), []
-    for place in sorted(frozenset().union(*origins.values())):
-        held = known.where(carried[place][1])
-        if _is_free(held, taken):
-            taken = taken | held.memory
-        elif any(place in origins[one] for one in places):
-            copies.append(_copy(carried[place][1], names, equation.source))
-            inputs[first_place(equation) + place] = copies[-1].outputs[0]
+    for index in sorted(frozenset().union(*origins.values())):
+        storage = known.storage(carried[index][1])
+        if _is_free(storage, taken):
+            taken = taken | storage.memory
+        elif any(index in origins[result_index] for result_index in indices):
+            copies.append(_copy(carried[index][1], names, equation.source))
+            inputs[first_place(equation) + index] = copies[-1].outputs[0]
     return [*copies, replace(equation, inputs=tuple(inputs))]

@@ -1,4 +1,4 @@
-"""Results that may be written over an operand: memory of its size and dtype, made by the Program, that nobody reads on.
+"""Results that may be written over an operand: an array of the Program, of the same type, that nothing reads later.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -6,7 +6,7 @@
 >>> list(overwritten(program, {"multiply": (0, 1)}).values())
 [0]
 
-As with updates (`ownership.py`), nothing may be written over where gradients are asked for, which is not known here.
+As with updates (`ownership.py`), nothing may be written over where gradients are wanted, which is not known here.
 """
 
 from collections.abc import Mapping, Sequence
@@ -24,29 +24,29 @@ _RESHAPED = ("reshape", "expand_dims", "squeeze")
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """Where an array lies that takes all of a piece of memory, or what a split has made of one.
+    """The memory of an array: all of another array's memory, or one part of that, which a split has made.
 
     Args:
-        whole: The array that the memory was made for.
-        split: The equation that split it; None where it is whole.
-        place: Which of the parts it is.
+        array: The array that the memory was made for.
+        split: The equation that split it; None for all of it.
+        index: The index of the part.
     """
 
-    whole: Var
+    array: Var
     split: Equation | None = None
-    place: int = 0
+    index: int = 0
 
 
 @dataclass(slots=True)
 class _Memory:
-    """What is known of the memory of variables, up to an equation.
+    """The memory of variables, as known before an equation.
 
     Args:
-        last: The number of the equation that reads a variable last.
-        holders: The variables that may lie in the memory of an array, by the split and its part where they lie, so that
-            an array of many parts is not gone through for each of them.
-        inside: In the memory of which arrays a variable may lie.
-        part: Where exactly, if that is known.
+        last: The index of the last equation that reads a variable.
+        holders: The variables that may lie in the memory of an array, by the split and the index of the part. So a
+            check of one part does not visit the variables of all others.
+        inside: The arrays in whose memory a variable may lie.
+        part: The exact part, if that is known.
     """
 
     last: Mapping[Operand, int]
@@ -59,57 +59,59 @@ class _Memory:
         self.inside[var] = tuple(dict.fromkeys(arrays))
         part = self.part.get(var, _Part(var))
         for array in self.inside[var]:
-            self.holders.setdefault(array, {}).setdefault(part.split, {}).setdefault(part.place, []).append(var)
+            self.holders.setdefault(array, {}).setdefault(part.split, {}).setdefault(part.index, []).append(var)
 
     def is_free(self, operand: Operand, number: int) -> bool:
-        """Whether the memory of an operand of an equation is the Program's, and read by nobody afterwards."""
+        """Whether the memory of an operand is the Program's own, and no later equation reads it."""
         part = self.part.get(operand)
         if part is None or self.last[operand] > number:
             return False
-        for split, places in self.holders[part.whole].items():
+        for split, parts in self.holders[part.array].items():
             is_apart = split is not None and split is part.split  # from all other parts
-            for holders in (places[part.place],) if is_apart else places.values():
-                if any(one is not operand and self.last.get(one, -1) >= number for one in holders):
+            for holders in (parts[part.index],) if is_apart else parts.values():
+                if any(holder is not operand and self.last.get(holder, -1) >= number for holder in holders):
                     return False
-                holders[:] = [one for one in holders if one is operand]  # of the others nobody reads one any more
+                holders[:] = [holder for holder in holders if holder is operand]  # nothing reads the others any more
         return True
 
 
-def overwritten(program: Program, places: Mapping[str, Sequence[int]], table: OpTable = OPS) -> dict[Equation, int]:
-    """The equations whose result may be written over an operand, and the place of that operand.
+def overwritten(program: Program, candidates: Mapping[str, Sequence[int]], table: OpTable = OPS) -> dict[Equation, int]:
+    """The equations whose result may be written over an operand, and the index of that operand.
 
     Args:
         program: The Program; in one with updates or nested Programs nothing is written over.
-        places: Over which operands the result of an operation can be written, by its name.
+        candidates: The indices of operands that each operation can write its result over, by its name.
         table: The operations, where a backend has private ones.
     """
     equations = program.equations
-    if any(one.op.name == "update" or any(nested(one.params)) for one in equations):
+    if any(equation.op.name == "update" or any(nested(equation.params)) for equation in equations):
         return {}
-    last: dict[Operand, int] = {one: number for number, equation in enumerate(equations) for one in equation.inputs}
+    last: dict[Operand, int] = {
+        operand: number for number, equation in enumerate(equations) for operand in equation.inputs
+    }
     last.update(dict.fromkeys(program.results, len(equations)))
     memory = _Memory(last)
-    found: dict[Equation, int] = {}
+    targets: dict[Equation, int] = {}
     for number, equation in enumerate(equations):
-        for place in places.get(equation.op.name, ()):
-            operand = equation.inputs[place]
+        for index in candidates.get(equation.op.name, ()):
+            operand = equation.inputs[index]
             is_float = operand.type.dtype.kind in ("float", "complex")
             if is_float and operand.type == equation.outputs[0].type and memory.is_free(operand, number):
-                found[equation] = place
+                targets[equation] = index
                 break
-        _note(memory, equation, found.get(equation), memory_of(equation, table))
-    return found
+        _note(memory, equation, targets.get(equation), memory_of(equation, table))
+    return targets
 
 
 def _note(memory: _Memory, equation: Equation, over: int | None, kind: Memory) -> None:
-    """Note where the results of an equation lie, the first over an operand where that is given."""
+    """Note the memory of the results of an equation; `over` is the index of the operand that it writes over."""
     read = equation.inputs[:1] if kind is Memory.VIEW else equation.inputs if kind is Memory.EITHER else ()
-    arrays = [array for one in read for array in memory.inside.get(one, ())]
-    for place, var in enumerate(equation.outputs):
-        if over is not None and place == 0:
+    arrays = [array for operand in read for array in memory.inside.get(operand, ())]
+    for index, var in enumerate(equation.outputs):
+        if over is not None and index == 0:
             part = memory.part[equation.inputs[over]]
             memory.part[var] = part
-            memory.put(var, [part.whole])
+            memory.put(var, [part.array])
         elif kind in _OWN:
             memory.part[var] = _Part(var)
             memory.put(var, [var])
@@ -118,5 +120,5 @@ def _note(memory: _Memory, equation: Equation, over: int | None, kind: Memory) -
             if source is not None and equation.op.name in _RESHAPED:
                 memory.part[var] = source
             elif source is not None and equation.op.name == "split" and source.split is None:
-                memory.part[var] = _Part(source.whole, equation, place)
+                memory.part[var] = _Part(source.array, equation, index)
             memory.put(var, [*arrays, var] if kind is Memory.EITHER else arrays)

@@ -1,4 +1,4 @@
-"""`Rewriting`: by which rules Programs are rewritten, and how, where that is not as by default.
+"""`Rewriting`: the rules that rewrite Programs, and how these are applied.
 
 >>> from plica.graph.optimize import ORDINARY, Rule
 >>> from plica.graph.pattern import Entry, Pattern
@@ -29,13 +29,13 @@ _BUILT_IN = {rule.name: rule for rule in ALGEBRA}
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewriting:
-    """By which rules Programs are rewritten, and how.
+    """The rules that rewrite Programs, and how these are applied.
 
     Args:
         rules: The rules, the preferred first.
         strategy: Which of the matches that overlap is applied.
         max_steps: How many passes are made at most.
-        context: What rules read as `match.context`.
+        context: Rules read it as `match.context`.
     """
 
     rules: tuple[Rule, ...] = ALGEBRA
@@ -44,7 +44,7 @@ class Rewriting:
     context: Any = None
 
     def simplify(self, program: Program, fired: Fired | None = None) -> Program:
-        """The Program after the rules; `fired` notes what they did."""
+        """The Program after the rules; `fired` collects those that fired."""
         return simplify(
             program,
             self.rules,
@@ -55,7 +55,7 @@ class Rewriting:
         )
 
     def __reduce__(self) -> "tuple[Callable[..., Rewriting], tuple[Any, ...]]":
-        """Built-in rules are pickled by name; rules of one's own as they are, of functions of modules."""
+        """Pickle built-in rules by name, and custom rules as they are, with the names of their functions."""
         rules = [rule.name if _BUILT_IN.get(rule.name) is rule else rule for rule in self.rules]
         return _unpickled, (rules, self.strategy, self.max_steps, self.context)
 

@@ -11,15 +11,15 @@ from plica.ir.program import Equation, Var
 
 
 def is_along_first(equation: Equation | None, name: str) -> bool:
-    """Whether it is a view or a join of this name along the first axis, all of whose sizes there are known."""
+    """Whether an equation is this view or join along the first axis, and all sizes of that axis are known."""
     if equation is None or equation.op.name != name:
         return False
-    shapes = [one.type.shape for one in (*equation.inputs, *equation.outputs)]
-    return equation.params["axis"] % len(shapes[0]) == 0 and all(isinstance(one[0], int) for one in shapes)
+    shapes = [operand.type.shape for operand in (*equation.inputs, *equation.outputs)]
+    return equation.params["axis"] % len(shapes[0]) == 0 and all(isinstance(shape[0], int) for shape in shapes)
 
 
 def start_of(equation: Equation | None, var: Var) -> int | None:
-    """Where a result of a split or a slice, which is a run, begins in its source; None of anything else."""
+    """The start of a run in its source, where a split or slice makes it; None otherwise."""
     if equation is not None and is_along_first(equation, "split"):
         start = sum(equation.params["sizes"][: equation.outputs.index(var)])
     elif equation is not None and is_along_first(equation, "slice") and equation.params["step"] == 1:
@@ -30,16 +30,16 @@ def start_of(equation: Equation | None, var: Var) -> int | None:
 
 
 def merged(runs: Iterable[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """The runs, those that go on where the one before ended as one.
+    """Join each run with the one before, if it starts where that one ends.
 
     Args:
-        runs: Each one or several times a source and where the run begins there, then its length.
+        runs: Each has one or several pairs of a source and the start there, then its length.
     """
-    found: list[tuple[Any, ...]] = []
-    for *places, length in runs:
-        *last, size = found[-1] if found else (0,)
-        if [one + size if number % 2 else one for number, one in enumerate(last)] == places:
-            found[-1] = (*last, size + length)
+    joined: list[tuple[Any, ...]] = []
+    for *starts, length in runs:
+        *last, size = joined[-1] if joined else (0,)
+        if [start + size if number % 2 else start for number, start in enumerate(last)] == starts:
+            joined[-1] = (*last, size + length)
         else:
-            found.append((*places, length))
-    return found
+            joined.append((*starts, length))
+    return joined

@@ -1,12 +1,12 @@
 r"""Splats are read as numbers: one number, repeated, is neither made at each call nor kept.
 
-    f(splat(a), splat(b))   -> splat(f(a, b))       f: arithmetic that is rounded alike everywhere
+    f(splat(a), splat(b))   -> splat(f(a, b))       f: arithmetic that every backend rounds alike
     f(splat(a), x)          -> f(a, x)              f: elementwise; where the result is as large without it
     view(splat(a))          -> splat(a)             parts of splats, and splats of one number joined, among them
     where(m, splat(a), splat(a))   -> splat(a)
 
-What else reads a splat reads one of its own size, and what checks sizes stays as it is. Small arrays of several numbers
-that splats are joined to are followed too, so that what is made of them is seen where it is one number again.
+Operations without a rule read a splat of the old size. Equations that check sizes stay as they are. The pass follows
+small arrays of several numbers too, because a part of one may be a splat again.
 
 >>> from plica.ir.types import spec
 >>> from plica.passes.dead_code import eliminate_dead_code
@@ -36,25 +36,25 @@ from plica.passes.dead_code import checks_sizes
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum", "clip")
-"""Operations that every backend rounds alike: what they give is known before it is computed."""
-_SMALL = 2**12  # entries of an array of several numbers that is followed
+"""Operations that every backend rounds alike, so that the pass can compute them."""
+_SMALL = 2**12  # the most entries of an array of several numbers that the pass follows
 
 
 def read_splats(program: Program) -> Program:
-    """The Program with numbers in place of splats; nested Programs stay, and what nothing reads any more is there."""
-    found = _Splats()
-    return replace(program, equations=tuple(map(found.rewritten, program.equations)))
+    """The Program with numbers in place of splats; nested Programs and equations that become unread stay."""
+    splats = _Splats()
+    return replace(program, equations=tuple(map(splats.rewritten, program.equations)))
 
 
 @dataclass(slots=True)
 class _Splats:
-    """What is known so far: the numbers of splats, and small arrays of several numbers."""
+    """The values known so far: the numbers of splats, and small arrays of several numbers."""
 
     numbers: dict[Operand, Literal] = field(default_factory=dict)
     arrays: dict[Operand, NDArray[Any]] = field(default_factory=dict)
 
     def rewritten(self, equation: Equation) -> Equation:
-        """An equation with numbers for operands; one that makes a splat makes it of its number."""
+        """An equation with numbers for operands; a splat is made by `full` of its number."""
         if any(nested(equation.params)) or not equation.outputs or checks_sizes(equation):
             return equation
         number = self._number(equation)
@@ -62,12 +62,12 @@ class _Splats:
             self.numbers.update((var, number) for var in equation.outputs if var.type.shape)
         else:
             self._follow(equation)
-        made = self.numbers.get(equation.outputs[0])
-        if made is not None and len(equation.outputs) == 1:
+        number = self.numbers.get(equation.outputs[0])
+        if number is not None and len(equation.outputs) == 1:
             shape = {"shape": equation.outputs[0].type.shape}
             is_made = equation.op.name == "full"
-            return equation if is_made else replace(equation, op=OpRef("full"), inputs=(made,), params=shape)
-        return self._reading(equation) if made is None and equation.op.name in _EACH else equation
+            return equation if is_made else replace(equation, op=OpRef("full"), inputs=(number,), params=shape)
+        return self._reading(equation) if number is None and equation.op.name in _EACH else equation
 
     def _of(self, operand: Operand) -> Literal | None:
         return operand if isinstance(operand, Literal) else self.numbers.get(operand)
@@ -77,25 +77,25 @@ class _Splats:
         row = OPS[equation.op.name]
         if row.view is View.NONE:
             return self._computed(equation)
-        entries = [self._of(one) for one in equation.inputs[row.view.operands]]
+        entries = [self._of(operand) for operand in equation.inputs[row.view.operands]]
         first = entries[0] if entries else None
-        return first if first is not None and all(_is_same(first, one) for one in entries) else None
+        return first if first is not None and all(_is_same(first, operand) for operand in entries) else None
 
     def _computed(self, equation: Equation) -> Literal | None:
         """The number that an elementwise operation makes of numbers."""
-        operands = [self._of(one) for one in equation.inputs]
-        known = [one for one in operands if one is not None]
+        operands = [self._of(operand) for operand in equation.inputs]
+        known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands) or not known or not _is_exact(equation):
             return None
-        (value,) = _evaluated(equation, [np.asarray(one.value, one.type.dtype.numpy) for one in known])
+        (value,) = _evaluated(equation, [np.asarray(operand.value, operand.type.dtype.numpy) for operand in known])
         return _literal(value, equation.outputs[0])
 
     def _follow(self, equation: Equation) -> None:
         """Note the results of an equation, where they are small and known."""
         if any(_entries(var) > _SMALL for var in (*equation.inputs, *equation.outputs)):
             return
-        operands = [self._array(one) for one in equation.inputs]
-        known = [one for one in operands if one is not None]
+        operands = [self._array(operand) for operand in equation.inputs]
+        known = [operand for operand in operands if operand is not None]
         if len(known) < len(operands) or not known or not (_is_exact(equation) or _moves(equation)):
             return
         for var, value in zip(equation.outputs, _evaluated(equation, known), strict=True):
@@ -112,32 +112,34 @@ class _Splats:
         return np.full(operand.type.shape, number.value, operand.type.dtype.numpy)
 
     def _reading(self, equation: Equation) -> Equation:
-        """An elementwise operation that reads numbers, where its result does not get smaller by that."""
+        """An elementwise operation that reads numbers instead of splats, where its result keeps its shape."""
         inputs: list[Operand] = list(equation.inputs)
-        for place, operand in enumerate(equation.inputs):
+        for index, operand in enumerate(equation.inputs):
             number = self.numbers.get(operand)
-            tried: Sequence[Operand] = [*inputs[:place], number or operand, *inputs[place + 1 :]]
-            if number is not None and _types(equation, tried) == [var.type for var in equation.outputs]:
-                inputs = list(tried)
+            candidate: Sequence[Operand] = [*inputs[:index], number or operand, *inputs[index + 1 :]]
+            if number is not None and _types(equation, candidate) == [var.type for var in equation.outputs]:
+                inputs = list(candidate)
         return replace(equation, inputs=tuple(inputs)) if tuple(inputs) != equation.inputs else equation
 
 
 def _is_exact(equation: Equation) -> bool:
-    """Whether every backend computes the same of numbers, and none raises an error."""
+    """Whether every backend computes the same numbers, and none raises an error."""
     row = OPS[equation.op.name]
     return row.name in _ROUNDED and equation.outputs[0].type.dtype.kind in row.never_raises
 
 
 def _moves(equation: Equation) -> bool:
-    """Whether all that an equation does is to move entries of what it reads."""
+    """Whether an equation only moves entries of its operands."""
     return OPS[equation.op.name].view not in (View.NONE, View.CHOSEN)
 
 
 def _evaluated(equation: Equation, operands: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
     with np.errstate(all="ignore"):
-        found = OPS[equation.op.name].reference(*operands, **equation.params)
-    results = found if len(equation.outputs) > 1 else (found,)
-    return [np.asarray(one).astype(var.type.dtype.numpy) for one, var in zip(results, equation.outputs, strict=True)]
+        returned = OPS[equation.op.name].reference(*operands, **equation.params)
+    results = returned if len(equation.outputs) > 1 else (returned,)
+    return [
+        np.asarray(result).astype(var.type.dtype.numpy) for result, var in zip(results, equation.outputs, strict=True)
+    ]
 
 
 def _literal(value: Any, var: Var) -> Literal:
@@ -150,12 +152,12 @@ def _entries(operand: Operand) -> float:
 
 
 def _is_same(number: Literal, other: Literal | None) -> bool:
-    """Whether two numbers are one; a NaN is, and zeros of two signs are not."""
+    """Whether two numbers are the same; NaN equals NaN, and 0.0 differs from -0.0."""
     return other is not None and number.type == other.type and repr(number.value) == repr(other.value)
 
 
 def _types(equation: Equation, inputs: Sequence[Operand]) -> list[ArrayType]:
     try:
-        return list(OPS[equation.op.name].types([one.type for one in inputs], equation.params))
+        return list(OPS[equation.op.name].types([operand.type for operand in inputs], equation.params))
     except PlicaError:
         return []

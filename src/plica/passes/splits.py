@@ -1,8 +1,8 @@
-"""Slices of one array that do not overlap become one split, whose derivative joins what it is given.
+"""Slices of one array that do not overlap become one split, whose derivative joins the derivatives of its parts.
 
-The derivative of each slice is an array of the whole source's size, zeros but for a part, and those are added: as many
-times the source as there are slices. That of a split is one array. Slices whose memory a result may share stay: torch
-lets nobody write to a part of a split that has a gradient, and results are their receiver's to write to.
+The derivative of a slice has the size of the whole source, with zeros around a part. So n slices add n such arrays,
+and a split makes one. Slices whose memory a result may share stay: callers may write to results, and torch refuses to
+write to a part of a split that has a gradient.
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -22,7 +22,7 @@ from plica.ir.program import Equation, Operand, OpRef, Program, Var, nested
 from plica.ir.sizes import Size
 from plica.ir.types import array_type
 from plica.ops import OPS
-from plica.passes.replaced import names_of
+from plica.passes.replacements import names_of
 
 _SPLIT = OpRef("split")
 
@@ -41,17 +41,19 @@ def split_slices(program: Program) -> Program:
         disjoint = list(_disjoint(slices))
         if len(disjoint) > 1:
             names = names or names_of(program)
-            instead.update((one.outputs[0], None) for one in slices if one in disjoint)
-            first = next(one for one in slices if one in disjoint)
+            instead.update((equation.outputs[0], None) for equation in slices if equation in disjoint)
+            first = next(equation for equation in slices if equation in disjoint)
             instead[first.outputs[0]] = _split(disjoint, axis, first.source, names)
     if not instead:
         return program
-    found = (instead.get(one.outputs[0], one) if one.outputs else one for one in program.equations)
-    return replace(program, equations=tuple(one for one in found if one is not None))
+    equations = (
+        instead.get(equation.outputs[0], equation) if equation.outputs else equation for equation in program.equations
+    )
+    return replace(program, equations=tuple(equation for equation in equations if equation is not None))
 
 
 def _split(slices: Sequence[Equation], axis: int, source: str, names: Names) -> Equation:
-    """One equation that makes the slices of one array, in the order of their places, and what lies between them."""
+    """One equation that makes the slices of one array, in the order of their starts, and the parts between them."""
     array = slices[0].inputs[0]
     dims = array.type.shape
 
@@ -61,9 +63,9 @@ def _split(slices: Sequence[Equation], axis: int, source: str, names: Names) -> 
 
     parts: list[Var] = []
     end = 0
-    for one in slices:
-        start, stop = _bounds(one)
-        parts += [*between(end, start), one.outputs[0]]
+    for view in slices:
+        start, stop = _bounds(view)
+        parts += [*between(end, start), view.outputs[0]]
         end = stop
     parts += between(end, int(dims[axis]))
     sizes = tuple(var.type.shape[axis] for var in parts)
@@ -72,20 +74,20 @@ def _split(slices: Sequence[Equation], axis: int, source: str, names: Names) -> 
 
 def _with_results(program: Program) -> dict[Operand, None]:
     """The values whose memory results of the Program may share."""
-    found: dict[Operand, None] = dict.fromkeys(program.outputs)
+    sharing: dict[Operand, None] = dict.fromkeys(program.outputs)
     for equation in reversed(program.equations):
         may_share = OPS[equation.op.name].memory in (Memory.VIEW, Memory.EITHER) or any(nested(equation.params))
-        if may_share and any(one in found for one in equation.outputs):
-            found.update(dict.fromkeys(equation.inputs))
-    return found
+        if may_share and any(output in sharing for output in equation.outputs):
+            sharing.update(dict.fromkeys(equation.inputs))
+    return sharing
 
 
 def _is_run(equation: Equation) -> bool:
-    """Whether it is a slice of neighbours that is not empty, at places of an axis that are all known."""
+    """Whether an equation is a slice with step 1 and known bounds that is not empty."""
     if equation.op.name != "slice":
         return False
     axis, bounds = equation.params["axis"], (equation.params["start"], equation.params["stop"])
-    known = not any(isinstance(one, Size) for one in (*bounds, equation.inputs[0].type.shape[axis]))
+    known = not any(isinstance(bound, Size) for bound in (*bounds, equation.inputs[0].type.shape[axis]))
     return known and equation.params["step"] == 1 and bounds[0] < bounds[1]
 
 
@@ -94,10 +96,10 @@ def _bounds(equation: Equation) -> tuple[int, int]:
 
 
 def _disjoint(slices: Sequence[Equation]) -> Iterator[Equation]:
-    """As many of the slices as do not overlap, in the order of their places: each time the one that ends first."""
+    """A largest set of slices that do not overlap, in order: each time the one that ends first."""
     end = 0
-    for one in sorted(slices, key=lambda one: _bounds(one)[::-1]):
-        start, stop = _bounds(one)
+    for view in sorted(slices, key=lambda view: _bounds(view)[::-1]):
+        start, stop = _bounds(view)
         if start >= end:
             end = stop
-            yield one
+            yield view

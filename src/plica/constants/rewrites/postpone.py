@@ -33,11 +33,11 @@ from typing import Any
 from plica.constants.analysis.facts import estimated
 from plica.constants.rewrites.broadcast_views import READS, follow
 from plica.errors import PlicaError
-from plica.ir.builder import Names
 from plica.ir.op import Memory, View
 from plica.ir.program import Equation, Operand, Program, Var
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops import ELEMENTWISE, OPS
+from plica.passes.replacements import names_of
 
 _EACH = frozenset(row.name for row in ELEMENTWISE)
 _BROADCAST = _EACH - {"isin"}  # whose operands broadcast
@@ -93,10 +93,7 @@ class _Pass:
         self.moved: dict[Var, None] = {}
         self.placed = _placed(program)
         self.equations: list[Equation] = []
-        self.names = Names()
-        results = (var for equation in program.equations for var in equation.outputs)
-        for var in (*program.consts, *program.inputs, *results):
-            self.names.fresh(var.name)
+        self.names = names_of(program)
         self.num_readers: dict[Operand, int] = {}
         for operand in (*(operand for equation in program.equations for operand in equation.inputs), *program.outputs):
             self.num_readers[operand] = self.num_readers.get(operand, 0) + 1

@@ -36,7 +36,7 @@ from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import OPS
-from plica.passes.replaced import names_of
+from plica.passes.replacements import names_of
 
 _LOOKUPS = ("lookup", "take", "gather")
 LAYOUT, CONTRACTED = 1, 2

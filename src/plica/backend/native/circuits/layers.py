@@ -26,7 +26,7 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Var
 from plica.ir.types import array_type
 from plica.passes.dead_code import eliminate_dead_code
-from plica.passes.replaced import names_of
+from plica.passes.replacements import names_of
 from plica.passes.runs import is_along_first, merged, start_of
 from plica.tracing import namespace as xp
 

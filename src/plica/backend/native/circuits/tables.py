@@ -17,7 +17,7 @@ from plica.backend.native.questions import Question
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Var
 from plica.ir.types import array_type
-from plica.passes.replaced import names_of
+from plica.passes.replacements import names_of
 
 
 def share_tables(questions: Sequence[Question]) -> list[Question]:

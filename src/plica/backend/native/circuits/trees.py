@@ -22,7 +22,7 @@ from plica.ir.builder import Names
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
-from plica.passes.replaced import names_of
+from plica.passes.replacements import names_of
 
 _MOST_FORMS = 8  # each form is code of its own
 _ROOM = 2**15  # bytes of all places, or of the products of all forms, for `_FEW` rows

@@ -1,4 +1,4 @@
-"""Which reshapes copy: where entries do not lie in memory in the order of their axes, no view has the new shape.
+"""Which reshapes copy: a reshape is no view where entries do not lie in memory in the order of the axes.
 
 >>> import plica.tracing.namespace as xp
 >>> from plica.ir.types import spec
@@ -18,13 +18,13 @@ from plica.ir.sizes import Dim
 from plica.ops import ELEMENTWISE, OPS
 
 
-class _Order(IntEnum):
+class _Layout(IntEnum):
     """How the entries of a value lie in memory."""
 
     DENSE = 0
-    """One behind the other, in the order of the axes."""
+    """Contiguous, in the order of the axes."""
     SPARSE = 1
-    """In the order of the axes, with gaps between them, or one for several places."""
+    """In the order of the axes, with gaps between entries, or with one entry at several indices."""
     OTHER = 2
     """In another order."""
 
@@ -37,40 +37,40 @@ def copying_reshapes(program: Program) -> dict[Equation, None]:
     """The reshapes that make an array of their own.
 
     Assumes:
-        Arguments, and what nested Programs are given, lie in the order of their axes.
+        The entries of arguments, also of those of nested Programs, lie in the order of the axes.
     """
-    order: dict[Operand, _Order] = {}
-    found: dict[Equation, None] = {}
+    layouts: dict[Operand, _Layout] = {}
+    copying: dict[Equation, None] = {}
     for equation in program.equations:
-        before = max((order.get(one, _Order.DENSE) for one in equation.inputs), default=_Order.DENSE)
+        before = max((layouts.get(operand, _Layout.DENSE) for operand in equation.inputs), default=_Layout.DENSE)
         after = _after(equation, before)
         if equation.op.name == "reshape" and before and not _is_cut(equation):
-            found[equation] = None
-            after = _Order.DENSE
+            copying[equation] = None
+            after = _Layout.DENSE
         if after:
-            order.update(dict.fromkeys(equation.outputs, after))
-    return found
+            layouts.update(dict.fromkeys(equation.outputs, after))
+    return copying
 
 
-def _after(equation: Equation, before: _Order) -> _Order:
-    """How the results of an equation lie, where the least orderly of its operands lies as `before`."""
+def _after(equation: Equation, before: _Layout) -> _Layout:
+    """The layout of the results of an equation; `before` is the least orderly layout of its operands."""
     memory, name = OPS[equation.op.name].memory, equation.op.name
     if memory is Memory.EITHER or name == "permute_dims":
-        return _Order.OTHER
+        return _Layout.OTHER
     if memory is not Memory.VIEW:  # entry by entry, libraries keep the order of an operand, and leave no gaps
-        return before if name in _EACH and before is _Order.OTHER else _Order.DENSE
+        return before if name in _EACH and before is _Layout.OTHER else _Layout.DENSE
     is_run = equation.params.get("axis") == 0 and equation.params.get("step", 1) == 1
-    return before if name in _KEEPING or is_run else max(before, _Order.SPARSE)
+    return before if name in _KEEPING or is_run else max(before, _Layout.SPARSE)
 
 
 def _is_cut(equation: Equation) -> bool:
-    """Whether a reshape joins no axes, but for those of one entry: it is a view then, however entries lie."""
+    """Whether a reshape joins no axes of several entries: then it is a view of any layout."""
     new: list[Dim] = [dim for dim in equation.params["shape"] if dim != 1]
-    place = 0
+    index = 0
     for dim in equation.inputs[0].type.shape:
-        made: Dim = 1
-        while made != dim and place < len(new):
-            made, place = made * new[place], place + 1
-        if made != dim:
+        joined: Dim = 1
+        while joined != dim and index < len(new):
+            joined, index = joined * new[index], index + 1
+        if joined != dim:
             return False
-    return place == len(new)
+    return index == len(new)
