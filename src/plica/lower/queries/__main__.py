@@ -1,6 +1,6 @@
 """Prints the tables of queries for `docs/queries.md`: `python -m plica.lower.queries`.
 
-With the word `stub` behind it prints `src/plica/queries.pyi` instead.
+With the argument `stub` it prints `src/plica/queries.pyi` instead.
 """
 
 import sys

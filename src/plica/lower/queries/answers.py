@@ -1,4 +1,4 @@
-"""What queries answer with where one array is not enough: arrays of whatever library the circuit was compiled for."""
+"""Answers of queries that are several arrays, of the library that the circuit was compiled for."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ Array: TypeAlias = Any
 
 @dataclass(frozen=True, slots=True)
 class Posterior:
-    """What is known of each variable of some rows.
+    """The distribution of each variable, given the rest of its row.
 
     Args:
         probabilities: `(B, D, C)`, of each state of each variable that has states: zeros beyond its own number of
             states, and for all other variables. A variable that is known has its state with probability 1.
-        mean: `(B, D)`, of each variable that has no states: what is known is its own mean. NaN for what is
-            missing of all others, and of columns that no layer reads.
-        stddev: `(B, D)`, its standard deviation; 0 for what is known.
+        mean: `(B, D)`, of each variable that has no states; a known entry is its own mean. NaN for missing entries
+            of variables with states, and of columns that no layer reads.
+        stddev: `(B, D)`, its standard deviation; 0 for known entries.
     """
 
     probabilities: Array
@@ -29,16 +29,16 @@ class Posterior:
 class Explanations:
     """The completions that max-product decoding finds, and how far from the most probable ones they may be.
 
-    All values are logarithms, of the circuit as it is: of a circuit that is not normalized, they are not probabilities.
+    All values are logarithms of the circuit's values; they are probabilities only if the circuit is normalized.
     For each row `log_values <= found <= the value of the most probable completion <= upper`.
 
     Args:
         rows: `(B, D)`, the completions.
         log_values: `(B,)`, the max-product value: of a completion together with the terms that sums chose for it.
         found: `(B,)`, the value of a completion itself.
-        upper: `(B,)`, which the value of no completion exceeds.
-        is_exact: Whether the circuit is deterministic, as far as its constants tell, so that the completions are the
-            most probable ones; `found` and `upper` are then equal up to rounding.
+        upper: `(B,)`, an upper bound of the values of all completions.
+        is_exact: Whether constants prove that the circuit is deterministic. Then the completions are the most probable
+            ones, and `found` and `upper` are equal up to rounding.
     """
 
     rows: Array
@@ -49,5 +49,5 @@ class Explanations:
 
     @property
     def gap(self) -> Array:
-        """`(B,)`, by how much the logarithm of the largest value exceeds that of the completion at most."""
+        """`(B,)`, an upper bound of how much the largest logarithm exceeds that of the completion."""
         return self.upper - self.found

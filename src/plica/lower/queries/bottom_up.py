@@ -15,7 +15,7 @@ from plica.tracing.tracer import Tracer
 
 
 class Inputs(Protocol):
-    """What is known of variables."""
+    """The known values of variables, from which input layers get theirs."""
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
         """The value of a group of input layers, `(F, B, K)`."""
@@ -25,10 +25,10 @@ def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Valu
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
     Args:
-        scope: The Program under construction; its semiring says what a sum and a product are, and what stands for
-            variables that are not known: they are summed out, or take their largest value.
-        data: What is known of the variables.
-        read: What every group reads is added to it: a value for each of its inputs.
+        scope: The Program under construction. Its semiring defines sums and products, and reduces variables that are
+            not known: they are summed out, or take their largest value.
+        data: The known values of variables.
+        read: A list to which the values that each group reads are added, one for each of its inputs.
     """
     values: list[Value] = []
     read = [] if read is None else read
@@ -37,16 +37,16 @@ def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Valu
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
             count = _num_factors(scope, group, factors)
-            grows = _is_product(scope, group) or any(one in mixed for one in _read(group))
+            grows = _is_product(scope, group) or any(number in mixed for number in _read(group))
             is_due = grows and count >= scope.semiring.most_factors and number not in mixed
             read.append(_inputs(scope, group, values))
             values.append(_value(scope, data, group, read[-1], is_due=is_due))
-            factors.append(1 if is_due else count)  # sums of what is in range stay there; products need not
+            factors.append(1 if is_due else count)  # a sum of normalized values stays in range; a product may not
     return values
 
 
 def _mixed(scope: LoweringScope) -> dict[int, None]:
-    """The numbers of products that only sums of several read: these are normalized in their place, on fewer rows."""
+    """The numbers of products that only sums of several inputs read: these are normalized instead, on fewer rows."""
     mixed = {number: None for number, group in enumerate(scope.folded.groups) if _is_product(scope, group)}
     for number, _ in scope.folded.out_fold_idx:
         mixed.pop(number, None)
@@ -67,56 +67,56 @@ def _is_product(scope: LoweringScope, group: FoldedLayer) -> bool:
 
 
 def _num_factors(scope: LoweringScope, group: FoldedLayer, factors: Sequence[int]) -> int:
-    """Of how many normalized values a group is the product at most."""
+    """The most normalized values whose product a group may be."""
     read = [max(factors[number] for number, _ in places) for places in zip(*group.in_fold_idx, strict=True)]
     return sum(read) if _is_product(scope, group) and read else max(read, default=1)
 
 
 def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value], *, is_due: bool = True) -> Value:
-    """The value of a group that reads others, from those of its H inputs, normalized where that `is_due`."""
+    """The value of a group from those of its H inputs, normalized where that `is_due`."""
     layer = group.representative
     row = scope.folded.row(layer)
     assert not isinstance(row, InputRow), "input rows belong to input layers"
     rows, semiring = scope.by_row(group), scope.semiring
     if rows is not None:
-        inputs = [semiring.map(xp, lambda one: rows.value(one, group.num_folds), value) for value in inputs]
+        inputs = [semiring.map(xp, lambda array: rows.value(array, group.num_folds), value) for value in inputs]
     value = _checked(scope, group, row.body(xp, semiring, layer, scope.parameters(group), inputs))
     return semiring.normalize(xp, value) if is_due else value
 
 
 def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
-    """What a row has returned, which is a value of the semiring with the units of the layer, as `(F, B, K)`.
+    """Check the value that a row has returned, and return it as `(F, B, K)`.
 
     Raises:
-        ShapeError: It is not.
+        ShapeError: It is no value of the semiring with the units of the layer.
     """
     folds, units = group.num_folds, group.representative.num_output_units
     rows = scope.by_row(group)
     axis = folds if rows is None else folds * rows.count
     first = value[0] if isinstance(value, tuple) and value else None
     if isinstance(first, Tracer) and first.ndim == 3 and (first.dims[0], first.dims[2]) == (axis, units):
-        return value if rows is None else scope.semiring.map(xp, lambda one: rows.value_apart(one, folds), value)
-    found = f"a value of {first.aval}" if isinstance(first, Tracer) else f"{type(value).__name__} {value!r}"
+        return value if rows is None else scope.semiring.map(xp, lambda array: rows.value_apart(array, folds), value)
+    shown = f"a value of {first.aval}" if isinstance(first, Tracer) else f"{type(value).__name__} {value!r}"
     raise ShapeError(
         f"{scope.builder.source}: the {type(scope.folded.row(group.representative)).__name__} of "
-        f"{group.layer_class.__name__} gave {found}; expected a value of the semiring, a tuple of arrays, of shape "
+        f"{group.layer_class.__name__} gave {shown}; expected a value of the semiring, a tuple of arrays, of shape "
         f"({folds}, B, {units}): folds, rows of data and units"
     )
 
 
 def describe(circuit: Circuit, number: int, group: FoldedLayer) -> str:
-    """Where equations of a group come from, for messages and for comments in generated code."""
+    """The source of a group's equations, for messages and for comments in generated code."""
     name = circuit.layer_name(group.representative)
     return f"group {number}: {name}" if group.num_folds == 1 else f"group {number}: {group.num_folds} like {name}"
 
 
 def equations_of(program: Program, number: int) -> Iterator[Equation]:
-    """The equations of a Program that come from the group of a number."""
+    """The equations of a Program that come from a group, by its number."""
     return (equation for equation in program.equations if equation.source.startswith(f"group {number}:"))
 
 
 def _inputs(scope: LoweringScope, group: FoldedLayer, values: list[Value]) -> list[Value]:
-    """What a group reads, from the values of the groups before it."""
+    """The values that a group reads, from those of the groups before it."""
     return [scope.read(values, list(places)) for places in zip(*group.in_fold_idx, strict=True)]
 
 
@@ -128,6 +128,6 @@ def _value(
     if isinstance(row, InputRow):
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         params = scope.parameters(group)
-        found = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
-        return _checked(scope, group, found)
+        value = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
+        return _checked(scope, group, value)
     return inner_value(scope, group, inputs, is_due=is_due)

@@ -1,7 +1,7 @@
 """The probability of boxes as a Program: the ends of an interval for each variable in, logarithms of probabilities out.
 
-On the way up an input layer has the value that lies between its ends. The value of a smooth and decomposable circuit,
-being linear in that of every variable's layers, is then what lies in the box.
+In the upward pass, the value of an input layer is its mass between the ends. A smooth and decomposable circuit is
+linear in the values of every variable's layers, so its value is the mass of the box.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ def cdf(circuit: Any, x: Any) -> Any:
         x: Rows `(B, D)` of any numbers, infinities among them; NaN where a variable may have any value.
 
     Returns:
-        `(B,)` probabilities of the normalized distribution, without gradients. Errors are those of rounding beside 1 in
-        the dtype of the circuit: smaller tails are not resolved.
+        `(B,)` probabilities of the normalized distribution, without gradients. The error is absolute, about one
+        rounding of 1.0 in the dtype of the circuit; do not use it for far tails.
 
     Raises:
-        UnsupportedError: The layer of a variable that has an end does not say what lies in an interval.
+        UnsupportedError: The layer of a variable that has an end does not define the mass of an interval.
         InputError, StructuralPropertyError, ShapeError: As for `log_likelihood`; no number is outside a domain here.
     """
     return ask(circuit, "cdf", x)
@@ -68,11 +68,11 @@ PROBABILITY = Query(probability, "the probability of a box", Upward(("interval",
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredBoxes:
-    """The Program `low (B, D), high (B, D) -> logarithms (B, outputs, units)`, and what stands behind its variables.
+    """The Program `low (B, D), high (B, D) -> logarithms (B, outputs, units)`, and its captured leaves.
 
     Args:
         program: The Program.
-        captured: What stands behind each captured variable.
+        captured: The leaf or constant of each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
     """
 
@@ -101,25 +101,25 @@ class Boxes:
 
     Args:
         scope: The Program under construction.
-        low: `(B, D)`, the lower ends, which are inside; NaN where there is none.
+        low: `(B, D)`, the lower ends, inclusive; NaN where there is none.
         high: The upper ends.
     """
 
     def __init__(self, scope: LoweringScope, low: Tracer, high: Tracer) -> None:
         self._scope = scope
-        low, high = (xp.permute_dims(one, (1, 0)) for one in (low, high))  # (D, B)
+        low, high = (xp.permute_dims(ends, (1, 0)) for ends in (low, high))  # (D, B)
         self._low = xp.where(xp.isnan(low), -math.inf, low)
         self._high = xp.where(xp.isnan(high), math.inf, high)
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
-        """The value of a group of input layers between their ends, `(F, B, K)`."""
+        """The mass of a group of input layers between their ends, `(F, B, K)`."""
         layer, scope, semiring = group.representative, self._scope, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         reduced = row.reduced(xp, semiring, layer, params)
         if isinstance(row.interval, Unsupported) or not layer.num_variables:
             rows = self._low.dims[1]
-            return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), reduced)
-        low, high = (columns_of(scope, one, group) for one in (self._low, self._high))  # (F, B, num_variables)
+            return semiring.map(xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), reduced)
+        low, high = (columns_of(scope, ends, group) for ends in (self._low, self._high))  # (F, B, num_variables)
         domain = layer.domain
         is_free = xp.logical_and(xp.equal(low, -math.inf), xp.equal(high, math.inf))
         if domain.whole:
@@ -127,9 +127,9 @@ class Boxes:
         low = xp.maximum(low, float(domain.least))
         free = xp.all(is_free, axis=-1, keepdims=True)
         empty = xp.any(xp.greater(low, high), axis=-1, keepdims=True)
-        # a layer is asked for no box that is empty or has no ends: a number in their place keeps it from trouble
+        # a layer need not handle boxes that are empty or have no ends: it gets a number of the domain instead
         spared = xp.logical_or(free, empty)
-        ends = [xp.astype(xp.where(spared, float(domain.inside), one), scope.dtype) for one in (low, high)]
-        found = semiring.choose(xp, free, row.interval(xp, semiring, layer, params, *ends), reduced)
+        ends = [xp.astype(xp.where(spared, float(domain.inside), end), scope.dtype) for end in (low, high)]
+        inside = semiring.choose(xp, free, row.interval(xp, semiring, layer, params, *ends), reduced)
         nothing = semiring.zero(xp, (group.num_folds, 1, layer.num_output_units), scope.dtype)
-        return semiring.choose(xp, empty, found, nothing)
+        return semiring.choose(xp, empty, inside, nothing)

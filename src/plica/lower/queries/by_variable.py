@@ -1,4 +1,4 @@
-"""Numbers of input layers added up by the variables that they are about."""
+"""Numbers of input layers, added up for each variable."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(slots=True)
 class ByVariable:
-    """Arrays `(N, ...)` whose entry n is about one variable; several may be about the same.
+    """Arrays `(N, ...)` whose entry n belongs to one variable; several may belong to the same.
 
     Args:
         scope: The Program under construction.
@@ -25,27 +25,29 @@ class ByVariable:
     _places: dict[int, list[FoldIndex]] = field(default_factory=dict)
 
     def add(self, variables: Sequence[int], array: Tracer) -> None:
-        """Entry n of `array` is about variable number n of `variables`."""
-        for place, variable in enumerate(variables):
-            self._places.setdefault(variable, []).append((len(self._arrays), place))
+        """Add an array whose entry n belongs to `variables[n]`."""
+        for index, variable in enumerate(variables):
+            self._places.setdefault(variable, []).append((len(self._arrays), index))
         self._arrays.append(array)
 
     @property
     def variables(self) -> list[int]:
-        """All that something was said about, in order."""
+        """The variables that have entries, in order."""
         return sorted(self._places)
 
     def first(self) -> Tracer:
-        """What was said first about each variable, in the order of `variables`."""
+        """The first entry of each variable, in the order of `variables`."""
         return read_folds(self._arrays, [self._places[variable][0] for variable in self.variables], self.scope.constant)
 
     def total(self) -> Tracer:
-        """What was said about each variable, added up, in the order of `variables`."""
+        """The sum of the entries of each variable, in the order of `variables`."""
         total = self.first()
-        turns = max(map(len, self._places.values()))
-        for turn in range(1, turns):
-            silence = (len(self._arrays), 0)
-            places = [found[turn] if turn < len(found) else silence for _, found in sorted(self._places.items())]
-            nothing = xp.zeros((1, *total.dims[1:]), dtype=total.dtype)
-            total = total + read_folds([*self._arrays, nothing], places, self.scope.constant)
+        most = max(map(len, self._places.values()))
+        for number in range(1, most):
+            zero_row = (len(self._arrays), 0)
+            rows = [
+                entries[number] if number < len(entries) else zero_row for _, entries in sorted(self._places.items())
+            ]
+            zeros = xp.zeros((1, *total.dims[1:]), dtype=total.dtype)
+            total = total + read_folds([*self._arrays, zeros], rows, self.scope.constant)
         return total

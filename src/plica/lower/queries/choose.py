@@ -1,7 +1,7 @@
 """The policy that chooses: every sum one of its terms, every input layer one value for each of its variables.
 
-A message is a unit for each row, `(F, B)`, or -1 where the row does not come by. In a smooth and decomposable circuit
-a row comes by one layer of each variable, so that the values of all input layers make up rows of data.
+A message is a unit for each row, `(F, B)`, or -1 where the row does not reach the layer. In a smooth and decomposable
+circuit a row reaches one layer of each variable, so that the values of all input layers make up rows of data.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
 
 @dataclass(frozen=True, slots=True)
 class Chooser:
-    """How one is chosen of several.
+    """How a sum chooses a term, and an input layer its values.
 
     Args:
-        term: A term of a sum, from the logarithms of what its terms amount to.
-        term_of_numbers: The same from ordinary numbers, which stand for all they are proportional to.
-        fill: Values of an input layer's variables.
+        term: Chooses a term of a sum, from the logarithms of the terms.
+        term_of_numbers: Chooses a term, from numbers that the terms are proportional to.
+        fill: Chooses values of an input layer's variables.
         column: The column of input rows that `fill` takes.
-        draws: Whether chance plays a part: then sum layers take a uniform number, input layers one for each variable.
+        draws: Whether choices are random: then sum layers take a uniform number, input layers one for each variable.
     """
 
     term: Term
@@ -59,23 +59,23 @@ class Chooser:
 
 @dataclass(slots=True)
 class Choices:
-    """The policy for one Program, and what was chosen.
+    """The policy for one Program, and its choices.
 
     Args:
         scope: The Program under construction.
         chooser: How it chooses.
-        up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where all rows know the same.
-        data: What is known of variables, if anything is.
-        knows: Whether it is in each row by itself; else it is one row for all.
-        uniforms: `(U, B)`, in the order of the circuit's layers; None where chance plays no part.
-        filled: Takes what is chosen for variables.
+        up: The value of every group, `(F, B, K)`, or `(F, 1, K)` where all rows have the same known values.
+        data: The known values of variables, if there are any.
+        is_by_row: Whether `data` has a row for each row that is filled; else it has one row, for all.
+        uniforms: `(U, B)`, in the order of the circuit's layers; None where choices are not random.
+        filled: Collects the values that are chosen for variables.
     """
 
     scope: LoweringScope
     chooser: Chooser
     up: Sequence[Value]
     data: InputData | None
-    knows: bool
+    is_by_row: bool
     uniforms: Tracer | None
     filled: FilledRows
     sums: list[Layer] = field(default_factory=list)
@@ -96,13 +96,13 @@ class Choices:
         """No unit."""
         return xp.full((1, self.filled.count), -1, dtype=DType.INT64)
 
-    def merge(self, one: Tracer, other: Tracer) -> Tracer:
-        """At most one of them is a unit."""
-        unit: Tracer = xp.maximum(one, other)
+    def merge(self, first: Tracer, second: Tracer) -> Tracer:
+        """The unit of two messages, at most one of which has one."""
+        unit: Tracer = xp.maximum(first, second)
         return unit
 
     def pass_by(self, sums: Iterable[Layer]) -> None:
-        """Note that no row comes by sum layers: no output depends on them."""
+        """Note that no row reaches some sum layers, which no output depends on."""
         for layer in sums:
             self.sums.append(layer)
             self.terms.append(self.nothing())
@@ -110,25 +110,25 @@ class Choices:
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
         """Choose for a group."""
         row, layer = self.scope.folded.row(group.representative), group.representative
-        comes_by = None if message.always else xp.greater_equal(message.content, 0)
+        is_active = None if message.always else xp.greater_equal(message.content, 0)
         units = message.content if message.always else xp.maximum(message.content, 0)
         if isinstance(row, InputRow):
             if not layer.num_input_units:
                 return ()  # without variables, there is nothing to choose
-            self.filled.add(group, self._fill(group, getattr(row, self.chooser.column), units), comes_by)
+            self.filled.add(group, self._fill(group, getattr(row, self.chooser.column), units), is_active)
             return ()
         if isinstance(row, ProductRow):
             routes = row.route(xp, layer, units)
-            return [Message(_only(comes_by, route), message.always) for route in routes]
+            return [Message(_only(is_active, route), message.always) for route in routes]
         assert isinstance(row, SumRow), "a query checks its rows first"
         assert isinstance(row.choose, Choice), "a query checks its rows first"
-        return self._choose(group, row.choose, units, comes_by)
+        return self._choose(group, row.choose, units, is_active)
 
     def _fill(self, group: FoldedLayer, column: Any, units: Tracer) -> Tracer:
-        """Values for the variables of a group, `(F, B, num_variables)`, given what rows have of them."""
+        """Values for the variables of a group, `(F, B, num_variables)`, given the known ones."""
         layer, chance = group.representative, self._chance(group)
-        params = None if self.data is None else self.data.conditional(group, units if self.knows else None)
-        if params is None or not self.knows:
+        params = None if self.data is None else self.data.conditional(group, units if self.is_by_row else None)
+        if params is None or not self.is_by_row:
             return self.chooser.fill(column, layer, params or self.scope.parameters(group), units, chance)
         rows, folds = RowAxis(self.filled.count), group.num_folds
         chance = None if chance is None else rows.value(chance, folds)
@@ -136,13 +136,13 @@ class Choices:
         return rows.value_apart(self.chooser.fill(column, layer, params, alone, chance), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
-        """Note that no row comes by some layers."""
+        """Note that no row reaches some layers."""
         unread = [layer for layer in layers if isinstance(self.scope.folded.row(layer), SumRow)]
         if unread:
             self.sums.extend(unread)
             self.terms.append(xp.full((len(unread), self.filled.count), -1, dtype=DType.INT64))
 
-    def _choose(self, group: FoldedLayer, choice: Choice, units: Tracer, comes_by: Tracer | None) -> list[Message]:
+    def _choose(self, group: FoldedLayer, choice: Choice, units: Tracer, is_active: Tracer | None) -> list[Message]:
         layer = group.representative
         log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))
         self.invalid.append(xp.any(xp.isnan(log_weights)))
@@ -150,7 +150,7 @@ class Choices:
         inputs = self._inputs(group)
         chance = self._chance(group)
         chance = None if chance is None else chance[:, :, 0]
-        if self.knows:
+        if self.is_by_row:
             rows = xp.broadcast_to(xp.arange(self.filled.count), units.dims)
             weights = log_weights if self.scope.semiring.logarithmic else xp.exp(log_weights)
             chosen = xp.lookup(xp.matrix_transpose(weights), units)  # (F, B, N)
@@ -162,19 +162,19 @@ class Choices:
         else:
             term = self.chooser.term(log_weights + reads.of_all(inputs), units, chance)
         self.sums.extend(group.members)
-        self.terms.append(_only(comes_by, term))
+        self.terms.append(_only(is_active, term))
         read = reads.read(term, units)  # h*I + i
         if layer.arity == 1:
-            return [Message(_only(comes_by, read), comes_by is None)]
-        place, unit = xp.floor_divide(read, layer.num_input_units), xp.remainder(read, layer.num_input_units)
-        told = [xp.where(xp.equal(place, number), unit, -1) for number in range(layer.arity)]
-        return [Message(_only(comes_by, one), always=False) for one in told]
+            return [Message(_only(is_active, read), is_active is None)]
+        input_number, unit = xp.floor_divide(read, layer.num_input_units), xp.remainder(read, layer.num_input_units)
+        units_of_inputs = [xp.where(xp.equal(input_number, number), unit, -1) for number in range(layer.arity)]
+        return [Message(_only(is_active, units_of_input), always=False) for units_of_input in units_of_inputs]
 
     def _inputs(self, group: FoldedLayer) -> Tracer:
         """The units of all inputs, `(F, B, H*I)`: their logarithms, or mantissas of one scale."""
         values = [
-            self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx])
-            for place in range(group.representative.arity)
+            self.scope.read(list(self.up), [fold[index] for fold in group.in_fold_idx])
+            for index in range(group.representative.arity)
         ]
         if self.scope.semiring.logarithmic:
             return xp.concat([self.scope.semiring.to_log(xp, value) for value in values], axis=2)
@@ -185,19 +185,19 @@ class Choices:
         if self.uniforms is None:
             return None
         count = self.chooser.num_uniforms(self.scope.folded.row(group.representative), group.representative)
-        places = [(0, self._first_uniform[layer] + place) for layer in group.members for place in range(count)]
-        taken = read_folds([self.uniforms], places, self.scope.constant)
-        return xp.permute_dims(xp.reshape(taken, (group.num_folds, count, self.filled.count)), (0, 2, 1))
+        places = [(0, self._first_uniform[layer] + index) for layer in group.members for index in range(count)]
+        uniforms = read_folds([self.uniforms], places, self.scope.constant)
+        return xp.permute_dims(xp.reshape(uniforms, (group.num_folds, count, self.filled.count)), (0, 2, 1))
 
 
-def _only(comes_by: Tracer | None, units: Tracer) -> Tracer:
-    """`units`, and -1 in rows that do not come by."""
-    return units if comes_by is None else xp.where(comes_by, units, -1)
+def _only(is_active: Tracer | None, units: Tracer) -> Tracer:
+    """`units`, and -1 in rows that are not active."""
+    return units if is_active is None else xp.where(is_active, units, -1)
 
 
 @dataclass(frozen=True, slots=True)
 class _Reads:
-    """What the terms of a sum layer read: `table (O, N)`, or `(1, N)` for all output units, of numbers h*I + i."""
+    """The units h*I + i that the terms of a sum layer read: `table (O, N)`, or `(1, N)` for all output units."""
 
     scope: LoweringScope
     table: np.ndarray
@@ -208,14 +208,14 @@ class _Reads:
         return len(self.table) == 1 and np.array_equal(self.table[0], np.arange(self.table.shape[1]))
 
     def of_all(self, inputs: Tracer) -> Tracer:
-        """What each term of each output unit reads: from `(F, 1, H*I)`, `(F, O, N)` or `(F, 1, N)`."""
+        """The values that each term of each output unit reads: from `(F, 1, H*I)`, `(F, O, N)` or `(F, 1, N)`."""
         if self._in_order:
             return inputs
         flat = xp.take(inputs[:, 0], self._constant(self.table.ravel()), axis=1, nonnegative=True)
         return xp.reshape(flat, (inputs.dims[0], *self.table.shape))
 
     def of_units(self, inputs: Tracer, units: Tracer) -> Tracer:
-        """What each term of a chosen unit reads: from `(F, B, H*I)` and `(F, B)`, `(F, B, N)`."""
+        """The values that each term of a chosen unit reads: from `(F, B, H*I)` and `(F, B)`, `(F, B, N)`."""
         if self._in_order:
             return inputs
         if len(self.table) == 1:
@@ -223,7 +223,7 @@ class _Reads:
         return xp.take_along_axis(inputs, self._constant(self.table)[units], axis=2, nonnegative=True)
 
     def read(self, term: Tracer, units: Tracer) -> Tracer:
-        """What a chosen term of a chosen unit reads, `(F, B)`."""
+        """The unit that a chosen term of a chosen unit reads, `(F, B)`."""
         if self._in_order:
             return term
         if len(self.table) == 1:

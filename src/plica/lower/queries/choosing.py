@@ -1,4 +1,4 @@
-"""The Program of a query that chooses (`Choosing`): a walk up, and a walk down that chooses."""
+"""The Program of a query that chooses (`Choosing`): an upward pass, and a downward pass that chooses."""
 
 from __future__ import annotations
 
@@ -25,16 +25,15 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredChoices:
-    """The Program of a query, and what stands behind its variables.
+    """The Program of a query, and its captured leaves.
 
     It takes uniform numbers `(U, B)` where the query draws, then data `(B, D)` if it was lowered for some. Its results:
     rows of data `(B, D)`, the chosen terms `(S, B)`, the logarithm of the circuit's value `(B,)` (or `(1,)` without
-    data), whether a weight has no logarithm `()` and, in a semiring whose results have to be proven, which rows are
-    `(B,)`.
+    data), whether a weight has no logarithm `()` and, in a semiring with a bound, in which rows it holds `(B,)`.
 
     Args:
         program: The Program.
-        captured: What stands behind each of its captured variables.
+        captured: The leaf or constant of each captured variable.
         num_uniforms: U, how many uniform numbers one row takes; 0 where the query does not draw.
         sums: The S sum layers, by topological index, in the order of the chosen terms.
     """
@@ -63,19 +62,19 @@ def lower_choices(
         query: The query.
         folded: The circuit, with one output of one unit.
         dtype: The dtype that it computes in.
-        input_dtype: The dtype of the data; None where nothing is known of any variable.
-        real_dtype: The dtype of real variables in the rows that are made up; by default that of the data if it is
-            floating, else `dtype`. Rows of nothing but states are int64.
+        input_dtype: The dtype of the data; None where no variable is known.
+        real_dtype: The dtype of real variables in the new rows; by default that of the data if it is floating, else
+            `dtype`. Rows whose variables all have states are int64.
         owners: The leaves that exist already.
-        semiring: How numbers are carried, if not as the query says: in the same algebra.
-        one_row: Whether data is one row, `(1, D)`, that all rows that are made up complete.
+        semiring: The number format, if not the query's; of the same algebra.
+        one_row: Whether data is one row, `(1, D)`, which all new rows complete.
         poisons: Whether the logarithm is NaN for rows that cannot be completed: those with an entry that is no state,
-            or with some variables of a layer of several and not all. Who looks at data beforehand needs no such rows.
+            or with some but not all variables of a layer. Callers that check data before need not set it.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
-        UnsupportedError: A layer does not say what the query needs.
+        UnsupportedError: A layer does not define what the query needs.
     """
     query.needs.check(folded.circuit, folded.row)
     scope = LoweringScope(folded, semiring or query.policy.semiring, dtype, owners or {})
@@ -107,8 +106,8 @@ def _lowered(
         data = InputData(scope, x)
     count = uniforms.dims[1] if uniforms is not None else 1 if x is None else x.dims[0]
     up = layer_values(scope, data)
-    knows = data is not None and not one_row
-    choices = Choices(scope, query.policy.chooser, up, data, knows, uniforms, FilledRows(scope, count, dtype))
+    is_by_row = data is not None and not one_row
+    choices = Choices(scope, query.policy.chooser, up, data, is_by_row, uniforms, FilledRows(scope, count, dtype))
     walk_down(scope, choices)
     choices.pass_by(layer for layer in scope.folded.circuit.sum_layers if layer not in choices.sums)
     ((group, fold),) = scope.folded.out_fold_idx
@@ -116,13 +115,13 @@ def _lowered(
     log_value = semiring.to_log(xp, up[group])[fold, :, 0]
     if poisons and data is not None and x is not None:
         log_value = data.poison(xp.reshape(log_value, (log_value.dims[0], 1, 1)))[:, 0, 0]
-        for some in _in_part(scope, x):
-            log_value = xp.where(some, float("nan"), log_value)
+        for partial in _in_part(scope, x):
+            log_value = xp.where(partial, float("nan"), log_value)
     live = frozenset(scope.folded.circuit.live.layers)
     choices.skip(layer for layer in scope.folded.circuit.layers if layer not in live)
     terms = xp.concat(choices.terms) if choices.terms else xp.zeros((0, count), dtype=DType.INT64)
-    found = [*choices.invalid, *_negative(scope)]
-    invalid = xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
+    checks = [*choices.invalid, *_negative(scope)]
+    invalid = xp.any(xp.stack(checks)) if checks else xp.zeros((), dtype=DType.BOOL)
     results = [_completed(x, choices.filled.rows()), terms, log_value, invalid]
     if semiring.proven is not None:
         results.append(semiring.proven(xp, up[group])[fold, :, 0])
@@ -130,7 +129,7 @@ def _lowered(
 
 
 def _negative(scope: LoweringScope) -> list[Tracer]:
-    """For each weight of input layers that may be negative, `()`, whether it is; sums say so as they choose."""
+    """For each weight of input layers that may be negative, `()`, whether it is; sums check theirs as they choose."""
     return [
         xp.any(xp.less(scope.parameters(group)[name], 0.0))
         for group, name in scope.weights
@@ -139,7 +138,7 @@ def _negative(scope: LoweringScope) -> list[Tracer]:
 
 
 def _in_part(scope: LoweringScope, x: Tracer) -> Iterator[Tracer]:
-    """For each group of layers that fill in all of several variables or none, which rows have some, `(B,)`."""
+    """For each group of layers that fill in all of their variables or none, which rows have only some, `(B,)`."""
     for group in scope.folded.groups if x.dtype.kind == "float" else ():
         if isinstance(group.representative, InputLayer) and fills_whole(scope.folded, group.representative):
             missing = columns_of(scope, xp.permute_dims(xp.isnan(x), (1, 0)), group)  # (F, B, num_variables)
@@ -147,7 +146,7 @@ def _in_part(scope: LoweringScope, x: Tracer) -> Iterator[Tracer]:
 
 
 def _completed(x: Tracer | None, rows: Tracer) -> Tracer:
-    """`rows` with the entries of `x` that are there."""
+    """`rows` with the entries of `x` that are not missing."""
     if x is None:
         return rows
     if x.dtype.kind != "float":

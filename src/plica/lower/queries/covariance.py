@@ -1,10 +1,10 @@
-"""Covariances as a walk up: the value of a circuit in which two variables are weighed by their distances.
+"""Covariances as an upward pass: the value of a circuit in which two variables are weighed by their distances.
 
-The integral of `(x_i - a_i) (x_j - a_j)` times a circuit is the circuit again with other input layers: those that read
-one of the two variables give the mean of its distance under each of their units, those that read both the mean of the
-product, and every other layer what it always gives. That is exact in smooth and decomposable circuits, and one row of a
-walk up for each pair; the walk carries numbers of both signs in log space. Distances from a number close to the mean
-leave little to subtract, and means of single distances, of one row for each variable, correct for what it is off by.
+The integral of `(x_i - a_i) (x_j - a_j)` times a circuit is the circuit with other input layers. A layer that reads one
+of the two variables gives the mean of its distance under each of its units; one that reads both gives the mean of the
+product; every other layer is unchanged. That is exact in smooth and decomposable circuits. It takes one row of an
+upward pass for each pair, in log space with signs. Distances are from a reference close to the mean, so that little
+cancels. The means of single distances, one row for each variable, correct for the distance of the reference.
 
 Source: Vergari et al., "A compositional atlas of tractable circuit operations", 2021; Khosravi et al., "On tractable
 computation of expected predictions", 2019.
@@ -27,7 +27,7 @@ from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.posterior import of_place
+from plica.lower.queries.posterior import of_variable
 from plica.lower.queries.query import Query, Upward, ask
 from plica.lower.queries.units import has_states, unit_moment
 from plica.symbolic.layers import InputRow
@@ -39,21 +39,21 @@ from plica.tracing.tracer import Tracer
 def covariance(circuit: Any, variables: Iterable[int], x: Any = None) -> Any:
     """The covariance matrix of some variables.
 
-    It costs a walk up for each pair of variables (and for each), computed in float64, many at once.
+    It takes an upward pass for each variable and each pair, computed in float64, many at once.
 
     Args:
         circuit: A compiled circuit.
         variables: The variables, in the order of the matrix.
-        x: Rows `(R, D)` with NaN in place of what is missing, to ask for covariances given the rest of each row; those
-            with what is known are 0. By default nothing is known.
+        x: Rows `(R, D)` with NaN in place of missing entries, for covariances given the rest of each row; those of
+            known entries are 0. By default no variable is known.
 
     Returns:
-        The matrix `(n, n)`, or one for each row, `(R, n, n)`. That of variables with states is of their numbers.
+        The matrix `(n, n)`, or one for each row, `(R, n, n)`. For variables with states it is of the states' numbers.
 
     Raises:
         StructuralPropertyError, ShapeError, InputError: As for `posterior`; a variable is none of the circuit's.
-        UnsupportedError: A layer of the variables, but for layers with states, does not say its mean or its variance;
-            or a layer of several of them not their covariance.
+        UnsupportedError: A layer of the variables without states does not define its mean or its variance; or a layer
+            of several of them does not define their covariance.
     """
     return ask(circuit, "covariance", variables, x)
 
@@ -80,7 +80,7 @@ class LoweredProducts:
 
     Args:
         program: The Program.
-        captured: What stands behind each captured variable.
+        captured: The leaf or constant of each captured variable.
     """
 
     program: Program
@@ -93,7 +93,7 @@ def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owne
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
-        UnsupportedError: A layer of the variables does not say what is needed of it.
+        UnsupportedError: A layer of the variables does not define what the query needs.
     """
     check_covariance(folded, variables)
     scope = LoweringScope(folded, SIGNED_LSE_SUM, DType.FLOAT64, owners or {})
@@ -109,13 +109,13 @@ def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owne
 
 
 def check_covariance(folded: FoldedCircuit, variables: Sequence[int]) -> None:
-    """Raise where variables cannot be asked about.
+    """Refuse variables whose layers define no mean or variance.
 
-    Layers of none of the variables are asked for nothing, those of several for the covariances within a unit.
+    Layers of none of the variables need neither; layers of several of them need covariances within a unit.
     """
-    circuit, asked = folded.circuit, set(variables)
+    circuit, chosen = folded.circuit, set(variables)
     Needs("covariance", "the covariance").check(circuit, folded.row)
-    read = {layer: len(asked & set(layer.scope)) for layer in circuit.live.input_layers}
+    read = {layer: len(chosen & set(layer.scope)) for layer in circuit.live.input_layers}
     COVARIANCE.needs.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count])
     _WITHIN.check_layers(circuit, folded.row, [layer for layer, count in read.items() if count > 1])
 
@@ -125,10 +125,10 @@ class _Distances:
 
     Args:
         scope: The Program under construction.
-        variables: Which they may be.
+        variables: The variables that may be weighed.
         x: `(B, D)`, NaN where it is missing.
         reference: `(B, D)`, from which distances are measured.
-        chosen: `(B,)` each, the one variable and the other, -1 for none.
+        chosen: `(B,)` each, the first and the second variable, -1 for none.
     """
 
     def __init__(
@@ -136,7 +136,7 @@ class _Distances:
     ) -> None:
         self._scope, self._variables, self._chosen = scope, set(variables), chosen
         self._data = InputData(scope, x)
-        self._x, self._reference = (xp.permute_dims(one, (1, 0)) for one in (x, reference))
+        self._x, self._reference = (xp.permute_dims(array, (1, 0)) for array in (x, reference))
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
         """The value of a group of input layers, `(F, B, K)`."""
@@ -144,27 +144,27 @@ class _Distances:
         if not any(variable in self._variables for fold in group.scope_idx for variable in fold):
             return value
         scope, semiring = self._scope, self._scope.semiring
-        x, reference = (columns_of(scope, one, group) for one in (self._x, self._reference))  # (F, B, V)
+        x, reference = (columns_of(scope, array, group) for array in (self._x, self._reference))  # (F, B, V)
         missing = xp.isnan(x)
         own = scope.constant(np.asarray(group.scope_idx)[:, None, :], "variables")
-        is_first, is_second = (xp.equal(xp.reshape(one, (1, x.dims[1], 1)), own) for one in self._chosen)
+        is_first, is_second = (xp.equal(xp.reshape(variable, (1, x.dims[1], 1)), own) for variable in self._chosen)
         given = self._data.conditional(group)
         means = unit_moment(scope, group, "mean", _ratio, given)  # (F, K, V), or (F, B, K, V)
         products: Tracer | None = None
         distances: list[Tracer] = []
         for mask in (is_first, is_second):
-            found = [
-                self._distance(place, x, missing, means, reference, mask) for place in range(len(group.scope_idx[0]))
+            weighed = [
+                self._distance(index, x, missing, means, reference, mask) for index in range(len(group.scope_idx[0]))
             ]
-            distances.append(_added(found))
-        for one in range(len(group.scope_idx[0])):
-            for other in range(len(group.scope_idx[0])):
-                both = xp.logical_and(is_first[:, :, one : one + 1], is_second[:, :, other : other + 1])
-                hidden = xp.logical_and(missing[:, :, one : one + 1], missing[:, :, other : other + 1])
-                within = self._within(group, given, one, other)
+            distances.append(_added(weighed))
+        for first in range(len(group.scope_idx[0])):
+            for second in range(len(group.scope_idx[0])):
+                both = xp.logical_and(is_first[:, :, first : first + 1], is_second[:, :, second : second + 1])
+                hidden = xp.logical_and(missing[:, :, first : first + 1], missing[:, :, second : second + 1])
+                within = self._within(group, given, first, second)
                 if within is not None:
-                    found_here = xp.where(xp.logical_and(both, hidden), within, 0.0)
-                    products = found_here if products is None else products + found_here
+                    covariance = xp.where(xp.logical_and(both, hidden), within, 0.0)
+                    products = covariance if products is None else products + covariance
         has_first, has_second = (xp.any(mask, axis=2, keepdims=True) for mask in (is_first, is_second))
         assert products is not None, "a variable has a variance"
         factor = xp.where(
@@ -175,24 +175,24 @@ class _Distances:
         return semiring.product(xp, value, semiring.from_linear(xp, factor))
 
     @staticmethod
-    def _distance(place: int, x: Tracer, missing: Tracer, means: Tracer, reference: Tracer, mask: Tracer) -> Tracer:
+    def _distance(index: int, x: Tracer, missing: Tracer, means: Tracer, reference: Tracer, mask: Tracer) -> Tracer:
         """The mean distance of one variable of layers from its reference, `(F, B, K)`; 0 where it is not chosen."""
-        here = slice(place, place + 1)
-        centre = of_place(means, place)
+        here = slice(index, index + 1)
+        centre = of_variable(means, index)
         known = xp.where(missing[:, :, here], 0.0, x[:, :, here])
-        where = xp.where(missing[:, :, here], centre, known)
-        distance: Tracer = xp.where(mask[:, :, here], where - reference[:, :, here], 0.0)
+        value = xp.where(missing[:, :, here], centre, known)
+        distance: Tracer = xp.where(mask[:, :, here], value - reference[:, :, here], 0.0)
         return distance
 
-    def _within(self, group: FoldedLayer, given: Params | None, one: int, other: int) -> Tracer | None:
-        """The covariance of two variables within each unit, `(F, 1, K)` or `(F, B, K)`; None where nobody asks."""
+    def _within(self, group: FoldedLayer, given: Params | None, first: int, second: int) -> Tracer | None:
+        """The covariance of two variables within each unit, `(F, 1, K)` or `(F, B, K)`; None if it is not defined."""
         row = self._scope.folded.row(group.representative)
         assert isinstance(row, InputRow), "input rows belong to input layers"
-        if one == other:
-            return of_place(unit_moment(self._scope, group, "variance", _ratio, given), one)
+        if first == second:
+            return of_variable(unit_moment(self._scope, group, "variance", _ratio, given), first)
         if isinstance(row.covariance, Unsupported):
             return None
-        return of_place(unit_moment(self._scope, group, "covariance", _ratio, given)[..., one, :], other)
+        return of_variable(unit_moment(self._scope, group, "covariance", _ratio, given)[..., first, :], second)
 
 
 def _added(arrays: Sequence[Tracer]) -> Tracer:
@@ -203,6 +203,6 @@ def _added(arrays: Sequence[Tracer]) -> Tracer:
 
 
 def _ratio(value: Value, total: Value) -> Tracer:
-    """Parts of totals, both signed numbers."""
+    """The ratio of parts to totals, both signed numbers."""
     ratio: Tracer = value[0] / total[0] * xp.exp(value[1] - total[1])
     return ratio

@@ -1,12 +1,14 @@
-"""Whether a circuit is deterministic, as far as its constants tell: at no row are two terms of one sum both above zero.
+"""Whether constants prove that a circuit is deterministic: at no row are two terms of one sum both above zero.
 
-What is learned may be anything. So a unit of an input layer is known to be zero at a state where a constant says so
-(indicators, above all), and a term of a sum where its weight is a constant zero. Every unit is zero outside a box of
-states, one set for each variable, that follows from these; terms with boxes that have no common state of some
-variable are never above zero together. Two terms whose boxes meet are taken apart: a sum excludes what all its terms
-exclude, and a product what one of its factors excludes, which finds all that can be found where products split their
-variables alike, as those of sentential decision diagrams do. The answer is sound: circuits that it calls deterministic
-are, and others may be, such as those where it takes more than a fixed number of comparisons to tell.
+Learned numbers may have any value. So a unit of an input layer is known to be zero only at a state where a constant is
+zero (indicators, above all), and a term of a sum where its weight is a constant zero. From these follows a box for each
+unit: one set of states for each variable, outside of which the unit is zero. Two terms are never above zero together if
+their boxes have no common state of some variable.
+
+Terms whose boxes meet are compared further. A unit excludes a sum if it excludes all its terms, and a product if it
+excludes one of its factors. This decides all cases where products split their variables alike, as in sentential
+decision diagrams. The answer is sound: circuits that it calls deterministic are. Others may be too, for example if the
+proof takes more than a fixed number of comparisons.
 
 Source: Darwiche, "A logical approach to factoring belief networks", 2002; Choi and Darwiche, "On relaxing determinism
 in arithmetic circuits", 2017.
@@ -37,15 +39,15 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 Masks: TypeAlias = NDArray[np.bool_]
-Boxes: TypeAlias = dict[int, Masks]  # by variable, which states each unit may have above zero: (K, C)
+Boxes: TypeAlias = dict[int, Masks]  # by variable, at which states each unit may be above zero: (K, C)
 Unit: TypeAlias = tuple[Layer, int]
 
-_MOST_COMPARISONS = 100_000  # of units, which take about half a second
-_DEEPEST = 300  # comparisons within comparisons: Python has a limit
+_MOST_COMPARISONS = 100_000  # of pairs of units; these take about half a second
+_DEEPEST = 300  # nested comparisons: Python limits recursion
 
 
 def is_deterministic(folded: FoldedCircuit) -> bool:
-    """Whether every sum that an output depends on is deterministic, as constants tell.
+    """Whether constants prove that every sum that an output depends on is deterministic.
 
     Args:
         folded: The circuit as it was described.
@@ -58,7 +60,7 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
     boxes: dict[Layer, Boxes] = {}
     apart = _Apart(boxes, {layer: circuit.layer_scope(layer) for layer in layers})
     for layer in layers:
-        inputs = [boxes[one] for one in circuit.layer_inputs(layer)]
+        inputs = [boxes[input_layer] for input_layer in circuit.layer_inputs(layer)]
         row = folded.row(layer)
         if isinstance(layer, InputLayer):
             boxes[layer] = {min(layer.scope): known[layer]} if layer in known else {}
@@ -66,27 +68,29 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
             if isinstance(row.route, Unsupported):
                 return False
             units = np.arange(layer.num_output_units)[None]
-            routes = [np.asarray(one)[0] for one in row.route(namespace, layer, units)]
+            routes = [np.asarray(route)[0] for route in row.route(namespace, layer, units)]
             boxes[layer] = {
                 variable: mask[route]
                 for box, route in zip(inputs, routes, strict=True)
                 for variable, mask in box.items()
             }
             factors = list(zip(circuit.layer_inputs(layer), routes, strict=True))
-            apart.products[layer] = [[(one, int(route[unit])) for one, route in factors] for unit in units[0]]
+            apart.products[layer] = [
+                [(input_layer, int(route[unit])) for input_layer, route in factors] for unit in units[0]
+            ]
         else:
-            found = _sum(layer, row, circuit.layer_inputs(layer), apart, known.get(layer))
-            if found is None:
+            layer_boxes = _sum(layer, row, circuit.layer_inputs(layer), apart, known.get(layer))
+            if layer_boxes is None:
                 return False
-            boxes[layer] = found
+            boxes[layer] = layer_boxes
     return True
 
 
 class _Apart:
-    """Which units are never above zero together, found by taking them apart.
+    """Comparisons of units by their factors and terms: whether two are never above zero together.
 
     Args:
-        boxes: The boxes of layers, those before the one that is asked about.
+        boxes: The boxes of the layers so far.
         scopes: The variables of layers.
     """
 
@@ -98,7 +102,7 @@ class _Apart:
         self._known: dict[tuple[Unit, Unit], bool] = {}
 
     def excludes(self, first: Unit, second: Unit, depth: int = 0) -> bool:
-        """Whether two units are never above zero together; False too where that takes too long to tell."""
+        """Whether two units are never above zero together; False also where the proof takes too long."""
         key = (first, second)
         if key not in self._known:
             if len(self._known) >= _MOST_COMPARISONS or depth > _DEEPEST:
@@ -109,9 +113,9 @@ class _Apart:
 
     def _compared(self, first: Unit, second: Unit, depth: int) -> bool:
         (layer, unit), (other, number) = first, second
-        one, two = self.boxes[layer], self.boxes[other]
-        for variable in one.keys() & two.keys():
-            pair = zip(one[variable][unit].tolist(), two[variable][number].tolist(), strict=False)
+        first_box, second_box = self.boxes[layer], self.boxes[other]
+        for variable in first_box.keys() & second_box.keys():
+            pair = zip(first_box[variable][unit].tolist(), second_box[variable][number].tolist(), strict=False)
             if not any(here and there for here, there in pair):
                 return True
         if layer in self.sums:
@@ -137,14 +141,14 @@ def _sum(layer: Layer, row: object, layers: Sequence[Layer], apart: _Apart, poss
         layer: The layer.
         row: Its row.
         layers: Its inputs.
-        apart: Their boxes, and how to tell two of their units apart; the terms of this layer are noted there.
-        possible: Which weights may be above zero, `(O, N)`; None where nothing is known of them.
+        apart: Their boxes, and comparisons of their units; the terms of this layer are added to it.
+        possible: Which weights may be above zero, `(O, N)`; None where all may.
     """
     assert isinstance(row, SumRow), "what is no input and no product is a sum"
     if not isinstance(row.choose, Choice):
         return None
-    outputs, inputs = layer.num_output_units, [apart.boxes[one] for one in layers]
-    units = [(one, unit) for one in layers for unit in range(one.num_output_units)]
+    outputs, inputs = layer.num_output_units, [apart.boxes[input_layer] for input_layer in layers]
+    units = [(input_layer, unit) for input_layer in layers for unit in range(input_layer.num_output_units)]
     terms: list[list[Unit]] = []
     reads = np.asarray(row.choose.reads(layer))
     reads = np.broadcast_to(reads, (outputs, reads.shape[1]))
@@ -159,7 +163,7 @@ def _sum(layer: Layer, row: object, layers: Sequence[Layer], apart: _Apart, poss
             mask = masks[variable][read]
             boxes[variable][unit] = mask.any(axis=0)
             together &= mask.astype(np.float32) @ mask.T.astype(np.float32) > 0
-        terms.append([units[place] for place in read])
+        terms.append([units[index] for index in read])
         if not common and together.any():  # nothing is known of any unit
             return None
         for first, second in np.argwhere(np.triu(together)):
@@ -174,7 +178,7 @@ def _padded(mask: Masks, width: int) -> Masks:
 
 
 def _known(folded: FoldedCircuit, layers: Iterable[Layer]) -> dict[Layer, Masks]:
-    """By layer of nothing but constants: which states of its variable `(K, C)`, or weights `(O, N)`, are not zero."""
+    """For each layer of constants alone: the states of its variable `(K, C)`, or weights `(O, N)`, that are not 0."""
     fixed = [layer for layer in layers if _is_fixed(folded, layer)]
     if not fixed:
         return {}
@@ -205,10 +209,10 @@ def _values(scope: LoweringScope, results: Sequence[Tracer]) -> list[Masks]:
 
 def _is_fixed(folded: FoldedCircuit, layer: Layer) -> bool:
     row = folded.row(layer)
-    told = isinstance(row, SumRow) and isinstance(row.choose, Choice)
+    can_be_fixed = isinstance(row, SumRow) and isinstance(row.choose, Choice)
     if isinstance(row, InputRow) and isinstance(layer, InputLayer):
-        told = bool(layer.num_variables) and num_states(layer) is not None
-    return told and all(
+        can_be_fixed = bool(layer.num_variables) and num_states(layer) is not None
+    return can_be_fixed and all(
         len(parameter.outputs) == 1 and isinstance(dereferenced(parameter.output), ConstantParameter)
         for parameter in layer.all_evaluated_params.values()
     )

@@ -1,4 +1,4 @@
-"""Questions about what is missing in rows: its distribution, its mean and variance, and which terms sums would choose.
+"""Questions about missing entries of rows: their distribution, mean and variance, and the terms that sums choose.
 
 >>> import torch
 >>> import plica
@@ -12,8 +12,8 @@
 >>> mean(circuit, x).squeeze(1).tolist(), variance(circuit, x).squeeze(1).tolist()
 ([0.75, 2.0], [0.6875, 0.0])
 
-Each takes rows `(R, D)` with NaN in place of what is missing, any of it in each row, and answers for all variables in
-one pass up and one pass down. Means and variances of variables with states are those of the numbers of their states.
+Each takes rows `(R, D)` with NaN in place of missing entries, which may differ from row to row. It answers for all
+variables in one upward and one downward pass. Means and variances of variables with states are of the states' numbers.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def posterior(circuit: Any, x: Any) -> Posterior:
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(R, D)`; NaN is what is missing.
+        x: Rows `(R, D)`; NaN where an entry is missing.
 
     Returns:
         Probabilities of states `(R, D, C)`, and mean and standard deviation `(R, D)` of variables without states: see
@@ -41,55 +41,54 @@ def posterior(circuit: Any, x: Any) -> Posterior:
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
-        InputError: A row does not fit the circuit, has a part of the variables of a layer that is filled in whole, or
-            has a probability that is zero or not finite.
-        UnsupportedError: A layer without states does not say its mean or its variance.
+        InputError: A row does not fit the circuit, has some but not all variables of a layer that needs all, or has a
+            probability that is zero or not finite.
+        UnsupportedError: A layer without states does not define its mean or its variance.
     """
-    found: Posterior = ask(circuit, "posterior", x)
-    return found
+    answer: Posterior = ask(circuit, "posterior", x)
+    return answer
 
 
 def latent_posterior(circuit: Any, x: Any) -> dict[int, Any]:
-    """For each sum layer the probability of each of its terms, given what is known of a row.
+    """For each sum layer the probability of each of its terms, given the known entries of a row.
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(R, D)`; NaN is what is missing.
+        x: Rows `(R, D)`; NaN where an entry is missing.
 
     Returns:
-        By topological index of the layer, `(R, N)`: the probability that a sample of the row, completed, comes by the
-        layer and takes term n, whatever the unit that takes it. Terms are columns of the weight (inputs for a mixing
-        layer), as in the choices of `SamplingQuery`. They add up to 1 where every sample comes by the layer, else to
-        the probability that it does.
+        By topological index of the layer, `(R, N)`: the probability that a sampled completion of the row reaches the
+        layer and takes term n, of any of its units. Terms are columns of the weight (inputs for a mixing layer), as in
+        the choices of `SamplingQuery`. They add up to the probability that a sample reaches the layer.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
         InputError: A row does not fit the circuit, or has a probability that is zero or not finite.
     """
-    found: dict[int, Any] = ask(circuit, "latent_posterior", x)
-    return found
+    answer: dict[int, Any] = ask(circuit, "latent_posterior", x)
+    return answer
 
 
 def mean(circuit: Any, x: Any) -> Any:
-    """The mean of each variable, given what is known of its row: `(R, D)`.
+    """The mean of each variable, given the known entries of its row: `(R, D)`.
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(R, D)`; NaN is what is missing. What is known is its own mean. A row of NaN asks for the means of the
-            distribution itself.
+        x: Rows `(R, D)`; NaN where an entry is missing. A known entry is its own mean. A row of NaN gives the means of
+            the distribution itself.
 
     Raises:
         StructuralPropertyError, ShapeError, InputError: As for `posterior`.
-        UnsupportedError: A layer without states does not say its mean.
+        UnsupportedError: A layer without states does not define its mean.
     """
     return ask(circuit, "mean", x)
 
 
 def variance(circuit: Any, x: Any) -> Any:
-    """The variance of each variable, given what is known of its row: `(R, D)`, 0 for what is known.
+    """The variance of each variable, given the known entries of its row: `(R, D)`, 0 for these.
 
-    Args and errors are those of `mean`; layers without states say their variance too.
+    Args and errors are those of `mean`; layers without states must define their variance too.
     """
     return ask(circuit, "variance", x)
 

@@ -21,7 +21,7 @@ _ALWAYS, _NEVER = (0, 0), (1, 0)
 
 @dataclass(slots=True)
 class FilledRows:
-    """Values by variable; a row comes by one at most of the layers of a variable.
+    """Values by variable; a row reaches at most one of the layers of a variable.
 
     Args:
         scope: The Program under construction.
@@ -33,15 +33,15 @@ class FilledRows:
     count: Dim
     dtype: DType
     _values: list[Tracer] = field(init=False)  # (F * num_variables, B) each
-    _reached: list[Tracer] = field(init=False)  # (F, B) each: which rows come by
-    _places: dict[int, list[tuple[FoldIndex, FoldIndex]]] = field(default_factory=dict)  # of both, by variable
+    _reached: list[Tracer] = field(init=False)  # (F, B) each: which rows reach a layer
+    _places: dict[int, list[tuple[FoldIndex, FoldIndex]]] = field(default_factory=dict)  # into both lists, by variable
 
     def __post_init__(self) -> None:
         self._values = [xp.zeros((1, self.count), dtype=self.dtype)]
-        self._reached = [xp.full((1, self.count), one, dtype=DType.BOOL) for one in (True, False)]
+        self._reached = [xp.full((1, self.count), is_reached, dtype=DType.BOOL) for is_reached in (True, False)]
 
     def add(self, group: FoldedLayer, values: Tracer, reached: Tracer | None) -> None:
-        """What a group of input layers has chosen.
+        """Add the values that a group of input layers has chosen.
 
         Shapes: values (F, B, num_variables), reached (F, B), or None for all.
         """
@@ -49,15 +49,15 @@ class FilledRows:
         flat = xp.reshape(xp.permute_dims(values, (0, 2, 1)), (group.num_folds * width, self.count))
         for fold, variables in enumerate(group.scope_idx):
             seen = _ALWAYS if reached is None else (len(self._reached), fold)
-            for place, variable in enumerate(variables):
-                value = (len(self._values), fold * width + place)
+            for index, variable in enumerate(variables):
+                value = (len(self._values), fold * width + index)
                 self._places.setdefault(variable, []).append((value, seen))
         self._values.append(self._cast(flat))
         if reached is not None:
             self._reached.append(reached)
 
     def _cast(self, values: Tracer) -> Tracer:
-        """`values` in the dtype of the rows; of what is too large for it, the largest number that it has."""
+        """`values` in the dtype of the rows; numbers beyond its range become its largest or least number."""
         if self.dtype.kind == values.dtype.kind == "float" and self.dtype.numpy.itemsize <= values.dtype.numpy.itemsize:
             limits = np.finfo(self.dtype.value)
             values = xp.clip(values, float(limits.min), float(limits.max))
@@ -68,8 +68,8 @@ class FilledRows:
         width = input_width(self.scope.folded.described)
         places = [self._places.get(variable, []) for variable in range(width)]
         columns = xp.zeros((width, self.count), dtype=self.dtype)
-        for turn in range(max(map(len, places), default=0)):
-            chosen = [one[turn] if turn < len(one) else ((0, 0), _NEVER) for one in places]
+        for number in range(max(map(len, places), default=0)):
+            chosen = [entries[number] if number < len(entries) else ((0, 0), _NEVER) for entries in places]
             values = read_folds(self._values, [value for value, _ in chosen], self.scope.constant)
             if all(seen == _ALWAYS for _, seen in chosen):
                 columns = values

@@ -1,8 +1,8 @@
 """The Program of a query that passes probability down (`Flowing`), and reads its answer off the flows.
 
-It takes data `(B, D)` of floats, NaN where it is missing, and returns what the query reads off, then the
-logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring whose results have to
-be proven, whether all of a row is proven right `(B,)`.
+It takes data `(B, D)` of floats, NaN where it is missing. It returns the answer that the query reads off, then the
+logarithm of the circuit's value `(B,)`, whether a weight has no logarithm `()` and, in a semiring with a bound, whether
+the bound holds for all answers of a row `(B,)`.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredFlows:
-    """The Program of a query, and what stands behind its variables.
+    """The Program of a query, and its captured leaves.
 
     Args:
         program: The Program.
-        captured: What stands behind each of its captured variables.
+        captured: The leaf or constant of each captured variable.
         sums: The sum layers of each result about terms of sums, by topological index.
         unread: The sum layers that no output depends on, by topological index, with their numbers of terms.
         states: The variables that have states.
@@ -62,21 +62,21 @@ def lower_flows(
     *,
     by_derivatives: bool = False,
 ) -> LoweredFlows:
-    """The Program that answers a query, its numbers carried as a semiring says.
+    """The Program that answers a query, in the number format of a semiring.
 
     Args:
-        query: What is asked.
+        query: The query.
         folded: The circuit as it was described or, where flows are found by derivatives, in any equivalent form.
         dtype: The dtype of real parameters.
         input_dtype: The dtype of the data, which is floating.
         owners: The leaves that exist already.
-        semiring: How numbers are carried.
+        semiring: The number format.
         by_derivatives: Whether flows of variables are found by derivatives, of scaled numbers.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
-        UnsupportedError: A layer does not say what the query needs.
+        UnsupportedError: A layer does not define what the query needs.
     """
     query.needs.check(folded.described, folded.row)
     if by_derivatives:
@@ -96,10 +96,10 @@ def lower_flows(
         ((group, fold),) = folded.out_fold_idx
         log_value = semiring.to_log(xp, up[group])[fold, :, 0]
         reading = Reading(scope, flows, data, Known.of(x))
-        is_whole = reading.is_whole() if semiring.proven is not None else None  # before flows are written over
+        sum_to_one = reading.sum_to_one() if semiring.proven is not None else None  # before flows are written over
         results = [*query.policy.read(reading), log_value, _invalid(scope, flows)]
-        if semiring.proven is not None and is_whole is not None:
-            proven = [semiring.proven(xp, up[group])[fold, :, 0], is_whole, *flows.are_flows()]
+        if semiring.proven is not None and sum_to_one is not None:
+            proven = [semiring.proven(xp, up[group])[fold, :, 0], sum_to_one, *flows.are_flows()]
             results.append(reduce(xp.logical_and, proven))
     circuit = folded.circuit
     return LoweredFlows(
@@ -112,7 +112,7 @@ def lower_flows(
 
 
 def _check_inputs(query: Query[Flowing], folded: FoldedCircuit) -> None:
-    """Refuse a circuit whose inputs say less of variables than those that were described."""
+    """Refuse a circuit whose input layers lack columns or states that the described ones have."""
     query.needs.check_layers(folded.circuit, folded.row, folded.circuit.live.input_layers)
     if query.policy.of_sums or with_states(folded.circuit) != with_states(folded.described):
         raise UnsupportedError(f"{query.name} is not found by derivatives of this circuit.")
@@ -131,9 +131,9 @@ def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
 
 def _invalid(scope: LoweringScope, flows: Flows | Derivatives) -> Tracer:
     """`()`, whether a weight is negative; NaN among those of sums counts too, where their logarithms are taken."""
-    found = list(flows.invalid)
+    checks = list(flows.invalid)
     for group, name in scope.weights:
-        is_asked = isinstance(flows, Derivatives) or isinstance(group.representative, InputLayer)
-        if is_asked and not is_never_negative(group, name):
-            found.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
-    return xp.any(xp.stack(found)) if found else xp.zeros((), dtype=DType.BOOL)
+        is_checked = isinstance(flows, Derivatives) or isinstance(group.representative, InputLayer)
+        if is_checked and not is_never_negative(group, name):
+            checks.append(xp.any(xp.less(scope.parameters(group)[name], 0.0)))
+    return xp.any(xp.stack(checks)) if checks else xp.zeros((), dtype=DType.BOOL)

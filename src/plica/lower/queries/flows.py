@@ -1,13 +1,12 @@
-"""The policy that passes probability down: how probable it is, given a row, that a unit takes part in it.
+"""The policy that passes probability down: the probability that a unit takes part in a row.
 
-Were a row drawn from the circuit given what is known of it, some units would be chosen on the way; the flow of a unit
-is the probability that it is among them. The flow of the output is 1. A sum hands its flow to its terms in the shares
-that they have in its value, `weight * unit / sum`; a product hands its flow to every unit that it multiplies. The flow
-of a unit is its value times the derivative of the circuit's logarithm with respect to it. All units of the layers of
-one variable have flows that add up to 1.
+The flow of a unit is the probability that sampling chooses it, given the known entries of a row. The flow of the output
+is 1. A sum divides its flow among its terms in proportion to their part of its value, `weight * unit / sum`. A product
+passes its flow to every unit that it multiplies. The flow of a unit is its value times the derivative of the circuit's
+logarithm with respect to it. The flows of all units of the layers of one variable add up to 1.
 
-Flows are ordinary numbers: one that underflows is a probability below the smallest number. How the shares are computed,
-so that values may be as small as they like, is said in `shares.py`.
+Flows are ordinary numbers: one that underflows is a probability below the smallest number. `shares.py` computes the
+shares, for values of any size.
 
 Source: Darwiche, "A differential approach to inference in Bayesian networks", 2003; Poon and Domingos, "Sum-product
 networks: a new deep architecture", 2011; Peharz et al., "On the latent variable interpretation in sum-product
@@ -45,8 +44,8 @@ class Flows:
         scope: The Program under construction.
         up: The value of every group, `(F, B, K)`.
         count: B, the number of rows.
-        routes: What `routes_of` says of the circuit.
-        shares: How sums share their flow, in the form in which the semiring carries values.
+        routes: The result of `routes_of` for the circuit.
+        shares: The rules by which sums share their flow, in the semiring's number format.
 
     Attributes:
         inputs: Of each group of input layers, the flow of each unit, `(F, B, K)`.
@@ -65,15 +64,15 @@ class Flows:
 
     @property
     def ratio(self) -> Ratio:
-        """Parts of totals, as ordinary numbers."""
+        """The ratio of parts to totals, as ordinary numbers."""
         return self.shares.ratio
 
     def are_flows(self) -> list[Tracer]:
-        """Nothing more to be shown: a negative number has no share, so that flows would not add up to 1."""
+        """No further conditions: a negative number has no share, so flows would not add up to 1."""
         return []
 
     def start(self) -> Tracer:
-        """1 for the one unit of the output, 0 in rows that cannot be."""
+        """1 for the one unit of the output; 0 in rows of probability zero."""
         value = self.scope.read(list(self.up), list(self.scope.folded.out_fold_idx))
         return xp.astype(self.shares.positive(value), self.scope.dtype)
 
@@ -81,64 +80,64 @@ class Flows:
         """No flow."""
         return xp.zeros((1, self.count, group.representative.num_output_units), dtype=self.scope.dtype)
 
-    def merge(self, one: Tracer, other: Tracer) -> Tracer:
-        """Whatever reads a unit adds to its flow."""
-        return one + other
+    def merge(self, first: Tracer, second: Tracer) -> Tracer:
+        """Add the flows from two readers of a unit."""
+        return first + second
 
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
-        """Share the flow of a group among what it reads."""
+        """Share the flow of a group among the units that it reads."""
         layer, flow = group.representative, message.content
         row = self.scope.folded.row(layer)
         if isinstance(row, InputRow):
             self.inputs.append((group, flow))
             return ()
         if isinstance(row, ProductRow):
-            told = [self._gathered(flow, route, layer.num_input_units) for route in self.routes[group]]
+            messages = [self._gathered(flow, route, layer.num_input_units) for route in self.routes[group]]
         else:
             assert isinstance(row, SumRow), "a query checks its rows first"
             assert isinstance(row.choose, Choice), "a query checks its rows first"
-            told = self._shared(group, row.choose, flow)
-        return [Message(one, always=True) for one in told]
+            messages = self._shared(group, row.choose, flow)
+        return [Message(content, always=True) for content in messages]
 
     def _shared(self, group: FoldedLayer, choice: Choice, flow: Tracer) -> list[Tracer]:
-        """What each of the H inputs of sums is told, `(F, B, I)`."""
+        """The flows of sums to each of their H inputs, `(F, B, I)`."""
         layer, number = group.representative, self.scope.folded.groups.index(group)
         log_weights = choice.log_weights(xp, layer, self.scope.parameters(group))  # (F, O, N)
         if not self._is_never_negative(group):
             self.invalid.append(xp.any(xp.isnan(log_weights)))
         reads = np.asarray(choice.reads(layer))
         inputs = [
-            self.scope.read(list(self.up), [fold[place] for fold in group.in_fold_idx]) for place in range(layer.arity)
+            self.scope.read(list(self.up), [fold[index] for fold in group.in_fold_idx]) for index in range(layer.arity)
         ]
         sums = self.shares.sums(flow, self.up[number], inputs)
         units, width = layer.num_input_units, layer.arity * layer.num_input_units
         own = _own_terms(reads, layer)
         if len(reads) == 1 and np.array_equal(reads[0], np.arange(width)):
-            told = [
-                self.shares.all_units(sums.slope, read, log_weights[:, :, place * units : (place + 1) * units])
-                for place, read in enumerate(sums.inputs)
+            messages = [
+                self.shares.all_units(sums.slope, read, log_weights[:, :, index * units : (index + 1) * units])
+                for index, read in enumerate(sums.inputs)
             ]
-            self.terms.append((group, xp.concat(told, axis=2)))
+            self.terms.append((group, xp.concat(messages, axis=2)))
         elif own is not None:
             weights = self._columns(_in_a_row(log_weights), own)
-            told = [
-                self.shares.each_unit(sums.slope, read, weights[:, :, place * units : (place + 1) * units])
-                for place, read in enumerate(sums.inputs)
+            messages = [
+                self.shares.each_unit(sums.slope, read, weights[:, :, index * units : (index + 1) * units])
+                for index, read in enumerate(sums.inputs)
             ]
-            self.terms.append((group, self._gathered(xp.concat(told, axis=2), own % reads.shape[1])))
+            self.terms.append((group, self._gathered(xp.concat(messages, axis=2), own % reads.shape[1])))
         else:
-            found = self._terms(group, sums, log_weights, reads)
-            told = [found[:, :, place * units : (place + 1) * units] for place in range(layer.arity)]
-        return told
+            gathered = self._terms(group, sums, log_weights, reads)
+            messages = [gathered[:, :, index * units : (index + 1) * units] for index in range(layer.arity)]
+        return messages
 
     def _is_never_negative(self, group: FoldedLayer) -> bool:
-        """Whether weights need not be looked at: those of Plica's own layers whose parameters cannot be negative."""
+        """Whether weights need no check: those of built-in layers whose parameters cannot be negative."""
         layer = group.representative
-        own = self.scope.folded.row(layer) is LAYER_ROWS.get(type(layer))
-        return own and all(is_never_negative(group, name) for name in layer.all_evaluated_params)
+        is_built_in = self.scope.folded.row(layer) is LAYER_ROWS.get(type(layer))
+        return is_built_in and all(is_never_negative(group, name) for name in layer.all_evaluated_params)
 
     def _terms(self, group: FoldedLayer, sums: Sums, log_weights: Tracer, reads: NDArray[np.int64]) -> Tracer:
-        """What sums tell their inputs `(F, B, H*I)`, whatever their terms read."""
+        """The flows of sums to their inputs `(F, B, H*I)`, for terms that read any units."""
         layer, columns = group.representative, reads.ravel()
         read = self._columns(xp.concat(sums.inputs, axis=2), columns)
         if len(reads) == 1:
@@ -163,7 +162,7 @@ class Flows:
         """`(F, B, M)` added up where `receivers (M,)` are the same: `(F, B, width)`."""
         width = int(receivers.max()) + 1 if width is None else width
         folds, size = array.dims[0], len(receivers)
-        inner = max(1, int(np.argmax(receivers != receivers[0])))  # so many of one receiver follow each other
+        inner = max(1, int(np.argmax(receivers != receivers[0])))  # equal receivers in a row
         outer = size // (width * inner)
         if np.array_equal(receivers, np.tile(np.repeat(np.arange(width), inner), max(outer, 1))):
             if outer == inner == 1:
@@ -171,32 +170,32 @@ class Flows:
             return xp.sum(xp.reshape(array, (folds, self.count, outer, width, inner)), axis=(2, 4))
         counts = np.bincount(receivers, minlength=width)
         most = int(counts.max())
-        places = np.full((width, most), size)  # a column of zeros fills the rows of those that receive less
+        sources = np.full((width, most), size)  # a column of zeros fills up receivers of fewer entries
         order = np.argsort(receivers, kind="stable")
-        places[receivers[order], np.arange(size) - np.repeat(np.cumsum(counts) - counts, counts)] = order
+        sources[receivers[order], np.arange(size) - np.repeat(np.cumsum(counts) - counts, counts)] = order
         if (counts < most).any():
             array = xp.concat([array, xp.zeros((folds, self.count, 1), dtype=array.dtype)], axis=2)
-        found = self._columns(array, places.ravel())
-        return found if most == 1 else xp.sum(xp.reshape(found, (folds, self.count, width, most)), axis=3)
+        ordered = self._columns(array, sources.ravel())
+        return ordered if most == 1 else xp.sum(xp.reshape(ordered, (folds, self.count, width, most)), axis=3)
 
 
 def routes_of(folded: FoldedCircuit) -> dict[FoldedLayer, list[NDArray[np.int64]]]:
     """For each group of products and each of its inputs, the unit that each output unit multiplies, `(K,)`.
 
-    To be asked while nothing is traced: the rows compute it with numbers at hand.
+    Call it while nothing is traced: the rows compute routes on arrays of numbers.
     """
-    found = {}
+    routes = {}
     for group in folded.groups:
         layer, row = group.representative, folded.row(group.representative)
         if isinstance(row, ProductRow):
             assert not isinstance(row.route, Unsupported), "a query checks its rows first"
             units = np.arange(layer.num_output_units)[None]
-            found[group] = [np.asarray(one)[0] for one in row.route(namespace, layer, units)]
-    return found
+            routes[group] = [np.asarray(route)[0] for route in row.route(namespace, layer, units)]
+    return routes
 
 
 def _own_terms(reads: NDArray[np.int64], layer: Layer) -> NDArray[np.int64] | None:
-    """Where output unit k alone reads unit k of each input, as in mixing layers: for each unit of all inputs its term.
+    """The one term that reads each unit of all inputs, if output unit k alone reads unit k of each, as mixing layers do.
 
     Terms are counted as `o * N + n`. None where sums read otherwise.
     """

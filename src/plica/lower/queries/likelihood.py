@@ -1,4 +1,4 @@
-"""The probability of rows, whatever is missing in them: read off the end of the way up, and of its total.
+"""The probability of rows with missing entries: the value of an upward pass, divided by the circuit's total.
 
 >>> import torch
 >>> import plica
@@ -20,18 +20,18 @@ from plica.symbolic.semirings import LSE_SUM, Semiring
 
 
 def log_likelihood(circuit: Any, x: Any) -> Any:
-    """The logarithm of the probability (or density) of what is known of rows; what is NaN is summed out.
+    """The logarithm of the probability (or density) of the known entries of rows; NaN entries are summed out.
 
     That is the logarithm of the circuit's value minus that of its total, so that a circuit need not be normalized. The
     total is computed once where parameters do not change: in eval mode, without gradients. Differentiable with respect
-    to parameters: a circuit trains on rows with holes, which send no gradient.
+    to parameters: a circuit trains on rows with missing entries, which give no gradient.
 
     Args:
         circuit: A compiled circuit, of any semiring of real numbers or of one that chooses: the answer is the same.
-        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
+        x: Rows `(B, D)`; integers, or floats with NaN in place of missing entries.
 
     Returns:
-        `(B,)`; `-inf` for what has probability zero; NaN where a circuit of negative weights has a negative value.
+        `(B,)`; `-inf` for rows of probability zero; NaN where a circuit of negative weights has a negative value.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
@@ -46,16 +46,16 @@ def log_likelihood(circuit: Any, x: Any) -> Any:
 def conditional_log_likelihood(circuit: Any, x: Any, given: Any) -> Any:
     """The logarithm of the probability (or density) of a part of each row, given the rest of it.
 
-    Each row is conditioned on its own part. What is NaN is not known: in the part that is given it is left out of the
-    condition, in the other part it is summed out. Differentiable, as `log_likelihood` is.
+    Each row is conditioned on its own part. NaN entries are not known: those of the given part are left out of the
+    condition, others are summed out. Differentiable, as `log_likelihood` is.
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(B, D)`; integers, or floats where NaN is what is missing.
-        given: Booleans `(B, D)`, or `(D,)` for all rows alike: true where a row is conditioned on.
+        x: Rows `(B, D)`; integers, or floats with NaN in place of missing entries.
+        given: Booleans `(B, D)`, or `(D,)` for all rows alike: true for entries that are conditioned on.
 
     Returns:
-        `(B,)`; NaN where what is given has probability zero, since nothing follows from it.
+        `(B,)`; NaN where the condition has probability zero.
 
     Raises:
         DTypeError: `given` is no mask of booleans.
@@ -81,6 +81,6 @@ CONDITIONAL = Query(
 
 
 def integration(semiring: Semiring = LSE_SUM) -> Needs:
-    """What it takes to lose variables as the algebra of a semiring reduces them."""
+    """The needs of reducing variables as the algebra of a semiring does."""
     column = semiring.algebra.reduction.value
     return Needs("IntegrateQuery", "losing variables", inputs=(column,), one_unit=False, semiring=None)

@@ -1,11 +1,12 @@
-"""The most probable explanation: the way down takes the largest.
+"""The most probable explanation: the downward pass takes the largest term.
 
-On the way up a sum is the largest of its terms and a variable that is not known takes its largest value; on the way
-down a sum takes the term that was the largest, and input layers the modes of their units. The result is the completion
-of the row that is the most probable together with the terms that were chosen for it (the latent variables of the sums).
-Where the circuit is deterministic (`determinism.py`), no other term is above zero there, so that it is the most
-probable completion; elsewhere its value is a lower bound of the largest. A walk up in `MOST`, where a sum adds the
-largest values of its terms, gives an upper bound: no completion makes one of them larger.
+In the upward pass a sum is the largest of its terms, and a variable that is not known takes its largest value. In the
+downward pass a sum takes its largest term, and input layers the modes of their units. The result is the completion of
+the row that is most probable together with its chosen terms (the latent variables of the sums).
+
+In a deterministic circuit (`determinism.py`) no other term is above zero, so that it is the most probable completion.
+In others its value is a lower bound of the largest. An upward pass in `MOST` gives an upper bound: a sum adds the
+largest values of its terms, which no completion exceeds.
 
 Source: Poon and Domingos, "Sum-product networks: a new deep architecture", 2011, section 3; Peharz et al., "On the
 latent variable interpretation in sum-product networks", 2016, on what is exact.
@@ -24,50 +25,50 @@ from plica.tracing.tracer import Tracer
 
 
 def mpe(circuit: Any, x: Any) -> tuple[Any, Any]:
-    """The most probable explanation of rows: what completes each best, and how probable that is.
+    """The most probable explanation of rows: a completion of each, and its logarithm.
 
     Every sum of a circuit stands for a latent variable, whose value is the term that it chooses. The answer is the
-    completion that is the most probable *together with the terms that are chosen for it*. In a deterministic circuit a
-    row has one choice of terms, so that it is the most probable completion. In others another completion may have a
-    larger probability, shared by several choices; finding that one is NP-hard. `mpe_bounds` says which it is, and how
-    far from the largest probability the answer may be.
+    completion that is the most probable *together with its chosen terms*. In a deterministic circuit a row has one
+    choice of terms, so that it is the most probable completion. In others another completion may have a larger
+    probability, shared by several choices; finding that one is NP-hard. `mpe_bounds` says which it is, and how far from
+    the largest probability the answer may be.
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(R, D)` with NaN in place of what is to be filled in.
+        x: Rows `(R, D)` with NaN in place of entries to fill in.
 
     Returns:
-        Rows `(R, D)`, and logarithms `(R,)` of the circuit's value of each row together with its choices, which is at
-        most that of the row, and its probability where the circuit is normalized (`log_likelihood` subtracts the total,
-        this does not); `-inf` where every completion has probability zero, and the completion means nothing. Rows are
-        int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's (float32 in
-        place of float16 where some variable has states or is a count, which float16 rounds).
+        Rows `(R, D)`, and logarithms `(R,)` of the circuit's value of each row together with its choices. This is at
+        most the value of the row, and a probability if the circuit is normalized (`log_likelihood` subtracts the total,
+        this does not). It is `-inf` where every completion has probability zero; then the completion means nothing.
+        Rows are int64 if every variable has states; else of the dtype of `x` if it is floating, or the circuit's
+        (float32 in place of float16 where some variable has states or is a count, which float16 rounds).
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
         InputError: A row does not fit the circuit.
-        UnsupportedError: A layer does not say where it is largest.
+        UnsupportedError: A layer does not define its mode.
     """
-    found: tuple[Any, Any] = ask(circuit, "mpe", x)
-    return found
+    answer: tuple[Any, Any] = ask(circuit, "mpe", x)
+    return answer
 
 
 def mpe_bounds(circuit: Any, x: Any) -> Explanations:
-    """What `mpe` finds, and how far from the most probable completions it may be.
+    """The completions of `mpe`, with bounds of how far from the most probable ones they may be.
 
     Args:
         circuit: A compiled circuit.
-        x: Rows `(R, D)`; NaN is what is missing.
+        x: Rows `(R, D)`; NaN where an entry is missing.
 
     Returns:
-        The completions, the values found and an upper bound of the largest: see `Explanations`.
+        The completions, their values and an upper bound of the largest: see `Explanations`.
 
     Raises:
         StructuralPropertyError, ShapeError, InputError, UnsupportedError: As for `mpe`.
     """
-    found: Explanations = ask(circuit, "mpe_bounds", x)
-    return found
+    answer: Explanations = ask(circuit, "mpe_bounds", x)
+    return answer
 
 
 def _term(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tracer:  # noqa: ARG001

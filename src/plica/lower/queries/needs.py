@@ -1,4 +1,4 @@
-"""What a query needs of a circuit, said once: what is refused, and the table of the documentation, follow from it.
+"""The needs of a query, which circuits must meet: refusals and the table of the documentation follow from them.
 
 >>> from plica.symbolic.layers import LAYER_ROWS, CPTLayer
 >>> sampling = Needs("sample", "sampling", inputs=("marginal", "sample"), sums=("choose",), products=("route",))
@@ -22,17 +22,17 @@ RowOf = Callable[[Layer], LayerRow]
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What a query needs of a circuit, which must be smooth and decomposable.
+    """The needs of a query of a circuit, which must be smooth and decomposable.
 
     Args:
         function: The function of `plica.queries`, or the class, by which users ask it.
-        name: What messages call it.
-        inputs: The columns that it takes from the rows of input layers.
-        sums: The columns that it takes from the rows of sum layers.
-        products: The columns that it takes from the rows of products, and of layers that are both at once.
+        name: Its name in messages.
+        inputs: The columns that it takes from the registry entries of input layers.
+        sums: The columns that it takes from those of sum layers.
+        products: The columns that it takes from those of products, and of layers that are both at once.
         one_unit: Whether the circuit must have one output of one unit.
-        spared: Which input layers are asked for none of the columns; None for none.
-        semiring: What it computes in, whatever the circuit was compiled in; None for the circuit's own.
+        spared: Says which input layers need none of the columns; None if all need them.
+        semiring: The semiring that it computes in; None for the circuit's own.
         signed: Whether it computes in log space of negative and complex numbers where the circuit's own semiring
             carries these.
     """
@@ -48,23 +48,25 @@ class Needs:
     signed: bool = False
 
     def carrier(self, own: Semiring) -> Semiring:
-        """What it computes in on a circuit compiled in `own`."""
+        """The semiring that it computes in on a circuit compiled in `own`."""
         if self.semiring is None or (self.signed and own.negative and own.logarithmic):
             return own
         return COMPLEX_LSE_SUM if self.signed and own.negative else self.semiring
 
     def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
-        """Why a layer of this row cannot be asked; None where it can."""
+        """The column that a layer of this row lacks; None where it has all."""
         columns = self.inputs if isinstance(row, InputRow) else self.sums if isinstance(row, SumRow) else self.products
         if self.spared is not None and isinstance(layer, InputLayer) and self.spared(layer):
             return None
-        return next((one for one in (getattr(row, name) for name in columns) if isinstance(one, Unsupported)), None)
+        return next(
+            (column for column in (getattr(row, name) for name in columns) if isinstance(column, Unsupported)), None
+        )
 
     def check(self, circuit: Circuit, row_of: RowOf) -> None:
-        """Raise where a circuit cannot be asked.
+        """Refuse a circuit that does not meet the needs.
 
         Raises:
-            UnsupportedError: A layer does not say what the query needs.
+            UnsupportedError: A layer does not define what the query needs.
             StructuralPropertyError: The circuit is not smooth and decomposable.
             ShapeError: More than one output or unit, where the query needs one.
         """
@@ -78,10 +80,10 @@ class Needs:
             )
 
     def check_layers(self, circuit: Circuit, row_of: RowOf, layers: Iterable[Layer]) -> None:
-        """Raise where one of some layers does not say what the query needs."""
+        """Refuse layers that do not define what the query needs."""
         for layer in layers:
-            found = self.lacking(row_of(layer), layer)
-            if found is not None:
+            missing = self.lacking(row_of(layer), layer)
+            if missing is not None:
                 raise UnsupportedError(
-                    f"{self.name} does not know what to do with {circuit.layer_name(layer)}: {found.why}."
+                    f"{self.name} does not know what to do with {circuit.layer_name(layer)}: {missing.why}."
                 )

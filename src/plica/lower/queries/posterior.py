@@ -1,9 +1,9 @@
-"""What is known of each variable, given the rest of its row: probabilities of states, means and variances.
+"""The posterior of each variable, given the rest of its row: probabilities of states, means and variances.
 
-The flows of the units of a variable are the probabilities with which each unit speaks for it (`flows.py`), so that its
-distribution is the mixture of theirs: tables of states and means are weighted by flows, one matrix product for each
-group of input layers. A variance is what units have within them and what their means are apart from the mean of all;
-both are sums of squares, so that nothing cancels however far from zero the means are.
+The flow of a unit of a variable is the probability that this unit generates it (`flows.py`). So the variable's
+distribution is a mixture of the units' distributions. Tables of states and means are weighted by flows, one matrix
+product for each group of input layers. A variance is the variance within units plus that of the units' means. Both are
+sums of squares, so that nothing cancels for means far from zero.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _ROUNDING = 256.0  # units in the last place
 
 def with_states(circuit: Circuit) -> dict[int, int]:
     """The variables all of whose layers have states, with the largest number of them."""
-    found: dict[int, int] = {}
+    counts: dict[int, int] = {}
     others: set[int] = set()
     for layer in circuit.live.input_layers:
         count = num_states(layer)
@@ -39,16 +39,16 @@ def with_states(circuit: Circuit) -> dict[int, int]:
             if count is None:
                 others.add(variable)
             else:
-                found[variable] = max(found.get(variable, 0), count)
-    return {variable: count for variable, count in found.items() if variable not in others}
+                counts[variable] = max(counts.get(variable, 0), count)
+    return {variable: count for variable, count in counts.items() if variable not in others}
 
 
 class Known(NamedTuple):
-    """What rows say of their variables.
+    """The known entries of rows.
 
     Args:
         values: `(D, B)`, 0 where they are missing.
-        missing: `(D, B)`, which are.
+        missing: `(D, B)`, true where they are missing.
     """
 
     values: Tracer
@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
     @staticmethod
     def of(x: Tracer) -> Known:
-        """Of data `(B, D)` of floats."""
+        """Those of data `(B, D)` of floats."""
         columns = xp.permute_dims(x, (1, 0))
         missing = xp.isnan(columns)
         return Known(xp.where(missing, 0.0, columns), missing)
@@ -64,13 +64,13 @@ class Known(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What the flows of one Program say of variables.
+    """Answers about variables, read off the flows of one Program.
 
     Args:
         scope: The Program under construction.
-        flows: The flows of its input layers, found in either way.
+        flows: The flows of its input layers, by shares or by derivatives.
         data: The rows, as layers read them.
-        known: What is known of the variables.
+        known: The known entries of the rows.
     """
 
     scope: LoweringScope
@@ -82,11 +82,11 @@ class Reading:
     def _width(self) -> int:
         return input_width(self.scope.folded.described)
 
-    def is_whole(self) -> Tracer:
-        """Which rows have flows that add up to 1 for every variable, `(B,)`: what had underflowed would be missing.
+    def sum_to_one(self) -> Tracer:
+        """The rows whose flows add up to 1 for every variable, `(B,)`: flows that underflow would be missing.
 
-        Rounding moves a flow by a unit in the last place for each term of the sums and each layer on its way, and the
-        units of one sum by the same: a few hundred of them are allowed for, and more that are lost are not.
+        Rounding moves a flow by a unit in the last place for each term of the sums and each layer on its way. A few
+        hundred such units are allowed.
         """
         totals = ByVariable(self.scope)
         for group, flow in self.flows.inputs:
@@ -97,9 +97,9 @@ class Reading:
         return xp.all(xp.less_equal(lost, _ROUNDING * float(np.finfo(self.scope.dtype.value).eps)), axis=0)
 
     def probabilities(self) -> Tracer:
-        """Of each state of each variable that has states: `(B, D, C)`, zeros for all others and for further states.
+        """The probability of each state: `(B, D, C)`, zeros for variables without states and for further states.
 
-        Zeros also stand for variables that are known: the one state that each is in is written by who has the rows.
+        Known variables have zeros too: the caller, which has the rows, writes a 1 for the state of each.
         """
         states = with_states(self.scope.folded.described)
         most = max(states.values(), default=0)
@@ -108,26 +108,26 @@ class Reading:
             return xp.zeros((self.flows.count, self._width, 0), dtype=dtype)
         tables = ByVariable(self.scope)
         for group, flow in self.flows.inputs:
-            # the folds in the order of their variables, so that the tables, which are large, need not be moved
-            named = sorted((fold[0], place) for place, fold in enumerate(group.scope_idx) if len(fold) == 1)
+            # folds in the order of their variables, so that the large tables need not be copied
+            named = sorted((fold[0], index) for index, fold in enumerate(group.scope_idx) if len(fold) == 1)
             ordered = [variable for variable, _ in named if variable in states]
-            places = [(0, place) for variable, place in named if variable in states]
+            places = [(0, index) for variable, index in named if variable in states]
             if not places:
                 continue
             is_missing = xp.astype(self._rows(self.known.missing, [fold[0] for fold in group.scope_idx]), dtype)
-            flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is no number are asked again
+            flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is NaN are computed again
             flow, shares = (
-                read_folds([one], places, self.scope.constant)
-                for one in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
+                read_folds([array], places, self.scope.constant)
+                for array in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
             )
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
         return xp.permute_dims(self._of_all(tables.variables, tables.total(), 0.0), (1, 0, 2))
 
     def mean(self, variables: Iterable[int] | None = None) -> Tracer:
-        """The mean of each variable, `(B, D)`; those that are known are known exactly.
+        """The mean of each variable, `(B, D)`; known entries are exact.
 
         Args:
-            variables: Those that are asked about; NaN stands for others. All by default.
+            variables: The variables to compute; others are NaN. All by default.
         """
         means, mean = _Means.of(self, variables), self._nothing()
         if means is not None:
@@ -135,7 +135,7 @@ class Reading:
         return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
 
     def variance(self, variables: Iterable[int] | None = None) -> Tracer:
-        """The variance of each variable, in the same way; 0 for those that are known."""
+        """The variance of each variable, in the same way; 0 for known entries."""
         means = _Means.of(self, variables)
         if means is None:
             return xp.permute_dims(xp.where(self.known.missing, self._nothing(), 0.0), (1, 0))
@@ -144,40 +144,40 @@ class Reading:
             apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
             within = _weighed(flow, self.moment(group, "variance"))
             between = []
-            for place in range(len(group.scope_idx[0])):
-                away = of_place(means.centred[group], place) - apart[:, :, place : place + 1]
+            for index in range(len(group.scope_idx[0])):
+                away = of_variable(means.centred[group], index) - apart[:, :, index : index + 1]
                 between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
             spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
         variance = self._of_all(means.variables, spreads.total(), float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
 
     def moment(self, group: FoldedLayer, name: str) -> Tracer:
-        """A moment of variables under each unit, `(F, K, V)`, or `(F, B, K, V)` where it is another in each row."""
+        """A moment of variables under each unit, `(F, K, V)`, or `(F, B, K, V)` where it differs between rows."""
         return unit_moment(self.scope, group, name, self.flows.ratio, self.data.conditional(group))
 
     def _nothing(self) -> Tracer:
         return xp.full((self._width, self.flows.count), float("nan"), dtype=self.scope.dtype)
 
     def select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
-        """Of rows of `variables`, those of the layers of a group: `(F * V, ...)`."""
-        place = {variable: number for number, variable in enumerate(variables)}
-        rows = [(0, place[variable]) for fold in group.scope_idx for variable in fold]
+        """From rows of `variables`, select those of the layers of a group: `(F * V, ...)`."""
+        rows_of = {variable: number for number, variable in enumerate(variables)}
+        rows = [(0, rows_of[variable]) for fold in group.scope_idx for variable in fold]
         return read_folds([array], rows, self.scope.constant)
 
     def _rows(self, array: Tracer, variables: Sequence[int]) -> Tracer:
         return read_folds([array], [(0, variable) for variable in variables], self.scope.constant)
 
     def _of_all(
-        self, variables: Sequence[int], array: Tracer, other: float, asked: Iterable[int] | None = None
+        self, variables: Sequence[int], array: Tracer, other: float, wanted: Iterable[int] | None = None
     ) -> Tracer:
-        """Rows of some variables, but for those that nobody asked about, as rows of all, `(D, ...)`."""
-        kept = set(variables if asked is None else asked)
-        place = {variable: (0, number) for number, variable in enumerate(variables) if variable in kept}
-        if list(place) == list(range(self._width)):
+        """Rows of all variables, `(D, ...)`, from rows of some; those that are not wanted are `other`."""
+        chosen = set(variables if wanted is None else wanted)
+        sources = {variable: (0, number) for number, variable in enumerate(variables) if variable in chosen}
+        if list(sources) == list(range(self._width)):
             return array
-        rest = xp.full((1, *array.dims[1:]), other, dtype=array.dtype)
+        filler = xp.full((1, *array.dims[1:]), other, dtype=array.dtype)
         return read_folds(
-            [array, rest], [place.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant
+            [array, filler], [sources.get(variable, (1, 0)) for variable in range(self._width)], self.scope.constant
         )
 
 
@@ -192,15 +192,15 @@ def _by_variable(group: FoldedLayer, array: Tracer) -> tuple[list[int], Tracer]:
 
 
 def _by_layer(group: FoldedLayer, array: Tracer) -> Tracer:
-    """The other way: `(F * V, B)` as `(F, B, V)`."""
+    """The inverse of `_by_variable`: `(F * V, B)` as `(F, B, V)`."""
     shape = (group.num_folds, len(group.scope_idx[0]), array.dims[1])
     return xp.permute_dims(xp.reshape(array, shape), (0, 2, 1))
 
 
-def of_place(moment: Tracer, place: int) -> Tracer:
-    """That of one variable of layers, `(F, 1, K)` or `(F, B, K)`."""
-    found: Tracer = moment[..., place]
-    return xp.expand_dims(found, axis=1) if moment.ndim == 3 else found
+def of_variable(moment: Tracer, index: int) -> Tracer:
+    """The moment of one variable of layers, `(F, 1, K)` or `(F, B, K)`."""
+    values: Tracer = moment[..., index]
+    return xp.expand_dims(values, axis=1) if moment.ndim == 3 else values
 
 
 def _weighed(flow: Tracer, moment: Tracer) -> Tracer:
@@ -212,12 +212,12 @@ def _weighed(flow: Tracer, moment: Tracer) -> Tracer:
 
 @dataclass(frozen=True, slots=True)
 class _Means:
-    """The mean of each variable, as its distance from a number of its own, so that means far from zero are exact too.
+    """The mean of each variable, as its distance from a reference, so that means far from zero are exact too.
 
     Args:
-        groups: The layers of the variables that are asked about, with their flows.
+        groups: The layers of the wanted variables, with their flows.
         variables: The D variables of these layers.
-        reference: `(D, 1)`, the numbers.
+        reference: `(D, 1)`, one for each variable.
         centred: The mean of each unit of each group as a distance, `(F, K, V)` or `(F, B, K, V)`.
         distance: `(D, B)`, that of each variable.
     """
@@ -229,24 +229,24 @@ class _Means:
     distance: Tracer
 
     @staticmethod
-    def of(found: Reading, variables: Iterable[int] | None) -> _Means | None:
-        """Of all variables or some; None where there are none."""
-        asked = None if variables is None else set(variables)
+    def of(reading: Reading, variables: Iterable[int] | None) -> _Means | None:
+        """The means of all variables or some; None where there are none."""
+        wanted = None if variables is None else set(variables)
         groups = [
             (group, flow)
-            for group, flow in found.flows.inputs
-            if group.scope_idx[0] and (asked is None or any(v in asked for fold in group.scope_idx for v in fold))
+            for group, flow in reading.flows.inputs
+            if group.scope_idx[0] and (wanted is None or any(v in wanted for fold in group.scope_idx for v in fold))
         ]
         if not groups:
             return None
-        references = ByVariable(found.scope)
+        references = ByVariable(reading.scope)
         for group, _ in groups:
-            anywhere = unit_moment(found.scope, group, "mean", found.flows.ratio)
+            anywhere = unit_moment(reading.scope, group, "mean", reading.flows.ratio)
             references.add(*_by_variable(group, anywhere[:, 0:1]))
         reference, known = references.first(), references.variables
-        centred, distances = {}, ByVariable(found.scope)
+        centred, distances = {}, ByVariable(reading.scope)
         for group, flow in groups:
-            mean, origin = found.moment(group, "mean"), _by_layer(group, found.select(reference, known, group))
+            mean, origin = reading.moment(group, "mean"), _by_layer(group, reading.select(reference, known, group))
             centred[group] = mean - (origin if mean.ndim == 3 else xp.expand_dims(origin, axis=1))
             distances.add(*_by_variable(group, _weighed(flow, centred[group])))
         return _Means(groups, known, reference, centred, distances.total())

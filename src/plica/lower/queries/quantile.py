@@ -1,7 +1,7 @@
-"""Quantiles: of the distribution function of one variable, as a mixture of those of its layers' units: a Program.
+"""Quantiles of one variable: a Program of its distribution function, a mixture of those of its layers' units.
 
-How probable it is that each unit speaks for the variable, given the rest of a row, is the unit's flow (`flows.py`). The
-mixture is evaluated as often as a search for its quantiles asks, for many rows, without another walk.
+The weight of a unit in the mixture is its flow, given the rest of a row (`flows.py`). A search for quantiles evaluates
+the mixture many times, for many rows, without another pass.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ def quantile(circuit: Any, variable: int, p: Any, given: Any = None) -> Any:
         circuit: A compiled circuit.
         variable: The variable.
         p: A number above 0 and below 1, or several of them `(P,)`.
-        given: Rows `(R, D)` with what is known, NaN elsewhere; what they say of the variable itself is left out. By
-            default nothing is known.
+        given: Rows `(R, D)` with known entries, NaN elsewhere; entries of the variable itself are ignored. By default
+            no variable is known.
 
     Returns:
         Of the shape of `p`; with `given` `(R,)`, or `(R, P)`. Integers where the variable has states or counts, else
         numbers in the dtype of the circuit: the first whose probability, as computed, suffices.
 
     Raises:
-        InputError: `p` is no probability, `variable` not among the circuit's, a row does not fit or cannot be, or knows
-            another variable of a layer of this one.
-        UnsupportedError: A layer of the variable does not say what lies in an interval, or another layer how a query
-            goes through it.
+        InputError: `p` is no probability, `variable` is none of the circuit's, a row does not fit, has probability
+            zero, or has another variable of a layer of this one.
+        UnsupportedError: A layer of the variable does not define the mass of an interval, or another layer has no
+            downward pass.
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
     """
@@ -62,12 +62,12 @@ INPUT_FLOWS = Query(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredShares:
-    """The Program `x (B,), flows (B, U) -> (B,)`, and what stands behind its variables.
+    """The Program `x (B,), flows (B, U) -> (B,)`, and its captured leaves.
 
     Args:
         program: The Program.
-        captured: What stands behind each captured variable.
-        layers: The layers of the variable that it is of, whose units the flows are in order.
+        captured: The leaf or constant of each captured variable.
+        layers: The layers of the variable, in the order of the flows of their units.
     """
 
     program: Program
@@ -78,9 +78,9 @@ class LoweredShares:
 def lower_shares(
     folded: FoldedCircuit, variable: int, dtype: DType, owners: Owners | None = None
 ) -> list[LoweredShares]:
-    """The Programs of how much of a mixture of the units of one variable's layers lies up to x.
+    """The Programs of the distribution function of a mixture of the units of one variable's layers.
 
-    Each is of the layers of one number of units, as the outputs of a circuit are; the mixture is their sum.
+    Each Program has layers of one number of units, as outputs of a circuit must; the mixture is the sum of all.
 
     Args:
         folded: The circuit as it was described.

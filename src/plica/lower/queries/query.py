@@ -1,4 +1,4 @@
-"""A query is a row: the function by which users ask it, and the policy of its passes through a circuit.
+"""A query is an entry of a table: the function by which users ask it, and the policy of its passes through a circuit.
 
 >>> from plica.lower.queries.mpe import LARGEST
 >>> from plica.symbolic.semirings import LSE_SUM
@@ -39,7 +39,7 @@ class Upward:
         inputs: The columns that it takes from the rows of input layers.
         sums: The columns that it takes from the rows of sum layers.
         products: The columns that it takes from the rows of products, and of layers that are both at once.
-        spared: Which input layers are asked for none of the columns; None for none.
+        spared: Says which input layers need none of the columns; None if all need them.
         signed: Whether it computes with negative and complex numbers where the circuit's own semiring carries these.
     """
 
@@ -59,10 +59,10 @@ class Flowing:
     """The policy of a query that passes probability down, and reads its answer off the flows of units.
 
     Args:
-        read: What the Program returns.
+        read: Computes the results of the Program.
         moments: The columns that it takes from the rows of input layers whose variables have no states.
         rows: The axis of the results that counts rows of data.
-        of_sums: Whether it asks for the terms of sums, as they were described, and not for variables alone.
+        of_sums: Whether it asks for the terms of the described sums, and not only for variables.
     """
 
     read: Callable[[Reading], list[Tracer]]
@@ -80,8 +80,8 @@ class Choosing:
     """The policy of a query that makes up rows of data: every sum chooses a term, every input layer a value.
 
     Args:
-        semiring: What a sum and a product are on the way up, and what stands for variables that are not known.
-        chooser: How one is chosen of several, on the way down.
+        semiring: The semiring of the upward pass, which also reduces variables that are not known.
+        chooser: The rules by which the downward pass chooses.
     """
 
     semiring: Semiring
@@ -101,9 +101,9 @@ class Entry:
     """A function of native files that answers a query.
 
     Args:
-        name: As `plica.native.compile` names it; the file names it alike, with `_` for `-`.
+        name: Its name in `plica.native.compile`; in the file, with `_` for `-`.
         text: One sentence for `help`.
-        data: The rows that it takes: in the usual dtype of the circuit, in floats, where NaN is missing, or none.
+        data: The rows that it takes: of the circuit's usual dtype, of floats with NaN for missing entries, or none.
     """
 
     name: str
@@ -126,10 +126,10 @@ class Query(Generic[Policy]):
 
     Args:
         ask: The function by which users ask it, whose name is that of the query. Its first parameter is the circuit.
-        name: What messages call it.
+        name: Its name in messages.
         policy: The rules of its passes.
-        driver: The module in a backend's `queries/` with a function of the same name, which answers. By default the
-            results of the policy's Program are the answer.
+        driver: The module in a backend's `queries/` whose function of the query's name answers. By default the results
+            of the policy's Program are the answer.
         entries: The functions of native files that answer it.
     """
 
@@ -156,7 +156,7 @@ class Query(Generic[Policy]):
 
     @property
     def needs(self) -> Needs:
-        """What it needs of a circuit."""
+        """Its needs of a circuit."""
         return self.policy.needs(self.function, self.name)
 
 
@@ -166,7 +166,7 @@ def ask(circuit: Any, query: str, *arguments: Any) -> Any:
     Args:
         circuit: A compiled circuit.
         query: The name.
-        arguments: What the query takes beside the circuit.
+        arguments: The further arguments of the query.
 
     Raises:
         UnsupportedError: It is no compiled circuit, or has no such query.

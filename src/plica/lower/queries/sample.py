@@ -1,8 +1,8 @@
-"""Sampling: the way down draws.
+"""Sampling: the downward pass draws.
 
-On the way up every variable that is not known is summed out, so that circuits need not be normalized and samples are
-exact, whatever is known. On the way down a sum draws a term with probability proportional to its weight times what it
-reads, and input layers draw from the distributions of their units.
+The upward pass sums out every variable that is not known, so that circuits need not be normalized and samples are exact
+for any known entries. In the downward pass a sum draws a term with probability proportional to its weight times the
+value of its unit. Input layers draw from the distributions of their units.
 
 Source: Poon and Domingos, "Sum-product networks: a new deep architecture", 2011; Vergari et al., "Tractable
 probabilistic models", 2019.
@@ -24,7 +24,7 @@ def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None)
     Args:
         circuit: A compiled circuit.
         n: How many samples; with `given`, how many of each row.
-        given: Rows `(R, D)` with NaN in place of what is to be drawn, from the distribution given the rest of its row.
+        given: Rows `(R, D)` with NaN in place of entries to draw, from the distribution given the rest of the row.
         seed: The samples depend on it alone (and on the device), not on how the circuit was compiled; by default they
             come from the backend's own generator.
 
@@ -36,8 +36,8 @@ def sample(circuit: Any, n: int = 1, given: Any = None, seed: int | None = None)
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable, or has negative weights.
         ShapeError: More than one output or unit.
-        InputError: `n` is negative, a row does not fit the circuit, or what is given has probability zero.
-        UnsupportedError: A layer does not say how it is sampled.
+        InputError: `n` is negative, a row does not fit the circuit, or the condition has probability zero.
+        UnsupportedError: A layer has no sampler.
     """
     return ask(circuit, "sample", n, given, seed)
 
@@ -54,8 +54,8 @@ def _term_of_numbers(table: Tracer, rows: Tracer, uniforms: Tracer | None) -> Tr
 
 
 def _fill(sample: Any, layer: Layer, params: Params, units: Tracer, uniforms: Tracer | None) -> Tracer:
-    found: Tracer = sample(xp, layer, params, units, uniforms)
-    return found
+    values: Tracer = sample(xp, layer, params, units, uniforms)
+    return values
 
 
 DRAW = Chooser(_term, _term_of_numbers, _fill, column="sample", draws=True)

@@ -1,6 +1,6 @@
-"""The score of a circuit as a Program: `(B, D)` data in, `(B, outputs, units)` out; the bottom-up walk alone.
+"""The score of a circuit as a Program: `(B, D)` data in, `(B, outputs, units)` out; the upward pass alone.
 
-Data: integers, or floats where NaN means missing: the variable is then summed out, and its layers need a smooth and
+Data: integers, or floats where NaN means missing. A missing variable is summed out, which needs a smooth and
 decomposable circuit. A category that no layer has makes its row NaN; nothing indexes out of range.
 """
 
@@ -25,14 +25,14 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Lowered:
-    """A Program with what stands behind each of its captured variables.
+    """A Program and its captured leaves.
 
     Args:
         program: The Program.
-        captured: What stands behind each captured variable.
+        captured: The leaf or constant of each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
         zeros: Learned weights, by group and name, that may be 0; None where other learned numbers may be, too.
-        parameters: Where each node of the parameters has gone, as (number of a folded node, fold), and back.
+        parameters: The (number of a folded node, fold) of each node of the parameters, and back.
         fired: The rules that fired on the Program, and where.
     """
 
@@ -54,8 +54,8 @@ def lower_score(
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
 
-    Its arguments are the values of leaves that are `given`, and the data. Where the semiring's results have to be
-    proven it has a second result, `(B,)`: whether the row is proven right.
+    Its arguments are the values of leaves that are `given`, and the data. In a semiring with a bound it has a second
+    result, `(B,)`: whether the bound holds for a row.
     """
     scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
@@ -65,8 +65,8 @@ def lower_score(
 
 
 def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:
-    """The weights that layers took, and that may be negative though the semiring carries no such numbers."""
-    return tuple(one for one in scope.weights if not is_never_negative(*one))
+    """The weights of layers that may be negative though the semiring carries no such numbers."""
+    return tuple(weight for weight in scope.weights if not is_never_negative(*weight))
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:

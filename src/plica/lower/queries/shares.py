@@ -1,8 +1,8 @@
-"""How a sum's flow is shared among its terms, in each form in which values are carried.
+"""Rules by which a sum shares its flow among its terms, for each number format.
 
-Term n of unit o has the share `w[o, n] * x[n] / y[o]` of the flow of o. What all units together give to a term is a
-matrix product with what each has to give, `flow[o] / y[o]`, which is called its slope: the derivative of the circuit's
-logarithm with respect to it.
+Term n of unit o has the share `w[o, n] * x[n] / y[o]` of the flow of o. The flow of all units to a term is a matrix
+product with their slopes `flow[o] / y[o]`. The slope of a unit is the derivative of the circuit's logarithm with
+respect to it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from plica.tracing.tracer import Tracer
 
 
 class Sums(NamedTuple):
-    """What a group of sums shares its flow by.
+    """The slopes and inputs of a group of sums.
 
     Args:
-        slope: What each output unit has to give, `(F, B, O)`.
+        slope: The flow of each output unit divided by its value, `(F, B, O)`.
         inputs: The units of each of H inputs, `(F, B, I)`, at the scale of the slope.
     """
 
@@ -33,15 +33,15 @@ class Sums(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """The rules for one form of values.
+    """The rules for one number format.
 
     Args:
         positive: `(value)`: which of its numbers are above zero and finite.
-        sums: `(flow, value, inputs)`: what sums have to give, from their flow, their value and those of their inputs.
+        sums: `(flow, value, inputs)`: the slopes of sums, from their flow, their value and those of their inputs.
         all_units: `(slope, units, log_weights)`: the flow that all output units give to each unit:
             `(F, B, O)`, `(F, B, N)` and `(F, O, N)` give `(F, B, N)`.
         each_unit: `(slope, units, log_weights)`, entry by entry: the flow that one output unit gives to one unit.
-        ratio: `(value, total)`: parts of totals, as ordinary numbers; 0 where the total is zero.
+        ratio: `(value, total)`: the ratio of parts to totals, as ordinary numbers; 0 where the total is zero.
     """
 
     positive: Callable[[Value], Tracer]
@@ -54,7 +54,7 @@ class Shares:
 def _log_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
     flows = xp.greater(flow, 0.0)  # where nothing flows, the logarithm of a value may be -inf as well
     slope = xp.where(flows, xp.log(xp.where(flows, flow, 1.0)) - xp.where(flows, value[0], 0.0), -np.inf)
-    return Sums(slope, [one[0] for one in inputs])
+    return Sums(slope, [input_value[0] for input_value in inputs])
 
 
 def _log_all_units(slope: Tracer, units: Tracer, log_weights: Tracer) -> Tracer:
@@ -70,16 +70,16 @@ LOGARITHMS = Shares(
     each_unit=lambda slope, units, log_weights: xp.exp(units + log_weights + slope),
     ratio=lambda value, total: xp.exp(value[0] - xp.where(xp.isfinite(total[0]), total[0], 0.0)),
 )
-"""Values as logarithms: exact however small they are."""
+"""Values as logarithms: exact for values of any size."""
 
 
 def _scaled_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
     mantissa, scale = value[:2]
-    return Sums(flow / _not_zero(mantissa), [_at_scale(one, scale) for one in inputs])
+    return Sums(flow / _not_zero(mantissa), [_at_scale(input_value, scale) for input_value in inputs])
 
 
 def _not_zero(mantissa: Tracer) -> Tracer:
-    """Divisors: what is divided by a zero among them is zero itself."""
+    """Divisors without zeros: every number that is divided by one of their zeros is zero itself."""
     divisor: Tracer = xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
     return divisor
 
@@ -106,5 +106,5 @@ SCALED_NUMBERS = Shares(
     each_unit=lambda slope, units, log_weights: units * xp.exp(log_weights) * slope,
     ratio=lambda value, total: _at_scale(value, total[1]) / _not_zero(total[0]),
 )
-"""Values as mantissas and a power of two for each row. What underflows lacks in the flows of input layers, which then
-add up to less than 1."""
+"""Values as mantissas and a power of two for each row. If a value underflows, the flows of input layers add up to less
+than 1."""

@@ -1,4 +1,4 @@
-"""All queries, and the tables of which of them works for which layer and semiring: `python -m plica.lower.queries`.
+"""All queries, and tables of the layers and semirings that each works for: `python -m plica.lower.queries`.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> [needs.function for needs in NEEDS if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
@@ -38,10 +38,10 @@ _ROWS: tuple[Query[Any], ...] = (
     COVARIANCE,
 )
 QUERIES: Mapping[str, Query[Any]] = {query.function: query for query in _ROWS}
-"""By the name of the function: those of `plica.queries`, in the order of its documentation."""
+"""The queries of `plica.queries` by name, in the order of its documentation."""
 
 NEEDS: tuple[Needs, ...] = (*(query.needs for query in _ROWS), integration())
-"""What all of them need of a circuit, and `IntegrateQuery`."""
+"""The needs of all queries, and of `IntegrateQuery`."""
 _COLUMNS = (*NEEDS, integration(MAX_SUM))
 _KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
 
@@ -52,20 +52,20 @@ def layers_table() -> str:
     lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
     kinds, reasons = list(_KINDS), _reasons()
     for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
-        found = [_why(needs.lacking(row)) for needs in _COLUMNS]
-        cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in found]
+        reasons_of_row = [_why(needs.lacking(row)) for needs in _COLUMNS]
+        cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in reasons_of_row]
         lines.append(_line([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells]))
     return "\n".join(lines)
 
 
 def reasons_list() -> str:
-    """Markdown: why some layers cannot be asked, by the numbers of `layers_table`."""
+    """Markdown: why layers do not answer some queries, by the numbers of `layers_table`."""
     return "\n".join(f"{number}. {why}" for number, why in enumerate(_reasons(), start=1))
 
 
 def _reasons() -> list[str]:
-    found = (_why(needs.lacking(row)) for row in LAYER_ROWS.values() for needs in _COLUMNS)
-    return [why for why in dict.fromkeys(found) if why is not None]
+    reasons = (_why(needs.lacking(row)) for row in LAYER_ROWS.values() for needs in _COLUMNS)
+    return [why for why in dict.fromkeys(reasons) if why is not None]
 
 
 def _why(lacking: Unsupported | None) -> str | None:
@@ -76,12 +76,12 @@ def semirings_table() -> str:
     """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
     lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
     for needs in NEEDS:
-        lines.append(_line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]))
+        lines.append(_line([f"`{needs.function}`", *(_computed(needs, semiring) for semiring in SEMIRINGS.values())]))
     return "\n".join(lines)
 
 
 def passes_table() -> str:
-    """Markdown: for each query its passes through the circuit, and what native files and `plica export` call it."""
+    """Markdown: for each query its passes through the circuit, and its names in native files and `plica export`."""
     lines = [_line(["query", "passes", "in native files"]), _line(["---"] * 3)]
     for query in QUERIES.values():
         passes = "up and down" if query.needs.sums else "up"
@@ -91,7 +91,7 @@ def passes_table() -> str:
 
 
 def _computed(needs: Needs, own: Semiring) -> str:
-    """In what a query computes, and what becomes of negative weights."""
+    """The semiring that a query computes in, and whether it takes negative weights."""
     carrier = needs.carrier(own)
     return f"`{carrier.name}`" if carrier.negative or not own.negative else f"`{carrier.name}`; no negative weights"
 

@@ -1,7 +1,7 @@
-"""The top-down walk: messages from the output to the inputs, each group of layers after all that read it.
+"""The downward pass: messages from the output to the inputs, each group of layers after all groups that read it.
 
-The walk knows the order and who hears from whom. What a message is (a chosen unit, say, or an expected number for each
-unit), how two for one layer become one and what each kind of layer does with it is the policy, an argument.
+The pass fixes the order, and who sends messages to whom. The policy, an argument, defines the rest: the contents of a
+message (for example a chosen unit), how two messages for one layer merge, and what each kind of layer sends on.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from plica.tracing.tracer import Tracer
 
 
 class Message(NamedTuple):
-    """What the folds of a group are told, `(F, B, ...)`.
+    """A message to the folds of a group, `(F, B, ...)`.
 
     Args:
-        content: What the policy makes of it.
-        always: Whether it is meant for every row, so that nobody has to look where it is none.
+        content: An array, which the policy interprets.
+        always: Whether every row has a content, so that no check is needed.
     """
 
     content: Tracer
@@ -32,59 +32,67 @@ class Message(NamedTuple):
 
 
 class Policy(Protocol):
-    """What is done on the way down."""
+    """The contents of messages, and how layers pass them on."""
 
     def start(self) -> Tracer:
-        """What the output is told, `(1, B, ...)`."""
+        """The content of the message to the output, `(1, B, ...)`."""
 
     def nothing(self, group: FoldedLayer) -> Tracer:
-        """What a layer of `group` has heard where nobody told it anything, `(1, B, ...)`."""
+        """The content for a layer of `group` without a message, `(1, B, ...)`."""
 
-    def merge(self, one: Tracer, other: Tracer) -> Tracer:
-        """Two messages for one layer as one."""
+    def merge(self, first: Tracer, second: Tracer) -> Tracer:
+        """The contents of two messages for one layer as one."""
 
     def visit(self, group: FoldedLayer, message: Message) -> Sequence[Message]:
-        """What a group does with what it has heard; what it tells each of its H inputs."""
+        """Process the message to a group; returns the messages to each of its H inputs."""
 
 
 @dataclass(slots=True)
-class _Mail:
-    """What was sent, `(F, B, ...)` each, and for each fold of each group the arrays and folds of what it will hear."""
+class _PendingMessages:
+    """Messages that were sent, and for each fold of each group the (array, fold) of those that wait for it.
+
+    Args:
+        scope: The Program under construction.
+        policy: Merges messages.
+        contents: The contents of all messages, `(F, B, ...)` each.
+        always: `Message.always` of each.
+        waiting: The messages of each receiver.
+    """
 
     scope: LoweringScope
     policy: Policy
     contents: list[Tracer] = field(default_factory=list)
     always: list[bool] = field(default_factory=list)
-    letters: dict[FoldIndex, list[FoldIndex]] = field(default_factory=dict)
+    waiting: dict[FoldIndex, list[FoldIndex]] = field(default_factory=dict)
 
     def send(self, message: Message, receivers: Sequence[FoldIndex]) -> None:
         for fold, receiver in enumerate(receivers):
-            self.letters.setdefault(receiver, []).append((len(self.contents), fold))
-        self._keep(message)
+            self.waiting.setdefault(receiver, []).append((len(self.contents), fold))
+        self._add(message)
 
     def receive(self, number: int, group: FoldedLayer) -> Message:
-        """All that the folds of a group have been told, as one message."""
-        heard = [self.letters.pop((number, fold), []) for fold in range(group.num_folds)]
-        turns = max(1, *map(len, heard))
-        always = all(len(letters) == 1 and self.always[letters[0][0]] for letters in heard)
-        if any(len(letters) < turns for letters in heard):
-            silence = (len(self.contents), 0)
-            self._keep(Message(self.policy.nothing(group), always=False))
-            heard = [letters + [silence] * (turns - len(letters)) for letters in heard]
-        arrived = [read_folds(self.contents, places, self.scope.constant) for places in zip(*heard, strict=True)]
-        return Message(reduce(self.policy.merge, arrived), always)
+        """Merge all messages to the folds of a group into one."""
+        waiting = [self.waiting.pop((number, fold), []) for fold in range(group.num_folds)]
+        most = max(1, *map(len, waiting))
+        always = all(len(of_fold) == 1 and self.always[of_fold[0][0]] for of_fold in waiting)
+        if any(len(of_fold) < most for of_fold in waiting):
+            nothing = (len(self.contents), 0)
+            self._add(Message(self.policy.nothing(group), always=False))
+            waiting = [of_fold + [nothing] * (most - len(of_fold)) for of_fold in waiting]
+        contents = [read_folds(self.contents, indices, self.scope.constant) for indices in zip(*waiting, strict=True)]
+        return Message(reduce(self.policy.merge, contents), always)
 
-    def _keep(self, message: Message) -> None:
+    def _add(self, message: Message) -> None:
         self.contents.append(message.content)
         self.always.append(message.always)
 
 
 def walk_down(scope: LoweringScope, policy: Policy) -> None:
     """Visit every group, from the outputs of the circuit down."""
-    folded, mail = scope.folded, _Mail(scope, policy)
-    mail.send(Message(policy.start(), always=True), folded.out_fold_idx)
+    folded, messages = scope.folded, _PendingMessages(scope, policy)
+    messages.send(Message(policy.start(), always=True), folded.out_fold_idx)
     for number, group in reversed(list(enumerate(folded.groups))):
         with scope.builder.at(describe(folded.circuit, number, group)):
-            told = policy.visit(group, mail.receive(number, group))
-            for place, message in enumerate(told):
-                mail.send(message, [inputs[place] for inputs in group.in_fold_idx])
+            sent = policy.visit(group, messages.receive(number, group))
+            for index, message in enumerate(sent):
+                messages.send(message, [inputs[index] for inputs in group.in_fold_idx])

@@ -20,11 +20,11 @@ from plica.tracing import namespace as xp
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LoweredTotal:
-    """The Program of a total, `(outputs, units)` logarithms, and what stands behind its captured variables.
+    """The Program of a total, `(outputs, units)` logarithms, and its captured leaves.
 
     Args:
         program: The Program.
-        captured: What stands behind each captured variable.
+        captured: The leaf or constant of each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
     """
 

@@ -13,16 +13,16 @@ from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
-Ratio: TypeAlias = Callable[[Value, Value], Tracer]  # parts of totals as ordinary numbers
+Ratio: TypeAlias = Callable[[Value, Value], Tracer]  # (parts, totals) -> their ratio, as ordinary numbers
 
 
 def num_states(layer: InputLayer) -> int | None:
-    """How many states its variable has, where it is one variable of a known number of states."""
+    """How many states a layer's variable has; None unless it is one variable with a known number of states."""
     return layer.domain.num_states if layer.num_variables == 1 else None
 
 
 def has_states(layer: InputLayer) -> bool:
-    """Whether its variable has a known number of states; those without variables have nothing else, either."""
+    """Whether a layer's variable has a known number of states; true for a layer without variables."""
     return not layer.num_variables or num_states(layer) is not None
 
 
@@ -41,8 +41,8 @@ def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Rat
     tables = xp.matrix_transpose(ratio(value, row.marginal(xp, scope.semiring, layer, params)))
     if count == width:
         return tables
-    rest = xp.zeros((*tables.dims[:2], width - count), dtype=tables.dtype)
-    return xp.concat([tables, rest], axis=2)
+    zeros = xp.zeros((*tables.dims[:2], width - count), dtype=tables.dtype)
+    return xp.concat([tables, zeros], axis=2)
 
 
 def unit_moment(
@@ -57,11 +57,11 @@ def unit_moment(
     rule = getattr(scope.folded.row(layer), name)
     if not isinstance(rule, Unsupported):
         params = scope.parameters(group) if given is None else given
-        found: Tracer = xp.astype(rule(xp, layer, params), scope.dtype)
+        moment: Tracer = xp.astype(rule(xp, layer, params), scope.dtype)
         if given is None:
-            return found
-        rows = xp.floor_divide(found.dims[0], group.num_folds)
-        return xp.reshape(found, (group.num_folds, rows, *found.dims[1:]))
+            return moment
+        rows = xp.floor_divide(moment.dims[0], group.num_folds)
+        return xp.reshape(moment, (group.num_folds, rows, *moment.dims[1:]))
     tables = unit_tables(scope, group, num_states(layer) or 0, ratio)
     states = xp.astype(xp.arange(tables.dims[2]), tables.dtype)
     mean: Tracer = xp.sum(tables * states, axis=2, keepdims=True)
