@@ -1,4 +1,4 @@
-"""`CircuitArrays`: a compiled circuit with the arrays of its leaves, of which files are made.
+"""`CircuitArrays`: a compiled circuit with the arrays of its leaves, as files contain it.
 
 >>> from plica.lower.compiled import CircuitCompiler
 >>> from plica.symbolic.circuit import Circuit
@@ -34,10 +34,10 @@ Drawing = Mapping[type[Initializer], InitializerRow]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CircuitArrays:
-    """A compiled circuit and what its leaves hold.
+    """A compiled circuit with the arrays of its leaves.
 
     Args:
-        compiled: The circuit as it is computed.
+        compiled: The circuit.
         leaves: Its leaves, each with its array `(F, *shape)`.
         dtype: The dtype of its real numbers.
     """
@@ -47,27 +47,27 @@ class CircuitArrays:
     dtype: DType
 
     def arrays(self) -> "CircuitArrays":
-        """Itself."""
+        """This object: `HasArrays` holds for it too."""
         return self
 
 
 @runtime_checkable
 class HasArrays(Protocol):
-    """A circuit compiled for a backend that says what its leaves hold."""
+    """A circuit compiled for a backend, which gives the arrays of its leaves."""
 
     def arrays(self) -> CircuitArrays:
-        """The circuit with its tensors as they are now, in whose memory the arrays may lie."""
+        """The circuit with its tensors as they are now; arrays may share their memory."""
 
 
 def initial_arrays(
     compiled: CompiledCircuit, dtype: DType = DType.FLOAT32, seed: int = 0, drawing: Drawing | None = None
 ) -> CircuitArrays:
-    """A circuit with the values of its initializers, the same numbers as every backend has from this seed.
+    """A circuit with the values of its initializers; every backend draws the same numbers from this seed.
 
     Args:
         compiled: The circuit.
         dtype: The dtype of its real numbers.
-        seed: Draws depend on it, and on the place of a tensor in the circuit.
+        seed: Draws depend on it, and on the index of a tensor in the circuit.
         drawing: The rows of a context for initializers.
 
     Raises:
@@ -85,14 +85,14 @@ def initial_arrays(
 
 
 def arrays_of(compiled: CompiledCircuit, dtype: DType, tensors: Mapping[str, Array]) -> CircuitArrays:
-    """A circuit with what a model file or a state dict holds, by key."""
+    """A circuit with the arrays of a model file or a state dict, by key."""
     return _filled(compiled, dtype, lambda tensor: np.asarray(tensors[compiled.keys[tensor]]))
 
 
 def _filled(compiled: CompiledCircuit, dtype: DType, value: Callable[[TensorParameter], Array]) -> CircuitArrays:
     captured = compiled.score(dtype, compiled.usual_input(dtype)).captured
     leaves = []
-    for leaf in (one for one in captured if isinstance(one, Leaf)):
+    for leaf in (entry for entry in captured if isinstance(entry, Leaf)):
         array = np.empty(leaf.shape, wide_dtype(leaf.kind, dtype).numpy)
         for fold, member in enumerate(leaf.members):
             array[fold] = value(member)
@@ -114,8 +114,8 @@ def draw(
         DTypeError: Fractions or imaginary parts of the draw would be lost in the dtype.
     """
     row = (drawing or {}).get(type(initializer))
-    found = initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape)
-    drawn = np.asarray(found)
+    values = initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape)
+    drawn = np.asarray(values)
     if drawn.shape != shape:
         raise ShapeError(
             f"{type(initializer).__name__}: expected a draw of shape {shape}, found {drawn.shape}; `draw` returns an "
@@ -137,7 +137,7 @@ def draw(
 
 
 def _holds(dtype: DType, drawn: Array) -> bool:
-    """Whether numbers keep their fractions and imaginary parts in a dtype, but for roundings."""
+    """Whether a dtype holds the fractions and imaginary parts of numbers, up to rounding."""
     if drawn.dtype.kind == "c" and dtype.kind != "complex":
         return not drawn.imag.any() and _holds(dtype, drawn.real)
     if dtype.kind in ("float", "complex"):

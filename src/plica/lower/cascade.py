@@ -14,7 +14,7 @@ from plica.symbolic.semirings import Semiring
 
 
 class Bound(Enum):
-    """What decides whether the results of a number format are right."""
+    """The bound that says whether the results of a number format are right."""
 
     OF_WEIGHTS = "the weights, for all rows: a last result of shape (1,)"
     OF_ROWS = "each row: a last result of shape (B,); rows for which no bound holds are computed by the next stage"
@@ -22,7 +22,7 @@ class Bound(Enum):
 
 
 FROM = {Bound.OF_WEIGHTS: 2**14, Bound.OF_ROWS: 2**14, Bound.NONE: 0}
-"""Activations of all rows from which a stage is worth its calls."""
+"""The least number of activations of all rows for which a stage is faster than the next one."""
 
 
 @final
@@ -32,14 +32,14 @@ class Stage:
 
     Args:
         semiring: The number format.
-        bound: What decides whether its results are right.
+        bound: The bound that says whether its results are right.
     """
 
     semiring: Semiring
     bound: Bound
 
     def pays(self, work: int) -> bool:
-        """Whether it is worth its calls where so many activations are computed."""
+        """Whether the stage is worth trying where so many activations are computed."""
         return work >= FROM[self.bound]
 
 

@@ -1,4 +1,4 @@
-"""Numbers that a semiring cannot carry: complex ones and negative constants are refused, learned weights looked at."""
+"""Checks of numbers that a semiring cannot carry: complex parameters, negative constants, negative learned weights."""
 
 from collections.abc import Sequence
 from math import prod
@@ -34,7 +34,7 @@ from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParame
 from plica.symbolic.semirings import SEMIRINGS, Semiring
 from plica.tracing import namespace as xp
 
-_LINEAR_PARAMETERS = ("weight", "probs")  # of Plica's own layers
+_LINEAR_PARAMETERS = ("weight", "probs")  # of built-in layers
 _OF_COMPLEX_NUMBERS = (
     CategoricalLayer,
     ConstantValueLayer,
@@ -42,42 +42,42 @@ _OF_COMPLEX_NUMBERS = (
     PolynomialLayer,
     SumLayer,
     FusedLayer,
-)  # Plica's own layers whose parameters may be complex
+)  # built-in layers whose parameters may be complex
 
 
 def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = None) -> None:
-    """Refuse negative weights in a semiring that cannot carry them, where they can be known, and complex numbers.
+    """Refuse constant negative weights, and complex numbers, in a semiring that cannot carry them.
 
     Args:
         circuit: The circuit.
-        semiring: What is to carry its numbers.
-        rows: The rows of a context; what the layers of such a class do with their parameters is not known.
+        semiring: The semiring.
+        rows: The rows of a context; the parameters of layers with such a row may be anything, not only weights.
 
     Raises:
         UnsupportedError: A weight is a constant with a negative entry, or a parameter is complex.
     """
     for layer in circuit.live.layers:
-        for start, held in held_layers(layer):
-            known = type(held) in LAYER_ROWS and type(held) not in (rows or {})
-            for name, one in held.evaluated_params.items():
-                if one.dtype == DataType.COMPLEX:
-                    _check_complex(circuit.layer_name(layer), start + name, semiring, held if known else None)
-            if known and isinstance(held, PolynomialLayer) and not semiring.negative:
+        for start, sub_layer in held_layers(layer):
+            known = type(sub_layer) in LAYER_ROWS and type(sub_layer) not in (rows or {})
+            for name, parameter in sub_layer.evaluated_params.items():
+                if parameter.dtype == DataType.COMPLEX:
+                    _check_complex(circuit.layer_name(layer), start + name, semiring, sub_layer if known else None)
+            if known and isinstance(sub_layer, PolynomialLayer) and not semiring.negative:
                 raise UnsupportedError(
                     f"{circuit.layer_name(layer)}: a polynomial may be negative, and {semiring.name} does not carry "
                     "negative numbers; compile with semiring='signed-lse-sum' or 'sum-product'."
                 )
-            names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # others are looked at when called
+            names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # calls check others
             for name in names:
-                parameter = held.evaluated_params.get(name)
-                if parameter is not None and (value := _known(parameter)) is not None and (value < 0).any():
+                weight = sub_layer.evaluated_params.get(name)
+                if weight is not None and (value := _known(weight)) is not None and (value < 0).any():
                     raise UnsupportedError(_message(circuit, layer, start + name, semiring, float(value.min())))
 
 
 def _check_complex(layer: str, name: str, semiring: Semiring, known: Layer | None) -> None:
-    """Refuse a complex parameter that the semiring, or the layer if it is one of Plica's own, does not compute with."""
+    """Refuse a complex parameter that the semiring, or the layer if it is a built-in one, does not compute with."""
     if not semiring.carries_complex:
-        carriers = " or ".join(repr(one.name) for one in SEMIRINGS.values() if one.carries_complex)
+        carriers = " or ".join(repr(other.name) for other in SEMIRINGS.values() if other.carries_complex)
         raise UnsupportedError(
             f"{layer}: its {name} is made of complex numbers, which {semiring.name} does not carry; compile with "
             f"semiring={carriers}, or give real numbers."

@@ -1,4 +1,4 @@
-"""`CompiledCircuit`: a circuit resolved, optimized and folded, which every backend computes and every file holds.
+"""`CompiledCircuit`: a circuit resolved, optimized and folded, which every backend computes and every file contains.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> layers = [CategoricalLayer([variable], 2, num_categories=3) for variable in (0, 1)]
@@ -55,15 +55,15 @@ Key: TypeAlias = tuple[str, DType, DType, tuple[tuple[str, bool], ...]]
 
 @final
 class CompiledCircuit:
-    """A circuit as it is computed, whatever computes it; immutable, but for the Programs that it remembers.
+    """A circuit that backends compute; immutable, but for the Programs that it caches.
 
     Args:
         folded: The groups of layers that are computed as one.
-        semiring: How its numbers are carried.
-        layer_map: Where each layer as it was described is computed.
-        report: What optimizing did, if it was asked for.
+        semiring: The semiring, with its number format.
+        layer_map: The fold of each described layer.
+        report: The report of the optimizer, if it ran.
         owners: The leaves that exist already, of circuits with which it shares tensors.
-        queries: The queries of its context that stand in front of Plica's, by name.
+        queries: The queries of its context, by name; they come before the built-in ones.
     """
 
     def __init__(
@@ -85,7 +85,7 @@ class CompiledCircuit:
         self._flights = SingleFlight()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledCircuit":
-        """Itself: it has no numbers."""
+        """The same object: it has no numbers."""
         return self
 
     def __getstate__(self) -> dict[str, Any]:
@@ -98,12 +98,12 @@ class CompiledCircuit:
 
     @property
     def keys(self) -> Mapping[TensorParameter, str]:
-        """The name of each tensor, by which state dicts and files know it."""
+        """The name of each tensor in state dicts and files."""
         return leaf_keys(self.folded.described)
 
     @property
     def opaque(self) -> Mapping[str, Any]:
-        """What layers hold of a backend, modules for instance, by keys such as `3.module`."""
+        """The objects of a backend that layers hold, for example modules, by keys such as `3.module`."""
         return opaque_keys(self.folded.described)
 
     @cached_property
@@ -118,12 +118,12 @@ class CompiledCircuit:
 
     @cached_property
     def depth(self) -> int:
-        """The most sums on a way from an output to an input."""
+        """The most sums on a path from an output to an input."""
         return self.folded.depth()
 
     @property
     def queries(self) -> Mapping[str, Query[Any]]:
-        """The queries that it answers, by name: those of its context, and Plica's."""
+        """The queries that it answers, by name: those of its context, and the built-in ones."""
         return {**QUERIES, **self._queries}
 
     def query(self, name: str) -> Query[Any]:
@@ -141,12 +141,12 @@ class CompiledCircuit:
         return query
 
     def usual_input(self, dtype: DType) -> DType:
-        """The dtype of rows that have a value of every variable, beside real parameters of `dtype`."""
+        """The dtype of rows that have a value of every variable, where real parameters are of `dtype`."""
         return samples_dtype(self.folded.described, dtype)
 
     @property
     def carriers(self) -> tuple[Semiring, ...]:
-        """The number formats in which scores may be computed: all of its cascade, and the one at zeros."""
+        """The number formats in which scores may be computed: those of its cascade, and the one for zeros."""
         at_zeros = self.semiring.at_zeros
         others = () if at_zeros is None else (at_zeros,)
         return (*others, *(stage.semiring for stage in cascade(self.semiring)))
@@ -161,7 +161,7 @@ class CompiledCircuit:
             rows: How many rows are computed.
             device: The kind of device.
             smallest: The smallest normal number of the dtype of the parameters.
-            of_weights: Whether weights are constant, so that bounds of theirs are computed once.
+            of_weights: Whether weights are constant, so that their bounds are computed once.
         """
         stages, attempt = cascade(semiring), semiring.attempt
         if attempt is None:
@@ -174,7 +174,7 @@ class CompiledCircuit:
 
     @cached_property
     def leaves_alone(self) -> Mapping[TensorParameter, Leaf]:
-        """The tensors without a value of their own, which calls give, each as a leaf of one fold."""
+        """The tensors without a value of their own, which calls pass, each as a leaf of one fold."""
         return {tensor: Leaf((tensor,)) for tensor in self.keys if tensor.initializer is None}
 
     def score(
@@ -186,7 +186,7 @@ class CompiledCircuit:
             dtype: The dtype of its real parameters.
             input_dtype: The dtype of the data; in floats NaN means missing.
             semiring: One of `carriers`; by default its own.
-            given: The leaves that the call gives; by default those without a value of their own.
+            given: The parameters passed at call time; by default those without a value of their own.
         """
         carrier = semiring or self.semiring
         leaves = dict.fromkeys(self.leaves_alone, False) if given is None else given
@@ -214,8 +214,8 @@ class CircuitCompiler:
         optimize: Rewrite circuits and parameters first.
         rules: The four tables of rewrites.
         strategy: Which of the matches of rules that overlap is applied.
-        max_steps: How many times to go through the tables at most, and over a Program.
-        compilation_rules: How layers and parameters are compiled; Plica's own rules by default.
+        max_steps: How many times the tables are applied at most, to a circuit and to a Program.
+        compilation_rules: The registries of layers and parameters; by default the built-in ones.
 
     Raises:
         UnsupportedError: There is no such semiring.
@@ -236,7 +236,7 @@ class CircuitCompiler:
         self.semiring = semiring if isinstance(semiring, Semiring) else Semiring.from_name(semiring)
         self.fold = flag("a compiler", "fold", fold)
         self.optimize = flag("a compiler", "optimize", optimize)
-        _check_how(rules, strategy, max_steps)
+        _check_options(rules, strategy, max_steps)
         self.rules, self.strategy, self.max_steps = rules, strategy, max_steps
         self.compilation_rules = compilation_rules or CompilationRules()
         self.resolver = Resolver(self.compilation_rules.parameters.find)
@@ -249,18 +249,17 @@ class CircuitCompiler:
         owners: Owners | None = None,
         resolved: Circuit | None = None,
     ) -> CompiledCircuit:
-        """The circuit as it is computed.
+        """Compile a circuit.
 
         Args:
             circuit: The circuit.
-            dtype: The dtype of its real parameters, which rules may look at.
-            device: Where its tensors will lie, likewise.
+            dtype: The dtype of its real parameters; rules may depend on it.
+            device: The device of its tensors; rules may depend on it.
             owners: The leaves that exist already.
-            resolved: What `resolver` makes of the circuit, where that is known.
+            resolved: The result of `resolver` for the circuit, if it is known.
 
         Raises:
             UnsupportedError: The semiring cannot carry the circuit's numbers.
-            StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
         """
         resolved = self.resolver.circuit(circuit) if resolved is None else resolved
         rows = self.compilation_rules.layers.own
@@ -277,11 +276,11 @@ class CircuitCompiler:
         return CompiledCircuit(folded, self.semiring, layer_map, optimized.report, owners, queries)
 
     def context(self, dtype: DType, device: str) -> RuleContext:
-        """What rules may know of what they rewrite."""
+        """The context that rules may read."""
         return RuleContext(self.semiring, dtype, device)
 
     def _optimized(self, circuit: Circuit, context: RuleContext) -> Optimized:
-        """The circuit after the rules; where a limit ended them the user is told which still fired."""
+        """Apply the rules; warns of rules that still fired when a limit ended them."""
         optimized = optimize_circuit(
             circuit,
             self.rules,
@@ -295,8 +294,8 @@ class CircuitCompiler:
         return optimized
 
 
-def _check_how(rules: Any, strategy: Any, max_steps: Any) -> None:
-    """Refuse what rules could not be applied by, before any circuit is compiled."""
+def _check_options(rules: Any, strategy: Any, max_steps: Any) -> None:
+    """Refuse wrong rules, a wrong strategy or limit, before any circuit is compiled."""
     check_rules(rules)
     if not callable(strategy):
         raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")

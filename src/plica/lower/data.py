@@ -1,9 +1,9 @@
-"""The data of a lowered circuit as its layers read it: columns, safe values, and what is missing or wrong.
+"""The data of a lowered circuit as its layers read it: columns, safe values, and masks of missing or wrong entries.
 
-Data is integers, or floats where NaN means missing: the variable is then summed out, and its layers need a smooth and
-decomposable circuit. An entry outside the domain of its variable makes its row NaN, and so does a row that lacks some
-variables of a layer that is only summed out whole; nothing indexes out of range. The same masks are a Program of their
-own (`lower_check`), with which a backend finds the entry that an error names.
+Data is integers, or floats where NaN means missing. A missing variable is summed out, which needs a smooth and
+decomposable circuit. An entry outside the domain of its variable makes its row NaN. So does a row that lacks some
+variables of a layer that must have all or none; nothing indexes out of range. A Program of its own has the same masks
+(`lower_check`): with it a backend finds the entry that an error names.
 """
 
 import math
@@ -43,18 +43,19 @@ def column_domains(circuit: Circuit) -> tuple[Domain, ...]:
 
 
 def samples_dtype(circuit: Circuit, real: DType) -> DType:
-    """The dtype of rows that hold a value of every variable.
+    """The dtype of rows that have a value of every variable.
 
-    A float16 tells apart no more than 2049 states or counts, and ends at 65504: beside real numbers they are float32.
+    Real numbers, states and counts together are float32 where float16 is given: this has only 2049 consecutive whole
+    numbers, and ends at 65504.
     """
-    whole = [domain.dtype(real) == DType.INT64 for domain in circuit.domains.values()]
-    if all(whole):
+    are_whole = [domain.dtype(real) == DType.INT64 for domain in circuit.domains.values()]
+    if all(are_whole):
         return DType.INT64
-    return DType.FLOAT32 if any(whole) and real.numpy.itemsize < DType.FLOAT32.numpy.itemsize else real
+    return DType.FLOAT32 if any(are_whole) and real.numpy.itemsize < DType.FLOAT32.numpy.itemsize else real
 
 
 def reads_whole(layer: InputLayer, row: InputRow, semiring: Semiring) -> bool:
-    """Whether a row of data has all variables of a layer or lacks all of them."""
+    """Whether a row of data must have all variables of a layer or none."""
     return layer.num_variables > 1 and row.partial_of(semiring) is None
 
 
@@ -65,18 +66,18 @@ def fills_whole(folded: FoldedCircuit, layer: InputLayer) -> bool:
 
 
 def not_reduced(folded: FoldedCircuit, semiring: Semiring) -> dict[int, tuple[InputLayer, Unsupported]]:
-    """The variables that a layer cannot be without, each with such a layer and what its row says of it."""
-    found: dict[int, tuple[InputLayer, Unsupported]] = {}
+    """The variables that some layer cannot reduce, each with such a layer and the reason of its row."""
+    unreduced: dict[int, tuple[InputLayer, Unsupported]] = {}
     for layer in folded.circuit.input_layers:
         row = folded.row(layer)
         rule = _reduction(layer, row, semiring) if isinstance(row, InputRow) else None
         if isinstance(rule, Unsupported):
-            found.update((variable, (layer, rule)) for variable in layer.scope)
-    return found
+            unreduced.update((variable, (layer, rule)) for variable in layer.scope)
+    return unreduced
 
 
 def _reduction(layer: InputLayer, row: InputRow, semiring: Semiring) -> Any:
-    """How the variables of a layer are reduced, or why they are not: by its row, and by what it says itself."""
+    """The rule that reduces the variables of a layer, or why there is none: from the layer, else from its row."""
     summed = semiring.algebra.reduction is Reduction.INTEGRATE
     return unsupported(layer.unsummed) if summed and layer.unsummed is not None else row.reduction(semiring)
 
@@ -86,8 +87,8 @@ def lower_check(
 ) -> tuple[Program, tuple[Constant, ...]]:
     """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
 
-    `entries` are those outside their domain, and what is missing and cannot be summed out; `rows` lack some variables
-    of a layer but not all, where its row has no `partial`. `dtype` is that in which layers read real numbers.
+    `entries` are outside their domain, or missing and cannot be summed out; `rows` lack some but not all variables of a
+    layer whose row has no `partial`. `dtype` is that in which layers read real numbers.
     """
     scope = LoweringScope(folded, semiring, dtype)
     with scope.trace.active():
@@ -108,7 +109,7 @@ def _fits(value: float, dtype: DType) -> bool:
 
 
 class InputData:
-    """The data as layers read it: columns in front, legal values everywhere, what is missing or wrong aside.
+    """The data as layers read it: columns first, legal values everywhere, masks of missing and wrong entries.
 
     Args:
         scope: The Program under construction.
@@ -136,7 +137,7 @@ class InputData:
     def _made_legal(
         self, columns: Tracer, domains: Sequence[Domain], unsummable: Tracer | None
     ) -> tuple[Tracer, Tracer | None]:
-        """Legal numbers everywhere, and which entries are wrong, among them missing ones that no layer can sum out."""
+        """Legal numbers everywhere, and the mask of wrong entries, with missing ones that no layer can sum out."""
         wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
         wrong = either(wrong, unsummable)
         unusable = either(self.missing, wrong)
@@ -148,7 +149,7 @@ class InputData:
         return xp.where(unusable, by_row(values, columns.dtype, self._scope.constant), columns), wrong
 
     def _unsummable(self, absent: Tracer | None) -> Tracer | None:
-        """What is missing, of variables that cannot be summed out; None where all can."""
+        """The missing entries of variables that cannot be summed out; None where all can."""
         folded, width = self._scope.folded, input_width(self._scope.folded.described)
         which = folded.described.domains if self.missing is None else not_reduced(folded, self._scope.semiring)
         if absent is None or not which:
@@ -157,8 +158,8 @@ class InputData:
         return absent if read.all() else absent & self._scope.constant(read[:, None], "variables")
 
     def _incomplete(self) -> Tracer | None:
-        """Which rows `(B,)` lack some variables of a layer that they need to have or to lack as a whole."""
-        found: Tracer | None = None
+        """The rows `(B,)` that lack some but not all variables of a layer that needs all or none."""
+        incomplete: Tracer | None = None
         if self.missing is None:
             return None
         for group in self._scope.folded.groups:
@@ -169,12 +170,12 @@ class InputData:
                 and reads_whole(layer, row, self._scope.semiring)
             ):
                 missing = self._gather(self.missing, group)  # (F, B, num_variables)
-                some = xp.any(missing, axis=-1) & xp.logical_not(xp.all(missing, axis=-1))
-                found = either(found, xp.any(some, axis=0))
-        return found
+                is_partial = xp.any(missing, axis=-1) & xp.logical_not(xp.all(missing, axis=-1))
+                incomplete = either(incomplete, xp.any(is_partial, axis=0))
+        return incomplete
 
     def value(self, row: InputRow, group: FoldedLayer, params: Params) -> Value:
-        """The value of a group of input layers, with what is missing summed out: `(F, B, K)`.
+        """The value of a group of input layers, with missing variables summed out: `(F, B, K)`.
 
         Where the group has a `by_row` it is `(F*B, 1, K)`.
         """
@@ -182,9 +183,9 @@ class InputData:
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         by_row = self._scope.by_row(group)
         if not layer.num_variables:
-            alike = row.reduced(xp, semiring, layer, params)  # for all rows
+            alike = row.reduced(xp, semiring, layer, params)  # the same for all rows
             rows = self._safe.dims[1] if by_row is None else 1
-            return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.dims[0], rows, one.dims[2])), alike)
+            return semiring.map(xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), alike)
         x = self._columns(group, layer)
         x = x if by_row is None else by_row.value(x, group.num_folds)
         if self.missing is None:
@@ -194,17 +195,19 @@ class InputData:
         partial = row.partial_of(semiring)
         if partial is not None and layer.num_variables > 1:
             return partial(xp, semiring, layer, params, x, missing)
-        if isinstance(_reduction(layer, row, semiring), Unsupported):  # rows that lack one of its variables are told
+        if isinstance(
+            _reduction(layer, row, semiring), Unsupported
+        ):  # `lower_check` reports rows that lack one of its variables
             return row.body(xp, semiring, layer, params, x)
         reduced = row.reduced(xp, semiring, layer, params)
         value = row.body(xp, semiring, layer, params, x)
-        whole = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
-        return semiring.choose(xp, whole, value, reduced)
+        all_missing = xp.all(missing, axis=-1, keepdims=True)  # (F, B, 1)
+        return semiring.choose(xp, all_missing, value, reduced)
 
     def conditional(self, group: FoldedLayer, unit: Tracer | None = None) -> Params | None:
-        """The parameters of a group's units given what each row has of their variables: `(F*B, *shape)` each.
+        """The parameters of a group's units, conditioned on the known variables of each row: `(F*B, *shape)` each.
 
-        None where these are the parameters as they are, or a row has all of the variables of a layer or none of them.
+        None where these are the same parameters, or where each row has all variables of a layer or none.
 
         Args:
             group: Input layers.
@@ -222,8 +225,8 @@ class InputData:
         )
         if unit is not None:
             rows = RowAxis(x.dims[1])
-            params = Params.of(xp, {name: _of_units(one, unit) for name, one in params.items()})
-            x, missing = (rows.value(one, group.num_folds) for one in (x, missing))
+            params = Params.of(xp, {name: _of_units(array, unit) for name, array in params.items()})
+            x, missing = (rows.value(array, group.num_folds) for array in (x, missing))
         return row.conditional(xp, layer, params, x, missing)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:
@@ -252,7 +255,7 @@ def _of_units(parameter: Tracer, unit: Tracer) -> Tracer:
 
 
 def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Tracer:
-    """What `source (D, B)` has for the variables of a group of input layers, `(F, B, num_variables)`."""
+    """The rows of `source (D, B)` of the variables of a group of input layers, `(F, B, num_variables)`."""
     folds = group.scope_idx
     flat = [variable for variables in folds for variable in variables]
     if flat == list(range(flat[0], flat[0] + len(flat))):

@@ -1,9 +1,9 @@
-"""Leaves that calls give values to: tensors of a call stand for them, one for all rows of data or one for each row.
+"""Parameters passed at call time: tensors of a call replace leaves, one for all rows of data or one for each row.
 
-A leaf that is given is an argument of the Program, `(*shape,)`, or `(B, *shape)` where each row has its own. What
-depends on one of the latter is computed for each fold and each row: `(F, B, *shape)`. Operations on parameters and the
-rows of layers are written for an axis of folds alone, so they get both axes as one, `(F*B, ...)`, with one row of data
-each. What depends on none stays as it is, and is repeated only where the two meet.
+A leaf that is passed is an argument of the Program, `(*shape,)`, or `(B, *shape)` where each row has its own. Values
+that depend on a leaf of each row have both axes: `(F, B, *shape)`. Operations on parameters and the rows of layers are
+written for an axis of folds alone. They get both axes as one, `(F*B, ...)`, with one row of data each. Other values
+keep an axis of folds, and are repeated only where they meet the former.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -18,7 +18,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 Given: TypeAlias = Mapping[TensorParameter, bool]
-"""The leaves that are given, in the order of a circuit's keys, and whether each row of data has a tensor of its own."""
+"""The leaves passed at call time, in the order of a circuit's keys, and whether each row of data has its own tensor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,23 +53,25 @@ class RowAxis:
         return xp.reshape(array, (folds, self.count, *array.dims[2:]))
 
     def _joined(self, array: Tracer, folds: int) -> Tracer:
-        rest = array.dims[2:]
-        return xp.reshape(xp.broadcast_to(array, (folds, self.count, *rest)), (folds * self.count, *rest))
+        dims = array.dims[2:]
+        return xp.reshape(xp.broadcast_to(array, (folds, self.count, *dims)), (folds * self.count, *dims))
 
 
 def depends_on_rows(parameter: Parameter, given: Given) -> bool:
-    """Whether each row of data has a value of its own of a parameter."""
+    """Whether a parameter has a value for each row of data."""
     return any(given.get(dereferenced(leaf), False) for leaf in parameter.leaves)
 
 
 def parameters_by_row(layers: Iterable[Layer], given: Given) -> tuple[str, ...]:
-    """The names of the parameters of layers of which each row of data has values of its own."""
-    found = [name for one in layers for name, part in one.all_evaluated_params.items() if depends_on_rows(part, given)]
-    return tuple(dict.fromkeys(found))
+    """The names of the parameters of layers that have a value for each row of data."""
+    names = [
+        name for layer in layers for name, part in layer.all_evaluated_params.items() if depends_on_rows(part, given)
+    ]
+    return tuple(dict.fromkeys(names))
 
 
 def folded_by_row(folded: FoldedCircuit, given: Given) -> FoldedCircuit:
-    """The circuit with layers in different groups where a parameter of some alone depends on the row of data.
+    """The circuit with groups split where a parameter of some layers alone depends on the row of data.
 
     >>> from plica.symbolic.circuit import Circuit
     >>> from plica.symbolic.initializers import NormalInitializer

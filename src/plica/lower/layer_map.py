@@ -1,4 +1,4 @@
-"""The two-way map of layers: from a layer as it was described to its folds of a compiled circuit, and back.
+"""The two-way map of layers: from a described layer to its folds of a compiled circuit, and back.
 
 >>> from plica.lower.fold.groups import fold_circuit
 >>> from plica.lower.optimize import optimize_circuit
@@ -31,14 +31,14 @@ from plica.symbolic.layers import Layer, held_layers
 
 @dataclass(frozen=True, slots=True)
 class CompiledLayer:
-    """Where a layer of the circuit as it was described is computed.
+    """The fold that computes a described layer.
 
     Args:
         layer: The layer that is computed: itself (its parameters perhaps rewritten), or one that rules made of it.
         group: The number of the group that has it.
         fold: Its fold there.
-        roles: What the rules had it as, one after another: `("cp-t.product",)`; none where it is a layer of its own.
-            For a layer that another one holds, first what it is there: `("WeighedLayer.part",)`.
+        roles: Its roles in the rules that rewrote it, in order: `("cp-t.product",)`; empty if none did. The first role
+            of a layer that another one holds is its name there: `("WeighedLayer.part",)`.
     """
 
     layer: Layer
@@ -53,9 +53,9 @@ class LayerMap:
 
     Args:
         circuit: The circuit as it was described.
-        folded: The circuit as it is computed. What it calls described has the same layers in the same places, those
-            with leaves or operations that a rule compiles as copies.
-        provenance: What rules made of which layer.
+        folded: The circuit as it is computed. Its described circuit has the same layers in the same order; those with
+            leaves or operations that a rule compiles are copies.
+        provenance: The layers that rules made, and from which.
     """
 
     def __init__(self, circuit: Circuit, folded: FoldedCircuit, provenance: Provenance) -> None:
@@ -64,7 +64,7 @@ class LayerMap:
         self._provenance = provenance
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "LayerMap":
-        """Itself: it is immutable, and its circuits are compared by identity."""
+        """The same object: it is immutable, and its circuits are compared by identity."""
         return self
 
     @cached_property
@@ -74,11 +74,11 @@ class LayerMap:
 
     @cached_property
     def _holders(self) -> dict[Layer, tuple[tuple[Layer, str], ...]]:
-        found: dict[Layer, tuple[tuple[Layer, str], ...]] = {}
+        holders: dict[Layer, tuple[tuple[Layer, str], ...]] = {}
         for holder in self.circuit.layers:
-            for name, one in _held(holder).items():
-                found[one] = (*found.get(one, ()), (holder, name))
-        return found
+            for name, sub_layer in _held(holder).items():
+                holders[sub_layer] = (*holders.get(sub_layer, ()), (holder, name))
+        return holders
 
     def holders(self, layer: Layer) -> tuple[tuple[Layer, str], ...]:
         """The layers of the circuit that hold a layer, each with the name that it has there: `"part"`."""
@@ -94,35 +94,37 @@ class LayerMap:
 
     @cached_property
     def _sources(self) -> dict[Layer, dict[Layer, Roles]]:
-        """For each compiled layer the described ones that it is made of."""
+        """For each compiled layer the described ones that rules made it of."""
         pairs = dict(zip(self._folded.described.layers, self.circuit.layers, strict=True))
-        found = sources(self._provenance, pairs)
-        return {layer: {pairs[one]: roles for one, roles in parts.items()} for layer, parts in found.items()}
+        sources_of = sources(self._provenance, pairs)
+        return {layer: {pairs[source]: roles for source, roles in parts.items()} for layer, parts in sources_of.items()}
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
-        """Where a layer is computed, inputs first: in one place, or in several if a rule made several layers of it.
+        """The folds that compute a layer, inputs first: one, or several if a rule made several layers of it.
 
-        Nothing where no output depends on it. A layer that others hold is where they are.
+        Empty if no output depends on it. A layer that others hold is computed in their folds.
 
         Raises:
             GraphError: The circuit does not have the layer.
         """
         self._check(layer)
         own = self._places_of(layer) if self.is_node(layer) else ()
-        held = [
-            _within(place, holder, name) for holder, name in self.holders(layer) for place in self._places_of(holder)
+        within = [
+            _within(compiled, holder, name)
+            for holder, name in self.holders(layer)
+            for compiled in self._places_of(holder)
         ]
-        return (*own, *held)
+        return (*own, *within)
 
     def _places_of(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         return tuple(
-            CompiledLayer(one, *self._places[one], roles)
-            for one, roles in self._provenance.became(self.resolved(layer)).items()
-            if one in self._places
+            CompiledLayer(computed, *self._places[computed], roles)
+            for computed, roles in self._provenance.became(self.resolved(layer)).items()
+            if computed in self._places
         )
 
     def get_symbolic_layers(self, group: int, fold: int) -> dict[Layer, Roles]:
-        """The described layers that one fold of a group computes, and what they hold, each with its roles in it.
+        """The described layers that one fold of a group computes, and layers that they hold, each with its roles.
 
         Raises:
             GraphError: There is no such group or fold.
@@ -131,14 +133,14 @@ class LayerMap:
         if not 0 <= group < len(groups) or not 0 <= fold < groups[group].num_folds:
             folds = f", and group {group} has {groups[group].num_folds} folds" if 0 <= group < len(groups) else ""
             raise GraphError(f"there is no fold {fold} of group {group}; there are {len(groups)} groups{folds}.")
-        found = dict(self._sources.get(groups[group].members[fold], {}))
-        for holder, roles in tuple(found.items()):
-            for name, one in _held(holder).items():
-                found.setdefault(one, (_role(holder, name), *roles))
-        return found
+        roles_of = dict(self._sources.get(groups[group].members[fold], {}))
+        for holder, roles in tuple(roles_of.items()):
+            for name, sub_layer in _held(holder).items():
+                roles_of.setdefault(sub_layer, (_role(holder, name), *roles))
+        return roles_of
 
     def resolved(self, layer: Layer) -> Layer:
-        """The layer with its parameters as rules have them.
+        """The layer with its parameters resolved by rules.
 
         Raises:
             GraphError: The circuit does not have the layer.
@@ -150,9 +152,9 @@ class LayerMap:
         return _held(self.resolved(holder))[name]
 
     def history(self, layer: Layer) -> Iterator[tuple[Layer, Step]]:
-        """The rules that were applied to a layer (or what holds it) and to what they made of it, in order."""
-        for one in (layer,) if self.is_node(layer) else dict.fromkeys(holder for holder, _ in self.holders(layer)):
-            yield from self._provenance.history(self.resolved(one))
+        """The rules that were applied to a layer (or its holder), and to the layers that they made of it, in order."""
+        for node in (layer,) if self.is_node(layer) else dict.fromkeys(holder for holder, _ in self.holders(layer)):
+            yield from self._provenance.history(self.resolved(node))
 
     def _check(self, layer: Layer) -> None:
         if not self.has(layer):
@@ -160,15 +162,15 @@ class LayerMap:
 
 
 def _held(layer: Layer) -> dict[str, Layer]:
-    """What a layer holds at any depth, by names such as `"part.part"`."""
-    return {start.removesuffix("."): one for start, one in held_layers(layer) if start}
+    """The layers that a layer holds at any depth, by names such as `"part.part"`."""
+    return {start.removesuffix("."): sub_layer for start, sub_layer in held_layers(layer) if start}
 
 
 def _role(holder: Layer, name: str) -> str:
     return f"{type(holder).__name__}.{name}"
 
 
-def _within(place: CompiledLayer, holder: Layer, name: str) -> CompiledLayer:
-    """Where a held layer is, from where its holder is: in it, unless rules made something else of the holder."""
-    layer = place.layer if place.roles else _held(place.layer)[name]
-    return replace(place, layer=layer, roles=(_role(holder, name), *place.roles))
+def _within(compiled: CompiledLayer, holder: Layer, name: str) -> CompiledLayer:
+    """The fold of a held layer, from that of its holder: in this layer, unless rules rewrote the holder."""
+    layer = compiled.layer if compiled.roles else _held(compiled.layer)[name]
+    return replace(compiled, layer=layer, roles=(_role(holder, name), *compiled.roles))

@@ -1,8 +1,8 @@
-"""Leaves of a lowered circuit: which symbolic tensors stand behind each captured variable of its Program.
+"""Leaves of a lowered circuit: the symbolic tensors of each captured variable of its Program.
 
-A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. It is made by the
-first Program that needs its tensors; every other Program reads the same leaf. The key of a tensor names the first place
-that owns it in a circuit, `LAYER.PARAMETER` with the layer's topological index, or is the tensor's own name.
+A leaf is a folded tensor `(F, *shape)` of F symbolic tensors of one shape, kind and learnability. The first Program
+that needs its tensors makes it; every other Program reads the same leaf. The key of a tensor names its first owner in
+a circuit, `LAYER.PARAMETER` with the layer's topological index, or is the tensor's own name.
 """
 
 import hashlib
@@ -29,7 +29,7 @@ class Leaf:
     members: tuple[TensorParameter, ...]
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Leaf":
-        """Itself: it is immutable, and compared by identity."""
+        """The same object: it is immutable, and compared by identity."""
         return self
 
     @property
@@ -54,16 +54,16 @@ class Pointer:
 
     Args:
         leaf: The leaf.
-        folds: Which of its folds, in the order in which they are read; one may come more than once.
+        folds: The indices of its folds, in the order in which they are read; one may come more than once.
 
     Raises:
-        GraphError: There is no fold, or one that the leaf does not have; they are counted from 0, and not from the end.
+        GraphError: `folds` is empty, or has an index that is negative or too large.
 
     >>> from plica.symbolic.initializers import NormalInitializer
     >>> tensors = [TensorParameter(2, initializer=NormalInitializer()) for _ in range(4)]
     >>> owners = owners_of([Leaf(tuple(tensors))])
-    >>> one, run = Pointer.to(tensors[2:3], owners), Pointer.to(tensors[::2], owners)
-    >>> one.folds, run.folds, Pointer.join([run, one]).folds
+    >>> single, run = Pointer.to(tensors[2:3], owners), Pointer.to(tensors[::2], owners)
+    >>> single.folds, run.folds, Pointer.join([run, single]).folds
     ((2,), (0, 2), (0, 2, 2))
     >>> run.view([10, 11, 12, 13]), run.shape
     ([10, 12], (2, 2))
@@ -140,7 +140,7 @@ class Pointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constant:
-    """An array that the Program captures and nobody changes: a constant parameter or fold indices."""
+    """An array that the Program captures and that never changes: a constant parameter or fold indices."""
 
     value: NDArray[Any]
 
@@ -208,13 +208,13 @@ def name_of(key: str) -> str:
 
 
 def opaque_keys(circuit: Circuit) -> dict[str, Any]:
-    """What the layers of a circuit hold of a backend, by keys such as `3.module`; the first layer names it."""
-    found: dict[int, tuple[str, Any]] = {}
+    """The objects of a backend that layers hold, by keys such as `3.module`; the first layer gives the name."""
+    named_objects: dict[int, tuple[str, Any]] = {}
     for index, layer in enumerate(circuit.layers):
-        for start, one in held_layers(layer):
-            for name, held in one.opaque.items():
-                found.setdefault(id(held), (f"{index}.{start}{name}", held))
-    return dict(found.values())
+        for start, sub_layer in held_layers(layer):
+            for name, backend_object in sub_layer.opaque.items():
+                named_objects.setdefault(id(backend_object), (f"{index}.{start}{name}", backend_object))
+    return dict(named_objects.values())
 
 
 def _tensors(nodes: Iterable[Any]) -> Iterable[TensorParameter]:

@@ -1,7 +1,7 @@
-"""How the logarithm of an operation on parameters is computed from those of its inputs: tables of rules.
+"""Rules that compute the logarithm of an operation on parameters from the logarithms of its inputs.
 
-A rule gets `add`, which puts an operation on nodes into the graph of logarithms, the operation, and its inputs as
-logarithms. Numbers that are not negative have their logarithms alone, others a size and a sign
+A rule gets `add`, which adds an operation on nodes to the graph of logarithms, the operation, and its inputs as
+logarithms. Numbers that are not negative have a logarithm alone, others a size and a sign
 (`plica.symbolic.parameters.signed`).
 
 >>> from plica.symbolic.parameters import HadamardParameter
@@ -70,8 +70,8 @@ class SignedLog(NamedTuple):
     """The logarithms of a node's numbers.
 
     Args:
-        size: Of their sizes.
-        sign: Their signs; None where `size` is all that there is to know: no number is negative.
+        size: The logarithms of their absolute values.
+        sign: Their signs; None if no number is negative.
     """
 
     size: Node
@@ -83,12 +83,12 @@ OnLogs = Callable[[Any], ParameterOp]
 
 
 def copied(op: ParameterOp) -> ParameterOp:
-    """A node of its own: nodes are compared by identity."""
+    """A copy of an operation: nodes are compared by identity."""
     return type(op)(*op.in_shapes, **op.config)
 
 
 def is_derived(op: Any) -> bool:
-    """Whether the logarithm of an operation is one of its input itself, by `OF_INPUT`."""
+    """Whether `OF_INPUT` computes the logarithm of an operation from its input itself."""
     return type(op) in OF_INPUT and not (isinstance(op, ScaledSigmoidParameter) and op.vmin != 0)
 
 
@@ -108,15 +108,15 @@ OF_INPUT: dict[type[Any], Callable[[Add, Any, Node], Node]] = {
     SoftplusParameter: _of_input(LogSoftplusParameter),
     ScaledSigmoidParameter: _of_scaled_sigmoid,
 }
-"""The logarithm of an operation whose numbers are never negative, from its input."""
+"""The logarithms of operations whose numbers are never negative, computed from their inputs."""
 
 
 def _signs(inputs: Sequence[SignedLog], op: ParameterOp) -> list[Node] | None:
-    """The signs of all inputs of an operation; None where none has one."""
-    if all(one.sign is None for one in inputs):
+    """The signs of all inputs of an operation; None if no input has one."""
+    if all(logs.sign is None for logs in inputs):
         return None
     pairs = zip(inputs, op.in_shapes, strict=True)
-    return [ConstantParameter(*shape, value=1.0) if one.sign is None else one.sign for one, shape in pairs]
+    return [ConstantParameter(*shape, value=1.0) if logs.sign is None else logs.sign for logs, shape in pairs]
 
 
 def _product(on_logs: OnLogs) -> Rule:
@@ -124,23 +124,23 @@ def _product(on_logs: OnLogs) -> Rule:
 
     def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
         signs = _signs(inputs, op)
-        size = add(on_logs(op), *(one.size for one in inputs))
+        size = add(on_logs(op), *(logs.size for logs in inputs))
         return SignedLog(size, None if signs is None else add(copied(op), *signs))
 
     return rule
 
 
 def _total(on_logs: OnLogs, terms: Callable[[Add, Any, list[Node], bool], tuple[Node, int]]) -> Rule:
-    """Sums of numbers that are not negative by an operation on logarithms, others by their terms along one axis.
+    """Sum numbers that are not negative by an operation on logarithms, others by their terms along one axis.
 
     Args:
         on_logs: The operation.
-        terms: From `add`, the operation and the signs of its inputs, or the sizes where the last argument is true,
-            those of the terms, and the axis along which they lie.
+        terms: `(add, op, inputs, of_logs)`: from the signs of the inputs, or from the sizes if `of_logs`, those of the
+            terms, and the axis of the terms.
     """
 
     def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-        signs, sizes = _signs(inputs, op), [one.size for one in inputs]
+        signs, sizes = _signs(inputs, op), [logs.size for logs in inputs]
         if signs is None:
             return SignedLog(add(on_logs(op), *sizes))
         size, axis = terms(add, op, sizes, True)
@@ -153,20 +153,20 @@ def _total(on_logs: OnLogs, terms: Callable[[Add, Any, list[Node], bool], tuple[
     return rule
 
 
-def _side_by_side(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
-    return add(StackParameter(*op.in_shapes), *given), -1
+def _side_by_side(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+    return add(StackParameter(*op.in_shapes), *inputs), -1
 
 
-def _as_they_are(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
-    return given[0], op.axis
+def _as_they_are(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+    return inputs[0], op.axis
 
 
-def _products(add: Add, op: Any, given: list[Node], of_logs: bool) -> tuple[Node, int]:
+def _products(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:
     """The products that an Einstein sum adds, along a last axis."""
     matrices = isinstance(op, MatMulParameter)
     einsum = EinsumParameter(*op.in_shapes, equation="mk,kn->mn") if matrices else op
     kind = LogEinsumExpParameter if of_logs else EinsumParameter
-    each = add(kind(*op.in_shapes, equation=einsum.equation + einsum.summed), *given)
+    each = add(kind(*op.in_shapes, equation=einsum.equation + einsum.summed), *inputs)
     axes = len(each.shape), len(einsum.summed)
     if axes[1] < 2:
         return each, -1
@@ -186,12 +186,12 @@ _EINSUM_OF_ONE = _product(_log_einsum)
 
 
 def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    """A clamp around 0, or to positive numbers: of negative ones that takes no notice but that they are below."""
+    """A clamp around 0, or to positive numbers; the latter maps every negative number to the lower bound."""
     (given,) = inputs
     logs = given.size
     if given.sign is not None:
         if op.vmin is None or op.vmin <= 0:
-            below, above = (inf if one is None else _log_of(abs(one)) for one in (op.vmin, op.vmax))
+            below, above = (inf if bound is None else _log_of(abs(bound)) for bound in (op.vmin, op.vmax))
             kinds = (ClampSizeParameter, ClampSignParameter)
             return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *given) for kind in kinds))
         logs = add(SignedLogParameter(op.shape, op.shape, positive_part=True), *given)
@@ -215,14 +215,14 @@ def _square(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
 
 
 def _deviation(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    """Of deviations, which are positive: a negative one has no logarithm."""
+    """The rule of deviations, which are positive: a negative one has no logarithm."""
     signed = [SignedLogParameter(shape, shape) for shape in op.in_shapes]
-    logs = [one.size if one.sign is None else add(log, *one) for one, log in zip(inputs, signed, strict=True)]
+    logs = [logs.size if logs.sign is None else add(log, *logs) for logs, log in zip(inputs, signed, strict=True)]
     return SignedLog(add(LogGaussianProductStddev(*op.in_shapes), *logs))
 
 
 def _mixing(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    """The zeros beside the diagonals have a logarithm too."""
+    """The rule of mixing weights: zeros beside the diagonals have the logarithm -inf."""
     size, sign = _moved(add, op, inputs)
     units, arity = op.in_shape
     beside = np.where(np.tile(np.eye(units, dtype=bool), arity), 0.0, -inf)
@@ -251,4 +251,4 @@ LOG_RULES: dict[type[Any], Rule] = {
 }
 
 PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter, SquareParameter)
-"""Operations that underflow by themselves, whatever their inputs."""
+"""Operations that may underflow for any inputs."""

@@ -1,7 +1,7 @@
 """Logarithms and exponentials of parameters, as parameters: `log(softmax(x))` is `log_softmax(x)`.
 
-Linear weights underflow where their logarithms are ordinary numbers. What has no rule in `log_rules.py` is the
-logarithm, or the exponential, of the number itself.
+Linear weights underflow where their logarithms are ordinary numbers. Operations without a rule in `log_rules.py` are
+computed as the logarithm, or the exponential, of the number itself.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> [type(node).__name__ for node in log_form(softmax_normal((2, 3))).nodes]
@@ -41,7 +41,7 @@ def log_form(parameter: Parameter) -> Parameter:
     """The logarithms of a parameter's numbers: NaN where one is negative."""
     output = parameter.output
     if type(output) is SoftmaxParameter and numbers(parameter.node_inputs)(output).range is not None:
-        (source,) = parameter.node_inputs(output)  # most weights: told at once
+        (source,) = parameter.node_inputs(output)  # a fast path for most weights
         op = LogSoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
     if type(output) is ExpParameter and _is_log(parameter.node_inputs(output)[0]):
@@ -64,7 +64,7 @@ def learns(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
 
 
 def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
-    """Whether a number may be 0 by a value of its leaves, and not by underflow alone as that of a softmax.
+    """Whether a number may be 0 for some values of its leaves, not only by underflow as a softmax may.
 
     Args:
         logs: The `log_form` of the parameter.
@@ -90,23 +90,23 @@ def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
 
 
 def as_it_is(parameter: Parameter) -> Parameter:
-    """The parameter."""
+    """The parameter unchanged."""
     return parameter
 
 
 def right_logs(parameter: Parameter) -> Parameter:
-    """The numbers of a parameter of logarithms, right where that of which one is taken underflows."""
+    """The numbers of a parameter of logarithms, right also where the argument of the logarithm underflows."""
     output = parameter.output
     return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
 
 
 def with_right_logs(parameter: Parameter) -> Parameter:
-    """The parameter with every logarithm in it right where the number of which it is taken underflows."""
+    """The parameter with all its logarithms right, also where the argument of a logarithm underflows."""
     return _with_right_logs(parameter, ())
 
 
 def with_right_logs_within(parameter: Parameter) -> Parameter:
-    """The same, but for a logarithm that is the parameter itself: whoever reads that may ask for the number instead."""
+    """The same, but for a logarithm that is the parameter itself: its readers may need the number instead."""
     return _with_right_logs(parameter, parameter.outputs)
 
 
@@ -117,16 +117,16 @@ def _with_right_logs(parameter: Parameter, but: Sequence[Any]) -> Parameter:
     now: dict[Any, Any] = {}
     for node in parameter.nodes:
         inputs = parameter.node_inputs(node)
-        sources = tuple(now[one] for one in inputs)
+        sources = tuple(now[node_input] for node_input in inputs)
         if _is_log(node) and node not in but:
             logs = log_form(Parameter(edges, edges, sources))
             if is_better(logs):
-                edges.update((one, logs.node_inputs(one)) for one in logs.nodes)
+                edges.update((log_node, logs.node_inputs(log_node)) for log_node in logs.nodes)
                 now[node] = logs.output
                 continue
         now[node] = copied(node) if isinstance(node, ParameterOp) and sources != inputs else node
         edges[now[node]] = sources
-    return Parameter(edges, edges, [now[one] for one in parameter.outputs])
+    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
 
 
 def exp_form(parameter: Parameter) -> Parameter:
@@ -148,13 +148,13 @@ def is_better(logs: Parameter) -> bool:
 
 
 def is_ordinary(parameter: Parameter) -> bool:
-    """Whether the logarithm of the number itself is right: it does not underflow, and no exponential overflows."""
+    """Whether the logarithm of the number itself is right: no number underflows, and no exponential overflows."""
     least, _ = known_range(parameter.output, parameter.node_inputs)
     return least >= _LEAST and not any(isinstance(node, ExpParameter) for node in parameter.nodes)
 
 
 def _is_other(logs: Any) -> bool:
-    """Whether a node computes other logarithms than of a number that is there."""
+    """Whether a node computes logarithms in another way than from the number itself."""
     if isinstance(logs, ConstantParameter):
         value = np.asarray(logs.value, dtype=np.float64)
         return bool(((value > -inf) & (value < log(_LEAST))).any())
@@ -162,17 +162,17 @@ def _is_other(logs: Any) -> bool:
 
 
 _LEAST = 1e-30
-"""Constants below are computed in logarithms: they, or what multiplies them, may leave float32."""
+"""Smaller constants are computed in logarithms: they, or products with them, may leave float32."""
 
 
 def _is_small(node: Any) -> bool:
-    """Whether a node is a constant with such an entry."""
+    """Whether a node is a constant with an entry below `_LEAST`."""
     value = _known(node)
     return value is not None and bool(((value != 0) & (np.abs(value) < _LEAST)).any())
 
 
 class _Logs:
-    """The graph of logarithms under construction: nodes of the parameter as they are, and logarithms of sizes."""
+    """The graph of logarithms under construction: nodes of the parameter, and logarithms of sizes."""
 
     def __init__(self, parameter: Parameter, *, directed: bool = False) -> None:
         self.parameter = parameter
@@ -182,22 +182,22 @@ class _Logs:
         self.takes = from_inputs(parameter.node_inputs, self._takes)
 
     def run(self) -> Parameter:
-        """Logarithms of the nodes from which the output's can be told, the inputs' before the operations'."""
+        """The logarithms of the output, by rules from those of the nodes before it where there are rules."""
         output = self.parameter.output
         if not self._is_known(output):
             return self._graph(self._of_number(output))
-        found = self._logs()
-        signed = found.sign is not None
-        return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *found) if signed else found.size)
+        logs = self._logs()
+        signed = logs.sign is not None
+        return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *logs) if signed else logs.size)
 
     def directions(self) -> tuple[Parameter, Parameter] | None:
-        """Directions and sizes of the output, from the number itself where no rule tells them; None if complex."""
+        """Directions and sizes of the output, from the number itself where no rule applies; None if complex."""
         output = self.parameter.output
         if self.numbers(output).range is None:
             return None
-        found = self._logs() if self._is_known(output) else self._of_signed(output)
-        sign = ConstantParameter(*output.shape, value=1.0) if found.sign is None else found.sign
-        return self._graph(sign), self._graph(found.size)
+        logs = self._logs() if self._is_known(output) else self._of_signed(output)
+        sign = ConstantParameter(*output.shape, value=1.0) if logs.sign is None else logs.sign
+        return self._graph(sign), self._graph(logs.size)
 
     def _is_known(self, output: Any) -> bool:
         return bool(self.takes(output)) or self._is_derived(output)
@@ -216,7 +216,7 @@ class _Logs:
     def _takes(self, node: Any, inputs: list[bool]) -> bool:
         """Whether the logarithm of a node's size is computed from those of its inputs."""
         sources = self.parameter.node_inputs(node)
-        kind, ranges = type(node), [self.numbers(one).range for one in sources]
+        kind, ranges = type(node), [self.numbers(source).range for source in sources]
         if kind is ExpParameter:  # of the logarithm of a number
             (source,) = sources
             return _is_log(source) and excludes_negative(self.numbers(self.parameter.node_inputs(source)[0]).range)
@@ -226,14 +226,14 @@ class _Logs:
             return False  # far from 0
         is_product = kind in PRODUCTS or (kind is EinsumParameter and not node.summed)
         always = is_product or all(map(excludes_negative, ranges))
-        return always or any(inputs) or any(self._is_derived(one) or _is_small(one) for one in sources)
+        return always or any(inputs) or any(self._is_derived(source) or _is_small(source) for source in sources)
 
     def _is_derived(self, node: Any) -> bool:
         """Whether the logarithm of a node is computed from its inputs themselves."""
         return is_derived(node) and self.numbers(node).range is not None
 
     def _descended(self, node: Any) -> tuple[Any, ...]:
-        """The inputs of whose sizes the logarithm of a node is computed from."""
+        """The nodes whose logarithms that of a node is computed from."""
         if not self.takes(node):
             return ()
         inputs = tuple(self.parameter.node_inputs(node))
@@ -242,14 +242,14 @@ class _Logs:
     def _log(self, node: Any, logs: Mapping[Any, SignedLog]) -> SignedLog:
         """The logarithm of a node."""
         if self.takes(node):
-            inputs = [logs[one] for one in self._descended(node)]
+            inputs = [logs[input_node] for input_node in self._descended(node)]
             return inputs[0] if type(node) is ExpParameter else LOG_RULES[type(node)](self._add, node, inputs)
         if self._is_derived(node):
             (source,) = self.parameter.node_inputs(node)
             self._keep(source)
             return SignedLog(OF_INPUT[type(node)](self._add, node, source))
-        found = self.numbers(node).range
-        if excludes_negative(found) and not (self.directed and _known(node) is None and found and found[0] <= 0):
+        range_ = self.numbers(node).range
+        if excludes_negative(range_) and not (self.directed and _known(node) is None and range_ and range_[0] <= 0):
             return SignedLog(self._of_number(node))
         return self._of_signed(node)
 
@@ -277,8 +277,8 @@ class _Logs:
         return op
 
     def _keep(self, node: Any) -> None:
-        for one in topological_order([node], self.parameter.node_inputs):
-            self.edges[one] = list(self.parameter.node_inputs(one))
+        for needed in topological_order([node], self.parameter.node_inputs):
+            self.edges[needed] = list(self.parameter.node_inputs(needed))
 
 
 def _known(node: Any) -> NDArray[Any] | None:

@@ -1,7 +1,6 @@
 """`LoweringScope`: the Program under construction, its captured leaves, and the values of parameters.
 
-The parts that the score and the sampling Program have in common: the walk over a parameter graph, node by node, each
-node once however many layers share it.
+All Programs of a circuit share it. It evaluates the graphs of parameters, each node once even if many layers share it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -60,21 +59,21 @@ Form = Callable[[Parameter], Parameter]
 
 @dataclass(slots=True)
 class LoweringScope:
-    """What lowering carries from layer to layer.
+    """The state of lowering, from layer to layer.
 
     Args:
         folded: The circuit.
-        semiring: How its numbers are carried.
+        semiring: The semiring, with its number format.
         dtype: The dtype of real parameters.
         owners: The leaves that exist already.
-        given: The leaves that calls give values to: the first arguments of the Program, in this order. Groups of
-            layers are split where the parameters of some alone are given for each row of data (see `by_row`).
+        given: The leaves passed at call time: the first arguments of the Program, in this order. Groups of layers are
+            split where the parameters of some alone have a value for each row of data (see `by_row`).
 
     Attributes:
         weights: The parameters, by group and name, that layers took as weights which may not be negative.
-        zeros: Learned parameters that a layer took as weights, or as ordinary numbers from which it computed its value,
-            and which may be 0: where they are, logarithms have not every derivative.
-        always_zeros: Whether numbers that no parameter is, but that are learned, may be 0.
+        zeros: Learned parameters that may be 0, and that a layer took as weights or as ordinary numbers. At 0,
+            logarithms lack some derivatives.
+        always_zeros: Whether other learned numbers, computed from parameters, may be 0.
         fired: The rules that fired on the Program, and where.
     """
 
@@ -99,15 +98,17 @@ class LoweringScope:
     _opaque: dict[int, str] = field(init=False)
     _rows: RowAxis = field(default_factory=lambda: RowAxis(1))
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
-    _read: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)  # by the layer that is computed now
+    _read: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)  # by the layer that is being computed
 
     def __post_init__(self) -> None:
         check_constants(self.folded.described, self.dtype, self.folded.row_if_any)
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
-        # Before anything else has a name, so that a leaf is called alike in every Program of the circuit.
+        # First of all names, so that a leaf has the same name in every Program of the circuit.
         self._names = {key: self.builder.reserve(name_of(key)) for key in self._keys.values()}
-        self._opaque = {id(held): name_of(key) for key, held in opaque_keys(self.folded.described).items()}
+        self._opaque = {
+            id(backend_object): name_of(key) for key, backend_object in opaque_keys(self.folded.described).items()
+        }
         for leaf, by_row in self.given.items():
             shape: tuple[int | str, ...] = ("b", *leaf.shape) if by_row else leaf.shape
             name = f"given_{self._names[self._keys[leaf]]}"
@@ -131,11 +132,11 @@ class LoweringScope:
         return Tracer(self.builder.argument(name, shape, dtype), self.trace)
 
     def number(self, value: complex, dtype: DType | None = None) -> Tracer:
-        """A scalar written in the Program."""
+        """A literal scalar of the Program."""
         return Tracer(literal(value, dtype or self.dtype), self.trace)
 
     def constant(self, value: NDArray[Any], name: str = "index") -> Tracer:
-        """A captured array that nobody changes; equal arrays are one, under one name in every Program."""
+        """A captured array that never changes; equal arrays are one, with the same name in every Program."""
         constant = Constant(np.ascontiguousarray(value))
         key = f"{name}_{constant.digest}"
         if key not in self._constants:
@@ -145,10 +146,10 @@ class LoweringScope:
         return self._constants[key]
 
     def _array(self, array: Any) -> Tracer:
-        """An array that an operation or a layer of one's own closes over: as it is now, and floats as wide as here.
+        """An array that a custom operation or layer closes over, as a constant; floats get the Program's width.
 
         Raises:
-            TraceError: It is no array of numbers at hand, such as a tensor with gradients.
+            TraceError: It cannot be read now, for example because it is a tensor with gradients.
         """
         try:
             value = np.asarray(array)
@@ -161,12 +162,12 @@ class LoweringScope:
         return self.constant(value.astype(dtype.value), "constant")
 
     def build(self, results: Iterable[Tracer]) -> Program:
-        """The Program that returns `results`, without what they do not need; nothing is lowered after it."""
-        self._derived.clear()  # what lies in the scope's cycles of references waits for the collector of garbage
+        """The Program that returns `results`, without dead code; call it last."""
+        self._derived.clear()  # cycles of references would keep these until garbage collection
         return clean(self.builder.build([result.operand for result in results]), self._rewriting(), fired=self.fired)
 
     def _rewriting(self) -> Rewriting:
-        """How Programs are rewritten, in the context of this one."""
+        """The rewriting of Programs, in the context of this scope."""
         rewriting = self.folded.rewriting
         if rewriting is None:
             return Rewriting()
@@ -174,10 +175,10 @@ class LoweringScope:
         return replace(rewriting, context=context)
 
     def by_row(self, group: FoldedLayer) -> RowAxis | None:
-        """How folds and rows of data are one axis for a group whose parameters differ from row to row; else None.
+        """The joint axis of folds and rows of data, for a group whose parameters differ from row to row; else None.
 
-        The row of its layer is then given parameters `(F*B, *shape)` and whatever else it takes by
-        `RowAxis.value`, `(F*B, 1, ...)`; what it returns is `(F, B, ...)` by `RowAxis.value_apart`.
+        Its registry entry then takes parameters `(F*B, *shape)`, and other arrays by `RowAxis.value`, `(F*B, 1, ...)`.
+        `RowAxis.value_apart` turns its result into `(F, B, ...)`.
         """
         return self._rows if any(self.given.values()) and parameters_by_row(group.members, self.given) else None
 
@@ -201,7 +202,8 @@ class LoweringScope:
             if len(parameters[0].outputs) > 1:
                 values = zip(self._values.evaluate_outputs(parameters), parameters[0].shapes, strict=True)
                 return tuple(
-                    one if rows is None else rows.parameter(one, group.num_folds, len(shape)) for one, shape in values
+                    value if rows is None else rows.parameter(value, group.num_folds, len(shape))
+                    for value, shape in values
                 )
             return laid_out(name, self._padded(parameters, padding.get(name), others))
 
@@ -214,51 +216,58 @@ class LoweringScope:
             parameters, others = self._named(group, name, form), self._others(group, name, form)
             if not logs and not checked and all(map(is_ordinary, parameters)):
                 return Weight(lambda: laid_out(name, self._padded(parameters, padding.get(name), others)))
-            found = self._weight(parameters, padding.get(name), logs, others)
-            return found if rows is None else found.each(partial(laid_out, name))
+            converted = self._weight(parameters, padding.get(name), logs, others)
+            return converted if rows is None else converted.each(partial(laid_out, name))
 
         def call(name: str, method: str, arrays: Sequence[Tracer], shape: Sequence[Any]) -> Tracer:
-            held = {
-                start + key: it for start, one in held_layers(group.representative) for key, it in one.opaque.items()
+            objects = {
+                start + key: backend_object
+                for start, sub_layer in held_layers(group.representative)
+                for key, backend_object in sub_layer.opaque.items()
             }
-            how = {"name": self._opaque[id(held[name])], "method": method, "shape": as_dims(shape), "dtype": self.dtype}
-            (found,) = self.trace.apply("opaque", *arrays, **how)
-            return found
+            params = {
+                "name": self._opaque[id(objects[name])],
+                "method": method,
+                "shape": as_dims(shape),
+                "dtype": self.dtype,
+            }
+            (result,) = self.trace.apply("opaque", *arrays, **params)
+            return result
 
         names = tuple(group.representative.all_evaluated_params)
         params = Params(names, array, weight, call=call, dtype=self.dtype)
         return with_sub_layers(params, group.representative, self.folded.row)
 
     def _from_linear(self, from_linear: Callable[..., Value], namespace: Any, x: Tracer) -> Value:
-        """Ordinary numbers as a value: maybe those of the parameters that a layer has read."""
-        for one in self._read:
-            self._note_zeros(one)
+        """Ordinary numbers as a value; they may be parameters that the layer has read."""
+        for parameter in self._read:
+            self._note_zeros(parameter)
         return from_linear(namespace, x)
 
     def _from_weight(self, from_weight: Callable[..., Value], namespace: Any, weight: Weight) -> Value:
-        """Numbers of a parameter, or masses that a layer has computed, which may be 0 at other numbers than 0."""
+        """Numbers of a parameter as a value, or masses of a layer, which may be 0 where its parameters are not."""
         if weight.in_directions is not None:
-            read = [one for place in self._read for one in self._named(*place, as_it_is)]
-            self.always_zeros |= any(learns(one, self._is_learned) for one in read)
+            read = [parameter for key in self._read for parameter in self._named(*key, as_it_is)]
+            self.always_zeros |= any(learns(parameter, self._is_learned) for parameter in read)
         return from_weight(namespace, weight)
 
-    def _note_zeros(self, place: tuple[FoldedLayer, str]) -> None:
-        group, name = place
+    def _note_zeros(self, key: tuple[FoldedLayer, str]) -> None:
+        group, name = key
         parameters = self._named(group, name, as_it_is)
-        if all(len(one.outputs) == 1 for one in parameters) and self._may_be_zero(parameters):
-            self.zeros.setdefault(place)
+        if all(len(parameter.outputs) == 1 for parameter in parameters) and self._may_be_zero(parameters):
+            self.zeros.setdefault(key)
 
     def _is_learned(self, leaf: Any) -> bool:
         """Whether a leaf may have a gradient."""
         return leaf in self.given or (isinstance(leaf, TensorParameter) and leaf.learnable)
 
     def _check_kind(self, group: FoldedLayer, name: str) -> None:
-        """Refuse a complex weight where real numbers are added and multiplied: in a query of such a circuit.
+        """Refuse a complex weight in a semiring of real numbers, which a query of such a circuit may use.
 
         Raises:
             UnsupportedError: It is complex.
         """
-        complex_ = any(one.all_evaluated_params[name].dtype == DataType.COMPLEX for one in group.members)
+        complex_ = any(layer.all_evaluated_params[name].dtype == DataType.COMPLEX for layer in group.members)
         if complex_ and not self.semiring.carries_complex:
             raise UnsupportedError(
                 f"{self.builder.source}: its {name} is made of complex numbers, which {self.semiring.name} does not "
@@ -271,7 +280,7 @@ class LoweringScope:
 
     @property
     def parameter_info(self) -> FoldIndexInfo[Any]:
-        """Where the nodes of parameters have gone, so far."""
+        """The array and fold of each node of parameters, so far."""
         return self._values.info
 
     def _named(self, group: FoldedLayer, name: str, form: Form) -> list[Parameter]:
@@ -279,35 +288,43 @@ class LoweringScope:
         return [self._derive(layer.all_evaluated_params[name], form) for layer in group.members]
 
     def _others(self, group: FoldedLayer, name: str, form: Form) -> Others:
-        """The same parameter of the groups whose is evaluated with it."""
+        """The same parameter of the groups that are evaluated with this one."""
         joined = self._joint.get((group, name), ())
-        return lambda: [one for other in joined if other is not group for one in self._named(other, name, form)]
+        return lambda: [
+            parameter for other in joined if other is not group for parameter in self._named(other, name, form)
+        ]
 
     def _padding(self, layer: Layer) -> dict[str, float]:
-        """What fills the parameters of a layer and of those that it holds, by the names of `all_params`."""
+        """The numbers that pad the parameters of a layer and of its sub-layers, by the names of `all_params`."""
         row = self.folded.row(layer)
-        found = dict(row.padding) if isinstance(row, InputRow) else {}
-        for name, one in layer.sub_layers.items():
-            found.update((f"{name}.{key}", fill) for key, fill in self._padding(one).items())
-        return found
+        fills = dict(row.padding) if isinstance(row, InputRow) else {}
+        for name, sub_layer in layer.sub_layers.items():
+            fills.update((f"{name}.{key}", fill) for key, fill in self._padding(sub_layer).items())
+        return fills
 
     def _weight(self, parameters: list[Parameter], fill: float | None, from_logs: bool, others: Others) -> Weight:
-        """Parameters of ordinary numbers, or of logarithms, in both forms."""
+        """Parameters of ordinary numbers, or of logarithms, as a weight with both."""
 
         def formed(form: Form, given: list[Parameter]) -> list[Parameter]:
-            return [self._derive(one, form) for one in given]
+            return [self._derive(parameter, form) for parameter in given]
 
         to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
         linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
-        magnitudes = [magnitude(one.output, one.node_inputs) for one in linear]
-        most, lost = max(one.most for one in magnitudes), max(1.0, *(one.lacking for one in magnitudes))
-        least = min(-inf if one.numbers.range is None else one.numbers.range[0] for one in magnitudes)
+        magnitudes = [magnitude(entry_magnitude.output, entry_magnitude.node_inputs) for entry_magnitude in linear]
+        most, lost = (
+            max(entry_magnitude.most for entry_magnitude in magnitudes),
+            max(1.0, *(entry_magnitude.lacking for entry_magnitude in magnitudes)),
+        )
+        least = min(
+            -inf if entry_magnitude.numbers.range is None else entry_magnitude.numbers.range[0]
+            for entry_magnitude in magnitudes
+        )
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         zeros = not from_logs and self._may_be_zero(parameters)
         directed = self._directions(parameters, fill) if better and not from_logs and (zeros or least < 0) else None
-        # nothing bounds what a number that underflowed was multiplied by: only logarithms tell the product
+        # a number that underflowed may be multiplied by one of any size: only logarithms give the product
         unbounded, lost = lost == inf, 1.0 if lost == inf else lost
 
         def more_logs() -> list[Parameter]:
@@ -332,18 +349,18 @@ class LoweringScope:
         return Weight(in_linear, in_logs, exact, directed, most, least, lost, zeros, row_sum)
 
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
-        """Whether a number may be 0 by a value of what is learned."""
-        learned = (one for one in parameters if learns(one, self._is_learned))
+        """Whether a number may be 0 for some value of a learned leaf."""
+        learned = (parameter for parameter in parameters if learns(parameter, self._is_learned))
         return any(may_be_zero(self._derive(one, log_form), self._is_learned) for one in learned)
 
     def _directions(
         self, parameters: list[Parameter], fill: float | None
     ) -> Callable[[], tuple[Tracer, Tracer]] | None:
-        """Computes parameters as directions and sizes; None where the semiring has none, or numbers are complex."""
+        """A function that computes parameters as directions and sizes; None without signs, or for complex numbers."""
         if not (self.semiring.logarithmic and self.semiring.negative):
             return None
-        forms = [directed_form(one) for one in parameters]
-        directions, sizes = ([one[place] for one in forms if one is not None] for place in (0, 1))
+        forms = [directed_form(parameter) for parameter in parameters]
+        directions, sizes = ([form[index] for form in forms if form is not None] for index in (0, 1))
         if len(directions) < len(parameters):
             return None
         fills = (None, None) if fill is None else (float(np.sign(fill)), _log(abs(fill)) if fill else 0.0)
@@ -351,7 +368,7 @@ class LoweringScope:
 
     def _derive(self, parameter: Parameter, form: Form) -> Parameter:
         """A form of a parameter, made once."""
-        outputs = parameter.outputs  # layers may make the same parameter anew whenever they are asked
+        outputs = parameter.outputs  # layers may construct the same parameter anew at each access
         key = outputs[0] if len(outputs) == 1 else tuple(outputs)
         known = self._derived.setdefault(form, {})
         if key not in known:
@@ -360,12 +377,12 @@ class LoweringScope:
 
     def _logs(self, logs: list[Parameter], others: Others, fill: float | None) -> Logs:
         """Logarithms of weights, or the arrays of which they are the log-softmax; shorter ones padded."""
-        outputs = [one.output for one in logs]
-        alike = len({one.shape for one in logs}) == 1
+        outputs = [form.output for form in logs]
+        alike = len({form.shape for form in logs}) == 1
         if (alike or fill == -inf) and all(
             type(output) is LogSoftmaxParameter and output.axis in (-1, len(output.shape) - 1) for output in outputs
         ):
-            sources = [one.subgraph(one.node_inputs(one.output)[0]) for one in logs]
+            sources = [form.subgraph(form.node_inputs(form.output)[0]) for form in logs]
             return Logs("log_softmax", self._padded(sources, fill, list))
         return Logs("log", self._padded(logs, fill, others))
 
@@ -382,14 +399,14 @@ class LoweringScope:
             )
         longest = max(shape[-1] for shape in shapes)
         arrays: list[Tracer] = []
-        places: dict[int, FoldIndex] = {}
+        sources: dict[int, FoldIndex] = {}
         for shape in shapes:
-            alike = [place for place, parameter in enumerate(parameters) if parameter.shape == shape]
-            places.update((place, (len(arrays), fold)) for fold, place in enumerate(alike))
-            value = self._values.evaluate([parameters[place] for place in alike])
-            rest = xp.full((*value.dims[:-1], longest - shape[-1]), fill, dtype=value.dtype)
-            arrays.append(xp.concat([value, rest], axis=-1) if shape[-1] < longest else value)
-        return read_folds(arrays, [places[place] for place in range(len(parameters))], self.constant)
+            alike = [index for index, parameter in enumerate(parameters) if parameter.shape == shape]
+            sources.update((index, (len(arrays), fold)) for fold, index in enumerate(alike))
+            value = self._values.evaluate([parameters[index] for index in alike])
+            filler = xp.full((*value.dims[:-1], longest - shape[-1]), fill, dtype=value.dtype)
+            arrays.append(xp.concat([value, filler], axis=-1) if shape[-1] < longest else value)
+        return read_folds(arrays, [sources[index] for index in range(len(parameters))], self.constant)
 
     def _leaf(self, leaf: Leaf) -> Tracer:
         key = next(self._keys[member] for member in leaf.members if member in self._keys)
@@ -401,30 +418,32 @@ class LoweringScope:
         )
 
     def keep_unread(self) -> None:
-        """Capture the tensors that no output depends on: state dicts have them, and queries may read them."""
-        held = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members} | {*self.given}
+        """Capture tensors that no output depends on: state dicts have them, and queries may read them."""
+        captured = {member for leaf in self.captured if isinstance(leaf, Leaf) for member in leaf.members} | {
+            *self.given
+        }
         for tensor in self._keys:
-            if tensor not in held and tensor.initializer is not None:
+            if tensor not in captured and tensor.initializer is not None:
                 leaf = self.owners.get(tensor) or Leaf((tensor,))
-                held.update(leaf.members)
+                captured.update(leaf.members)
                 self._leaf(leaf)
 
-    def read(self, values: list[Value], places: list[FoldIndex]) -> Value:
-        """The folds at `places` of the groups' values, joined along the fold axis: `(len(places), B, K)`."""
-        used = dict.fromkeys(group for group, _ in places)
+    def read(self, values: list[Value], folds: list[FoldIndex]) -> Value:
+        """Some folds of the groups' values, joined along the fold axis: `(len(folds), B, K)`."""
+        used = dict.fromkeys(group for group, _ in folds)
 
         def part(number: int) -> Tracer | float:
-            found: dict[int, Tracer | float] = {group: values[group][number] for group in used}
-            if are_one_number(list(found.values())):
-                return found[places[0][0]]
-            arrays = {group: _as_array(other, values[group][0]) for group, other in found.items()}
-            return read_folds(_of_equal_rows(arrays), places, self.constant)
+            parts: dict[int, Tracer | float] = {group: values[group][number] for group in used}
+            if are_one_number(list(parts.values())):
+                return parts[folds[0][0]]
+            arrays = {group: _as_array(other, values[group][0]) for group, other in parts.items()}
+            return read_folds(_of_equal_rows(arrays), folds, self.constant)
 
-        return tuple(map(part, range(len(values[places[0][0]]))))
+        return tuple(map(part, range(len(values[folds[0][0]]))))
 
 
 def _log(number: float) -> float:
-    """The logarithm: of what is negative none, as in every Program."""
+    """The logarithm; NaN of a negative number, as in every Program."""
     return log(number) if number > 0 else nan if number else -inf
 
 
@@ -436,12 +455,12 @@ def _exp(number: float) -> float:
         return inf
 
 
-def _as_array(one: Tracer | float, numbers: Tracer) -> Tracer:
-    """What a value has beside its `numbers (F, B, K)`, with an axis of folds."""
-    return xp.full((numbers.dims[0], 1, 1), one, dtype=numbers.dtype) if isinstance(one, float) else one
+def _as_array(part: Tracer | float, numbers: Tracer) -> Tracer:
+    """A part of a value besides its `numbers (F, B, K)`, as an array with an axis of folds."""
+    return xp.full((numbers.dims[0], 1, 1), part, dtype=numbers.dtype) if isinstance(part, float) else part
 
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:
-    """Arrays `(F, 1, K)`, alike for all rows, repeated where another has rows of its own."""
+    """Arrays with equal numbers of rows: those of `(F, 1, K)` are broadcast where another has several rows."""
     rows = next((array.dims[1] for array in arrays.values() if array.dims[1] != 1), 1)
     return {group: xp.broadcast_to(array, (array.dims[0], rows, *array.dims[2:])) for group, array in arrays.items()}

@@ -1,7 +1,7 @@
 """The values of parameters: the graphs of all layers of a group, folded as one graph with several outputs.
 
-Nodes fold with alike nodes of the same graph and of the graphs of other layers; a leaf that several layers share, or
-that an earlier group has brought in, is evaluated once and read again through a view or a gather (a pointer).
+Nodes fold with alike nodes of the same graph and of the graphs of other layers. A leaf that several layers share, or
+that an earlier group has read, is evaluated once, and read again through a view or a gather (a pointer).
 """
 
 from collections.abc import Callable, Container, Hashable, Iterable, Mapping, Sequence
@@ -31,7 +31,9 @@ from plica.tracing.tracer import Tracer
 
 Node = Any
 
-_MOST_LITERALS = 16  # numbers of constants of one shape that stay literals; of more, they are one array
+_MOST_LITERALS = (
+    16  # constants of one shape are literals while they have at most so many distinct numbers, else one array
+)
 
 
 class ParameterValues:
@@ -43,8 +45,8 @@ class ParameterValues:
         owners: The leaves that exist already; tensors that they hold are read from them.
         constant: Captures an array.
         rows: The axis of rows of data.
-        given: The leaves that calls give values to.
-        argument: The value of such a leaf, `(*shape,)`, or `(B, *shape)` where each row of data has its own.
+        given: The leaves passed at call time.
+        argument: Gives the value of such a leaf, `(*shape,)`, or `(B, *shape)` where each row of data has its own.
     """
 
     def __init__(
@@ -73,11 +75,11 @@ class ParameterValues:
     def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
         """The values of parameters of one output and one shape, `(len(parameters), *shape)`.
 
-        Where one depends on leaves of which each row of data has its own they are `(len(parameters), B, *shape)`.
+        Where one depends on a leaf with a value for each row of data they are `(len(parameters), B, *shape)`.
 
         Args:
             parameters: The parameters.
-            others: Those that will be asked for later, and are evaluated as one with these if they are not yet.
+            others: Gives parameters that are read later, and are evaluated together with these.
         """
         (value,) = self.evaluate_outputs(parameters, others)
         return value
@@ -85,25 +87,25 @@ class ParameterValues:
     def evaluate_outputs(
         self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple
     ) -> tuple[Tracer, ...]:
-        """The values of each output of parameters that are alike in shapes, `(len(parameters), *shape)` each."""
+        """The values of each output of parameters with equal shapes, `(len(parameters), *shape)` each."""
         outputs = [tuple(map(dereferenced, parameter.outputs)) for parameter in parameters]
         if any(output not in self._place for row in outputs for output in row):
             known = self._arrays_of(parameters)
-            self._add([*parameters, *(one for one in others() if self._goes_with(one, known))])
+            self._add([*parameters, *(parameter for parameter in others() if self._goes_with(parameter, known))])
         return tuple(self._read([self._place[output] for output in column]) for column in zip(*outputs, strict=True))
 
     @property
     def info(self) -> FoldIndexInfo[Node]:
-        """Where each node has gone, as (number of the array, fold), and what it reads; a reference is its leaf."""
+        """The (number of the array, fold) of each node, and those that it reads; a reference is its leaf."""
         return FoldIndexInfo(tuple(self._reads), (), tuple(self._members))
 
     def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
-        """The arrays that hold those of their nodes that are known."""
-        nodes = (dereferenced(node) for one in parameters for node in one.nodes)
+        """The numbers of the arrays of nodes that are evaluated already."""
+        nodes = (dereferenced(node) for parameter in parameters for node in parameter.nodes)
         return {self._place[node][0] for node in nodes if node in self._place}
 
     def _goes_with(self, parameter: Parameter, known: set[int]) -> bool:
-        """Whether it is not evaluated yet, and reads no other arrays: to join folds of several would copy them."""
+        """Whether a parameter is not evaluated yet, and reads only known arrays: joining folds of others would copy."""
         return dereferenced(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
 
     def _add(self, parameters: Sequence[Parameter]) -> None:
@@ -137,7 +139,7 @@ class ParameterValues:
                 self._append(group, self._value(group, reads), reads)
 
     def _settings(self, node: Node) -> Hashable:
-        """What alike nodes have in common."""
+        """The key that alike nodes share."""
         if node in self._place:
             return "known"
         return (own_settings(node), node in self._given, node in self._by_row) if self._given else own_settings(node)
@@ -146,15 +148,15 @@ class ParameterValues:
         first = group[0]
         if isinstance(first, ParameterOp):
             _check_shapes(group)
-            operands = [self._read([fold[place] for fold in reads]) for place in range(len(first.in_shapes))]
+            operands = [self._read([fold[index] for fold in reads]) for index in range(len(first.in_shapes))]
             if first in self._by_row:
                 shapes = zip(operands, first.in_shapes, strict=True)
-                operands = [self._rows.parameter(one, len(group), len(shape)) for one, shape in shapes]
+                operands = [self._rows.parameter(operand, len(group), len(shape)) for operand, shape in shapes]
             result: Tracer = first.evaluate(xp, *operands)
             result = xp.astype(result, real_width(result.dtype, self._dtype))
             return self._rows.apart(result, len(group)) if first in self._by_row else result
         if first in self._given:
-            assert self._argument is not None, "what is given has values"
+            assert self._argument is not None, "leaves passed at call time have values"
             return xp.stack([self._argument(node) for node in group])
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
 
@@ -171,19 +173,21 @@ class ParameterValues:
         return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
 
     def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = (), but: Container[Node] = ()) -> None:
-        places = ((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
-        self._place.update((node, place) for node, place in places if node not in but)
+        sources = ((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
+        self._place.update((node, source) for node, source in sources if node not in but)
         self._arrays.append(value)
         self._members.append(tuple(group))
         self._reads.append(reads or ((),) * len(group))
 
-    def _read(self, places: Sequence[FoldIndex]) -> Tracer:
+    def _read(self, folds: Sequence[FoldIndex]) -> Tracer:
         arrays: Sequence[Tracer] | Mapping[int, Tracer] = self._arrays
         if self._by_row:  # some may have values for each row, and others for all
-            used = {number: self._arrays[number] for number, _ in places}
+            used = {number: self._arrays[number] for number, _ in folds}
             most = max(array.ndim for array in used.values())
-            arrays = {one: self._rows.repeated(array) if array.ndim < most else array for one, array in used.items()}
-        return read_folds(arrays, places, lambda index: self._constant(index, "index"))
+            arrays = {
+                number: self._rows.repeated(array) if array.ndim < most else array for number, array in used.items()
+            }
+        return read_folds(arrays, folds, lambda index: self._constant(index, "index"))
 
 
 def _check_shapes(group: Sequence[ParameterOp]) -> None:
@@ -198,23 +202,23 @@ def _check_shapes(group: Sequence[ParameterOp]) -> None:
 
 
 def wide_dtype(kind: DataType, real: DType) -> DType:
-    """The dtype of a leaf of one kind beside real leaves of `real`."""
+    """The dtype of a leaf of a kind, where real leaves are of `real`."""
     complex_ = DType.COMPLEX128 if real == DType.FLOAT64 else DType.COMPLEX64
     return {DataType.REAL: real, DataType.INTEGER: DType.INT64, DataType.COMPLEX: complex_}[kind]
 
 
 def real_width(dtype: DType, real: DType) -> DType:
-    """`dtype`, floats and complex numbers as wide as `real`."""
+    """`dtype`, with the width of `real` for floats and complex numbers."""
     return {"float": real, "complex": wide_dtype(DataType.COMPLEX, real)}.get(dtype.kind, dtype)
 
 
 def _literal(node: ConstantParameter) -> tuple[Hashable, ...] | None:
-    """What constants of one number have in common, beside the number; None of an array."""
+    """The key that constants of one number share, without the number; None for an array."""
     return (node.shape, node.dtype) if np.ndim(node.value) == 0 else None
 
 
 def _many_numbers(nodes: Iterable[Node]) -> set[Hashable]:
-    """The kinds of constants that have many numbers, such as the means of many columns: each would be a group."""
+    """The kinds of constants with many numbers, for example the means of many columns: each would be a group."""
     numbers: dict[Hashable, set[complex]] = {}
     for node in nodes:
         if isinstance(node, ConstantParameter) and (literal := _literal(node)) is not None:

@@ -1,4 +1,4 @@
-"""Programs of one layer, and of one parameter: what is compiled without a circuit around it."""
+"""Programs of one layer, or of one parameter, without a circuit around it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -23,7 +23,7 @@ from plica.tracing import namespace as xp
 @final
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class PartInput(InputLayer):
-    """What stands in place of what a part has no circuit for: units that are given to it."""
+    """A placeholder for the inputs of a layer, or for the layer of a parameter, that is compiled alone."""
 
     scope: Scope
     num_output_units: int
@@ -31,12 +31,12 @@ class PartInput(InputLayer):
 
     @property
     def domain(self) -> Domain:
-        """Nothing is asked of what is given."""
+        """All numbers."""
         return REALS
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings besides parameters."""
         return {"scope": self.scope, "num_output_units": self.num_output_units}
 
     @property
@@ -48,11 +48,11 @@ class PartInput(InputLayer):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LayerPart:
-    """A layer that reads others, alone.
+    """An inner layer alone.
 
     Args:
         folded: The layer, above a `PartInput` for each of its inputs.
-        semiring: How numbers are carried.
+        semiring: The semiring, with its number format.
     """
 
     folded: FoldedCircuit
@@ -61,7 +61,7 @@ class LayerPart:
     @staticmethod
     def of(layer: InnerLayer, semiring: Semiring, rows: Rows) -> "LayerPart":
         """The part for a layer and the rows of a context."""
-        inputs = [PartInput(Scope([place]), layer.num_input_units) for place in range(layer.arity)]
+        inputs = [PartInput(Scope([index]), layer.num_input_units) for index in range(layer.arity)]
         return LayerPart(single_groups(Circuit([*inputs, layer], {layer: inputs}, [layer]), rows=rows), semiring)
 
     @property
@@ -72,16 +72,16 @@ class LayerPart:
 
     @property
     def keys(self) -> dict[TensorParameter, str]:
-        """What a state dict calls the tensors: `weight`."""
+        """The names of the tensors in a state dict: `weight`."""
         return _own_keys(self.folded.circuit)
 
     def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:
-        """The Program from H inputs `(1, B, I)`, as the semiring carries them, to `(1, B, O)`."""
+        """The Program from H inputs `(1, B, I)`, in the semiring's number format, to `(1, B, O)`."""
         scope = LoweringScope(self.folded, self.semiring, dtype, owners)
         with scope.trace.active():
             shape = (1, "b", self.layer.num_input_units)
-            given = [scope.argument(f"x{place}", shape, input_dtype) for place in range(self.layer.arity)]
-            inputs = [self.semiring.from_result(xp, one) for one in given]
+            given = [scope.argument(f"x{index}", shape, input_dtype) for index in range(self.layer.arity)]
+            inputs = [self.semiring.from_result(xp, argument) for argument in given]
             group = self.folded.groups[-1]
             with scope.builder.at(repr(self.layer)):
                 result = self.semiring.result(xp, inner_value(scope, group, inputs))
@@ -109,7 +109,7 @@ class ParameterPart:
 
     @property
     def keys(self) -> dict[TensorParameter, str]:
-        """What a state dict calls the tensors: `value`, or `value.0`, `value.1` where there are several."""
+        """The names of the tensors in a state dict: `value`, or `value.0`, `value.1` where there are several."""
         return _own_keys(self.folded.circuit)
 
     def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:  # noqa: ARG002 (it has no inputs)

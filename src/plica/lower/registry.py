@@ -1,4 +1,4 @@
-"""The rules that a context compiles by: rows of its own in front of Plica's, which never change.
+"""The registries of a context: its own rows come before the built-in ones, which never change.
 
 >>> from plica.symbolic.layers import LAYER_ROWS, SumLayer
 >>> rules = CompilationRules()
@@ -43,8 +43,8 @@ class RowKind:
 
     Args:
         row: The class of the rows.
-        subject: The field of a row that names what it is for: a class, or a tuple of classes; empty for no class.
-        base: What that class is under.
+        subject: The field of a row with the class, or the tuple of classes, that it is for; empty for no class.
+        base: The base class of these classes.
         functions: The fields of a row that must be functions.
         other: Classes under `base` that have rows of another kind.
     """
@@ -56,30 +56,32 @@ class RowKind:
     other: tuple[type, ...] = ()
 
     def problem(self, row: Any) -> str | None:
-        """What is wrong with a row, or None."""
+        """The reason why a row is wrong, or None."""
         subject = getattr(row, self.subject) if self.subject else ()
-        for one in subject if isinstance(subject, tuple) else (subject,):
-            if not isinstance(one, type) or not issubclass(one, self.base) or issubclass(one, self.other):
-                return f"its {self.subject} must be a class under {self.base.__name__}{self._but()}, found {_name(one)}"
+        for class_ in subject if isinstance(subject, tuple) else (subject,):
+            if not isinstance(class_, type) or not issubclass(class_, self.base) or issubclass(class_, self.other):
+                return (
+                    f"its {self.subject} must be a class under {self.base.__name__}{self._but()}, found {_name(class_)}"
+                )
         for name in self.functions:
             if not callable(getattr(row, name)):
                 return f"its {name} must be a function, found {getattr(row, name)!r}"
         return None
 
     def _but(self) -> str:
-        return f" (not {' or '.join(one.__name__ for one in self.other)})" if self.other else ""
+        return f" (not {' or '.join(class_.__name__ for class_ in self.other)})" if self.other else ""
 
 
 @final
 class Registry(Generic[Row]):
-    """Rows by what they are for, those of one context in front of Plica's.
+    """Rows by the class, or other key, that they are for; those of one context come before the built-in ones.
 
     Args:
-        method: The method of a context by which rows are added, for messages.
+        method: The method of a context that adds rows, for messages.
         kinds: The classes of rows.
-        key: What a row is for.
-        plicas: The rows that every context has.
-        brings: Classes of Plica's own that bring what a row would say.
+        key: Gives the key of a row.
+        built_in: The rows that every context has.
+        needing_none: Built-in classes that define what a row would.
     """
 
     def __init__(
@@ -87,12 +89,12 @@ class Registry(Generic[Row]):
         method: str,
         kinds: tuple[RowKind, ...],
         key: Callable[[Row], Hashable],
-        plicas: Mapping[Any, Row] | None = None,
-        brings: Collection[type] = (),
+        built_in: Mapping[Any, Row] | None = None,
+        needing_none: Collection[type] = (),
     ) -> None:
         self._method, self._kinds, self._key = method, kinds, key
-        self._plicas: Mapping[Any, Row] = plicas or {}
-        self._brings = frozenset(brings)
+        self._built_in: Mapping[Any, Row] = built_in or {}
+        self._needing_none = frozenset(needing_none)
         self._own: dict[Any, Row] = {}
 
     @property
@@ -101,15 +103,15 @@ class Registry(Generic[Row]):
         return dict(self._own)
 
     def add(self, row: Row, *, override: bool = False) -> None:
-        """Have a row from now on; circuits that are compiled already stay as they are.
+        """Add a row; circuits that are compiled already stay as they are.
 
         Args:
             row: The row.
-            override: Whether it takes the place of a row, or of what a class of Plica's own says, in this context.
+            override: Whether it may replace a row, or the definition of a built-in class, in this context.
 
         Raises:
             DTypeError: It is no row of this registry, or for a class that has another kind of row.
-            UnsupportedError: There is a row already, and `override` was not asked for.
+            UnsupportedError: There is a row already, and `override` is false.
         """
         kind = next((kind for kind in self._kinds if isinstance(row, kind.row)), None)
         if kind is None:
@@ -119,15 +121,15 @@ class Registry(Generic[Row]):
         if problem is not None:
             raise DTypeError(f"{self._method}: the {kind.row.__name__} is wrong: {problem}.")
         key = self._key(row)
-        if not override and (key in self._own or key in self._plicas or key in self._brings):
+        if not override and (key in self._own or key in self._built_in or key in self._needing_none):
             raise UnsupportedError(
                 f"{_key_name(key)} has a row already; pass override=True to replace it in this context alone."
             )
         self._own[key] = row
 
     def find(self, key: Any) -> Row | None:
-        """The row for a class, or for whatever rows of this registry are for; None where there is none."""
-        return self._own.get(key) or self._plicas.get(key)
+        """The row of a key; None where there is none."""
+        return self._own.get(key) or self._built_in.get(key)
 
 
 _LAYER_KINDS = (
@@ -157,7 +159,7 @@ class CompilationRules:
             "add_parameter_compilation_rule",
             _PARAMETER_KINDS,
             lambda row: row.leaf if isinstance(row, LeafRow) else row.operation,
-            brings=_public(parameters, ParameterNode),
+            needing_none=_public(parameters, ParameterNode),
         )
     )
     initializers: Registry[InitializerRow] = field(
@@ -165,7 +167,7 @@ class CompilationRules:
             "add_initializer_compilation_rule",
             _INITIALIZER_KINDS,
             lambda row: row.initializer,
-            brings=_public(initializers, Initializer),
+            needing_none=_public(initializers, Initializer),
         )
     )
     operators: Registry[OperatorRow] = field(
@@ -177,15 +179,17 @@ class CompilationRules:
 
     @property
     def overridden_layers(self) -> tuple[type[Layer], ...]:
-        """The classes of Plica's own layers that have another row here."""
+        """The built-in classes of layers that have another row here."""
         own = self.layers.own
         return tuple(layer for layer in LAYER_ROWS if layer in own)
 
 
 def _public(module: Any, base: type) -> frozenset[type]:
     """The classes of a module that are under `base`."""
-    found = (getattr(module, name) for name in dir(module))
-    return frozenset(one for one in found if isinstance(one, type) and issubclass(one, base))
+    attributes = (getattr(module, name) for name in dir(module))
+    return frozenset(
+        attribute for attribute in attributes if isinstance(attribute, type) and issubclass(attribute, base)
+    )
 
 
 def _name(value: Any) -> str:
@@ -199,5 +203,5 @@ def _article(noun: str) -> str:
 def _key_name(key: Any) -> str:
     if isinstance(key, tuple):
         operator, layers = key
-        return f"{operator}({', '.join(one.__name__ for one in layers)})"
+        return f"{operator}({', '.join(layer.__name__ for layer in layers)})"
     return key if isinstance(key, str) else str(key.__name__)

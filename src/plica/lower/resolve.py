@@ -1,10 +1,10 @@
-"""Parameters as their rules have them: leaves of one's own by what they stand for, operations by a context's rows.
+"""Parameters resolved by rules: custom leaves are expanded to parameters, operations are evaluated by a context's rows.
 
-Each node in topological order is taken by the rule for its class.
+The rule for the class of a node applies, node by node in topological order.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> parameter = softmax_normal((2, 3))
->>> Resolver({}).parameter(parameter) is parameter  # Plica's own nodes need no rule
+>>> Resolver({}).parameter(parameter) is parameter  # built-in nodes need no rule
 True
 """
 
@@ -41,7 +41,7 @@ Applied = dict[tuple[Node, tuple[Node, ...] | None], Node]  # by node and inputs
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class RuledOperation(ParameterOp):
-    """An operation that is evaluated by a row: of a class that no table of Plica knows anything of."""
+    """An operation that a row evaluates; no built-in table has its class."""
 
     original: ParameterOp
     row: OperationRow
@@ -51,16 +51,16 @@ class RuledOperation(ParameterOp):
 
     @property
     def in_shapes(self) -> tuple[Shape, ...]:
-        """Those of the operation."""
+        """The shapes of the operation's inputs."""
         return self.original.in_shapes
 
     @property
     def config(self) -> dict[str, Any]:
-        """That of the operation, and by what it is computed."""
+        """The config of the operation, with its class and its row."""
         return {**self.original.config, "original": type(self.original), "row": self.row}
 
     def infer_shape(self) -> Shape:
-        """That of the operation."""
+        """The shape of the operation."""
         return self.original.shape
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
@@ -68,20 +68,20 @@ class RuledOperation(ParameterOp):
         result = self.row.evaluate(xp, self.original, *arrays)
         expected = (arrays[0].shape[0], *self.shape)
         if not hasattr(result, "shape") or tuple(result.shape) != expected:
-            found = tuple(result.shape) if hasattr(result, "shape") else repr(result)
+            shape = tuple(result.shape) if hasattr(result, "shape") else repr(result)
             raise ShapeError(
                 f"the OperationRow for {type(self.original).__name__}: expected a result of shape {expected}, the "
-                f"fold axis first, found {found}; `evaluate` computes each fold as the operation does"
+                f"fold axis first, found {shape}; `evaluate` computes each fold as the operation does"
             )
         return result
 
 
 @final
 class Resolver:
-    """Applies rules to parameters; what one leaf or operation became stays the same for all that share it.
+    """Applies rules to parameters; a leaf or operation becomes the same node for all parameters that share it.
 
     Args:
-        rows: The rules of a context by class, looked at anew for each node.
+        rows: The rows of a context by class, looked up anew for each node.
     """
 
     def __init__(self, rows: Mapping[type, ParameterRow] | Callable[[type], ParameterRow | None]) -> None:
@@ -90,41 +90,44 @@ class Resolver:
         self._operations: dict[ParameterOp, RuledOperation] = {}
 
     def circuit(self, circuit: Circuit) -> Circuit:
-        """The circuit with the layers in their places, those whose parameters change as copies; itself if none does."""
+        """The circuit with copies of the layers whose parameters change; the same circuit if none does."""
         applied: Applied = {}
         moved = {layer: self.layer(layer, applied) for layer in circuit.layers}
         if all(moved[layer] is layer for layer in circuit.layers):
             return circuit
-        edges = {moved[layer]: [moved[one] for one in circuit.layer_inputs(layer)] for layer in circuit.layers}
+        edges = {
+            moved[layer]: [moved[input_layer] for input_layer in circuit.layer_inputs(layer)]
+            for layer in circuit.layers
+        }
         return Circuit(moved.values(), edges, [moved[layer] for layer in circuit.outputs], operation=circuit.operation)
 
     def layer(self, layer: AnyLayer, applied: Applied | None = None) -> AnyLayer:
-        """The layer, or a copy with its parameters as their rules have them.
+        """The layer, or a copy with its parameters resolved.
 
         Args:
             layer: The layer.
             applied: The operations of the layers of one circuit so far: no two parameters have one on other inputs.
         """
-        found = {} if applied is None else applied
-        now = {name: _of_own(self.parameter(parameter), found) for name, parameter in layer.all_params.items()}
+        operations = {} if applied is None else applied
+        now = {name: _of_own(self.parameter(parameter), operations) for name, parameter in layer.all_params.items()}
         changed = any(now[name] is not parameter for name, parameter in layer.all_params.items())
         return layer.with_params(now) if changed else layer
 
     def parameter(self, parameter: Parameter) -> Parameter:
-        """The parameter of Plica's own leaves, and of operations by their rules; itself where nothing changes.
+        """The parameter of built-in leaves, with operations by their rules; the same one where nothing changes.
 
         Raises:
-            UnsupportedError: A leaf is of a class that nothing is known of.
+            UnsupportedError: A leaf is of a class without a rule.
         """
         return self._resolved(parameter, final=())
 
     def tensor(self, leaf: ParameterInput) -> ParameterInput:
-        """The leaf that holds the numbers of one that is compiled already, where that is one leaf alone."""
+        """The leaf that a compiled one was expanded to, if that is a single leaf; else the leaf itself."""
         known = self._leaves.get(leaf)
         return known.output if known is not None and isinstance(known.output, ParameterInput) else leaf
 
     def _resolved(self, parameter: Parameter, final: Sequence[type]) -> Parameter:
-        if all(map(self._stays, parameter.nodes)):  # most do
+        if all(map(self._stays, parameter.nodes)):  # true of most parameters
             return parameter
         now: dict[Node, Node] = {}
         edges: dict[Node, tuple[Node, ...]] = {}
@@ -135,13 +138,15 @@ class Resolver:
                 continue
             part = self._leaf(node, final)
             now[node] = node if part is None else part.output
-            edges.update({node: ()} if part is None else {one: part.node_inputs(one) for one in part.nodes})
+            edges.update(
+                {node: ()} if part is None else {part_node: part.node_inputs(part_node) for part_node in part.nodes}
+            )
         if all(now[node] is node for node in parameter.nodes):
             return parameter
         return Parameter(edges, edges, [now[output] for output in parameter.outputs])
 
     def _stays(self, node: Node) -> bool:
-        """Whether a node is an operation or a leaf of Plica's own, and no rule is for it."""
+        """Whether a node is an operation or a built-in leaf, and no rule is for it."""
         target = dereferenced(node)
         return isinstance(target, TensorParameter | ConstantParameter | ParameterOp) and self._row(type(target)) is None
 
@@ -154,7 +159,7 @@ class Resolver:
         return self._operations[operation]
 
     def _leaf(self, leaf: ParameterInput, final: Sequence[type]) -> Parameter | None:
-        """What a leaf stands for; None where it stands for itself."""
+        """The parameter that a leaf is expanded to; None where it stays."""
         target = dereferenced(leaf)
         if target in self._leaves:
             return self._leaves[target]
@@ -162,29 +167,29 @@ class Resolver:
             return None
         row = self._row(type(target))
         if isinstance(row, LeafRow):
-            given = row.parameter(target)
+            expansion = row.parameter(target)
         elif isinstance(target, ComposedParameter):
-            given = target.compose()
+            expansion = target.compose()
         elif isinstance(target, TensorParameter | ConstantParameter):
             return None
         else:
             raise UnsupportedError(_unknown(target))
-        # A rule for a leaf of Plica's own may well be made of such leaves; they stand for themselves there.
-        own = isinstance(target, TensorParameter | ConstantParameter)
-        found = self._resolved(_checked(target, given), (*final, type(target)) if own else final)
-        # Operations of its own, whatever other leaves are made of: it becomes a part of other parameters.
-        found = _of_own(found, {(node, None): node for node in found.nodes if isinstance(node, ParameterOp)})
-        self._leaves[target] = found
-        return found
+        # A rule for a built-in leaf may expand it to such leaves, which stay as they are.
+        is_built_in = isinstance(target, TensorParameter | ConstantParameter)
+        resolved = self._resolved(_checked(target, expansion), (*final, type(target)) if is_built_in else final)
+        # Copies of operations that other expansions may share: this one becomes a part of other parameters.
+        resolved = _of_own(resolved, {(node, None): node for node in resolved.nodes if isinstance(node, ParameterOp)})
+        self._leaves[target] = resolved
+        return resolved
 
 
 def _of_own(parameter: Parameter, applied: Applied) -> Parameter:
-    """The parameter with copies of those operations that another one applies to other inputs.
+    """The parameter with copies of operations that another parameter applies to other inputs.
 
-    One object may be an operation of several parameters, which is no sharing where the inputs differ; from here on
-    nodes are known by their identity.
+    One object may be an operation of several parameters with different inputs. Later steps identify nodes by identity,
+    so each needs its own.
     """
-    if len(parameter.nodes) == 1:  # a leaf: most are
+    if len(parameter.nodes) == 1:  # a leaf, as most parameters are
         return parameter
     now: dict[Node, Node] = {}
     for node in parameter.nodes:
@@ -200,24 +205,24 @@ def _of_own(parameter: Parameter, applied: Applied) -> Parameter:
 
 
 def resolve_circuit(circuit: Circuit, rows: Mapping[type, ParameterRow] | None = None) -> Circuit:
-    """A circuit with its parameters as their rules have them."""
+    """A circuit with its parameters resolved."""
     return Resolver(rows or {}).circuit(circuit)
 
 
-def _checked(leaf: ParameterInput, given: ParameterLike) -> Parameter:
+def _checked(leaf: ParameterInput, expansion: ParameterLike) -> Parameter:
     name = type(leaf).__name__
     try:
-        found = Parameter.from_input(given)
+        parameter = Parameter.from_input(expansion)
     except DTypeError as error:
         raise DTypeError(f"what {name} stands for is no parameter: {error}") from error
-    if leaf in found.nodes:
+    if leaf in parameter.nodes:
         raise GraphError(f"{name} stands for a parameter that it is itself a leaf of; make it of other leaves")
-    if found.shapes != (leaf.shape,):
+    if parameter.shapes != (leaf.shape,):
         raise ShapeError(
             f"{name}: expected a parameter of shape {leaf.shape} to stand for it, found "
-            f"{' and '.join(map(str, found.shapes))}; give it the shape of the leaf, and one output"
+            f"{' and '.join(map(str, parameter.shapes))}; give it the shape of the leaf, and one output"
         )
-    return found
+    return parameter
 
 
 def _unknown(leaf: ParameterInput) -> str:

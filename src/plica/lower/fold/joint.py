@@ -1,9 +1,10 @@
 """Joint parameters: the groups of layers whose alike parameters are evaluated as one.
 
-Layers that read one another's results are different groups, but their parameters need not wait: the softmax of all
-`(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost rule: groups are joined
-while their parameter has no more than `JOINED` numbers altogether. Operations on so few take as long as they take to
-begin; more numbers are evaluated where they are read, while they are at hand, and no gradient is summed over them all.
+Layers that read one another's results are different groups, but their parameters can be evaluated together. For
+example, the softmax of all `(3, 3)` weights of a chain is one operation, of which each group reads its folds. The cost
+rule: groups are joined while their parameter has no more than `JOINED` numbers altogether. On so few numbers, the call
+of an operation is most of its time. More numbers are evaluated where they are read: they are in the cache then, and
+their gradient is not summed over all groups.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence

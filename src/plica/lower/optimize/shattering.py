@@ -119,8 +119,8 @@ def tucker(match: Match) -> New:
     beside = [position for position in range(total.arity) if position != at]
     if not beside:
         return Replacement.chain(match.inputs["factors"], tucker_layer)
-    rest = SumLayer(total.num_input_units, sums, len(beside), of_inputs(total, beside))
-    return _added([(rest, (*before, *after)), (tucker_layer, match.inputs["factors"])], [rest, tucker_layer])
+    others = SumLayer(total.num_input_units, sums, len(beside), of_inputs(total, beside))
+    return _added([(others, (*before, *after)), (tucker_layer, match.inputs["factors"])], [others, tucker_layer])
 
 
 def tucker_costs_more(match: Match) -> str | None:

@@ -97,16 +97,16 @@ def _best(group: Sequence[int], conflicts: Sequence[dict[int, None]], saved: dic
         if not left:
             return 0, ()
         first, *later = left
-        amount, rest = best(tuple(number for number in later if number not in conflicts[first]))
-        return max((saved[first] + amount, (first, *rest)), best(tuple(later)), key=lambda choice: choice[0])
+        amount, chosen = best(tuple(number for number in later if number not in conflicts[first]))
+        return max((saved[first] + amount, (first, *chosen)), best(tuple(later)), key=lambda choice: choice[0])
 
     return best(tuple(group))[1]
 
 
 def _greedy(group: Sequence[int], conflicts: Sequence[dict[int, None]], saved: dict[int, int]) -> Iterable[int]:
     """One match after another, the one that saves most first."""
-    taken: dict[int, None] = {}
+    chosen: dict[int, None] = {}
     for number in sorted(group, key=lambda number: -saved[number]):
-        if not any(overlapping in taken for overlapping in conflicts[number]):
-            taken[number] = None
-    return taken
+        if not any(overlapping in chosen for overlapping in conflicts[number]):
+            chosen[number] = None
+    return chosen

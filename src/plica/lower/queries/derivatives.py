@@ -102,7 +102,7 @@ class Derivatives:
         ]
 
     def are_flows(self) -> list[Tracer]:
-        """Where numbers that may be negative are not, `(B,)` or `(1,)` each: two negative ones may hide in a product."""
+        """Where numbers that may be negative are not, `(B,)` or `(1,)` each: a product may hide two negative ones."""
         return [xp.all(xp.greater_equal(mantissas, 0.0), axis=(0, 2)) for mantissas in self.signed]
 
     def _check(self, group: FoldedLayer, row: LayerRow) -> None:

@@ -195,7 +195,7 @@ def routes_of(folded: FoldedCircuit) -> dict[FoldedLayer, list[NDArray[np.int64]
 
 
 def _own_terms(reads: NDArray[np.int64], layer: Layer) -> NDArray[np.int64] | None:
-    """The one term that reads each unit of all inputs, if output unit k alone reads unit k of each, as mixing layers do.
+    """The one term that reads each unit of all inputs, if only output unit k reads unit k of each, as in mixing layers.
 
     Terms are counted as `o * N + n`. None where sums read otherwise.
     """
