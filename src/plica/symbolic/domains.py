@@ -1,8 +1,7 @@
-"""Domains: which values a variable takes, as intervals of real numbers or of whole ones.
+"""Domains: the values that a variable takes, as intervals of real numbers or of whole ones.
 
-A domain says once what data is legal, what a message calls it, and the dtype in which layers read the data and in which
-samples are drawn. NaN means that a value is missing and is in no domain; infinity is a real number here, of density
-zero.
+A domain defines which data is legal, its name in messages, and the dtype of data as layers read it and of samples. NaN
+means that a value is missing, and is in no domain. Infinity is a real number here, of density zero.
 
 >>> import numpy as np
 >>> x = np.array([[0.0, 2.0, 3.0, -1.0, 0.5, np.nan]])
@@ -38,13 +37,13 @@ _LARGEST = 2**63 - 1  # what int64 holds
 class Domain:
     """The values of a variable: those from `least` to `most`, all real numbers or the whole ones among them.
 
-    Two domains are equal if they hold the same values, whatever they are called.
+    Two domains are equal if they contain the same values, even under different names.
 
     Args:
-        name: What the domain is called.
+        name: The name of the domain.
         refusal: Completes "the value 7 is ..." where 7 is outside.
-        advice: What to do about it, an imperative.
-        least: The smallest value; none below, `-inf` if there is no bound.
+        advice: An imperative: how to make the data legal.
+        least: The smallest value; `-inf` if there is no bound.
         most: The largest value.
         whole: Whether values are integers.
         above: Whether `least` itself is outside.
@@ -60,13 +59,13 @@ class Domain:
 
     @property
     def num_states(self) -> int | None:
-        """How many values there are, if they are the integers from 0 to a known one."""
+        """The number of values, if they are the integers from 0 to a bound."""
         counted = self.whole and self.least == 0 and self.most < _LARGEST
         return int(self.most) + 1 if counted else None
 
     @property
     def inside(self) -> Number:
-        """A value inside, which stands for what is missing or wrong so that layers compute with legal numbers."""
+        """A legal value, which replaces missing and wrong ones so that layers compute with legal numbers."""
         if self.least < 0 <= self.most:
             return 0
         if self.least > -math.inf and not self.above:
@@ -80,17 +79,17 @@ class Domain:
         return DType.INT64 if self.whole else real
 
     def meet(self, other: Domain) -> Domain:
-        """The values in both.
+        """The domain of the values in both.
 
         Raises:
-            InputError: There are none.
+            InputError: There is no such value.
         """
         if self == other:
             return self
         least, most = max(self.least, other.least), min(self.most, other.most)
         above = any(domain.above and domain.least == least for domain in (self, other))
-        whole = self.whole or other.whole
-        if whole:  # bounds that are values themselves
+        is_whole = self.whole or other.whole
+        if is_whole:  # bounds that are values themselves
             least = _ceil(least) + (above and _ceil(least) == least)
             most, above = _floor(most), False
         if least > most or (above and least == most):
@@ -101,7 +100,7 @@ class Domain:
             f"{self.advice} and {other.advice}",
             least,
             most,
-            whole,
+            is_whole,
             above,
         )
         return next((domain for domain in (self, other) if domain == both), both)
@@ -149,10 +148,10 @@ def outside(
     constant: Constant = np.asarray,
     real: DType = DType.FLOAT64,
 ) -> Array | None:
-    """Which entries lie outside the domain of their row; None where none can. NaN is never outside.
+    """The mask of entries outside the domain of their row; None where none can be. NaN is never outside.
 
     Bounds are rounded into the domain in the dtype of `x`, so that comparing with them is exact. A positive number that
-    is 0 in the dtype in which it will be read is none.
+    becomes 0 in the dtype in which it is read counts as 0.
 
     Args:
         xp: An array namespace.
@@ -173,19 +172,19 @@ def outside(
     for is_bounded, compare, bounds in zip(bounded, (xp.greater, xp.less), (high, low), strict=True):
         if is_bounded:
             wrong = either(wrong, compare(x, by_row(bounds, dtype, constant)))
-    whole = np.asarray([domain.whole for domain in domains])
-    if dtype.kind == "float" and whole.any():
+    are_whole = np.asarray([domain.whole for domain in domains])
+    if dtype.kind == "float" and are_whole.any():
         broken = xp.greater(x, xp.floor(x))
-        wrong = either(wrong, broken if whole.all() else broken & constant(whole[:, None]))
+        wrong = either(wrong, broken if are_whole.all() else broken & constant(are_whole[:, None]))
     return wrong
 
 
 def nearest(
     xp: Namespace, x: Array, domains: Sequence[Domain], constant: Constant = np.asarray
 ) -> tuple[Array, Array] | None:
-    """Integers with the nearest number inside for those outside the domain of their row, and where these are.
+    """Clip integers to the domain of their row; returns them, and the mask of those that were outside.
 
-    That is two operations where `outside` and a choice are four. None where they would not be fewer: where no number
+    These are two operations, where `outside` and a choice are four. None where they would not be fewer: where no number
     can lie above the domains, or none below.
 
     Args:
@@ -202,14 +201,14 @@ def nearest(
         return None
     alike = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
     limits = (low[0], high[0]) if alike else [constant(np.asarray([one], dtype=dtype.value).T) for one in (low, high)]
-    found = xp.clip(x, *limits)
-    return found, xp.not_equal(found, x)
+    clipped = xp.clip(x, *limits)
+    return clipped, xp.not_equal(clipped, x)
 
 
 def _limited(
     xp: Namespace, x: Array, domains: Sequence[Domain]
 ) -> tuple[Array, DType, list[int], list[int], tuple[bool, bool]]:
-    """Integers in a dtype that has the bounds of all domains, these, and whether numbers may lie above and below."""
+    """Integers in a dtype that holds the bounds of all domains, the bounds, and whether numbers may exceed them."""
     dtype = as_dtype(x.dtype)
     low, high = list(map(_first, domains)), list(map(_last, domains))
     smallest, largest = _range(dtype)
@@ -217,18 +216,18 @@ def _limited(
     if dtype == DType.BOOL or max(low) > largest or min(high) < smallest:  # numbers that the dtype does not have
         dtype = DType.UINT8 if max(low) <= 255 and min(high) >= 0 else DType.INT64
         x, (smallest, largest) = xp.astype(x, getattr(xp, dtype.value)), _range(dtype)
-    return x, dtype, [max(one, smallest) for one in low], [min(one, largest) for one in high], bounded
+    return x, dtype, [max(bound, smallest) for bound in low], [min(bound, largest) for bound in high], bounded
 
 
 def by_row(values: Sequence[Number], dtype: DType, constant: Constant) -> Array:
-    """One number for each row, `(D, 1)`; a Python number where all are alike."""
+    """One number for each row, `(D, 1)`; a Python number where all are equal."""
     if all(value == values[0] for value in values):
         return values[0]
     return constant(np.asarray(values, dtype=dtype.value)[:, None])
 
 
 def either(first: Array | None, second: Array | None) -> Any:
-    """Where one of two masks holds; None is nowhere."""
+    """The union of two masks; None is an empty mask."""
     if first is None or second is None:
         return first if second is None else second
     return first | second

@@ -1,6 +1,6 @@
-"""How a tensor parameter gets its first values.
+"""Initializers: rules that give a tensor parameter its first values.
 
-An initializer is data: its `config` says how to draw, its method `draw` is the reference that any backend may follow.
+An initializer is data: its `config` has the settings, and its method `draw` is the reference for all backends.
 
     >>> import numpy as np
     >>> DirichletInitializer(2.0).draw(np.random.default_rng(0), (2, 3)).sum(axis=-1).round(6).tolist()
@@ -168,14 +168,14 @@ class DirichletInitializer(Initializer):
 
     def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
         """Dirichlet draws, the axis of the sum moved into place."""
-        rest = [size for axis, size in enumerate(shape) if axis != self.axis % len(shape)]
+        others = [size for axis, size in enumerate(shape) if axis != self.axis % len(shape)]
         alpha = np.broadcast_to(np.asarray(self.alpha, dtype=np.float64), (shape[self.axis],))
-        return np.ascontiguousarray(np.moveaxis(generator.dirichlet(alpha, rest), -1, self.axis))
+        return np.ascontiguousarray(np.moveaxis(generator.dirichlet(alpha, others), -1, self.axis))
 
 
 @dataclass(frozen=True, slots=True)
 class InitializerRow:
-    """How initializers of a class draw in one context, in front of their own `draw`.
+    """A registry entry of one context: how initializers of a class draw, instead of their own `draw`.
 
     Args:
         initializer: The class.

@@ -9,12 +9,12 @@ from plica.symbolic.layers import Layer
 
 @dataclass(frozen=True, slots=True)
 class OperatorRow:
-    """What an operator makes of layers of given classes.
+    """A registry entry: the rule of an operator for layers of given classes.
 
     Args:
         operator: Its name: `multiply`, `integrate`, ...
         layers: The class of the layer of each operand.
-        rule: From those layers, and the settings of the operator, to the layers that stand for the result.
+        rule: Gives the layers of the result, from those layers and the settings of the operator.
     """
 
     operator: str

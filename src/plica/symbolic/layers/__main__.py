@@ -31,12 +31,12 @@ def default_layer(row: InputRow) -> InputLayer | None:
 
 def formula(parameter: Parameter) -> str:
     """A parameter as a formula of what it is made of."""
-    found: dict[ParameterNode, str] = {}
+    texts: dict[ParameterNode, str] = {}
     for node in parameter.nodes:
-        inputs = [found[one] for one in parameter.node_inputs(node)]
+        inputs = [texts[input_node] for input_node in parameter.node_inputs(node)]
         infix = _INFIX.get(type(node).__name__)
-        found[node] = _leaf(node) or (infix.join(inputs) if infix else f"{_snake(node)}({', '.join(inputs)})")
-    return found[parameter.output]
+        texts[node] = _leaf(node) or (infix.join(inputs) if infix else f"{_snake(node)}({', '.join(inputs)})")
+    return texts[parameter.output]
 
 
 def _leaf(node: Any) -> str:
@@ -51,7 +51,7 @@ def _leaf(node: Any) -> str:
 
 
 def _snake(node: ParameterNode) -> str:
-    words = "".join(f"_{one.lower()}" if one.isupper() else one for one in type(node).__name__)
+    words = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in type(node).__name__)
     return words.removeprefix("_").removesuffix("_parameter")
 
 
@@ -70,10 +70,12 @@ def input_layers_table() -> str:
         if layer is None:
             lines.append(f"| `{row.layer.__name__}` | {name} | | | |")
             continue
-        settings = [f"`{one}`" for one in layer.config if one not in ("scope", "num_output_units")]
-        parameters = [f"`{key} {_shape(one)} = {formula(one)}`" for key, one in layer.params.items()]
-        others = [one for one in (row.distribution.parameters if row.distribution else ()) if one not in layer.params]
-        parameters += [f"or `{one}`" for one in others]
+        settings = [f"`{name}`" for name in layer.config if name not in ("scope", "num_output_units")]
+        parameters = [f"`{key} {_shape(parameter)} = {formula(parameter)}`" for key, parameter in layer.params.items()]
+        others = [
+            name for name in (row.distribution.parameters if row.distribution else ()) if name not in layer.params
+        ]
+        parameters += [f"or `{name}`" for name in others]
         lines.append(
             f"| `{row.layer.__name__}` | {name} | {', '.join(settings)} | {', '.join(parameters)} | "
             f"{layer.domain.name} |"

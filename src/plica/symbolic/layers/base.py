@@ -1,6 +1,6 @@
-"""What every layer has: numbers of units, an arity, a config and parameters; and the three kinds of layer.
+"""The base classes of layers: numbers of units, an arity, a config and parameters; and the three kinds of layer.
 
-A layer of one's own is a `@dataclass(frozen=True, eq=False)` under `InputLayer`, `ProductLayer` or `InnerLayer` whose
+A custom layer is a `@dataclass(frozen=True, eq=False)` under `InputLayer`, `ProductLayer` or `InnerLayer`, whose
 parameters are attributes of the names in `params`, together with a row (see `plica.symbolic.layers.rows`).
 
     >>> from plica.symbolic.layers import SumLayer
@@ -77,7 +77,7 @@ class Layer(NodeKind):
 
     @property
     def sub_layers(self) -> dict[str, "Layer"]:
-        """The layers that it holds, and whose values its row makes something of.
+        """The layers that it holds, and whose values its row reads.
 
         By the names of the constructor and of the attributes: `"part"`, or `"parts.0"` for the first layer of a tuple.
         They are no nodes of the circuit: their parameters are the layer's, and they fold as it does.
@@ -91,29 +91,35 @@ class Layer(NodeKind):
 
     @property
     def padded(self) -> dict[str, str]:
-        """The parameters that the row pads along their last axis, each with the setting that its length follows from.
+        """The parameters that the row pads along their last axis, each with the setting that gives its length.
 
-        Layers fold though they differ in these lengths and settings.
+        Layers fold even if they differ in these lengths and settings.
         """
         return {}
 
     @property
     def all_params(self) -> dict[str, Parameter]:
         """The parameters, and those of sub-layers under names such as `"part.weight"`."""
-        if not self.sub_layers:  # most layers, asked often
+        if not self.sub_layers:  # a fast path for most layers
             return self.params
-        return {start + name: one for start, layer in held_layers(self) for name, one in layer.params.items()}
+        return {
+            start + name: parameter for start, layer in held_layers(self) for name, parameter in layer.params.items()
+        }
 
     @property
     def all_evaluated_params(self) -> dict[str, Parameter]:
-        """What the row of the layer and those of its sub-layers read, under the names of `all_params`."""
+        """The parameters that the rows of the layer and of its sub-layers read, under the names of `all_params`."""
         if not self.sub_layers:
             return self.evaluated_params
-        return {start + name: one for start, layer in held_layers(self) for name, one in layer.evaluated_params.items()}
+        return {
+            start + name: parameter
+            for start, layer in held_layers(self)
+            for name, parameter in layer.evaluated_params.items()
+        }
 
     @abstractmethod
     def fold_settings(self) -> Hashable:
-        """The key under which layers may be computed as one; their types and sub-layers are compared beside it."""
+        """The key that layers which may be computed as one share; their types and sub-layers are compared as well."""
 
     def with_params(self, params: Mapping[str, Parameter]) -> Self:
         """A new layer of the same settings with other parameters of the same shapes, by the names of `all_params`.
@@ -122,15 +128,15 @@ class Layer(NodeKind):
             ShapeError: Other names or shapes than those of `all_params`.
         """
         expected = {name: parameter.shapes for name, parameter in self.all_params.items()}
-        found = {name: parameter.shapes for name, parameter in params.items()}
-        if expected != found:
-            raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {found}")
+        shapes = {name: parameter.shapes for name, parameter in params.items()}
+        if expected != shapes:
+            raise ShapeError(f"{self}.with_params: expected parameters of shapes {expected}, found {shapes}")
         other = copy.copy(self)
         for name in self.params:
             object.__setattr__(other, name, params[name])
         for name, layer in self.sub_layers.items():
             start = f"{name}."
-            own = {key.removeprefix(start): one for key, one in params.items() if key.startswith(start)}
+            own = {key.removeprefix(start): parameter for key, parameter in params.items() if key.startswith(start)}
             _replace_sub_layer(other, name, layer.with_params(own))
         return other
 
@@ -228,33 +234,36 @@ class FusedLayer(InnerLayer):
 
 
 def _takes(annotation: Any, kind: Any) -> bool:
-    """Whether an argument is of a kind, or of one of several of which it is one."""
+    """Whether an annotation is a kind, or a union that contains it."""
     return annotation == kind or kind in get_args(annotation)
 
 
 def layer_details(layer: Layer) -> str:
-    """What a layer is called beside its class: `scope={3}, 16` or `arity=2, 16 -> 16`."""
+    """The details of a layer in messages: `scope={3}, 16` or `arity=2, 16 -> 16`."""
     if isinstance(layer, InputLayer):
         return f"scope={layer.scope!s}, {layer.num_output_units}"
     return f"arity={layer.arity}, {layer.num_input_units} -> {layer.num_output_units}"
 
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
-    """Config, shapes and kinds of the evaluated parameters, without the scope and what layers of a fold differ in."""
+    """Config, shapes and kinds of the evaluated parameters, without the scope and padded lengths."""
     padded = layer.padded
-    but_for = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
-    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in but_for)
+    left_out = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
+    config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in left_out)
     shapes = {name: parameter.shapes for name, parameter in layer.evaluated_params.items()}
-    are_complex = [one.dtype == DataType.COMPLEX for one in layer.evaluated_params.values()]
-    sizes = tuple((name, found[0][:-1] if name in padded else found) for name, found in shapes.items())
+    are_complex = [parameter.dtype == DataType.COMPLEX for parameter in layer.evaluated_params.values()]
+    sizes = tuple(
+        (name, parameter_shapes[0][:-1] if name in padded else parameter_shapes)
+        for name, parameter_shapes in shapes.items()
+    )
     return config, (sizes, tuple(are_complex)) if any(are_complex) else sizes
 
 
 def held_layers(layer: Layer, start: str = "") -> Iterator[tuple[str, Layer]]:
-    """A layer and all that it holds, each with what the names of its parameters begin with in `all_params`."""
+    """A layer and all that it holds, each with the prefix of its parameters' names in `all_params`."""
     yield start, layer
-    for name, one in layer.sub_layers.items():
-        yield from held_layers(one, f"{start}{name}.")
+    for name, sub_layer in layer.sub_layers.items():
+        yield from held_layers(sub_layer, f"{start}{name}.")
 
 
 def check_layer(layer: Layer) -> None:
@@ -269,13 +278,17 @@ def check_layer(layer: Layer) -> None:
             f"Circuit: layers must be compared by identity, but {type(layer).__name__} defines equality; "
             "declare it with @dataclass(frozen=True, eq=False)"
         )
-    for name, one in layer.sub_layers.items():
-        check_layer(one)
-        attribute, _, place = name.partition(".")
-        held = getattr(layer, attribute, None)
-        if place:
-            held = dict(enumerate(held)).get(int(place)) if isinstance(held, tuple) and place.isdecimal() else None
-        if held is not one:
+    for name, sub_layer in layer.sub_layers.items():
+        check_layer(sub_layer)
+        attribute, _, index = name.partition(".")
+        attribute_value = getattr(layer, attribute, None)
+        if index:
+            attribute_value = (
+                dict(enumerate(attribute_value)).get(int(index))
+                if isinstance(attribute_value, tuple) and index.isdecimal()
+                else None
+            )
+        if attribute_value is not sub_layer:
             raise GraphError(
                 f"Circuit: {layer} says that it holds the sub-layer {name!r}, which is not its attribute of that name; "
                 "name sub-layers by attributes, and those of a tuple by its places: 'parts.0', 'parts.1'"
@@ -283,10 +296,10 @@ def check_layer(layer: Layer) -> None:
 
 
 def _replace_sub_layer(layer: Layer, name: str, new: Layer) -> None:
-    """Set the attribute that holds a sub-layer: `name`, or one place of a tuple."""
-    attribute, _, place = name.partition(".")
-    held = getattr(layer, attribute)
-    value = (*held[: int(place)], new, *held[int(place) + 1 :]) if place else new
+    """Set the attribute that holds a sub-layer: `name`, or one entry of a tuple."""
+    attribute, _, index = name.partition(".")
+    before = getattr(layer, attribute)
+    value = (*before[: int(index)], new, *before[int(index) + 1 :]) if index else new
     object.__setattr__(layer, attribute, value)
 
 
@@ -306,13 +319,13 @@ def check_power(owner: str, units: int, arity: int) -> None:
 
 def input_scope(owner: str, scope: Iterable[int], num_variables: int | None = None) -> Scope:
     """`scope` as a Scope of `num_variables` variables."""
-    found = scope if isinstance(scope, Scope) else Scope(scope)
-    if num_variables is not None and len(found) != num_variables:
+    variables = scope if isinstance(scope, Scope) else Scope(scope)
+    if num_variables is not None and len(variables) != num_variables:
         raise ShapeError(
-            f"{owner}: expected a scope of {num_variables} variable(s), found {found!s}; "
+            f"{owner}: expected a scope of {num_variables} variable(s), found {variables!s}; "
             "use one input layer per variable and multiply them with a HadamardLayer"
         )
-    return found
+    return variables
 
 
 def choose_parameter(
@@ -323,7 +336,7 @@ def choose_parameter(
     factory: ParameterFactory | None,
     default: ParameterFactory | None = None,
 ) -> Parameter:
-    """The parameter that was given, else what `factory` makes, or `default` without one; checked to have `shape`."""
+    """The given parameter, else one of `factory`, or of `default` without a factory; checked to have `shape`."""
     if given is None:
         chosen = default if factory is None else factory
         given = function(owner, f"the factory of {name}", chosen)(shape)

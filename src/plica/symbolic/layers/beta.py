@@ -67,17 +67,17 @@ class BetaLayer(UnivariateLayer, name="beta"):
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, alpha: Array, beta: Array) -> Array:
         info = xp.finfo(alpha.dtype)
-        found = xp.betaincinv(alpha, beta, inside(xp, xp.astype(uniforms, alpha.dtype)))
-        # rounding may lead to an end, where the density is 0 if the exponent there is positive
+        draws = xp.betaincinv(alpha, beta, inside(xp, xp.astype(uniforms, alpha.dtype)))
+        # rounding may give an end, where the density is 0 if the exponent there is positive
         least = xp.where(xp.greater(alpha, 1.0), float(info.smallest_normal), 0.0)
         most = xp.where(xp.greater(beta, 1.0), 1.0 - 0.5 * float(info.eps), 1.0)
-        return xp.minimum(xp.maximum(found, least), most)
+        return xp.minimum(xp.maximum(draws, least), most)
 
     @staticmethod
     def interval(xp: Namespace, lower: Array, upper: Array, alpha: Array, beta: Array) -> Array:
         a, b = alpha, beta
         low, high = (xp.clip(xp.astype(end, a.dtype), 0.0, 1.0) for end in (lower, upper))
-        # right tails where both ends are on the right: what is tiny there is no difference of what is about 1
+        # right tails where both ends are on the right: left tails near 1 would cancel
         right = xp.betaincc(a, b, low) - xp.betaincc(a, b, high)
         share = xp.where(xp.greater(low * b, (1.0 - low) * a), right, xp.betainc(a, b, high) - xp.betainc(a, b, low))
         return xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
@@ -93,11 +93,11 @@ class BetaLayer(UnivariateLayer, name="beta"):
 
 
 def _peak(xp: Namespace, alpha: Array, beta: Array, *logarithms: Array) -> tuple[Array, Array]:
-    """Where the density is largest, and the logarithm of the density there."""
+    """The mode, and the logarithm of the density there."""
     hill = xp.logical_and(xp.greater(alpha, 1.0), xp.greater(beta, 1.0))
-    place = xp.where(hill, (alpha - 1.0) / xp.where(hill, alpha + beta - 2.0, 1.0), 0.0)
-    most = BetaLayer.log_density(xp, place, alpha, beta, *logarithms)
-    for end in (xp.zeros_like(place), xp.ones_like(place)):
+    peak = xp.where(hill, (alpha - 1.0) / xp.where(hill, alpha + beta - 2.0, 1.0), 0.0)
+    most = BetaLayer.log_density(xp, peak, alpha, beta, *logarithms)
+    for end in (xp.zeros_like(peak), xp.ones_like(peak)):
         density = BetaLayer.log_density(xp, end, alpha, beta, *logarithms)
-        place, most = xp.where(xp.greater(density, most), end, place), xp.maximum(density, most)
-    return place, most
+        peak, most = xp.where(xp.greater(density, most), end, peak), xp.maximum(density, most)
+    return peak, most

@@ -1,4 +1,4 @@
-"""The binomial input layer: how many of a known number of trials succeed, one probability of success per unit.
+"""The binomial input layer: the number of successes in a known number of trials, one probability of success per unit.
 
     P(x) = n! / (x! (n - x)!) p^x (1 - p)^(n - x),  x = 0, ..., n
 
@@ -22,7 +22,7 @@ from plica.symbolic.layers.declared import setting
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
-MOST_TABLED = 1024  # trials: up to here a layer is a table of its states, which is faster; beyond, nothing is tabled
+MOST_TABLED = 1024  # trials: a layer of at most so many is a table of its states, which is faster
 
 
 @final
@@ -62,7 +62,7 @@ class BinomialLayer(trials.TrialLayer, name="binomial"):
 
     @staticmethod
     def settings(num_values: int) -> dict[str, int]:
-        """For data of some number of values; of one value alone, which no trial has, as for two."""
+        """The settings for data of some number of values; one value alone counts as two, so that there is a trial."""
         return {"total_count": max(num_values - 1, 1)}
 
 
@@ -70,19 +70,21 @@ _TABLED = BinomialLayer.row
 
 
 def _log_masses(xp: Namespace, total: int, x: Array, shares: Any, log_shares: Any) -> Array:
-    """The logarithms of the masses of x successes, as floats, whose shape meets those of the shares."""
+    """The logarithms of the masses of x successes, as floats, whose shape broadcasts with the shares."""
     log_failure, log_success = log_shares
     successes = xp.clip(x, 1.0, max(total - 1.0, 1.0))
     numbers = (xp.maximum(total - successes, 1.0), successes)
-    found = counts.log_binomial(xp, numbers, shares, log_shares)
-    found = xp.where(xp.less(x, total), found, total * log_success)
-    return xp.where(xp.greater(x, 0.0), found, total * log_failure)
+    mass = counts.log_binomial(xp, numbers, shares, log_shares)
+    mass = xp.where(xp.less(x, total), mass, total * log_success)
+    return xp.where(xp.greater(x, 0.0), mass, total * log_failure)
 
 
 def _of_units(xp: Namespace, params: Params, axis: int, dtype: Any = None) -> tuple[tuple[Array, ...], ...]:
     """The probabilities of failure and success, and their logarithms, with one more axis."""
-    found = (trials.shares(xp, params, dtype), trials.log_shares(xp, params))
-    return tuple(tuple(xp.expand_dims(xp.astype(one, dtype or one.dtype), axis=axis) for one in pair) for pair in found)
+    pairs = (trials.shares(xp, params, dtype), trials.log_shares(xp, params))
+    return tuple(
+        tuple(xp.expand_dims(xp.astype(array, dtype or array.dtype), axis=axis) for array in pair) for pair in pairs
+    )
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: BinomialLayer, params: Params, x: Array) -> Value:
@@ -97,8 +99,8 @@ def _sample(xp: Namespace, layer: BinomialLayer, params: Params, units: Array, u
         assert callable(_TABLED.sample), "tables are sampled from"
         return _TABLED.sample(xp, layer, params, units, uniforms)
     failure, success = (
-        xp.expand_dims(xp.take_along_axis(one, units, axis=-1, nonnegative=True), axis=-1)
-        for one in trials.shares(xp, params, xp.float64)
+        xp.expand_dims(xp.take_along_axis(share, units, axis=-1, nonnegative=True), axis=-1)
+        for share in trials.shares(xp, params, xp.float64)
     )
     deviation = xp.sqrt(layer.total_count * failure * success)
     skewness = (failure - success) / xp.maximum(deviation, 1e-150)
@@ -129,7 +131,7 @@ def _interval(
         return _TABLED.interval(xp, semiring, layer, params, low, high)
     shares, log_shares = _of_units(xp, params, 1, xp.float64)  # in float64: tails are subtracted
     below, above = _tails(xp, layer.total_count, *shares)
-    found = counts.log_between(
+    log_share = counts.log_between(
         xp,
         counts.whole_ends(xp, low, xp.minimum(high, float(layer.total_count)), shares[0].dtype),
         below,
@@ -139,7 +141,7 @@ def _interval(
         ),
         mean=layer.total_count * shares[1],
     )
-    return semiring.from_log(xp, xp.astype(found, trials.shares(xp, params)[0].dtype))
+    return semiring.from_log(xp, xp.astype(log_share, trials.shares(xp, params)[0].dtype))
 
 
 BinomialLayer.row = replace(_TABLED, body=_body, sample=_sample, interval=_interval)

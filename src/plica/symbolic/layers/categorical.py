@@ -108,7 +108,7 @@ class CategoricalLayer(InputLayer):
         return self.num_categories
 
     def fold_settings(self) -> Hashable:
-        """As of any input layer, and whether it is normalized."""
+        """The key of any input layer, and whether it is normalized."""
         return InputLayer.fold_settings(self), self.normalized
 
     @property
@@ -118,14 +118,14 @@ class CategoricalLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings besides parameters."""
         return fields_of(self, "scope", "num_output_units", "num_categories")
 
     @property
     def params(self) -> dict[str, Parameter]:
         """The logits or the probabilities, whichever the layer has."""
-        found = {"logits": self.logits, "probs": self.probs}
-        return {name: parameter for name, parameter in found.items() if parameter is not None}
+        tables = {"logits": self.logits, "probs": self.probs}
+        return {name: parameter for name, parameter in tables.items() if parameter is not None}
 
 
 def _table(xp: Namespace, layer: CategoricalLayer, params: Params) -> Weight:  # noqa: ARG001

@@ -19,7 +19,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class ConstantValueLayer(InputLayer):
-    """Units of given numbers, whatever the data is.
+    """Units of given numbers, the same for all data.
 
     Args:
         num_output_units: K, the number of units.
@@ -48,12 +48,12 @@ class ConstantValueLayer(InputLayer):
 
     @property
     def domain(self) -> Domain:
-        """Nothing is asked of what is not read."""
+        """All numbers: it reads no variable."""
         return REALS
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the value."""
+        """The settings besides the value."""
         return fields_of(self, "num_output_units", "log_space")
 
     @property

@@ -1,4 +1,4 @@
-"""What layers of counts share: masses that stay precise for large counts, quantiles, what lies between two counts.
+"""Functions of layers of counts: masses that stay precise for large counts, quantiles, probabilities of intervals.
 
 Differences of logarithms of factorials lose all digits of large counts: log(1e9!) is 2e10, which float64 rounds by 4e-6
 and float32 by 1000. So masses are sums of small terms (Loader, Fast and Accurate Computation of Binomial Probabilities,
@@ -55,24 +55,24 @@ def log_binomial(
 ) -> Array:
     """The logarithm of the mass of some numbers of two outcomes, both above 0, that have some shares of all.
 
-    Numbers need not be whole: with a real number a of successes before which b failures are counted, a / (a + b) times
-    this mass is that of the negative binomial distribution.
+    Numbers need not be whole. For a real number a of successes and b failures before the last of them, a / (a + b)
+    times this mass is the negative binomial one.
     """
     total = numbers[0] + numbers[1]
     log_total = xp.log(total)
-    found = xp.stirling_error(total) + 0.5 * (log_total - math.log(math.tau))
+    log_mass = xp.stirling_error(total) + 0.5 * (log_total - math.log(math.tau))
     for number, share, log_share in zip(numbers, shares, log_shares, strict=True):
         log_number = xp.log(number)
         distance = deviance(xp, number, log_number, total * share, log_total + log_share)
-        found = found - xp.stirling_error(number) - distance - 0.5 * log_number
-    return found
+        log_mass = log_mass - xp.stirling_error(number) - distance - 0.5 * log_number
+    return log_mass
 
 
 def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation: Array, skewness: Array) -> Array:
     """The least count x of `P(X <= x) > u`, as an integer.
 
-    A search from the quantile of Cornish and Fisher, with steps that double until they pass the count, then by halves:
-    as exact as `below` is, whatever the start. Operands and results are float64 of one shape.
+    The search starts from the quantile of Cornish and Fisher. Its steps double until they pass the count, then it
+    bisects: it is as exact as `below`, for any start. Operands and results are float64 of one shape.
     """
     z = math.sqrt(2.0) * xp.erfinv(xp.clip(2.0 * uniforms - 1.0, -1.0 + 2.0**-53, 1.0 - 2.0**-53))
     start = mean + deviation * (z + skewness * (z * z - 1.0) / 6.0)
@@ -92,14 +92,14 @@ def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation
     def goes_on(x: Array, step: Array, low: Array, high: Array) -> Array:  # noqa: ARG001
         return xp.any(inside(x, low, high))
 
-    *_, found = trace_while(goes_on, search, (start, none + 1.0, none - 1.0, none + LARGEST), shared=True)
-    return as_count(xp, found)
+    *_, count_ = trace_while(goes_on, search, (start, none + 1.0, none - 1.0, none + LARGEST), shared=True)
+    return as_count(xp, count_)
 
 
 def whole_ends(xp: Namespace, low: Array, high: Array, dtype: DType) -> tuple[Array, Array, Array]:
-    """The least and the largest count in `low <= x <= high`, the latter infinite where there is none; where none lies.
+    """The least and the largest count in `low <= x <= high`, and the mask of intervals without a count.
 
-    Where none lies, the ends are as they would be of another interval: finite, and not below 0.
+    The largest is infinite where `high` is. Ends of an interval without a count are finite, and not below 0.
     """
     first, last = xp.ceil(xp.maximum(xp.astype(low, dtype), 0.0)), xp.floor(xp.astype(high, dtype))
     empty = xp.logical_or(xp.less(last, first), xp.isinf(first))
@@ -114,24 +114,24 @@ def log_between(
     log_mass: Callable[[Array], Array],
     mean: Array,
 ) -> Array:
-    """The logarithm of the probability of a count between whole ends: a difference of the lesser tails.
+    """The logarithm of the probability of a count between whole ends: a difference of the smaller tails.
 
     Args:
         xp: The namespace.
-        ends: What `whole_ends` found.
-        below: P(X <= x), right where it is small.
-        above: P(X >= x) of x above 0, right where it is small.
-        log_mass: The logarithm of P(X = x): what lies between equal ends, of which tails would lose digits.
-        mean: The mean, on whose sides the tails are taken.
+        ends: The result of `whole_ends`.
+        below: P(X <= x), precise where it is small.
+        above: P(X >= x) of x above 0, precise where it is small.
+        log_mass: The logarithm of P(X = x), for equal ends: a difference of tails would lose digits.
+        mean: The mean; tails are taken on its side.
     """
     first, last, empty = ends
     left = below(last) - xp.where(xp.greater(first, 0.0), below(xp.maximum(first - 1.0, 0.0)), 0.0)
     right = above(xp.maximum(first, 1.0)) - above(last + 1.0)
     share = xp.maximum(xp.where(xp.greater(first, mean), right, left), 0.0)
-    found = xp.where(xp.equal(first, last), log_mass(first), xp.safe_log(share))
-    return xp.where(empty, -math.inf, found)
+    log_probability = xp.where(xp.equal(first, last), log_mass(first), xp.safe_log(share))
+    return xp.where(empty, -math.inf, log_probability)
 
 
 def as_count(xp: Namespace, x: Array) -> Array:
-    """A number of whole value as an integer; counts beyond 2^62, which are drawn from extreme parameters, are that."""
+    """A whole number as an integer; counts beyond 2^62, which extreme parameters give, become 2^62."""
     return xp.astype(xp.clip(x, 0.0, LARGEST), xp.int64)

@@ -1,4 +1,4 @@
-"""Distributions of one variable as they are declared: parameters, a domain, and formulas; the rest follows.
+"""Distributions of one variable, declared by parameters, a domain and formulas; the rest follows.
 
     class RayleighLayer(UnivariateLayer, name="rayleigh"):
         '''Densities x / scale^2 exp(-x^2 / (2 scale^2)) of one real variable of at least 0.'''
@@ -10,8 +10,8 @@
         def log_density(xp, x, scale, log_scale):
             return xp.log(x) - 2.0 * log_scale - 0.5 * xp.square(x / scale)
 
-The constructor, its documentation, `config`, `params` and the row `RayleighLayer.row` follow from such a class. What
-formulas there are and what they take is in `formulas.py`. Beside them a class may have these static functions:
+The constructor, its documentation, `config`, `params` and the row `RayleighLayer.row` follow from such a class.
+`formulas.py` lists the formulas and their arguments. A class may also have these static functions:
 
     settings(num_values), fitted(column)  as of a `Distribution`
     defaults(<settings>)  factories by their keywords, where the defaults of parameters follow from settings
@@ -118,7 +118,7 @@ class UnivariateLayer(InputLayer):
         """Read the declarations of a class.
 
         Args:
-            name: How templates and the command line call the distribution, if they do.
+            name: The name of the distribution in templates and on the command line, if it has one.
 
         Raises:
             GraphError: A formula with an argument that names nothing of the class, a name that is reserved.
@@ -137,7 +137,7 @@ class UnivariateLayer(InputLayer):
             groups.setdefault(parameter.instead_of or key, []).append(key)
         cls.alternatives = tuple(_arguments(cls, names) for names in groups.values())
         cls.formulas = formulas_of(cls)
-        if not {"log_density", "table"} & cls.formulas.keys():  # what several distributions share
+        if not {"log_density", "table"} & cls.formulas.keys():  # a base class of several distributions
             return
         cls.row = formula_row(cls, cls.formulas)
         if name is not None:
@@ -189,7 +189,7 @@ class UnivariateLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings besides parameters."""
         config = {"scope": self.scope, "num_output_units": self.num_output_units}
         return config | fields_of(self, *self.setting_names) if self.setting_names else config
 
@@ -212,7 +212,7 @@ def _arguments(kind: type[UnivariateLayer], names: Iterable[str]) -> dict[str, s
 def _parameter(
     kind: type[UnivariateLayer], name: str, units: int, ways: Mapping[str, Any], defaults: Mapping[str, Any]
 ) -> Parameter | None:
-    """A parameter from what was given, if anything, else as it is by default."""
+    """The parameter from the given arguments, or its default."""
     declared, factory = getattr(kind, name), f"{name}_factory"
     given, start = ways[name], defaults.get(factory, declared.start)
     if given is None and start is None:
@@ -256,7 +256,7 @@ def _constructor(kind: type[UnivariateLayer]) -> Callable[..., None]:
 
 
 def _documentation(kind: type[UnivariateLayer]) -> str:
-    """The docstring of a class, with what its constructor takes."""
+    """The docstring of a class, with the arguments of its constructor."""
     lines = ["scope: The variable.", "num_output_units: K, the number of distributions."]
     lines += [f"{name}: {getattr(kind, name).about}." for name in kind.setting_names]
     lines += [

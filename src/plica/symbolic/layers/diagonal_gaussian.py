@@ -81,7 +81,7 @@ class DiagonalGaussianLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings besides parameters."""
         return {"scope": self.scope, "num_output_units": self.num_output_units}
 
     @property
@@ -92,7 +92,7 @@ class DiagonalGaussianLayer(InputLayer):
 
 def _of_each(xp: Namespace, params: Params, x: Array) -> Array:
     """The log-density of each variable, `(F, B, K, V)`."""
-    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))
+    mean, log_stddev = (xp.expand_dims(parameter, axis=1) for parameter in (params["mean"], params.log(xp, "stddev")))
     return xp.log_normal(xp.expand_dims(xp.astype(x, mean.dtype), axis=2), mean, log_stddev)
 
 
@@ -178,7 +178,7 @@ def _interval(
     low: Array,
     high: Array,
 ) -> Value:
-    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], params.log(xp, "stddev")))
+    mean, log_stddev = (xp.expand_dims(parameter, axis=1) for parameter in (params["mean"], params.log(xp, "stddev")))
     most = xp.finfo(mean.dtype).max ** -0.5  # of its square
     ends = (standardized(xp, xp.expand_dims(end, axis=2), mean, log_stddev, most) for end in (low, high))
     return semiring.from_log(xp, xp.sum(symmetric_share(xp, xp.log_ndtr, *ends), axis=-1))

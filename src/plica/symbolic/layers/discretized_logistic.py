@@ -1,7 +1,7 @@
 """The discretized logistic input layer: a logistic density, rounded to the states 0 to C-1 of an ordered variable.
 
-The mass of a state is what the density has within half a unit of it; the first and the last state take the tails too,
-so that all masses sum to 1 (Salimans, Karpathy, Chen and Kingma, PixelCNN++, 2017, equation 2).
+The mass of a state is that of the density within half a unit of it. The first and the last state have the tails too, so
+that all masses sum to 1 (Salimans, Karpathy, Chen and Kingma, PixelCNN++, 2017, equation 2).
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = DiscretizedLogisticLayer(Scope([2]), 8, num_states=256)
@@ -37,7 +37,7 @@ class DiscretizedLogisticLayer(UnivariateLayer, name="discretized-logistic"):
     )
     domain = property(lambda self: finite(self.num_states))
 
-    # computed of the data, not looked up: that takes memory for the rows alone, however many states there are
+    # computed from the data, not looked up: this takes memory for the rows alone, for any number of states
     @staticmethod
     def log_density(xp: Namespace, x: Array, mean: Array, log_scale: Array, num_states: int) -> Array:
         """The logarithms of the masses at states x.

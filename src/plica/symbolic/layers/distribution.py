@@ -1,4 +1,4 @@
-"""Distributions by name: how templates, data files and the command line ask for an input layer.
+"""Distributions by name, by which templates, data files and the command line construct input layers.
 
 A layer that has a name gives one `Distribution` in its row; `plica.symbolic.layers.DISTRIBUTIONS` collects them.
 
@@ -29,7 +29,7 @@ _ROOM = 1e8  # between the numbers of a column and the ends of the dtype, for de
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What is known of the data of one variable before training.
+    """Statistics of the data of one variable, before training.
 
     Args:
         mean: Its mean.
@@ -45,7 +45,7 @@ class Column:
 
     @staticmethod
     def of(values: NDArray[Any]) -> "Column":
-        """What is known of a column of numbers, NaN where one is missing; squares neither overflow nor vanish.
+        """The statistics of a column of numbers, NaN where one is missing; squares neither overflow nor vanish.
 
         >>> Column.of(np.array([1e200, 3e200, np.nan]))
         Column(mean=2e+200, spread=1e+200, least=1e+200, most=3e+200)
@@ -59,15 +59,15 @@ class Column:
         return Column(low + width * float(scaled.mean()), width * float(scaled.std()), low, most)
 
     def check(self, where: str, dtype: str = "float64", advice: str = "rescale them") -> None:
-        """Raise where densities fitted to the column could not be computed with.
+        """Refuse a column to which no density can be fitted in a dtype.
 
         Args:
-            where: What messages call the values.
+            where: The name of the values in messages.
             dtype: The dtype in which densities read them.
-            advice: What to do about it.
+            advice: An imperative: how to mend the column.
 
         Raises:
-            InputError: `dtype` cannot hold the values, or not what they differ by.
+            InputError: `dtype` cannot hold the values, or their differences.
 
         >>> Column.of(np.array([1e-310, 2e-310])).check("lengths")
         Traceback (most recent call last):
@@ -92,14 +92,14 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """How an input layer of one variable is asked for.
+    """An input layer of one variable, by name.
 
     Args:
-        name: What templates and the command line call it.
+        name: Its name in templates and on the command line.
         layer: Its constructor: a scope, a number of units, and keywords.
         parameters: The parameters for which the constructor takes a factory, as `<parameter>_factory`.
         settings: The keywords that follow from the number of values of the variable; None where values are not counted.
-        fitted: The keywords of parameters that start where the data lies; None where they start alike for all data.
+        fitted: The keywords of parameters whose first values follow from the data; None where they do not.
     """
 
     name: str
@@ -109,7 +109,7 @@ class Distribution:
     fitted: Callable[[Column], dict[str, ParameterFactory]] | None = None
 
     def settings_for(self, num_values: int | None) -> dict[str, Any]:
-        """The keywords for a variable of `num_values` values, which only some distributions ask for."""
+        """The keywords for a variable of `num_values` values; only some distributions have any."""
         if self.settings is None:
             return {}
         assert num_values is not None, "who asks for a distribution that counts values knows their number"
@@ -127,7 +127,7 @@ def distribution_table(distributions: Iterable[Distribution]) -> Mapping[str, Di
         GraphError: Two of one name.
     """
     table: dict[str, Distribution] = {}
-    for one in distributions:
-        if table.setdefault(one.name, one) is not one:
-            raise GraphError(f"two distributions are called {one.name!r}; give one another name")
+    for distribution in distributions:
+        if table.setdefault(distribution.name, distribution) is not distribution:
+            raise GraphError(f"two distributions are called {distribution.name!r}; give one another name")
     return table

@@ -31,8 +31,8 @@ from plica.symbolic.scope import Scope
 class EmbeddingLayer(InputLayer):
     """Functions of the values 0 to C-1 of one variable: the factors of tensor networks.
 
-    Sampling, moments and the most probable explanation need weights that are not negative, and take those of a unit,
-    divided by their sum, for probabilities.
+    Sampling, moments and the most probable explanation need weights that are not negative. Their probabilities are the
+    weights of a unit, divided by their sum.
 
     Args:
         scope: The variable.
@@ -78,7 +78,7 @@ class EmbeddingLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the weight."""
+        """The settings besides the weight."""
         return fields_of(self, "scope", "num_output_units", "num_states")
 
     @property

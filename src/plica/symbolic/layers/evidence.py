@@ -1,4 +1,4 @@
-"""The evidence layer: an input layer whose variables are observed, so that none is left.
+"""The evidence layer: an input layer whose variables are all observed.
 
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> EvidenceLayer(CategoricalLayer([3], 4, num_categories=5), observation=2)
@@ -77,12 +77,12 @@ class EvidenceLayer(InputLayer):
 
     @property
     def domain(self) -> Domain:
-        """That of the layer, of which nothing is asked any more."""
+        """The domain of the layer; no data has to lie in it."""
         return self.layer.domain
 
     @property
     def num_output_units(self) -> int:
-        """As many as the layer has."""
+        """The number of units of the layer."""
         return self.layer.num_output_units
 
     @property
@@ -109,20 +109,20 @@ def _check_observation(layer: InputLayer, values: NDArray[Any]) -> None:
     wrong = outside(np, numbers, [layer.domain] * len(numbers))
     wrong = np.isnan(numbers) if wrong is None else wrong | np.isnan(numbers)
     if wrong.any():
-        place = int(wrong[:, 0].argmax())
+        index = int(wrong[:, 0].argmax())
         domain = layer.domain
         raise InputError(
-            f"EvidenceLayer: variable {tuple(layer.scope)[place]} of {layer} is observed as {numbers[place, 0]:g}, "
+            f"EvidenceLayer: variable {tuple(layer.scope)[index]} of {layer} is observed as {numbers[index, 0]:g}, "
             f"which is {domain.refusal}; {domain.advice}, and leave out of the evidence what is not known"
         )
 
 
 def _number(xp: Namespace, semiring: Semiring, layer: EvidenceLayer, params: Params) -> Value:  # noqa: ARG001
-    held = params.sub_layers["layer"]
+    observed = params.sub_layers["layer"]
     x = xp.expand_dims(params["observation"], axis=1)  # (F, 1, num_variables)
-    if held.layer.domain.whole:
+    if observed.layer.domain.whole:
         x = xp.astype(x, xp.int64)
-    value: Value = held.row.body(xp, semiring, held.layer, held.params, x)
+    value: Value = observed.row.body(xp, semiring, observed.layer, observed.params, x)
     return value
 
 

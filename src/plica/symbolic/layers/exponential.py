@@ -1,4 +1,4 @@
-"""The exponential input layer: how long one waits for what comes at a constant rate.
+"""The exponential input layer: waiting times of events of a constant rate.
 
 >>> from plica.symbolic.scope import Scope
 >>> ExponentialLayer(Scope([0]), 4).domain

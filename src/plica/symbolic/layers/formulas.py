@@ -1,20 +1,21 @@
-"""Formulas of a distribution that is declared (see `declared.py`), and the row that they make.
+"""Formulas of a declared distribution (see `declared.py`), and the row that they make.
 
 A formula is a static function of the class, whose arguments are found by name when the class is created:
 
 * `xp` is the array namespace.
-* `loc` is the parameter of that name, or None where the layer lacks it. `log_loc` are its logarithms, right where it
-  underflows. `params` are all parameters as they are, `(F, K)`. A setting is the number that the layer has.
+* `loc` is the parameter of that name, or None where the layer lacks it. `log_loc` are its logarithms, right also where
+  it underflows. `params` are all parameters, `(F, K)`. A setting is the number that the layer has.
 * The name of another static function is its result: `width` in a sampler, where the class has `width(xp, low, high)`.
 * `x`, `lower`, `upper` and `uniforms` are operands. `x` comes in the dtype of the parameters, ends as they are given.
 
 Shapes: `log_density` gets parameters `(F, 1, K)` and data `(F, B, 1)`, and gives logarithms `(F, B, K)`, or a `Weight`
-where ordinary numbers have derivatives that logarithms lack. The others, and what they give:
+where ordinary numbers have derivatives that logarithms lack. The other formulas, with the shapes that they get and
+give:
 
     table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states; a log_density beside it is
-                       computed for data, where masses would be looked up
+                       computed for data instead of looking masses up
     log_maximum        (F, 1, K): the logarithms of the largest values; those at the mode where it is left out
-    log_total          (F, 1, K): the logarithms of what units integrate to; None where that is 1
+    log_total          (F, 1, K): the logarithms of the integrals of units; None where they are 1
     log_interval       (F, 1, K), ends (F, B, 1): logarithms of the shares between the ends, (F, B, K)
     interval           the same as ordinary numbers
     sample             (F, B, 1) of the chosen units, uniform numbers (F, B, 1): draws
@@ -50,12 +51,12 @@ _NO_SAMPLE = unsupported("its class has no 'sample'; give it a static function (
 
 @dataclass(frozen=True, slots=True)
 class Formula:
-    """A static function of a distribution's class, with what its arguments are.
+    """A static function of a distribution's class, with the sources of its arguments.
 
     Args:
         function: The function.
-        of_units: How the arrays `(F, K)` among its arguments are computed.
-        others: What its other arguments are, but for operands.
+        of_units: The sources of arguments that are arrays `(F, K)`.
+        others: The sources of other arguments, except operands.
         operands: The operands that it takes.
     """
 

@@ -55,14 +55,14 @@ class GammaLayer(UnivariateLayer, name="gamma"):
     def interval(xp: Namespace, lower: Array, upper: Array, concentration: Array, rate: Array) -> Array:
         a = concentration
         low, high = (rate * xp.maximum(finite(xp, xp.astype(end, a.dtype)), 0.0) for end in (lower, upper))
-        # right tails where both ends are on the right: what is tiny there is no difference of what is about 1
+        # right tails where both ends are on the right: left tails near 1 would cancel
         right = xp.gammaincc(a, low) - xp.gammaincc(a, high)
         share = xp.where(xp.greater(low, a), right, xp.gammainc(a, high) - xp.gammainc(a, low))
         return xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
-        """By the two moments of the column: means, which are ratios of the two, learned in units of its spread."""
+        """Fit the two moments of the column; the mean is a ratio of the two parameters, and spread like the column."""
         mean = column.mean if column.mean > 0 else column.spread
         ratio = mean / column.spread
         width = min(1.0 / ratio, 1.0)
@@ -73,7 +73,7 @@ class GammaLayer(UnivariateLayer, name="gamma"):
 
 
 def _log_density(xp: Namespace, x: Array, a: Array, rate: Array, log_a: Array, log_rate: Array) -> Array:
-    """The density at finite numbers."""
+    """The logarithm of the density at finite numbers."""
     x = finite(xp, x)
     log_x = xp.log(xp.where(xp.equal(x, 0.0), LEAST, x))
     # with u = rate x: log u^a e^-u / Gamma(a) = (a log(u / a) - u + a) + log(a / 2 pi) / 2 - stirling_error(a)

@@ -65,7 +65,7 @@ class GaussianLayer(UnivariateLayer, name="gaussian"):
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
-        """Densities spread like their column, learned in units of its spread whatever its scale."""
+        """Densities spread like their column, learned in units of its spread."""
         return {
             "mean_factory": around(column.mean, column.spread),
             "stddev_factory": beyond(column.spread * LEAST_SPREAD, column.spread),

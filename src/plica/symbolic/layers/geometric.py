@@ -1,4 +1,4 @@
-"""The geometric input layer: how many failures come before the first success, one probability of success per unit.
+"""The geometric input layer: the number of failures before the first success, one probability of success per unit.
 
     P(x) = (1 - p)^x p,  x = 0, 1, 2, ...
 
@@ -46,7 +46,7 @@ class GeometricLayer(trials.TrialLayer, name="geometric"):
         # (1 - p)^first (1 - (1 - p)^(last - first + 1)): of logarithms, so that nothing cancels far in the tail
         bounded = xp.isfinite(last)
         number = xp.where(bounded, last - first, 0.0) + 1.0
-        beyond = number * log_failure  # the logarithm of what lies behind a bounded interval
+        beyond = number * log_failure  # the logarithm of the share behind a bounded interval
         far = xp.log1p(-xp.exp(xp.minimum(beyond, -1.0)))  # where 1 less a small tail is 1
         within = xp.where(bounded, xp.where(xp.less(beyond, -1.0), far, xp.safe_log(-xp.expm1(beyond))), 0.0)
         return xp.where(empty, float("-inf"), trials.times(xp, first, log_failure) + within)

@@ -34,7 +34,7 @@ class HadamardLayer(ProductLayer):
 
     @property
     def num_output_units(self) -> int:
-        """As many as each input has."""
+        """The number of units of each input."""
         return self.num_input_units
 
     @property

@@ -63,10 +63,10 @@ class HistogramLayer(InputLayer):
     Args:
         scope: The variable.
         num_output_units: K, the number of densities.
-        num_bins: N; by default as `edges` say, else 32.
+        num_bins: N; by default one less than `edges` have, else 32.
         edges: N + 1 increasing numbers, or a constant parameter of them, for all units; by default bins of equal width
             from 0 to 1. `histogram_edges` takes them from data.
-        logits: `(K, N)` logarithms of what each unit integrates to over each bin, used as given; by default the
+        logits: `(K, N)` logarithms of the integral of each unit over each bin, used as given; by default the
             log-softmax of standard normal draws, so that a unit integrates to 1.
         probs: `(K, N)` the integrals themselves, used as given.
         edges_factory: Makes the edges from their shape.
@@ -134,8 +134,8 @@ class HistogramLayer(InputLayer):
     @property
     def params(self) -> dict[str, Parameter]:
         """The edges, and the logits or the integrals."""
-        found = {"edges": self.edges, "logits": self.logits, "probs": self.probs}
-        return {name: parameter for name, parameter in found.items() if parameter is not None}
+        parameters = {"edges": self.edges, "logits": self.logits, "probs": self.probs}
+        return {name: parameter for name, parameter in parameters.items() if parameter is not None}
 
 
 def histogram_edges(
@@ -144,7 +144,7 @@ def histogram_edges(
     """Edges of at most `num_bins` bins for the values of a column, from the smallest to the largest one.
 
     Args:
-        values: Numbers, of which those that are NaN are left out.
+        values: Numbers; NaN are left out.
         num_bins: How many bins there are; fewer where quantiles are equal, or rounding makes edges equal.
         by: Whether bins are equally wide, or hold equally many values.
 
@@ -186,23 +186,23 @@ def _equal_bins(shape: Shape, low: float = 0.0, high: float = 1.0) -> Parameter:
 
 
 def _check_edges(parameter: Parameter) -> None:
-    """Raise where edges are constants, as they are most often, and do not increase."""
+    """Refuse constant edges that do not increase."""
     edges = parameter.output
     if isinstance(edges, ConstantParameter):
         numbers = np.broadcast_to(edges.value, edges.shape).astype(np.float64)
         wrong = np.flatnonzero(~(np.isfinite(numbers[:-1]) & np.isfinite(numbers[1:]) & (np.diff(numbers) > 0)))
         if len(wrong):
-            place = int(wrong[0])
+            index = int(wrong[0])
             raise InputError(
-                f"HistogramLayer: expected finite edges that increase, found {numbers[place]} before "
-                f"{numbers[place + 1]}; sort them and drop equal ones"
+                f"HistogramLayer: expected finite edges that increase, found {numbers[index]} before "
+                f"{numbers[index + 1]}; sort them and drop equal ones"
             )
 
 
 def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
-    """The lower edges, the widths and the middles of the bins, `(F, N)`; where a fold has no such bin, 0, 1 and 0.
+    """The lower edges, the widths and the middles of the bins, `(F, N)`; 0, 1 and 0 of bins that a fold lacks.
 
-    The width is NaN where learned edges have met, crossed, or left each other too far.
+    The width is NaN where learned edges do not increase, or are infinitely far apart.
     """
     edges = params["edges"]
     low, high = edges[:, :-1], edges[:, 1:]
@@ -214,12 +214,12 @@ def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
 
 
 def _masses(layer: HistogramLayer, params: Params) -> Weight:
-    """What units integrate to over bins, `(F, K, N)`."""
+    """The integrals of units over bins, `(F, K, N)`."""
     return params.weight("probs") if layer.logits is None else params.exp_weight("logits")
 
 
 def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
-    """The density of each bin, and 0 for what is in none, `(F, K, N + 1)`."""
+    """The density of each bin, and 0 outside of all, `(F, K, N + 1)`."""
     masses, width = _masses(layer, params), xp.expand_dims(_bins(xp, params)[1], axis=1)
 
     def extended(array: Array, outside: float) -> Array:
@@ -255,7 +255,7 @@ def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Para
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params) -> Value:
     total = _masses(layer, params).total(xp)
-    return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
+    return semiring.from_weight(xp, total.map(lambda total_: xp.expand_dims(total_, axis=1)))
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params) -> Value:
@@ -272,16 +272,16 @@ def _mode(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
 def _sample(xp: Namespace, layer: HistogramLayer, params: Params, units: Array, uniforms: Array) -> Array:
     shares, level = _masses(layer, params).shares(xp), xp.squeeze(uniforms, axis=-1)
     above = xp.cumulative_sum(shares, axis=-1)  # (F, K, N)
-    found = xp.search_cumulative(above, units, level)  # (F, B)
+    bin_index = xp.search_cumulative(above, units, level)  # (F, B)
 
     def of_bin(table: Array) -> Array:
         flat = xp.reshape(table, (table.shape[0], layer.num_output_units * layer.num_bins))
-        return xp.take_along_axis(flat, units * layer.num_bins + found, axis=-1, nonnegative=True)
+        return xp.take_along_axis(flat, units * layer.num_bins + bin_index, axis=-1, nonnegative=True)
 
-    # where in the bin the level lies: what of it is left after the bins before, as a part of the bin's share
+    # the position within the bin: the level minus the shares of the bins before, divided by the bin's share
     share = of_bin(shares)
     part = (level - (of_bin(above) - share)) / xp.where(xp.greater(share, 0.0), share, 1.0)
-    low, width, _ = (xp.take_along_axis(one, found, axis=-1, nonnegative=True) for one in _bins(xp, params))
+    low, width, _ = (xp.take_along_axis(table, bin_index, axis=-1, nonnegative=True) for table in _bins(xp, params))
     return xp.expand_dims(low + width * xp.clip(part, 0.0, 1.0), axis=-1)
 
 
@@ -291,7 +291,7 @@ def _mean(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
 
 
 def _variance(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
-    width, middle = (xp.expand_dims(one, axis=1) for one in _bins(xp, params)[1:])
+    width, middle = (xp.expand_dims(table, axis=1) for table in _bins(xp, params)[1:])
     distance = middle - _mean(xp, layer, params)
     return xp.sum(
         _masses(layer, params).shares(xp) * (distance * distance + width * width / 12.0), axis=-1, keepdims=True
@@ -301,7 +301,7 @@ def _variance(xp: Namespace, layer: HistogramLayer, params: Params) -> Array:
 def _interval(
     xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, low: Array, high: Array
 ) -> Value:
-    start, width, _ = (xp.expand_dims(one, axis=1) for one in _bins(xp, params))  # (F, 1, N)
+    start, width, _ = (xp.expand_dims(table, axis=1) for table in _bins(xp, params))  # (F, 1, N)
     least, most = xp.astype(low, start.dtype), xp.astype(high, start.dtype)  # (F, B, 1)
     covered = xp.maximum(xp.minimum(most, start + width) - xp.maximum(least, start), 0.0) / width
     return states.contracted(xp, semiring, semiring.from_linear(xp, covered), _masses(layer, params))

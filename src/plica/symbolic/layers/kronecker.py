@@ -60,7 +60,7 @@ def _body(
 def _route(xp: Namespace, layer: KroneckerLayer, units: Array) -> tuple[Array, ...]:
     # the digits of the unit's number in base K, the first input's digit leading
     base, last = layer.num_input_units, layer.arity - 1
-    return tuple(xp.remainder(xp.floor_divide(units, base ** (last - place)), base) for place in range(layer.arity))
+    return tuple(xp.remainder(xp.floor_divide(units, base ** (last - index)), base) for index in range(layer.arity))
 
 
 ROW = ProductRow(KroneckerLayer, body=_body, route=_route)

@@ -37,7 +37,7 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
 
     @staticmethod
     def log_density(xp: Namespace, x: Array, loc: Array, log_scale: Array) -> Array:
-        log_x = xp.log(x)  # of an infinite one it is infinite, with density 0
+        log_x = xp.log(x)  # infinite where x is, with density 0
         return xp.log_normal(log_x, loc, log_scale) - log_x
 
     @staticmethod
@@ -55,9 +55,9 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
     @staticmethod
     def variance(xp: Namespace, loc: Array, scale: Array) -> Array:
         square = xp.square(scale)
-        # of factors that do not overflow before it does
+        # a product of factors, none of which overflows before it does
         power = exp_or_infinity(xp, 2.0 * (loc + square))
-        share = -xp.expm1(-xp.where(xp.isfinite(power), square, 1.0))  # no derivative by it where the other is infinite
+        share = -xp.expm1(-xp.where(xp.isfinite(power), square, 1.0))  # no derivative of it where the power is infinite
         return share * power
 
     @staticmethod
@@ -68,7 +68,7 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
-        """By the two moments of the column."""
+        """Fit the two moments of the column."""
         mean = column.mean if column.mean > 0 else column.spread
         ratio = column.spread / mean
         scale = math.sqrt(math.log1p(ratio * ratio))

@@ -1,7 +1,7 @@
 """The module layer: densities that an object of a backend computes, such as a torch module.
 
-The circuit knows nothing of the object but what its methods are for. It is called in the backend that it belongs to,
-never folds with others, and a model file has its tensors, but not its code: who loads the file gives the object.
+The circuit knows only the methods of the object. Its own backend calls it, and it never folds with others. A model file
+has its tensors, but not its code: the caller that loads the file gives the object.
 
 >>> class Network:
 ...     def forward(self, x): ...
@@ -23,7 +23,7 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
 ANSWERS = ("log_partition", "sample", "mode")
-"""What a module may have methods for, beside its values."""
+"""The methods that a module may have, besides `forward`."""
 
 
 @final
@@ -35,17 +35,18 @@ class ModuleLayer(InputLayer):
         scope: The variables, V of them.
         num_output_units: K.
         module: Called with `(B, V)`, the columns in ascending order of variables, it returns the logarithms of the
-            units, `(B, K)`. It must not write to what it is given. A circuit shares it with whoever made it: its
-            tensors are in the circuit's state dict as `3.module.*`, move and are trained with the circuit.
+            units, `(B, K)`. It must not write to its argument. The circuit does not copy it: its tensors are in the
+            circuit's state dict as `3.module.*`, move and are trained with the circuit.
         domain: The values of each variable; whole numbers arrive as int64.
         log_space: Whether the module returns logarithms; else it returns the numbers themselves.
         normalized: Whether each unit sums or integrates to one over the variables.
-        answers: For which of these the module has methods: `log_partition()` gives the logarithms of what the units
-            integrate to, `(K,)`; `sample(units, uniforms)` draws rows `(B, V)` from units `(B,)` by uniform numbers
-            `(B, V)`; `mode()` says where each unit is largest, `(K, V)`.
+        answers: The further methods of the module. `log_partition()` gives the logarithms of the integrals of units,
+            `(K,)`; `sample(units, uniforms)` draws rows `(B, V)` from units `(B,)` by uniform numbers `(B, V)`;
+            `mode()` gives the rows at which each unit is largest, `(K, V)`.
 
     Raises:
-        InputError: An answer is none of these, the module lacks a method, or its total is told in two ways.
+        InputError: An answer is none of these, the module lacks a method, or both `normalized` and `log_partition` are
+            given.
     """
 
     scope: Scope
@@ -70,10 +71,10 @@ class ModuleLayer(InputLayer):
         name = "ModuleLayer"
         units, given = positive(name, "num_output_units", num_output_units), elements(name, "answers", answers)
         normalized = flag(name, "normalized", normalized)
-        unknown = [one for one in given if not known(one, ANSWERS)]
+        unknown = [answer for answer in given if not known(answer, ANSWERS)]
         if unknown:
             raise InputError(f"{name}: a module answers some of {', '.join(ANSWERS)}, found {unknown[0]!r}")
-        lacking = [one for one in ("forward", *given) if not callable(getattr(module, one, None))]
+        lacking = [method for method in ("forward", *given) if not callable(getattr(module, method, None))]
         if lacking:
             raise InputError(
                 f"{name}: {type(module).__name__} has no method {lacking[0]!r}; write it, or leave it out of `answers`"
@@ -91,7 +92,7 @@ class ModuleLayer(InputLayer):
 
     @property
     def params(self) -> dict[str, Parameter]:
-        """None that the circuit knows."""
+        """None: the module has its own tensors."""
         return {}
 
     @property
@@ -101,7 +102,7 @@ class ModuleLayer(InputLayer):
 
     @property
     def unsummed(self) -> str | None:
-        """Why its variables cannot be summed out, if nothing says what the units integrate to."""
+        """Why its variables cannot be summed out, if the integrals of units are not known."""
         if self.normalized or "log_partition" in self.answers:
             return None
         return (
@@ -123,12 +124,12 @@ def _require(layer: ModuleLayer, answer: str) -> None:
 
 def _body(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Params, x: Array) -> Value:
     rows = xp.squeeze(x, axis=0)  # (B, V): such layers do not fold
-    found = params.call("module", "forward", (rows,), (rows.shape[0], layer.num_output_units))
-    return _value(xp, semiring, layer, found)
+    values = params.call("module", "forward", (rows,), (rows.shape[0], layer.num_output_units))
+    return _value(xp, semiring, layer, values)
 
 
-def _value(xp: Namespace, semiring: Semiring, layer: ModuleLayer, found: Array) -> Value:
-    numbers = xp.expand_dims(found, axis=0)
+def _value(xp: Namespace, semiring: Semiring, layer: ModuleLayer, values: Array) -> Value:
+    numbers = xp.expand_dims(values, axis=0)
     return semiring.from_log(xp, numbers) if layer.log_space else semiring.from_linear(xp, numbers)
 
 
@@ -144,22 +145,22 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Par
 def _sample(xp: Namespace, layer: ModuleLayer, params: Params, units: Array, uniforms: Array) -> Array:
     _require(layer, "sample")
     chosen, numbers = xp.squeeze(units, axis=0), xp.squeeze(uniforms, axis=0)
-    found = params.call("module", "sample", (chosen, numbers), numbers.shape)
-    return xp.expand_dims(found, axis=0)
+    rows = params.call("module", "sample", (chosen, numbers), numbers.shape)
+    return xp.expand_dims(rows, axis=0)
 
 
 def _mode(xp: Namespace, layer: ModuleLayer, params: Params) -> Array:
     _require(layer, "mode")
-    found = params.call("module", "mode", (), (layer.num_output_units, layer.num_variables))
-    return xp.expand_dims(found, axis=0)
+    modes = params.call("module", "mode", (), (layer.num_output_units, layer.num_variables))
+    return xp.expand_dims(modes, axis=0)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Params) -> Value:
-    places, units = _mode(xp, layer, params), layer.num_output_units
-    rows = xp.squeeze(places, axis=0)
+    modes, units = _mode(xp, layer, params), layer.num_output_units
+    rows = xp.squeeze(modes, axis=0)
     rows = xp.astype(rows, xp.int64) if layer.domain.whole else rows
-    found = params.call("module", "forward", (rows,), (units, units))
-    own = xp.sum(xp.where(xp.eye(units, dtype=xp.bool), found, 0.0), axis=0)  # of each unit at its own place
+    values = params.call("module", "forward", (rows,), (units, units))
+    own = xp.sum(xp.where(xp.eye(units, dtype=xp.bool), values, 0.0), axis=0)  # of each unit at its own place
     return _value(xp, semiring, layer, xp.expand_dims(own, axis=0))
 
 

@@ -50,8 +50,8 @@ class MultivariateGaussianLayer(InputLayer):
         scope: The variables, at least one; in ascending order they are the axes of parameters.
         num_output_units: K, the number of densities.
         mean: `(K, V)` means; standard normal draws by default.
-        scale_tril: `(K, V, V)` lower triangular factors of the covariances, without zeros in the diagonal; what is
-            above the diagonal is not read. By default normal draws below the diagonal, and in it their softplus + 1e-5.
+        scale_tril: `(K, V, V)` lower triangular factors of the covariances, without zeros in the diagonal; entries
+            above the diagonal are not read. By default normal draws below it, and in it their softplus + 1e-5.
         mean_factory: Makes the means from their shape.
         scale_tril_factory: Makes the factors from their shape.
 
@@ -113,8 +113,8 @@ def triangular_normal(shape: Shape) -> Parameter:
     below = _masked(draws, np.tril(np.ones(shape[-2:]), -1))
     diagonal = _masked(Parameter.from_unary(SoftplusParameter(shape), draws), np.eye(shape[-1]))
     floor = ConstantParameter(*shape, value=np.broadcast_to(MIN_STDDEV * np.eye(shape[-1]), shape))
-    found = Parameter.from_binary(SumParameter(shape, shape), below, diagonal)
-    return Parameter.from_binary(SumParameter(shape, shape), found, floor)
+    factors = Parameter.from_binary(SumParameter(shape, shape), below, diagonal)
+    return Parameter.from_binary(SumParameter(shape, shape), factors, floor)
 
 
 def _masked(parameter: Parameter, mask: Any) -> Parameter:
@@ -126,7 +126,7 @@ def _masked(parameter: Parameter, mask: Any) -> Parameter:
 def _factor(xp: Namespace, params: Params) -> tuple[Array, Array]:
     """Factors of correlation matrices, `(F, K, V, V)`, and logarithms of standard deviations, `(F, K, V)`.
 
-    Each row of a factor divided by its length: variables of very different scales are no harder than of one.
+    Each row of a factor is divided by its length, so that variables of very different scales lose no digits.
     """
     factor = xp.tril(params["scale_tril"])
     largest = xp.stop_gradient(xp.max(xp.abs(factor), axis=-1, keepdims=True))
@@ -139,7 +139,7 @@ def _factor(xp: Namespace, params: Params) -> tuple[Array, Array]:
 def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, power: float = 0.4) -> Array:
     """The distance of each variable from its mean in standard deviations, `(F, B, K, V)`.
 
-    It is cut at a power of the largest number, whose square is a number.
+    It is clipped at a power of the largest number, so that its square is finite.
     """
     most = float(xp.finfo(params["mean"].dtype).max) ** (power - 1.0)
     mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], log_stddev))
@@ -147,14 +147,14 @@ def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, power
 
 
 def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
-    """The same, cut so that sums of their squares are numbers."""
+    """The same, clipped so that sums of their squares are finite."""
     return _distances(xp, params, log_stddev, x, 0.25)
 
 
 def _log_density(xp: Namespace, factor: Array, distances: Array, *missing: Array) -> Array:
     """`log_multivariate_normal` of distances of any size; -inf, with derivatives of 0, below -5e28 in float32.
 
-    Beyond, which is at 3e14 standard deviations, derivatives of factors near singular ones might overflow.
+    There, at 3e14 standard deviations, derivatives of factors that are nearly singular might overflow.
     """
     density = xp.log_multivariate_normal(distances, factor, *missing)
     least = -0.5 * float(xp.finfo(distances.dtype).max) ** 0.75
@@ -202,12 +202,12 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: MultivariateGaussianLayer
 
 
 def _wide(xp: Namespace, params: Params) -> Params:
-    """Parameters in float64: what vectors are expected to be is a sum of large numbers that may cancel."""
+    """Parameters in float64: expected vectors are sums of large numbers that may cancel."""
     return Params.of(xp, {name: xp.astype(params[name], DType.FLOAT64) for name in ("mean", "scale_tril")})
 
 
 def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
-    """The distances of `_scores`, with those to be expected in place of what is missing: `(F, B, K, V)`."""
+    """The distances of `_scores`, with expected ones for missing variables: `(F, B, K, V)`."""
     factor, log_stddev = _factor(xp, params)
     scores = xp.where(xp.expand_dims(missing, axis=2), 0.0, _scores(xp, params, log_stddev, x))
     return xp.squeeze(xp.matmul(xp.regression_matrix(factor, missing), xp.expand_dims(scores, axis=-1)), axis=-1)
@@ -235,7 +235,7 @@ def _conditional(xp: Namespace, layer: MultivariateGaussianLayer, params: Params
     factor, log_stddev = _factor(xp, wide)
     stddev = xp.exp(_by_row(xp, log_stddev, x))
     completed = xp.reshape(_completed(xp, wide, x, missing), stddev.dims)
-    largest = float(xp.finfo(dtype).max)  # what is beyond has no number in it: infinities would make others NaN
+    largest = float(xp.finfo(dtype).max)  # larger means would be infinite, and make others NaN
     mean = xp.clip(_by_row(xp, wide["mean"], x) + stddev * completed, -largest, largest)
     left = xp.reshape(xp.conditional_factor(factor, missing), (*stddev.dims, layer.num_variables))
     factor = xp.expand_dims(stddev, axis=-1) * left

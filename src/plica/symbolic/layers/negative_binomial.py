@@ -1,4 +1,4 @@
-"""The negative binomial input layer: how many failures come before some number of successes.
+"""The negative binomial input layer: the number of failures before some number of successes.
 
     P(x) = Gamma(x + r) / (x! Gamma(r)) p^r (1 - p)^x,  x = 0, 1, 2, ...
 
@@ -46,16 +46,16 @@ class NegativeBinomialLayer(trials.TrialLayer, name="negative-binomial"):
         log_failure: Array,
         log_success: Array,
     ) -> Array:
-        """The logarithms of the masses of x failures; a number of successes learns nothing from -inf."""
+        """The logarithms of the masses of x failures; -inf has no derivative with respect to the total count."""
         some = xp.maximum(x, 1.0)
         failing, succeeding = xp.isfinite(log_failure), xp.isfinite(log_success)
         logs = [xp.where(failing, log_failure, 0.0), xp.where(succeeding, log_success, 0.0)]
-        # the last one of all is a success: r of the r + x places
-        found = counts.log_binomial(xp, (some, total_count), (failure, success), logs)
-        found = found + log_total_count - xp.log(some + total_count)
+        # the last trial is a success: r of r + x
+        mass = counts.log_binomial(xp, (some, total_count), (failure, success), logs)
+        mass = mass + log_total_count - xp.log(some + total_count)
         none = xp.less_equal(x, 0.0)
         possible = xp.logical_and(succeeding, xp.logical_or(failing, none))
-        return xp.where(possible, xp.where(none, total_count * logs[1], found), float("-inf"))
+        return xp.where(possible, xp.where(none, total_count * logs[1], mass), float("-inf"))
 
     @staticmethod
     def mode(xp: Namespace, total_count: Array, params: Params) -> Array:
@@ -86,7 +86,7 @@ class NegativeBinomialLayer(trials.TrialLayer, name="negative-binomial"):
         log_failure: Array,
         log_success: Array,
     ) -> Array:
-        total, *logs = (xp.astype(one, xp.float64) for one in (total_count, log_failure, log_success))
+        total, *logs = (xp.astype(array, xp.float64) for array in (total_count, log_failure, log_success))
         log_total = xp.astype(log_total_count, xp.float64)
         shares = wide_failure, wide_success
 

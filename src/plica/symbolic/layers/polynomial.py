@@ -36,7 +36,7 @@ _NO_DENSITY = "a polynomial is no density over all real numbers, whose integral 
 class PolynomialLayer(InputLayer):
     """Polynomials of one real variable: `coeff[k, 0] + coeff[k, 1] x + coeff[k, 2] x^2 + ...`.
 
-    Their values have any sign: a carrier of positive numbers alone, such as `lse-sum`, gives NaN where one is negative.
+    Their values have any sign: a number format of positive numbers, such as `lse-sum`, gives NaN where one is negative.
 
     Args:
         scope: The variable.
@@ -82,7 +82,7 @@ class PolynomialLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the coefficients."""
+        """The settings besides the coefficients."""
         return fields_of(self, "scope", "num_output_units", "degree")
 
     @property

@@ -1,7 +1,7 @@
 """The rounded logistic input layer: a logistic density, rounded to whole numbers, negative ones among them.
 
-The mass of a whole number is what the density has within half a unit of it. With s(z) = 1 / (1 + exp(-z)), what lies
-between a and b is s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)): a product, right far in the tails and for any scale.
+The mass of a whole number is that of the density within half a unit of it. With s(z) = 1 / (1 + exp(-z)), the mass
+between a and b is s(b) - s(a) = s(b) s(-a) (1 - exp(a - b)): a product, precise far in the tails and for any scale.
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = RoundedLogisticLayer(Scope([2]), 8)
@@ -60,8 +60,8 @@ class RoundedLogisticLayer(UnivariateLayer, name="rounded-logistic"):
         first = finite(xp, xp.ceil(xp.astype(lower, loc.dtype)))
         last = finite(xp, xp.floor(xp.astype(upper, loc.dtype)))
         empty = xp.less(last, first)
-        found = _log_share(xp, loc, log_scale, first, xp.where(empty, first, last))
-        return xp.where(empty, -math.inf, found)
+        log_share = _log_share(xp, loc, log_scale, first, xp.where(empty, first, last))
+        return xp.where(empty, -math.inf, log_share)
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
@@ -73,7 +73,7 @@ class RoundedLogisticLayer(UnivariateLayer, name="rounded-logistic"):
 
 
 def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: Array) -> Array:
-    """The logarithm of what whole numbers from `first` to `last`, given as floats, have together."""
+    """The logarithm of the mass of the whole numbers from `first` to `last`, given as floats."""
     most = xp.finfo(loc.dtype).max ** -0.25  # beyond, derivatives may not be numbers of the dtype, and the share is 0
     bound = math.log(float(xp.finfo(loc.dtype).max)) - 0.5
     origin = xp.zeros_like(loc)  # a large whole number holds no half beside, but its distance from the centre does
@@ -83,13 +83,13 @@ def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: 
     )
     count = finite(xp, last - first) + 1.0
     extent = xp.clip(count * xp.exp(xp.clip(-log_scale, -bound, 0.5 * bound)), 0.0, most * xp.finfo(loc.dtype).max)
-    found = xp.log(-xp.expm1(-extent)) - xp.softplus(-high) - xp.softplus(low)
+    log_share = xp.log(-xp.expm1(-extent)) - xp.softplus(-high) - xp.softplus(low)
     far = 0.99 * most * xp.finfo(loc.dtype).max
-    return xp.where(xp.logical_or(xp.greater(low, far), xp.less(high, -far)), -math.inf, found)
+    return xp.where(xp.logical_or(xp.greater(low, far), xp.less(high, -far)), -math.inf, log_share)
 
 
 def _rounded(xp: Namespace, x: Array) -> Array:
-    """The nearest whole number, also of those that are whole and too large to hold a half beside."""
+    """The nearest whole number, also of whole numbers so large that adding a half would round."""
     below = xp.floor(x)
     return xp.where(xp.less(x - below, 0.5), below, below + 1.0)
 

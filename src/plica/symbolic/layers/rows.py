@@ -1,4 +1,4 @@
-"""What a layer computes, one row per class: rules written against a given array namespace and a semiring.
+"""The registry entries of layers, one row per class: rules written for any array namespace and semiring.
 
 A row of another layer is a new file with its class and its `ROW`, and one line in `plica.symbolic.layers`.
 
@@ -92,21 +92,21 @@ class InputRow:
         body: The value of each unit at given data.
         marginal: The value of each unit, summed or integrated over all variables.
         sample: Draws the variables from the distributions of chosen units.
-        mode: Where each unit has its largest value.
-        maximum: What that value is.
-        padding: For each parameter whose last axis may be longer than a layer needs, what fills the rest: layers fold
-            though they differ in its length. The class names these parameters in `padded`; the rules are given the
-            layer that has the longest ones.
-        partial: For layers of several variables, the body where some or all of them are missing (the data has a legal
-            value in their place), summed or integrated over these. Without it, a row lacks all variables of a layer or
+        mode: The values at which each unit is largest.
+        maximum: The largest value of each unit.
+        padding: For each parameter whose last axis may be longer than a layer needs, the number that fills it up.
+            Layers fold even if they differ in this length. The class names these parameters in `padded`; the rules get
+            the layer that has the longest ones.
+        partial: For layers of several variables, the body where some or all of them are missing, summed or integrated
+            over these; the data has a legal value for them. Without it, a row must have all variables of a layer or
             none.
         partial_maximum: The same where an algebra takes the largest value.
-        conditional: For layers of several variables, what units become in a row that has some of them: parameters of
-            the same names under which `sample`, `mode`, `mean`, `variance` and `covariance` tell of what is missing,
-            given the rest. What they tell of the rest is not read. The first axis of each parameter counts units, and
-            may be of one unit alone; `independent` is for variables that tell nothing of each other. Without it,
-            queries that fill in variables take rows that lack all of a layer or none.
-        distribution: How templates and the command line ask for it, if they do.
+        conditional: For layers of several variables, the parameters of units conditioned on the known variables of a
+            row, by the same names. With these, `sample`, `mode`, `mean`, `variance` and `covariance` give the missing
+            variables; their results for known ones are not read. The first axis of each parameter counts units, and
+            may be of one unit alone. `independent` is for independent variables. Without it, queries that fill in
+            variables take rows that have all variables of a layer or none.
+        distribution: Its name in templates and on the command line, if it has one.
         mean: The mean of each variable under each unit, divided by the unit's total; NaN or infinite where the
             distribution has none.
         variance: The variance of each variable, in the same way.
@@ -115,7 +115,7 @@ class InputRow:
         interval: The value of each unit, summed or integrated over a box `low <= x <= high`, both ends included; ends
             may be infinite, and a box whose `low` is above its `high` is empty.
         states: For layers of one variable that has finitely many states, the value of each unit at all of them; without
-            it, the body is asked for each.
+            it, the body computes each.
         increasing: Parameters whose numbers increase: from each of them to the next, or along the last axis of a single
             one. Constants that do not, in the dtype of a circuit, are refused when it is compiled or cast.
     """
@@ -139,16 +139,16 @@ class InputRow:
     increasing: tuple[str, ...] = ()
 
     def reduction(self, semiring: Semiring) -> Reduced | Unsupported:
-        """The column that says how the layer loses its variables in the algebra."""
-        found: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
-        return found
+        """The column that reduces all variables of the layer in the algebra."""
+        rule: Reduced | Unsupported = getattr(self, semiring.algebra.reduction.value)
+        return rule
 
     def partial_of(self, semiring: Semiring) -> Partial | None:
-        """The column that says how the layer loses some of its variables in the algebra, where there is one."""
+        """The column that reduces some variables of the layer in the algebra; None where there is none."""
         return self.partial if semiring.algebra.reduction is Reduction.INTEGRATE else self.partial_maximum
 
     def reduced(self, xp: Namespace, semiring: Semiring, layer: InputLayer, params: Params) -> Value:
-        """The layer without its variables, reduced as the algebra says: `(F, 1, K)`.
+        """The value of the layer with all variables reduced by the algebra: `(F, 1, K)`.
 
         Raises:
             UnsupportedError: The row lacks the column.
@@ -165,7 +165,7 @@ class Choice:
 
     Args:
         log_weights: The logarithms of the weights, NaN for negative ones.
-        reads: Which unit of which input each term multiplies.
+        reads: The unit h*I + i that each term multiplies.
     """
 
     log_weights: LogWeights
@@ -179,7 +179,7 @@ class SumRow:
     Args:
         layer: The class.
         body: The value of each unit, from those of the inputs.
-        choose: How one term of a unit is chosen.
+        choose: How one term of a unit is chosen, for the downward pass.
     """
 
     layer: type[InnerLayer]
@@ -194,7 +194,7 @@ class ProductRow:
     Args:
         layer: The class.
         body: The value of each unit, from those of the inputs.
-        route: Which unit of each input a chosen unit multiplies.
+        route: The unit of each input that a chosen unit multiplies.
     """
 
     layer: type[ProductLayer]
@@ -204,12 +204,12 @@ class ProductRow:
 
 @dataclass(frozen=True, slots=True)
 class FusedRow:
-    """The rules of a layer that the optimizer makes: what goes top-down works on the circuit as it was described.
+    """The rules of a layer that the optimizer makes; downward passes use the described circuit instead.
 
     Args:
         layer: The class.
         body: The value of each unit, from those of the inputs.
-        route: Nothing: see there.
+        route: Always unsupported.
     """
 
     layer: type[FusedLayer]
@@ -224,7 +224,7 @@ def normalized_total(xp: Namespace, semiring: Semiring, layer: InputLayer, param
 
 
 def independent(xp: Namespace, layer: InputLayer, params: Params, x: Array, missing: Array) -> Params:  # noqa: ARG001
-    """The `conditional` of a layer whose variables are independent under each unit: known ones tell of no other."""
+    """The `conditional` of a layer whose variables are independent under each unit: the same parameters."""
     return params
 
 
@@ -250,14 +250,14 @@ class SubLayer:
 
 
 def with_sub_layers(params: Params, layer: Layer, row_of: Callable[[Layer], LayerRow]) -> Params:
-    """The parameters of a layer, under the names of its `all_params`, with its sub-layers at hand."""
+    """The parameters of a layer, under the names of its `all_params`, with its sub-layers."""
     if not layer.sub_layers:
         return params
-    held = {
-        name: SubLayer(one, row_of(one), with_sub_layers(params.under(name), one, row_of))
-        for name, one in layer.sub_layers.items()
+    sub_layers = {
+        name: SubLayer(sub_layer, row_of(sub_layer), with_sub_layers(params.under(name), sub_layer, row_of))
+        for name, sub_layer in layer.sub_layers.items()
     }
-    return params.holding(held)
+    return params.holding(sub_layers)
 
 
 def layer_table(rows: Iterable[LayerRow]) -> dict[type[Layer], LayerRow]:

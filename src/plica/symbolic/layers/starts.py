@@ -1,4 +1,4 @@
-"""Factories of parameters that are learned from where data lies, whatever its scale.
+"""Factories of parameters whose first values fit the location and the scale of data.
 
 >>> around(5.0, 2.0)((3,))
 Parameter((3,): ... -> TensorParameter -> HadamardParameter -> ConstantParameter -> SumParameter)

@@ -1,7 +1,7 @@
 """Layers whose units are tables: one number for each of finitely many states of a variable.
 
-Such a layer says how its table is computed, a `Weight` of shape `(F, K, C)`: the number of unit k at state c,
-normalized or not. All columns of its row follow from that; `dataclasses.replace` changes those that have a better form.
+Such a layer computes its table, a `Weight` of shape `(F, K, C)`: the number of unit k at state c, normalized or not.
+All columns of its row follow from that; `dataclasses.replace` changes those that have a better form.
 
     ROW = states.input_row(DiceLayer, lambda xp, layer, params: params.weight("probs"))
 """
@@ -37,8 +37,8 @@ def input_row(
     Args:
         layer: The class.
         table: Computes its table.
-        padding: As of any row: what fills the parameters of states that some layers of a fold do not have.
-        distribution: How templates and the command line ask for it.
+        padding: The numbers that fill parameters up, for states that some layers of a fold do not have.
+        distribution: Its name in templates and on the command line.
     """
     return InputRow(
         layer,
@@ -78,7 +78,7 @@ def from_logs_and_zeros(xp: Namespace, logs: Array, direction: Array, size: Arra
 
 
 def contracted(xp: Namespace, semiring: Semiring, terms: Value, table: Weight) -> Value:
-    """Terms `(F, B, C)` times a table `(F, K, C)`, too large for ordinary numbers where it has logarithms."""
+    """Terms `(F, B, C)` times a table `(F, K, C)`, whose numbers may be too large for a float if it has logarithms."""
     if table.in_logs is None or table.most <= 1.0:
         return semiring.contract(xp, [terms], table)
     largest = float(xp.finfo(table.log(xp).dtype).max)
@@ -93,12 +93,12 @@ def _shares(xp: Namespace, table: Weight) -> tuple[Array, Array]:
     return shares, xp.astype(xp.arange(shares.shape[-1]), shares.dtype)
 
 
-# The columns of the row, whose table comes first: functions of a module, so that rows can be pickled.
+# The columns of the row, which take the table first. They are functions of a module, so that rows can be pickled.
 
 
 def _body(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
     index = xp.astype(xp.squeeze(x, axis=-1), xp.int64)  # (F, B)
-    return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda one: xp.lookup(one, index)))
+    return semiring.from_weight(xp, table(xp, layer, params).looked_up(lambda table_: xp.lookup(table_, index)))
 
 
 def _states(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
@@ -107,12 +107,12 @@ def _states(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params:
 
 def _marginal(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
     total = table(xp, layer, params).total(xp)
-    return semiring.from_weight(xp, total.map(lambda one: xp.expand_dims(one, axis=1)))
+    return semiring.from_weight(xp, total.map(lambda total_: xp.expand_dims(total_, axis=1)))
 
 
 def _maximum(table: Table, xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
     numbers = table(xp, layer, params)
-    return semiring.from_weight(xp, numbers.map(lambda one: xp.expand_dims(xp.max(one, axis=-1), axis=1)))
+    return semiring.from_weight(xp, numbers.map(lambda table_: xp.expand_dims(xp.max(table_, axis=-1), axis=1)))
 
 
 def _sample(table: Table, xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
@@ -142,6 +142,6 @@ def _interval(
     numbers = table(xp, layer, params)
     states = xp.astype(xp.arange(numbers.linear.shape[-1]), low.dtype)
     inside = xp.logical_and(xp.greater_equal(states, low), xp.less_equal(states, high))  # (F, B, C)
-    logs = xp.where(inside, xp.zeros((), dtype=low.dtype), -math.inf)  # at hand, which logarithms of 0 and 1 are not
+    logs = xp.where(inside, xp.zeros((), dtype=low.dtype), -math.inf)  # exact logarithms of 0 and 1
     # a sum and no difference, so nothing cancels
     return contracted(xp, semiring, semiring.from_log(xp, logs), numbers)

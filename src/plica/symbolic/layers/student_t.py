@@ -30,8 +30,7 @@ _NEARLY_NORMAL = 1e7  # degrees of freedom: beyond, 1 - ratio would lose its dig
 class StudentTLayer(UnivariateLayer, name="student-t"):
     """Densities of loc + scale * t, t of Student's distribution, of one real variable.
 
-    The mean is NaN where there are no more than 1 degrees of freedom; the variance is infinite where there are no more
-    than 2, and NaN where the mean is.
+    The mean is NaN for at most 1 degree of freedom. The variance is infinite for at most 2, and NaN where the mean is.
     """
 
     df: Parameter = unit_parameter(
@@ -61,13 +60,13 @@ class StudentTLayer(UnivariateLayer, name="student-t"):
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, df: Array, loc: Array, scale: Array) -> Array:
-        # df / (df + t^2) has a beta distribution; in float64, which tells its numbers near 0 and near 1 apart
+        # df / (df + t^2) has a beta distribution; in float64, which resolves its numbers near 0 and near 1
         all_df, share = xp.astype(df, xp.float64), xp.astype(inside(xp, uniforms), xp.float64)
         wide = xp.minimum(all_df, _NEARLY_NORMAL)
         ratio = xp.betaincinv(0.5 * wide, xp.full_like(wide, 0.5), 2.0 * xp.minimum(share, 1.0 - share))
         size = xp.sqrt(wide * (1.0 - ratio) / xp.maximum(ratio, 1e-300))
         z = math.sqrt(2.0) * xp.erfinv(2.0 * share - 1.0)
-        z = z + z * (z * z + 1.0) / (4.0 * all_df)  # by Cornish and Fisher; what is left is of the order of 1 / df^2
+        z = z + z * (z * z + 1.0) / (4.0 * all_df)  # by Cornish and Fisher, with an error of the order of 1 / df^2
         standard = xp.where(xp.less(all_df, _NEARLY_NORMAL), xp.where(xp.less(share, 0.5), -size, size), z)
         return finite(xp, xp.astype(finite(xp, xp.astype(loc, xp.float64) + scale * standard), loc.dtype))
 
@@ -90,7 +89,7 @@ class StudentTLayer(UnivariateLayer, name="student-t"):
         middle, root = xp.full_like(half, 0.5), xp.sqrt(2.0 * half)
         # of log_left at the centre, where distances have none
         slope = 2.0 * xp.exp(_log_peak(xp, df, log_df, log_scale) + log_scale)
-        largest = 0.25 * float(xp.finfo(loc.dtype).max)  # stands for infinity, beyond which there is nothing
+        largest = 0.25 * float(xp.finfo(loc.dtype).max)  # replaces infinity: there is no mass beyond
 
         def log_left(score: Array) -> Array:
             centre = xp.equal(score, 0.0)
@@ -103,8 +102,8 @@ class StudentTLayer(UnivariateLayer, name="student-t"):
             beyond_far = xp.betainc(half, middle, square / (1.0 + square))
             tails = xp.where(far, beyond_far, xp.betaincc(middle, half, other / (1.0 + other)))
             tail = xp.astype(0.5 * xp.where(xp.greater_equal(xp.abs(standard), largest), 0.0, tails), standard.dtype)
-            found = finite(xp, xp.safe_log(xp.where(xp.less(standard, 0.0), tail, 1.0 - tail)))
-            return xp.where(centre, slope * xp.where(centre, score, 0.0) - math.log(2.0), found)
+            log_tail = finite(xp, xp.safe_log(xp.where(xp.less(standard, 0.0), tail, 1.0 - tail)))
+            return xp.where(centre, slope * xp.where(centre, score, 0.0) - math.log(2.0), log_tail)
 
         def score(end: Array) -> Array:
             end = xp.astype(end, loc.dtype)

@@ -88,7 +88,7 @@ class SumLayer(InnerLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the weight."""
+        """The settings besides the weight."""
         return fields_of(self, "num_input_units", "num_output_units", "arity")
 
     @property
@@ -114,15 +114,15 @@ def _body(xp: Namespace, semiring: Semiring, layer: SumLayer, params: Params, in
     if not layer.mixing:
         return semiring.contract(xp, inputs, weight)
     terms = [
-        semiring.product(xp, value, semiring.from_weight(xp, weight.map(partial(_column, xp, place))))
-        for place, value in enumerate(inputs)
+        semiring.product(xp, value, semiring.from_weight(xp, weight.map(partial(_column, xp, index))))
+        for index, value in enumerate(inputs)
     ]
     return semiring.total(xp, terms)
 
 
-def _column(xp: Namespace, place: int, weight: Array) -> Array:
-    """What a mixing layer multiplies one of its inputs with, `(F, 1, K)`, of weights `(F, K, H)`."""
-    return xp.permute_dims(weight[:, :, place : place + 1], (0, 2, 1))
+def _column(xp: Namespace, index: int, weight: Array) -> Array:
+    """The weights of one input of a mixing layer, `(F, 1, K)`, of weights `(F, K, H)`."""
+    return xp.permute_dims(weight[:, :, index : index + 1], (0, 2, 1))
 
 
 def _log_weights(xp: Namespace, layer: SumLayer, params: Params) -> Array:  # noqa: ARG001

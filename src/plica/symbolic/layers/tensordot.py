@@ -21,10 +21,10 @@ class TensorDotLayer(FusedLayer):
     """A sum layer with the weight `I kron W kron I`: units are laid out as `(left, I, right)`, and I is summed to O.
 
     Args:
-        num_left: The size of the slowest axis of units, left as it is.
+        num_left: The size of the slowest axis of units, which stays.
         num_summed: I, the size of the axis that is summed.
-        num_right: The size of the fastest axis of units, left as it is.
-        num_sums: O, how many sums take the place of I units.
+        num_right: The size of the fastest axis of units, which stays.
+        num_sums: O, the number of sums that replace I units.
         weight: `(O, I)`; by default the softmax of normal draws.
     """
 
@@ -61,7 +61,7 @@ class TensorDotLayer(FusedLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the weight."""
+        """The settings besides the weight."""
         return fields_of(self, "num_left", "num_summed", "num_right", "num_sums")
 
     @property
@@ -83,7 +83,7 @@ def _body(xp: Namespace, semiring: Semiring, layer: TensorDotLayer, params: Para
 def _laid_out(
     xp: Namespace, semiring: Semiring, value: Value, before: tuple[int, ...], after: tuple[int, ...]
 ) -> Value:
-    """Units on axes of other sizes; what a carrier has once for all units stays as it is."""
+    """Reshape the axes of units; parts of a value that all units share stay unchanged."""
 
     def fn(array: Array) -> Array:
         return xp.reshape(array, (*array.shape[:2], *after)) if tuple(array.shape[2:]) == before else array

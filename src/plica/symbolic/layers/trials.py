@@ -1,4 +1,4 @@
-"""What layers of trials share: the probability of a success, given by its logit or as it is.
+"""The base class of layers of trials, with a probability of success that is given itself or by its logit.
 
 The logit is `log(p / (1 - p))`, so that every number is the logit of some probability and units always sum to 1.
 """
@@ -53,7 +53,7 @@ class TrialLayer(UnivariateLayer):
 def evaluated_successes(layer: InputLayer) -> dict[str, Parameter]:
     """The parameters of a layer, with the logits of probabilities that are a sigmoid.
 
-    The sigmoid of a large number is 1, whose complement is 0; the number itself tells both logarithms.
+    The sigmoid of a large number is 1, and its complement 0; the logit gives both logarithms.
     """
     params = dict(layer.params)
     probs = params.get("probs")
@@ -65,7 +65,7 @@ def evaluated_successes(layer: InputLayer) -> dict[str, Parameter]:
 
 
 def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
-    """The logarithms of the probabilities of a failure and of a success, `(F, K)` each; -inf of 0."""
+    """The logarithms of the probabilities of a failure and of a success, `(F, K)` each; -inf for 0."""
     if "logits" in params:
         logits = params["logits"]
         return -xp.softplus(logits), -xp.softplus(-logits)
@@ -76,10 +76,9 @@ def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
 
 
 def shares(xp: Namespace, params: Params, dtype: DType | None = None) -> tuple[Array, Array]:
-    """The probabilities of a failure and of a success, `(F, K)` each, both right near 0.
+    """The probabilities of a failure and of a success, `(F, K)` each, both precise near 0.
 
-    Near 1 they are rounded to that: ask for a wide dtype where a tail is computed from one of them, which is that of
-    many trials.
+    Near 1 they round to 1: use a wide dtype for tails of many trials.
     """
     given = params["logits" if "logits" in params else "probs"]
     given = xp.astype(given, dtype or given.dtype)
@@ -89,7 +88,7 @@ def shares(xp: Namespace, params: Params, dtype: DType | None = None) -> tuple[A
 def failures(xp: Namespace, params: Params, power: float) -> Array:
     """The probability of a failure divided by a power of that of a success, infinite where it overflows.
 
-    Of logarithms where successes are rare, and else of probabilities: those of failures that are impossible have no
+    It is computed from logarithms where successes are rare, else from probabilities: an impossible failure has no
     logarithm with derivatives.
     """
     failure, success = log_shares(xp, params)
@@ -104,14 +103,14 @@ def failures(xp: Namespace, params: Params, power: float) -> Array:
 def masses(
     xp: Namespace, params: Params, logs: Array, counts: tuple[Array, Array], log_ways: Array | float, axis: int
 ) -> Weight:
-    """The masses of numbers of failures and successes; where one is 0, with its derivatives in ordinary arithmetic.
+    """The masses of numbers of failures and successes; a mass of 0 has the derivatives of ordinary arithmetic.
 
     Args:
         xp: The array namespace.
         params: The parameters of the layer.
         logs: The logarithms of the masses.
-        counts: The numbers of failures and successes, as floats that meet `logs`.
-        log_ways: The logarithm of in how many orders they come.
+        counts: The numbers of failures and successes, as floats that broadcast with `logs`.
+        log_ways: The logarithm of the number of their orders.
         axis: The axis of `logs` that the probabilities `(F, K)` lack.
     """
     if "logits" in params:  # no number is the logit of 0
@@ -130,12 +129,12 @@ def _power(xp: Namespace, base: Array, count: Array) -> Array:
 
 
 def times(xp: Namespace, count: Array, log: Array) -> Array:
-    """`count * log` for counts of at least 0, where 0 times -inf is 0: what is impossible may happen no times."""
+    """`count * log` for counts of at least 0, where 0 times -inf is 0: an impossible outcome may occur 0 times."""
     return xp.where(xp.greater(count, 0), count * log, 0.0)
 
 
 def fitted_failures(column: Column) -> dict[str, ParameterFactory]:
-    """Logits around those whose mean number of failures before a success is that of a column."""
+    """Logits around those whose mean number of failures before a success is the mean of a column."""
     shift = -math.log(max(column.mean, _LEAST_MEAN))
 
     def logits(shape: Shape) -> Parameter:

@@ -47,7 +47,7 @@ class TuckerLayer(FusedLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside the weight."""
+        """The settings besides the weight."""
         return fields_of(self, "num_input_units", "num_output_units", "arity")
 
     @property

@@ -1,4 +1,4 @@
-"""The uniform input layer: one interval per unit, all of whose numbers are equally likely.
+"""The uniform input layer: one interval per unit, with a constant density.
 
 >>> from plica.symbolic.scope import Scope
 >>> layer = UniformLayer(Scope([0]), 2, low=-1.0, high=[1.0, 3.0])
@@ -54,7 +54,7 @@ class UniformLayer(UnivariateLayer, name="uniform"):
 
     @staticmethod
     def width(xp: Namespace, low: Array, high: Array) -> Array:
-        """How long each interval is; NaN where learned ends have met, crossed, or left each other too far."""
+        """The length of each interval; NaN where learned ends do not increase, or are infinitely far apart."""
         width = high - low
         return xp.where(xp.logical_and(xp.greater(width, 0.0), xp.isfinite(width)), width, float("nan"))
 
@@ -71,7 +71,7 @@ class UniformLayer(UnivariateLayer, name="uniform"):
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, low: Array, high: Array, width: Array) -> Array:
-        return xp.minimum(low + width * uniforms, high)  # which rounding might exceed
+        return xp.minimum(low + width * uniforms, high)  # rounding might exceed it
 
     @staticmethod
     def interval(xp: Namespace, lower: Array, upper: Array, low: Array, high: Array, width: Array) -> Array:
@@ -80,5 +80,5 @@ class UniformLayer(UnivariateLayer, name="uniform"):
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
-        """Intervals that hold all of a column, however they are learned: beyond them a row is impossible."""
+        """Intervals that contain all of a column, also while they are learned: a row outside would be impossible."""
         return {"low_factory": beyond(column.least, -column.spread), "high_factory": beyond(column.most, column.spread)}

@@ -1,4 +1,4 @@
-"""What densities of one variable share: defaults of positive parameters, standard scores, tails.
+"""Functions of densities of one variable: defaults of positive parameters, standard scores, tails.
 
 A tail is computed as the logarithm of a distribution function, so that a probability of 1e-300 keeps its digits.
 """
@@ -30,13 +30,13 @@ def positive_normal(shape: Shape) -> Parameter:
 
 
 def finite(xp: Namespace, x: Array) -> Array:
-    """`x` with infinities taken for the largest numbers, whose differences are numbers."""
+    """`x` with infinities replaced by the largest numbers, so that differences are no NaN."""
     largest = float(xp.finfo(x.dtype).max)
     return xp.clip(x, -largest, largest)
 
 
 def standardized(xp: Namespace, x: Array, loc: Array, log_scale: Array, most: float = 0.25) -> Array:
-    """(x - loc) / scale, cut at a share of the largest number; with derivatives of 0 beyond."""
+    """(x - loc) / scale, clipped at a share of the largest number; with derivatives of 0 beyond."""
     info = xp.finfo(loc.dtype)
     largest = float(info.max)
     bound = math.log(largest) - 0.5
@@ -46,7 +46,7 @@ def standardized(xp: Namespace, x: Array, loc: Array, log_scale: Array, most: fl
 
 
 def symmetric_share(xp: Namespace, log_left: Callable[[Array], Array], low: Array, high: Array) -> Array:
-    """The logarithm of what a density that is symmetric around 0 has between two finite numbers.
+    """The logarithm of the mass between two finite numbers of a density that is symmetric around 0.
 
     Args:
         xp: An array namespace.
@@ -60,7 +60,7 @@ def symmetric_share(xp: Namespace, log_left: Callable[[Array], Array], low: Arra
 
 
 def log_difference(xp: Namespace, more: Array, less: Array) -> Array:
-    """log(exp(more) - exp(less)) of numbers that are finite; -inf, with derivatives of 0, where it is not positive."""
+    """log(exp(more) - exp(less)) of finite numbers; -inf, with derivatives of 0, where `more` is not larger."""
     gap = less - more
     some = xp.less(gap, 0.0)
     return xp.where(some, more + xp.log(-xp.expm1(xp.where(some, gap, -1.0))), float("-inf"))
@@ -69,8 +69,8 @@ def log_difference(xp: Namespace, more: Array, less: Array) -> Array:
 def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
     """A log(x / a) - (x - a) for x = a + away, of which `log_ratio` is log(x / a).
 
-    Nothing cancels where x is near a, in value or in derivatives: densities of gamma functions are made of it, with
-    `stirling_error` for the rest, since differences of their logarithms would lose all digits at large numbers.
+    Nothing cancels where x is near a, in value or in derivatives. Densities with gamma functions are sums of it and of
+    `stirling_error`: differences of logarithms of gamma functions would lose all digits at large numbers.
     """
     near = xp.less(xp.abs(away), 0.5 * a)
     ratio = xp.where(near, away, 0.0) / a
@@ -78,12 +78,12 @@ def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
 
 
 def exp_or_infinity(xp: Namespace, x: Array) -> Array:
-    """exp(x), infinite with derivatives of 0 where it overflows, where they would be NaN."""
+    """exp(x), infinite where it overflows, with derivatives of 0 instead of NaN."""
     over = xp.greater(x, math.log(float(xp.finfo(x.dtype).max)))
     return xp.where(over, float("inf"), xp.exp(xp.where(over, 0.0, x)))
 
 
 def inside(xp: Namespace, uniforms: Array) -> Array:
-    """Uniform numbers of [0, 1), with 0, and one that was rounded to 1, moved to the next number inside."""
+    """Uniform numbers of [0, 1), with 0 and 1 (by rounding) moved to the next number inside."""
     step = 0.5 * float(xp.finfo(uniforms.dtype).eps)
     return xp.clip(uniforms, 0.5 * step, 1.0 - step)

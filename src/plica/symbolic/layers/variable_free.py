@@ -1,4 +1,4 @@
-"""Rules of layers without variables: all follow from their number, which no data changes."""
+"""Rules of layers without variables: all follow from their number, which does not depend on data."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,7 +14,9 @@ def variable_free_row(layer: type[InputLayer], number: Reduced) -> InputRow:
 
     def body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
         alike = number(xp, semiring, layer, params)
-        return semiring.map(xp, lambda one: xp.broadcast_to(one, (one.shape[0], x.shape[1], one.shape[2])), alike)
+        return semiring.map(
+            xp, lambda array: xp.broadcast_to(array, (array.shape[0], x.shape[1], array.shape[2])), alike
+        )
 
     def interval(xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array) -> Value:  # noqa: ARG001
         return body(xp, semiring, layer, params, low)

@@ -82,7 +82,7 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
             return xp.clip(away - turn * turns, -math.pi, math.pi), turns
 
         def left(angle: Array) -> Array:
-            """What lies on the left of an angle, which is right where it is tiny."""
+            """The mass on the left of an angle, precise where it is small."""
             is_left = xp.less(angle, 0.0)
             tail, _ = _tail(xp, xp.where(is_left, -angle, angle), concentration, _NODES)  # abs has no derivative at 0
             return xp.where(is_left, tail, 1.0 - tail)
@@ -108,19 +108,19 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
 
 
 def _log_peak(xp: Namespace, concentration: Array) -> Array:
-    """The logarithm of the density at its largest: -log(2 pi I0(k) exp(-k))."""
+    """The logarithm of the largest density: -log(2 pi I0(k) exp(-k))."""
     large = xp.greater(concentration, 100.0)
     little = xp.less(concentration, 1.0)
     big = xp.where(large, concentration, 100.0)
     small = xp.where(xp.logical_or(large, little), 1.0, concentration)
     # of I0, whose derivatives at 0 i0e lacks: the power series, 2^-60 of 1 from its end
     square, power = xp.square(0.5 * xp.where(little, concentration, 0.0)), 1.0
-    for place in range(10, 0, -1):
-        power = 1.0 + power * square / (place * place)
+    for k in range(10, 0, -1):
+        power = 1.0 + power * square / (k * k)
     near = xp.where(little, concentration, 0.0) - xp.log(power)
     term, series = 1.0, 0.0  # of I0(k) exp(-k) sqrt(2 pi k) - 1, whose derivative cancels where i0e's does
-    for place in range(1, 9):
-        term = term * ((2 * place - 1) ** 2 / (8.0 * place)) / big
+    for k in range(1, 9):
+        term = term * ((2 * k - 1) ** 2 / (8.0 * k)) / big
         series = series + term
     asymptotic = 0.5 * xp.log(big) - 0.5 * _LOG_TWO_PI - xp.log1p(series)
     return xp.where(large, asymptotic, xp.where(little, near, -xp.log(xp.i0e(small))) - _LOG_TWO_PI)
@@ -140,9 +140,9 @@ def _nodes(xp: Namespace, number: int) -> tuple[Array, Array]:
 
 
 def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tuple[Array, Array]:
-    """What lies beyond an angle from 0 to pi, on one side, and the density there; in float64.
+    """The mass beyond an angle from 0 to pi, on one side, and the density there; in float64.
 
-    It is the density times the integral of what the density is beyond, relative to it, as far as that is above 1e-19.
+    The mass is the density times the integral of relative densities beyond, as far as these are above 1e-19.
     """
     sine = xp.sin(0.5 * angle)
     square = sine * sine
