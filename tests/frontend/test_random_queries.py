@@ -265,7 +265,7 @@ def test_one_query_of_a_random_circuit(seed: int) -> None:
 def _assert_expected_in_both_ways(seed: int, patch: pytest.MonkeyPatch) -> None:
     """By derivatives and in logarithms, where everything is large and has states enough; results stay as they are."""
     patch.setattr(huge_pages, "LARGE", 1)
-    patch.setattr(states, "_SEVERAL", 1)
+    patch.setattr(states, "_MIN_STATES", 1)
     case = Case(seed)
     held = []
     for first in (0, 2**60):

@@ -1,1 +1,1 @@
-"""What Programs compute from constants: what is constant, what of it is kept between calls, and the cache of it."""
+"""Constant folding: finding the constant values of Programs, choosing which to keep, and caching them."""

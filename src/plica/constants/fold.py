@@ -187,8 +187,8 @@ class _Folder:
             for equation, work in zip(self.foldable, self.work, strict=True)
         ]
         inside = dict.fromkeys(self.foldable)
-        rest = [equation for equation in self.program.equations if equation not in inside]
-        outside = {**needed_by(rest, self.program.outputs), **dict.fromkeys(self._sized())}
+        other_equations = [equation for equation in self.program.equations if equation not in inside]
+        outside = {**needed_by(other_equations, self.program.outputs), **dict.fromkeys(self._sized())}
         read = {**outside, **needed_by(self.foldable, ())}
         bits = [self._bits(var) if var in read else 0 for var in values]
         return Problem(operations, bits, range(len(self.sources)), [numbers[var] for var in outside if var in numbers])

@@ -1,1 +1,1 @@
-"""What users call on functions, Programs and circuits: contexts, jit, loops and branches, questions."""
+"""The functions that users call on functions, Programs and circuits: contexts, jit, loops, branches and queries."""

@@ -39,7 +39,7 @@ class Stage:
     bound: Bound
 
     def pays(self, work: int) -> bool:
-        """Whether the stage is worth trying where so many activations are computed."""
+        """Whether the stage is worth trying for this number of activations."""
         return work >= FROM[self.bound]
 
 

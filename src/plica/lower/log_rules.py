@@ -222,7 +222,7 @@ def _deviation(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
 
 
 def _mixing(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    """The rule of mixing weights: zeros beside the diagonals have the logarithm -inf."""
+    """The rule of mixing weights: zeros off the diagonals have the logarithm -inf."""
     size, sign = _moved(add, op, inputs)
     units, arity = op.in_shape
     beside = np.where(np.tile(np.eye(units, dtype=bool), arity), 0.0, -inf)

@@ -351,7 +351,7 @@ class LoweringScope:
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
         """Whether a number may be 0 for some value of a learned leaf."""
         learned = (parameter for parameter in parameters if learns(parameter, self._is_learned))
-        return any(may_be_zero(self._derive(one, log_form), self._is_learned) for one in learned)
+        return any(may_be_zero(self._derive(parameter, log_form), self._is_learned) for parameter in learned)
 
     def _directions(
         self, parameters: list[Parameter], fill: float | None

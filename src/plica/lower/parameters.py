@@ -31,9 +31,7 @@ from plica.tracing.tracer import Tracer
 
 Node = Any
 
-_MOST_LITERALS = (
-    16  # constants of one shape are literals while they have at most so many distinct numbers, else one array
-)
+_MOST_LITERALS = 16  # constants of one shape with at most this many distinct numbers are literals, others one array
 
 
 class ParameterValues:

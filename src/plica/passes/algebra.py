@@ -110,7 +110,7 @@ def program_view(program: Program, context: Any = None) -> OperationView:
     """A Program as rules see it: equations of one result, and the variables and literals that these read."""
     maker: dict[Var, Equation] = {}
     for equation in program.equations:
-        if len(equation.outputs) == 1:  # a result among several stands for itself, like an argument
+        if len(equation.outputs) == 1:  # one result of several is a leaf, like an argument
             maker[equation.outputs[0]] = equation
 
     def node(operand: Operand) -> Node:

@@ -44,7 +44,7 @@ class _Inliner:
         equations: Its equations so far.
         names: The names of its variables.
         values: The operand of the new Program for each variable of the old one and of called ones.
-        sizes: The sizes that its scalars stand for, where equations compute them.
+        sizes: The size that each scalar holds, where equations compute it.
     """
 
     equations: list[Equation] = field(default_factory=list)

@@ -333,12 +333,12 @@ class _Block:
             storages = dict.fromkeys((*body.consts, *body.inputs), Storage(CALLERS, is_whole=False))
             analysis = self._inside(body, storages | {carried[number][0]: storage for number, storage in first.items()})
             results = {number: analysis.storage(carried[number][2]) for number in apart}
-            before, taken = apart, CALLERS
+            before, occupied = apart, CALLERS
             apart = []
             for number, result in results.items():
-                if not result.is_repeated and result.memory.isdisjoint(taken):
+                if not result.is_repeated and result.memory.isdisjoint(occupied):
                     apart.append(number)
-                    taken = taken | result.memory
+                    occupied = occupied | result.memory
             if apart == before:
                 break
         handed_on = {

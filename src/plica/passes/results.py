@@ -32,15 +32,15 @@ def own_results(program: Program) -> Program:
     return _owning(program, memory_of_results(program), range(len(program.results)), CALLERS)
 
 
-def _owning(program: Program, known: Analysis, indices: Sequence[int], taken: frozenset[int]) -> Program:
-    """`program` with results at some indices that share no memory with each other, or with memory that is taken."""
+def _owning(program: Program, known: Analysis, indices: Sequence[int], reserved: frozenset[int]) -> Program:
+    """`program` with results at some indices that share no memory with each other, nor with reserved memory."""
     makers: dict[Var, Equation] = {
         var: equation
         for equation in program.equations
         for var in equation.outputs
         if equation in known.regions or equation in known.origins
     }
-    results, others = list(program.results), taken
+    results, others = list(program.results), reserved
     visited = dict.fromkeys(
         result for index, result in enumerate(results) if index not in indices and isinstance(result, Var)
     )
@@ -50,8 +50,8 @@ def _owning(program: Program, known: Analysis, indices: Sequence[int], taken: fr
         result = results[index]
         if not isinstance(result, Var):
             continue
-        if result not in visited and _is_free(known.storage(result), taken):
-            taken = taken | known.storage(result).memory
+        if result not in visited and _is_free(known.storage(result), reserved):
+            reserved = reserved | known.storage(result).memory
         elif result not in visited and (maker := makers.get(result)) is not None and _can_copy(maker, result, known):
             delegated.setdefault(maker, []).append(explicit_outputs(maker).index(result))
         else:
@@ -64,9 +64,9 @@ def _owning(program: Program, known: Analysis, indices: Sequence[int], taken: fr
     for equation in program.equations:
         if equation in delegated:
             inside = [explicit_outputs(equation)[index] for index in delegated[equation]]
-            beside = others.union(*(known.storage(var).memory for var in visited if var not in inside))
+            reserved_here = others.union(*(known.storage(var).memory for var in visited if var not in inside))
             rewrite = _branches if equation in known.regions else _started
-            equations += rewrite(equation, known, delegated[equation], beside, names)
+            equations += rewrite(equation, known, delegated[equation], reserved_here, names)
         else:
             equations.append(equation)
     for index in copied:
@@ -77,8 +77,8 @@ def _owning(program: Program, known: Analysis, indices: Sequence[int], taken: fr
     return replace(program, equations=tuple(equations), outputs=outputs)
 
 
-def _is_free(storage: Storage, taken: frozenset[int]) -> bool:
-    return not storage.is_repeated and storage.memory.isdisjoint(taken)
+def _is_free(storage: Storage, reserved: frozenset[int]) -> bool:
+    return not storage.is_repeated and storage.memory.isdisjoint(reserved)
 
 
 def _can_copy(maker: Equation, result: Var, known: Analysis) -> bool:
@@ -98,12 +98,12 @@ def _copy(operand: Operand, names: Names, source: str = "") -> Equation:
 
 
 def _branches(
-    equation: Equation, known: Analysis, indices: Sequence[int], taken: frozenset[int], names: Names
+    equation: Equation, known: Analysis, indices: Sequence[int], reserved: frozenset[int], names: Names
 ) -> list[Equation]:
     """A branch or a call whose Programs return arrays of their own at some indices."""
     del names
     programs = tuple(
-        _owning(program, inside, indices, taken)
+        _owning(program, inside, indices, reserved)
         for program, inside in zip(returning(equation), known.regions[equation], strict=True)
     )
     changed = {"branches": programs} if equation.op.name == "cond" else {"program": programs[0]}
@@ -111,7 +111,7 @@ def _branches(
 
 
 def _started(
-    equation: Equation, known: Analysis, indices: Sequence[int], taken: frozenset[int], names: Names
+    equation: Equation, known: Analysis, indices: Sequence[int], reserved: frozenset[int], names: Names
 ) -> list[Equation]:
     """A loop that starts with copies of the operands that it returns at some indices if it takes no iteration."""
     origins = known.origins[equation]
@@ -119,8 +119,8 @@ def _started(
     inputs, copies = list(equation.inputs), []
     for index in sorted(frozenset().union(*origins.values())):
         storage = known.storage(carried[index][1])
-        if _is_free(storage, taken):
-            taken = taken | storage.memory
+        if _is_free(storage, reserved):
+            reserved = reserved | storage.memory
         elif any(index in origins[result_index] for result_index in indices):
             copies.append(_copy(carried[index][1], names, equation.source))
             inputs[first_place(equation) + index] = copies[-1].outputs[0]

@@ -46,12 +46,11 @@ class CircuitOperation:
 
 @final
 class Circuit:
-    """A directed acyclic graph of layers with one or more outputs; immutable, compared by identity.
+    """A directed acyclic graph of layers with one or more outputs; it is immutable, and compared by identity.
 
     Args:
         layers: Every layer. Their order decides the topological order, which names layers and parameters. Layers that
-            no output depends on keep their names and their tensors, and nothing else: the circuit's scope, domains,
-            properties and values are those of its outputs.
+            no output depends on have names and tensors, but do not count for scope, domains, properties and values.
         in_layers: The inputs of each inner layer, in order; input layers may be left out. A layer may be read twice.
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
@@ -95,7 +94,7 @@ class Circuit:
         return cls(layers, in_layers, outputs, operation=operation)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
-        """Itself: it is immutable, and compared by identity."""
+        """The same object: a circuit is immutable, and compared by identity."""
         return self
 
     @property
@@ -135,7 +134,7 @@ class Circuit:
 
     @cached_property
     def live(self) -> "Circuit":
-        """The circuit of the layers that the outputs depend on; itself where that is every layer."""
+        """The circuit of the layers that the outputs depend on; the same object where that is every layer."""
         if len(self._live) == len(self._layers):
             return self
         return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
@@ -204,7 +203,7 @@ class Circuit:
         return index
 
     def layer_name(self, layer: Layer) -> str:
-        """What messages call a layer: its class, its topological index and its sizes."""
+        """The name of a layer in messages: its class, its topological index and its sizes."""
         kind, _, details = repr(layer).partition("(")
         return f"{kind}({self._index[layer]}, {details}"
 
@@ -217,7 +216,7 @@ class Circuit:
         return layerwise_topological_order(self._layers, self._inputs.__getitem__)
 
     def subgraph(self, *outputs: Layer) -> "Circuit":
-        """The circuit of some layers of this one, with what they depend on; the layers are shared."""
+        """The circuit of some layers of this one and of all layers that they depend on; the layers are shared."""
         unknown = [layer for layer in outputs if not known(layer, self._inputs)]
         if unknown:
             raise GraphError(f"Circuit.subgraph: {unknown[0]} is not a layer of this circuit; choose among its layers")
@@ -258,10 +257,10 @@ class Circuit:
         """Raise where the circuit is not smooth and decomposable.
 
         Args:
-            what: What needs it, as the subject of the message: "marginalization".
+            what: The operation that needs it, as the subject of the message: "marginalization".
 
         Raises:
-            StructuralPropertyError: Naming the first layer that offends and the scopes of its inputs.
+            StructuralPropertyError: It is not; the message names the first such layer and the scopes of its inputs.
         """
         check_smooth_and_decomposable(self, what)
 

@@ -30,7 +30,7 @@ Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 Constant: TypeAlias = Callable[[NDArray[Any]], Array]
 
-_LARGEST = 2**63 - 1  # what int64 holds
+_LARGEST = 2**63 - 1  # the largest of int64
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -200,7 +200,9 @@ def nearest(
     if not all(bounded):
         return None
     alike = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
-    limits = (low[0], high[0]) if alike else [constant(np.asarray([one], dtype=dtype.value).T) for one in (low, high)]
+    limits = (
+        (low[0], high[0]) if alike else [constant(np.asarray([bounds], dtype=dtype.value).T) for bounds in (low, high)]
+    )
     clipped = xp.clip(x, *limits)
     return clipped, xp.not_equal(clipped, x)
 

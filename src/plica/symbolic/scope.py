@@ -54,11 +54,11 @@ class Scope:
         return scope
 
     def __iter__(self) -> Iterator[int]:
-        rest = self._mask
-        while rest:
-            lowest = rest & -rest
+        remaining = self._mask
+        while remaining:
+            lowest = remaining & -remaining
             yield lowest.bit_length() - 1
-            rest ^= lowest
+            remaining ^= lowest
 
     def __len__(self) -> int:
         return self._mask.bit_count()

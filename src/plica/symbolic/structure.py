@@ -1,4 +1,4 @@
-"""What the structure of a circuit allows: whether it is smooth and decomposable, and what goes with what.
+"""Structural properties of circuits: whether one is smooth and decomposable, and whether two are compatible.
 
 >>> from plica.symbolic.circuit import Circuit
 >>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
@@ -57,14 +57,14 @@ class LayerGraph(Protocol):
         ...
 
     def layer_name(self, layer: Layer) -> str:
-        """What messages call a layer."""
+        """The name of a layer in messages."""
         ...
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class StructuralProperties:
-    """What a circuit's structure allows; each is defined at the property of `Circuit` of that name."""
+    """Structural properties of a circuit; each is defined at the property `is_...` of `Circuit`."""
 
     smooth: bool
     decomposable: bool
@@ -75,8 +75,8 @@ class StructuralProperties:
 def first_not_smooth(circuit: LayerGraph) -> Layer | None:
     """The first layer that sums inputs of several scopes."""
     for layer in _summing(circuit):
-        first, *rest = (circuit.layer_scope(child) for child in circuit.layer_inputs(layer))
-        if any(scope is not first and scope != first for scope in rest):
+        first, *others = (circuit.layer_scope(child) for child in circuit.layer_inputs(layer))
+        if any(scope is not first and scope != first for scope in others):
             return layer
     return None
 
@@ -105,7 +105,7 @@ def multiplies_variables(circuit: LayerGraph) -> bool:
 
 
 def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
-    """See `Circuit.check_smooth_and_decomposable`; what `is_smooth` and `is_decomposable` remember is asked first."""
+    """See `Circuit.check_smooth_and_decomposable`; `is_smooth` and `is_decomposable` remember their answers."""
     if circuit.is_smooth and circuit.is_decomposable:
         return
     layer = first_not_smooth(circuit)
@@ -126,8 +126,8 @@ def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
 def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
     """Whether the product of two circuits is again a circuit of their structure.
 
-    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike; a
-    circuit that is omni-compatible goes with any other.
+    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike. A
+    circuit that is omni-compatible is compatible with any other.
 
     Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
     """
@@ -142,7 +142,7 @@ def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
 
 
 def product_splits(circuit: LayerGraph, variables: Scope) -> Splits:
-    """How the products of a circuit split their scopes, restricted to some variables; a split into one part is none."""
+    """How products of a circuit split their scopes, restricted to some variables, into two parts or more."""
     splits: Splits = {}
     for layer in _multiplying(circuit):
         parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]
@@ -153,7 +153,7 @@ def product_splits(circuit: LayerGraph, variables: Scope) -> Splits:
 
 
 def _multiplying(circuit: LayerGraph) -> tuple[Layer, ...]:
-    """The live layers that multiply their inputs: products, and what the optimizer makes of a product and a sum."""
+    """The live layers that multiply their inputs: products, and layers fused from a product and a sum."""
     live = circuit.live_layers
     products = (layer for layer in live if isinstance(layer, ProductLayer))
     fused = (layer for layer in live if isinstance(layer, FusedLayer) and layer.arity > 1)
@@ -161,7 +161,7 @@ def _multiplying(circuit: LayerGraph) -> tuple[Layer, ...]:
 
 
 def _summing(circuit: LayerGraph) -> tuple[Layer, ...]:
-    """The live layers that add their inputs, sum layers of a class of one's own among them."""
+    """The live layers that add their inputs, custom sum layers included."""
     inner = (layer for layer in circuit.live_layers if isinstance(layer, InnerLayer))
     return tuple(layer for layer in inner if not isinstance(layer, ProductLayer | FusedLayer))
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from plica.ir.types import spec
 from plica.symbolic.semirings import Weight
-from plica.symbolic.semirings.bounded import BOUNDED, trusted
+from plica.symbolic.semirings.bounded import BOUNDED, bound_holds
 from plica.tracing import namespace as xp
 from plica.tracing.trace import trace
 from tests.harness.programs import run_torch
@@ -148,7 +148,7 @@ def test_each_rule_keeps_its_bounds(name: str, dtype: str, flush: bool) -> None:
 
     def of(*arrays):
         found = rule.run(*arrays)
-        return (*as_arrays(found), trusted(xp, found))
+        return (*as_arrays(found), bound_holds(xp, found))
 
     @given(st.integers(0, 2**32))
     def check(seed: int) -> None:
@@ -188,16 +188,16 @@ def test_bounds_of_looked_up_rows_are_those_of_the_table(dtype: str) -> None:
 def test_rows_of_other_tables_or_of_none_have_bounds_of_their_own(dtype: str) -> None:
     """A table whose axes are not units and states says nothing of the units of a row."""
     weight = Weight(lambda: xp.full((1, 2, 3), 0.5, dtype=dtype), most=1.0)
-    assert weight.looked_up(lambda one: one).whole is not None
-    assert weight.looked_up(lambda one: one).map(lambda one: one).whole is None
-    assert weight.looked_up(lambda one: one).total(xp).whole is None
+    assert weight.looked_up(lambda one: one).source_table is not None
+    assert weight.looked_up(lambda one: one).map(lambda one: one).source_table is None
+    assert weight.looked_up(lambda one: one).total(xp).source_table is None
 
 
 def test_zeros_are_never_proven() -> None:
     def rule(x, w):
         first = BOUNDED.from_linear(xp, x)
         after = BOUNDED.normalize(xp, BOUNDED.contract(xp, [first], w))
-        return [trusted(xp, one) for one in (first, after)]
+        return [bound_holds(xp, one) for one in (first, after)]
 
     program = trace(rule, spec((1, 1, 2)), spec((1, 2, 2)))
     ones = torch.ones(1, 2, 2)
@@ -225,14 +225,14 @@ def test_what_another_scale_has_lost_is_weighted_by_large_weights_too(dtype: str
             for place in range(2)
         ]
         found = BOUNDED.contract(xp, values, weights)
-        return found[0], trusted(xp, found)
+        return found[0], bound_holds(xp, found)
 
     arrays = [
         np.asarray(one, dtype).reshape(-1, 1, 1) for one in ([low, high], [0.0, -scale], [low, high], [weight] * 2)
     ]
     arrays[3] = arrays[3].reshape(1, 1, 2)
     program = trace(rule, *[spec(one.shape, dtype) for one in arrays])
-    found, is_trusted = run_torch(program, *map(torch.from_numpy, arrays))
+    found, is_proven = run_torch(program, *map(torch.from_numpy, arrays))
     exact = weight * (WIDE(low) + WIDE(high) * np.exp2(-WIDE(scale)))
     assert abs(found.item() - exact) > 0.1 * exact
-    assert not is_trusted.item()
+    assert not is_proven.item()

@@ -1,4 +1,4 @@
-"""Scaled numbers against exact ones in extended precision: the error bound holds, and what is trusted is right.
+"""Scaled numbers against exact ones in extended precision: the error bound holds, and what is proven is right.
 
 A value of the tests is what a rule may be given: mantissas, scale and depth, and what was lost, cap and rise of each
 fold, as arrays, and exact mantissas within the bound, often as far away as it allows. Magnitudes go from the smallest
@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from plica.ir.types import spec
 from plica.symbolic.semirings import Weight
-from plica.symbolic.semirings.scaled import DELTA, SCALED, trusted
+from plica.symbolic.semirings.scaled import DELTA, SCALED, bound_holds
 from plica.tracing import namespace as xp
 from plica.tracing.trace import trace
 from tests.harness.programs import run_torch
@@ -85,18 +85,18 @@ def scaled(rng: Numbers, units: int = K) -> Scaled:
 
 @cache
 def torch_rule(name: str, dtype: str, shapes: tuple[tuple[int, ...], ...]) -> Any:
-    """The Program of a rule on flat arguments, and of `trusted` on its result."""
+    """The Program of a rule on flat arguments, and of `bound_holds` on its result."""
 
     def run(*arrays):
         value = RULES[name].scaled(*arrays)
-        return (*as_arrays(value), trusted(xp, value))
+        return (*as_arrays(value), bound_holds(xp, value))
 
     kinds = ["int64" if name == "categorical" and place == 1 else dtype for place in range(len(shapes))]
     return trace(run, *[spec(shape, kind) for shape, kind in zip(shapes, kinds, strict=True)])
 
 
 def run(name: str, dtype: str, arrays: Sequence[Array], flush: bool) -> tuple[Array, ...]:
-    """What the rule gives in torch: a value, and where it is trusted."""
+    """What the rule gives in torch: a value, and where it is proven."""
     program = torch_rule(name, dtype, tuple(array.shape for array in arrays))
     torch.set_flush_denormal(flush)  # what some devices always do
     try:
@@ -214,7 +214,7 @@ RULES = {
 
 
 def assert_sound(found: tuple[Array, ...], expected: Array, dtype: str, factor: int = 1) -> None:
-    """`found` is within its bound, where that is one, of the numbers `expected`, and right where it is trusted."""
+    """`found` is within its bound, where that is one, of the numbers `expected`, and right where it is proven."""
     mantissa, scale, depth, lost, cap, rise, mask = found
     bound = lost * np.exp2(-depth.astype(WIDE))
     bound = np.where(bound * rise <= DELTA * cap, bound, np.inf)
@@ -269,7 +269,7 @@ def chain(rng: Numbers, length: int) -> tuple[Callable[..., Any], list[Array], A
             else:
                 result = SCALED.einsum(xp, EINSUM[2], [result, other], xp.reshape(weight, (F, K, K, K)))
             result = SCALED.normalize(xp, result)
-        return (*as_arrays(result), trusted(xp, result))
+        return (*as_arrays(result), bound_holds(xp, result))
 
     total = leaves[0].astype(WIDE)
     for kind, leaf, weight in zip(kinds, leaves[1:], weights, strict=True):
@@ -292,7 +292,7 @@ def chain(rng: Numbers, length: int) -> tuple[Callable[..., Any], list[Array], A
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_chains_of_rules_keep_their_bound(dtype: str) -> None:
-    trusted_, rows = 0, 0
+    num_proven, rows = 0, 0
     for seed in range(12):
         rng = Numbers(seed, dtype)
         rule, arrays, expected = chain(rng, int(rng.integers(2, 25)))
@@ -310,8 +310,8 @@ def test_chains_of_rules_keep_their_bound(dtype: str) -> None:
         assert (np.abs(mantissa - exact) <= (bound + slack * (exact + bound))).all(), seed
         logs = np.log(mantissa) + scale
         assert (np.abs(logs - expected) <= slack)[mask].all(), seed
-        trusted_, rows = trusted_ + mask.sum(), rows + mask.size
-    assert 0.2 * rows < trusted_ < rows
+        num_proven, rows = num_proven + mask.sum(), rows + mask.size
+    assert 0.2 * rows < num_proven < rows
 
 
 def test_a_factor_that_underflows_is_counted() -> None:
@@ -328,14 +328,14 @@ def test_a_factor_that_underflows_is_counted() -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_what_overflows_is_not_trusted(dtype: str) -> None:
+def test_what_overflows_is_not_proven(dtype: str) -> None:
     """Sums whose mantissas pass the largest number are ordinary logarithms in log space."""
     large = float(np.sqrt(np.finfo(dtype).max)) * 10
 
     def rule(x, w):
         first = SCALED.contract(xp, [SCALED.from_log(xp, x)], w)
         second = SCALED.contract(xp, [first], w)
-        return [trusted(xp, one) for one in (first, second, SCALED.normalize(xp, second))]
+        return [bound_holds(xp, one) for one in (first, second, SCALED.normalize(xp, second))]
 
     program = trace(rule, spec((1, 1, 2), dtype), spec((1, 2, 2), dtype))
     arrays = np.zeros((1, 1, 2), dtype), np.full((1, 2, 2), large, dtype)
@@ -345,9 +345,9 @@ def test_what_overflows_is_not_trusted(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_zeros_nan_and_infinities_are_never_trusted(dtype: str) -> None:
+def test_zeros_nan_and_infinities_are_never_proven(dtype: str) -> None:
     def rule(x):
-        return trusted(xp, SCALED.normalize(xp, SCALED.from_log(xp, x)))
+        return bound_holds(xp, SCALED.normalize(xp, SCALED.from_log(xp, x)))
 
     (mask,) = run_torch(
         trace(rule, spec((1, 5, 2), dtype)),

@@ -55,7 +55,7 @@ class Origin(Flag):
 
     @property
     def is_known(self) -> bool:
-        """Whether all its sources are at hand when the Program is compiled."""
+        """Whether all its sources are known when the Program is compiled."""
         return not self & (Origin.RUN_TIME | Origin.VARYING)
 
     def __str__(self) -> str:

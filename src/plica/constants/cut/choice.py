@@ -40,7 +40,7 @@ class Operation:
     Args:
         reads: The values that it reads.
         makes: The values that it makes.
-        work: What it costs at each call.
+        work: Its work at each call.
     """
 
     reads: tuple[int, ...]

@@ -174,7 +174,7 @@ def constant_results(split: Split) -> list[int]:
 
 
 def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
-    """The values that the folding at compile time hands to the folding at the first call."""
+    """The values that the folding at compile time passes to the folding at the first call."""
     handed: dict[Var, None] = {}
     needed = needed_by((), late)
     for equation in reversed(parts.foldable):

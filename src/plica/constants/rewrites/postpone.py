@@ -155,7 +155,7 @@ class _Pass:
         if view.op.name in _EXPANDS or self.num_readers.get(view.inputs[0], 1) > 1:
             return False
         if len(view.inputs) > 1:
-            sizes = [estimated(one, {}) for one in (view.outputs[0].type, chain.core.type)]
+            sizes = [estimated(array_type, {}) for array_type in (view.outputs[0].type, chain.core.type)]
             return view.op.name in READS and sizes[0] <= sizes[1]
         return True
 

@@ -327,8 +327,8 @@ class _Pass:
             params = {"axis": looked.row} if looked.by == "take" else {"axes": (0,)}
             self.equations.append(Equation(OpRef(looked.by), inputs, (output,), params, source))
             return
-        folds, states, *rest = looked.table.type.shape
-        (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *rest)}, source, looked.root)
+        folds, states, *row_shape = looked.table.type.shape
+        (flat,) = self._add("reshape", (looked.table,), {"shape": (folds * states, *row_shape)}, source, looked.root)
         flat_index = self._flat_index(looked, int(folds), int(states))
         (rows,) = self._add("take", (flat, flat_index), {"axis": 0}, source)
         self.equations.append(Equation(OpRef("reshape"), (rows,), (output,), {"shape": output.type.shape}, source))

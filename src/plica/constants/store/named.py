@@ -186,7 +186,7 @@ class NamedConstants(Generic[Ready]):
                 return ready
 
     def update(self, constants: Mapping[str, Any]) -> None:
-        """Fold new values of some constants beside the old ones."""
+        """Fold new values of some constants; the others keep theirs."""
         while self._snapshots.once(lambda: self._folded(self.sources(constants)), None, _is_same) is None:
             pass
 

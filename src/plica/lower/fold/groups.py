@@ -33,7 +33,7 @@ from plica.symbolic.scope import Scope
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoldedLayer:
-    """Alike layers that are computed as one.
+    """Layers of equal config and shapes that are computed as one.
 
     Args:
         members: The layers, in the order of the fold axis.

@@ -174,7 +174,7 @@ FUSE_RULES: tuple[Rule, ...] = (
         source="associativity of the matrix product, block by block",
         laws=_MATRIX_PRODUCT | {Law.WEIGHTS_ADD},
     ),
-    # W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)   beside other inputs where that is less work
+    # W (a (x) b (x) ..., z, ..) -> Tucker(W_1; a, b, ...) + W' (z, ..)   with other inputs, where that is less work
     Rule(
         "tucker",
         "W (a (x) b (x) ...) -> Tucker(W; a, b, ...)",

@@ -172,8 +172,9 @@ _NARROW = np.finfo(np.float16)  # the narrowest dtype that circuits compute in
 def _rounds_otherwise(match: Match) -> str | None:
     """Why a sum or a product with both constants as one may differ by more than a rounding.
 
-    (x + c) + d loses what x lacks beside c, x + (c + d) what it lacks beside c + d: at most as much where |c + d| is
-    not much smaller. (x c) d and x (c d) are rounded twice each, where c d is a normal number.
+    x + c rounds away the digits of x that are small in comparison with c, and x + (c + d) those in comparison with
+    c + d: at most as many unless |c + d| is much smaller. (x c) d and x (c d) are rounded twice each, where c d is a
+    normal number.
     """
     first, second = (_wide(match[name].value) for name in ("first", "second"))
     value = _together(match["outer"], match)
@@ -325,7 +326,7 @@ def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
 
 
 def _key(node: Any) -> Hashable:
-    """The key that alike nodes share beside their inputs; custom operations are alike if type and config are."""
+    """The key of nodes that compute the same from equal inputs; custom operations are compared by type and config."""
     target: Hashable = dereferenced(node)
     if isinstance(target, ConstantParameter):
         return (ConstantParameter, target.shape, setting_key(target.value))

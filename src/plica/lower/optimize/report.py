@@ -11,7 +11,7 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One application of a rule; what it saved is estimated when that is read.
+    """One application of a rule; its saving is estimated when that is read.
 
     Args:
         place: The layer whose place the new ones took, by its name in the circuit as it was described.

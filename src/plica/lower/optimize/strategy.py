@@ -22,7 +22,7 @@ from plica.symbolic.layers import Layer
 Match = GraphOptMatch[Any]
 
 _EXACT = 16
-"""Of up to so many matches that overlap one another, every choice is tried; of more the best are taken one by one."""
+"""The most matches that overlap one another of which every choice is tried; of more the best are taken one by one."""
 
 
 def cost_guided(
@@ -75,7 +75,7 @@ def _conflicts(matches: Sequence[Match]) -> list[dict[int, None]]:
 
 
 def _connected(numbers: Sequence[int], conflicts: Sequence[dict[int, None]]) -> Iterable[list[int]]:
-    """Groups of matches that overlap one another, by way of others too."""
+    """Groups of matches that overlap one another, directly or through others."""
     seen: dict[int, None] = {}
     for start in numbers:
         group, reached = [], [start]

@@ -50,7 +50,7 @@ class Upward:
     signed: bool = False
 
     def needs(self, function: str, name: str) -> Needs:
-        """What a query of this policy needs of a circuit."""
+        """The properties that a query of this policy needs a circuit to have."""
         return Needs(function, name, self.inputs, self.sums, self.products, spared=self.spared, signed=self.signed)
 
 
@@ -71,7 +71,7 @@ class Flowing:
     of_sums: bool = False
 
     def needs(self, function: str, name: str) -> Needs:
-        """What a query of this policy needs of a circuit."""
+        """The properties that a query of this policy needs a circuit to have."""
         return Needs(function, name, self.moments, sums=("choose",), products=("route",), spared=has_states)
 
 
@@ -88,7 +88,7 @@ class Choosing:
     chooser: Chooser
 
     def needs(self, function: str, name: str) -> Needs:
-        """What a query of this policy needs of a circuit."""
+        """The properties that a query of this policy needs a circuit to have."""
         inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
         return Needs(function, name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
 

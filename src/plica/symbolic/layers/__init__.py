@@ -105,7 +105,7 @@ LAYER_ROWS: dict[type[Layer], LayerRow] = layer_table(
     )
 )
 
-# What templates, data files and the command line ask for by name.
+# Templates, data files and the command line choose these by name.
 DISTRIBUTIONS: Mapping[str, Distribution] = distribution_table(
     row.distribution for row in LAYER_ROWS.values() if isinstance(row, InputRow) and row.distribution is not None
 )

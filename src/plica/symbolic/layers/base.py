@@ -63,7 +63,7 @@ class Layer(NodeKind):
     @property
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters: `type(layer)(**layer.config, **layer.params)` is an equal layer."""
+        """The settings other than parameters: `type(layer)(**layer.config, **layer.params)` is an equal layer."""
 
     @property
     @abstractmethod

@@ -22,7 +22,7 @@ from plica.symbolic.layers.declared import setting
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
-MOST_TABLED = 1024  # trials: a layer of at most so many is a table of its states, which is faster
+MOST_TABLED = 1024  # trials: a layer of at most these is a table of its categories, which is faster
 
 
 @final

@@ -12,8 +12,8 @@ Shapes: `log_density` gets parameters `(F, 1, K)` and data `(F, B, 1)`, and give
 where ordinary numbers have derivatives that logarithms lack. The other formulas, with the shapes that they get and
 give:
 
-    table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states; a log_density beside it is
-                       computed for data instead of looking masses up
+    table              (F, K, 1): a Weight (F, K, C) of the masses of finitely many states; if there is a log_density
+                       too, it is computed for data, and no masses are looked up
     log_maximum        (F, 1, K): the logarithms of the largest values; those at the mode where it is left out
     log_total          (F, 1, K): the logarithms of the integrals of units; None where they are 1
     log_interval       (F, 1, K), ends (F, B, 1): logarithms of the shares between the ends, (F, B, K)
@@ -42,7 +42,7 @@ from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 Source: TypeAlias = Callable[[Namespace, Any, Params], Any]
 # (F, K) -> the shape that a formula reads
-Place: TypeAlias = Callable[[Array], Array]
+Arrangement: TypeAlias = Callable[[Array], Array]
 
 _OPERANDS = ("x", "lower", "upper", "uniforms")
 
@@ -101,11 +101,11 @@ class Formula:
         return Formula(function, of_units, others, tuple(operands))
 
     def __call__(
-        self, xp: Namespace, layer: Any, params: Params, place: Place = lambda array: array, **operands: Array
+        self, xp: Namespace, layer: Any, params: Params, arrange: Arrangement = lambda array: array, **operands: Array
     ) -> Any:
-        """The result for a layer; arrays of units come in the shape that `place` gives them."""
+        """The result for a layer; arrays of units come in the shape that `arrange` gives them."""
         arrays = {name: source(xp, layer, params) for name, source in self.of_units.items()}
-        arrays = {name: None if array is None else place(array) for name, array in arrays.items()}
+        arrays = {name: None if array is None else arrange(array) for name, array in arrays.items()}
         given = {name: source(xp, layer, params) for name, source in self.others.items()}
         given |= {name: operands[name] for name in self.operands}
         if "x" in given:

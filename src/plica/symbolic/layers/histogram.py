@@ -128,7 +128,7 @@ class HistogramLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings other than parameters."""
         return fields_of(self, "scope", "num_output_units", "num_bins")
 
     @property

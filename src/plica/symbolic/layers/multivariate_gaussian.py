@@ -98,7 +98,7 @@ class MultivariateGaussianLayer(InputLayer):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside parameters."""
+        """The settings other than parameters."""
         return {"scope": self.scope, "num_output_units": self.num_output_units}
 
     @property
@@ -142,7 +142,7 @@ def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, power
     It is clipped at a power of the largest number, so that its square is finite.
     """
     most = float(xp.finfo(params["mean"].dtype).max) ** (power - 1.0)
-    mean, log_stddev = (xp.expand_dims(one, axis=1) for one in (params["mean"], log_stddev))
+    mean, log_stddev = (xp.expand_dims(array, axis=1) for array in (params["mean"], log_stddev))
     return standardized(xp, xp.expand_dims(x, axis=2), mean, log_stddev, most)
 
 

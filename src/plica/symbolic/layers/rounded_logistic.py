@@ -76,7 +76,7 @@ def _log_share(xp: Namespace, loc: Array, log_scale: Array, first: Array, last: 
     """The logarithm of the mass of the whole numbers from `first` to `last`, given as floats."""
     most = xp.finfo(loc.dtype).max ** -0.25  # beyond, derivatives may not be numbers of the dtype, and the share is 0
     bound = math.log(float(xp.finfo(loc.dtype).max)) - 0.5
-    origin = xp.zeros_like(loc)  # a large whole number holds no half beside, but its distance from the centre does
+    origin = xp.zeros_like(loc)  # x + 0.5 rounds to a large x, but its distance from the centre is small enough
     low, high = (
         standardized(xp, finite(xp, finite(xp, end) - loc) + half, origin, log_scale, most)
         for end, half in ((first, -0.5), (last, 0.5))
@@ -117,7 +117,7 @@ def _moments(xp: Namespace, loc: Array, scale: Array) -> tuple[Array, Array, Arr
     s = xp.where(narrow, _NARROW, scale)
     k = xp.astype(xp.arange(1, _FOURIER_TERMS + 1), loc.dtype)
     sign = 1.0 - 2.0 * (k % 2.0)
-    a = xp.minimum(2.0 * math.pi**2 * k * s, 80.0)  # where g is 0 beside 1
+    a = xp.minimum(2.0 * math.pi**2 * k * s, 80.0)  # beyond, 1 + g rounds to 1
     g = 2.0 * a * xp.exp(-a) / -xp.expm1(-2.0 * a)
     slope = g / a * (1.0 - a * (1.0 + 2.0 * xp.exp(-2.0 * a) / -xp.expm1(-2.0 * a)))
     sine, cosine = xp.sin(math.tau * k * d), xp.cos(math.tau * k * d)

@@ -19,7 +19,7 @@ from plica.symbolic.parameters import (
 
 MIN_STDDEV = 1e-5  # default spreads are at least this, far from where their squares leave float32
 LEAST_SPREAD = 0.01  # of a density fitted to a column, in units of its spread: keeps likelihoods finite
-LEAST = 2.0**-126  # stands for a 0 at which a density is infinite, in every dtype: the smallest normal one of float32
+LEAST = 2.0**-126  # replaces a 0 at which a density is infinite, in every dtype: the smallest normal number of float32
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 
 

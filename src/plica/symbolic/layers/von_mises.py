@@ -149,11 +149,11 @@ def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tup
     density = xp.exp(_log_peak(xp, concentration) - 2.0 * concentration * square)
     # where the exponent has dropped by _DEEP: sin^2((angle + v) / 2) = square + step
     step = 0.5 * _DEEP / xp.maximum(concentration, 1e-300)
-    whole = xp.greater_equal(square + step, 1.0)
-    other = xp.sqrt(xp.where(whole, 0.5, square + step))
+    is_full = xp.greater_equal(square + step, 1.0)
+    other = xp.sqrt(xp.where(is_full, 0.5, square + step))
     across = other * xp.sqrt(xp.maximum(1.0 - square, 0.0)) + sine * xp.sqrt(1.0 - other * other)
     partly = 2.0 * xp.asin(xp.clip(step / xp.maximum(across, 1e-300), 0.0, 1.0))
-    reach = xp.where(whole, math.pi - angle, xp.stop_gradient(xp.minimum(partly, math.pi - angle)))
+    reach = xp.where(is_full, math.pi - angle, xp.stop_gradient(xp.minimum(partly, math.pi - angle)))
     places, weights = _nodes(xp, number)
     beyond_it = xp.expand_dims(reach, axis=-1) * places
     first, second = xp.expand_dims(angle, axis=-1), xp.expand_dims(concentration, axis=-1)

@@ -29,8 +29,8 @@ def _product_shape(op: BinaryOp) -> Shape:
     return (first[0], second[1])
 
 
-def _of_product(op: Any, x: Range, y: Range) -> Range:
-    """Sums of as many products as the matrices share columns; no less than zero where no factor is."""
+def _product_range(op: Any, x: Range, y: Range) -> Range:
+    """The range of sums of k products: at least 0 where no factor is negative."""
     low, _ = combined(x, y)
     if low < 0:
         return ANYTHING
@@ -42,7 +42,7 @@ def _of_product(op: Any, x: Range, y: Range) -> Range:
 class MatMulParameter(BinaryOp):
     """The product of two matrices."""
 
-    range: ClassVar[Callable[..., Range | None]] = _of_product
+    range: ClassVar[Callable[..., Range | None]] = _product_range
     lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: op.in_shape1[1])
 
     def infer_shape(self) -> Shape:
@@ -73,7 +73,7 @@ class LogMatMulExpParameter(BinaryOp):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EinsumOp(BinaryOp):
-    """An operation on the pairs of entries that an Einstein sum of two inputs multiplies; its letters are small."""
+    """An operation on the pairs of entries that an Einstein sum of two inputs multiplies, such as `rm,rn->mn`."""
 
     equation: str = field(kw_only=True)
 
@@ -120,7 +120,7 @@ class EinsumParameter(EinsumOp):
     """An Einstein sum of two inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: prod(op.sizes[one] for one in op.summed))
+    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: prod(op.sizes[letter] for letter in op.summed))
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sum, fold by fold."""
@@ -145,34 +145,39 @@ class LogEinsumExpParameter(EinsumOp):
             pairs = xp.add(_spread(xp, x, first, result), _spread(xp, y, second, result))
             return xp.broadcast_to(pairs, (arrays[0].shape[0], *self.shape))
         folds = [letter for letter in result if letter in first and letter in second]
-        rows, columns = ([one for one in letters if one not in (*folds, *inner)] for letters in (first, second))
+        rows, columns = (
+            [letter for letter in letters if letter not in (*folds, *inner)] for letters in (first, second)
+        )
         left, right = _matrices(xp, x, first, (folds, rows, inner)), _matrices(xp, y, second, (folds, columns, inner))
         shape = (x.shape[0], *(self.sizes[letter] for letter in (*folds, *rows, *columns)))
-        found = xp.reshape(xp.log_matmul_exp(left, xp.exp(right), right), shape)
-        return xp.einsum(f"{_FOLD}{''.join((*folds, *rows, *columns))}->{_FOLD}{result}", found)
+        entries = xp.reshape(xp.log_matmul_exp(left, xp.exp(right), right), shape)
+        return xp.einsum(f"{_FOLD}{''.join((*folds, *rows, *columns))}->{_FOLD}{result}", entries)
 
 
 def _summed_alone(xp: Namespace, x: Array, letters: str, others: str) -> tuple[Array, str]:
-    """Logarithms summed over the letters that stand nowhere else; of a letter that comes twice the diagonal."""
+    """Logarithms summed over the letters that `others` lacks, and the letters that remain.
+
+    Of a letter that comes twice the diagonal is taken.
+    """
     once = "".join(dict.fromkeys(letters))
     if once != letters:
         x = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{once}", x)
-    alone = tuple(place for place, letter in enumerate(once, 1) if letter not in others)
-    return (xp.logsumexp(x, axis=alone), "".join(one for one in once if one in others)) if alone else (x, once)
+    alone = tuple(axis for axis, letter in enumerate(once, 1) if letter not in others)
+    return (xp.logsumexp(x, axis=alone), "".join(letter for letter in once if letter in others)) if alone else (x, once)
 
 
 def _spread(xp: Namespace, x: Array, letters: str, result: str) -> Array:
     """`x` with its axes in the order of the result, and axes of size 1 for the letters that it lacks."""
-    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(one for one in result if one in letters)}", x)
+    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(letter for letter in result if letter in letters)}", x)
     sizes = dict(zip(letters, x.shape[1:], strict=True))
     return xp.reshape(ordered, (x.shape[0], *(sizes.get(letter, 1) for letter in result)))
 
 
 def _matrices(xp: Namespace, x: Array, letters: str, groups: tuple[list[str], ...]) -> Array:
     """`x` with its axes in groups, each as one axis: `(F, folds, rows, inner)`."""
-    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(one for group in groups for one in group)}", x)
+    ordered = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{''.join(letter for group in groups for letter in group)}", x)
     sizes = dict(zip(letters, x.shape[1:], strict=True))
-    return xp.reshape(ordered, (x.shape[0], *(prod(sizes[one] for one in group) for group in groups)))
+    return xp.reshape(ordered, (x.shape[0], *(prod(sizes[letter] for letter in group) for group in groups)))
 
 
 @final

@@ -86,8 +86,8 @@ class EntrywiseOp(UnaryOp):
 def exponential(xp: Namespace, x: Array) -> Array:
     """exp(x), whose derivative is taken to be 0 where it overflows.
 
-    Such a number is infinite, and who reads it takes its logarithm; 0 times infinity, the derivative of the exponential
-    where nobody reads it, would be NaN.
+    The result is infinite there, and the operation that reads it takes its logarithm. Where nothing reads the result,
+    the exponential would have the derivative 0 times infinity, which is NaN.
     """
     if str(x.dtype) not in _LARGEST:
         return xp.exp(x)
@@ -96,10 +96,10 @@ def exponential(xp: Namespace, x: Array) -> Array:
 
 
 _LARGEST = {
-    one.dtype.name: log(float(one.max)) * (1 - 4 * float(one.eps))
-    for one in map(np.finfo, ("float16", "float32", "float64"))
+    limits.dtype.name: log(float(limits.max)) * (1 - 4 * float(limits.eps))
+    for limits in map(np.finfo, ("float16", "float32", "float64"))
 }
-"""Numbers whose exponential is finite however it is rounded, of each dtype almost the largest."""
+"""Of each dtype, almost the largest number whose exponential is finite however it is rounded."""
 
 
 @final
@@ -192,7 +192,7 @@ class LogSigmoidParameter(EntrywiseOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ConjugateParameter(EntrywiseOp):
-    """The complex conjugate; real numbers are their own."""
+    """The complex conjugate, of a real number the number."""
 
     operation: ClassVar[str | None] = "conj"
 

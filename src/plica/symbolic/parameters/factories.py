@@ -33,7 +33,7 @@ def mixing_weight_factory(shape: Shape, *, param_factory: ParameterFactory) -> P
     """The weight of a sum layer that mixes its inputs unit by unit.
 
     Args:
-        shape: `(K, H*K)`, what a sum layer of K units and arity H asks for.
+        shape: `(K, H*K)`, the shape of the weight of a sum layer of K units and arity H.
         param_factory: Gives the `(K, H)` weights.
 
     Raises:

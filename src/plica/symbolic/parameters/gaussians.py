@@ -1,9 +1,9 @@
-"""Products of normal densities, from the means and deviations of all pairs of two layers of them.
+"""Products of the normal densities of two layers: of every pair, from the means and deviations of both.
 
     N(x; m, s) N(x; n, t) = exp(log_partition) N(x; mean, stddev)
     r^2 = s^2 + t^2,  stddev = s t / r,  mean = m (t/r)^2 + n (s/r)^2,  log_partition = log N(m; n, r)
 
-Entry `i * K2 + j` is that of entry i of the first and entry j of the second.
+Entry `i * K2 + j` belongs to entry i of the first layer and entry j of the second.
 
 >>> GaussianProductMean((2,), (2,), (3,), (3,)).shape, GaussianProductStddev((2,), (3,)).shape
 ((6,), (6,))
@@ -45,8 +45,8 @@ class GaussianProductOp(ParameterOp):
     in_shape4: Shape
 
     def __post_init__(self) -> None:
-        for place in range(1, 5):
-            object.__setattr__(self, f"in_shape{place}", as_shape(getattr(self, f"in_shape{place}"), self))
+        for number in range(1, 5):
+            object.__setattr__(self, f"in_shape{number}", as_shape(getattr(self, f"in_shape{number}"), self))
         object.__setattr__(self, "shape", self.infer_shape())
 
     @property
@@ -81,7 +81,7 @@ class GaussianProductMean(GaussianProductOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianProductLogPartition(GaussianProductOp):
-    """The logarithms of what the products integrate to, from means and deviations as for the means."""
+    """The logarithms of the integrals of the products, from means and deviations as for `GaussianProductMean`."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The logarithm of the density of one mean about the other."""

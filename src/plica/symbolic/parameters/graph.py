@@ -27,9 +27,9 @@ Node: TypeAlias = ParameterInput | ParameterOp
 class Parameter:
     """A directed acyclic graph of parameter nodes, compared by identity.
 
-    Most have one output, which is the value that a layer reads; `output`, `shape` and what builds on a parameter are
-    for those. One of several outputs is for a layer of one's own, whose row is given the tuple of them, and for
-    `compile_parameter`.
+    Most have one output, the value that a layer reads: `output`, `shape` and operations on parameters are for those. A
+    custom layer may read a parameter of several outputs: its formulas get the tuple of them. `compile_parameter` takes
+    such a parameter too.
 
     Args:
         nodes: The nodes, in any order.
@@ -109,7 +109,7 @@ class Parameter:
     def subgraph(self, output: Node) -> "Parameter":
         """The parameter that ends at another of its nodes; the nodes are shared."""
         nodes = topological_order([output], self._in_nodes.__getitem__)
-        return _checked_already({node: self._in_nodes[node] for node in nodes}, output)
+        return _from_checked({node: self._in_nodes[node] for node in nodes}, output)
 
     def ref(self) -> "Parameter":
         """A parameter that computes the same from references to the leaves of this one."""
@@ -131,7 +131,7 @@ class Parameter:
                 f"expected a Parameter or a leaf of one, found {type(parameter).__name__}; "
                 "wrap fixed values in ConstantParameter(*shape, value=...)"
             )
-        return _checked_already({parameter: ()}, parameter)
+        return _from_checked({parameter: ()}, parameter)
 
     @staticmethod
     def from_sequence(parameter: "ParameterLike", *ops: ParameterOp) -> "Parameter":
@@ -166,18 +166,18 @@ class Parameter:
             raise GraphError(_reused(op))
         in_nodes[op] = inputs = tuple([operand.output for operand in operands])
         _check_inputs(op, inputs)
-        return _checked_already(in_nodes, op)
+        return _from_checked(in_nodes, op)
 
 
 ParameterLike: TypeAlias = Parameter | ParameterInput
 ParameterFactory: TypeAlias = Callable[[Shape], ParameterLike]
 
 
-def _checked_already(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Parameter:
+def _from_checked(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Parameter:
     """A parameter of one output from nodes that were checked, each after its inputs."""
-    made = object.__new__(Parameter)
-    made._in_nodes, made._nodes, made._outputs = in_nodes, tuple(in_nodes), (output,)
-    return made
+    parameter = object.__new__(Parameter)
+    parameter._in_nodes, parameter._nodes, parameter._outputs = in_nodes, tuple(in_nodes), (output,)
+    return parameter
 
 
 def _check_edges(listed: Mapping[Node, object], in_nodes: Mapping[Node, Sequence[Node]]) -> None:

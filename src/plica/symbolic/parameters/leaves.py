@@ -27,7 +27,7 @@ class TensorParameter(ParameterInput):
 
     Args:
         shape: The sizes.
-        initializer: What fills it at first; None for a leaf without a value of its own, which each call gives.
+        initializer: Fills the tensor at first; None for a leaf whose value each call passes.
         learnable: Whether training changes it.
         dtype: The kind of its numbers.
         name: Its key in a `state_dict`; without one, the layer's index and the parameter's name.
@@ -67,12 +67,12 @@ class TensorParameter(ParameterInput):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside shapes, by the names of the constructor."""
+        """The settings other than shapes, by the names of the constructor."""
         names = ("initializer", "learnable", "dtype", "name")
         return {name: getattr(self, name) for name in names}
 
     def fold_settings(self) -> Hashable:
-        """Shape, kind of numbers, whether training changes it, and whether it has a value of its own."""
+        """Shape, kind of numbers, whether training changes it, and whether each call passes its value."""
         return self.shape, self.dtype, self.learnable, self.initializer is None
 
 
@@ -100,7 +100,7 @@ class ConstantParameter(ParameterInput):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside shapes, by the names of the constructor."""
+        """The settings other than shapes, by the names of the constructor."""
         return {"value": self.value}
 
     def fold_settings(self) -> Hashable:
@@ -120,7 +120,7 @@ class ConstantParameter(ParameterInput):
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class ReferenceParameter(ParameterInput):
-    """A leaf that shares what another leaf holds; a reference to a reference points to the last one's target."""
+    """A leaf that shares the tensor of another leaf; a reference to a reference points to that leaf too."""
 
     parameter: ParameterInput
 
@@ -145,7 +145,7 @@ class ReferenceParameter(ParameterInput):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside shapes, by the names of the constructor."""
+        """The settings other than shapes, by the names of the constructor."""
         return {"parameter": self.parameter}
 
     def fold_settings(self) -> Hashable:
@@ -163,7 +163,7 @@ def dereferenced(node: Any) -> Any:
 
 
 def kind_of(leaf: ParameterInput) -> DataType:
-    """The kind of the numbers of a leaf; of a leaf kind of one's own, as far as is known before it is compiled."""
+    """The kind of the numbers of a leaf; real for a custom leaf, whose kind is known only once it is compiled."""
     if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
         return leaf.dtype
     return DataType.REAL

@@ -1,4 +1,4 @@
-"""What every node of a parameter graph has: a shape, a config and, for an operation, the rule that computes it.
+"""Nodes of parameter graphs: each has a shape, a config and, if it is an operation, the rule that computes it.
 
 Nodes are compared by identity and do not know their inputs: the edges are in `Parameter`, in `graph.py`.
 
@@ -27,7 +27,7 @@ from plica.ops import OPS
 
 Shape: TypeAlias = tuple[int, ...]
 Array: TypeAlias = Any  # an array of whichever namespace a rule is given
-Namespace: TypeAlias = Any  # Array-API names and the few more that the architecture document lists
+Namespace: TypeAlias = Any  # Array-API names, and the few more that docs/architecture.md lists
 
 MAX_AXES = 30  # of a declared shape: numpy and torch have 64, a fold axis is added, and Kronecker products double them
 MAX_ENTRIES = 2**62  # of an array, so that its bytes can be counted
@@ -49,11 +49,11 @@ class ParameterNode(NodeKind):
     @property
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """The settings beside shapes, by the names of the constructor."""
+        """The settings other than shapes, by the names of the constructor."""
 
     @abstractmethod
     def fold_settings(self) -> Hashable:
-        """The key under which nodes may be computed as one; nodes of several types never are."""
+        """A key: nodes of one type with equal keys may be computed as one, as a fold."""
 
 
 class ParameterInput(ParameterNode):
@@ -74,12 +74,12 @@ class ParameterInput(ParameterNode):
 
 
 def range_as(operation: str) -> Callable[..., Range]:
-    """For the column `range`: what a row of `plica.ops` says, of results that are made of its results."""
+    """For the column `range`: the range that a row of `plica.ops` gives, where all entries are its results."""
     return lambda _, *inputs: OPS[operation].range_of(inputs, {})
 
 
 def lacks_of_products(terms: Callable[[Any], int]) -> Callable[..., float]:
-    """For the column `lacks`: entries that sum so many products of an entry of the first input and one of the last."""
+    """For the column `lacks`: entries sum `terms(op)` products of an entry of the first input and one of the last."""
 
     def lacks(op: "ParameterOp", lacking: Sequence[float], most: Callable[[int], float]) -> float:
         return terms(op) * (_times(lacking[0], most(-1)) + _times(lacking[-1], most(0)) + 1.0)
@@ -104,14 +104,14 @@ class ParameterOp(ParameterNode):
 
     `type(op)(*op.in_shapes, **op.config)` is a new operation that computes the same.
 
-    Columns, each with a default for operations of one's own:
-        operation: The row of `plica.ops` that it applies to whole inputs, with its settings as parameters: rules that
-            name this row apply to it. None if there is no such row.
-        range: `op.range(*ranges)`: in which range the entries lie (`plica.ir.ranges`), for real inputs that lie in
-            `ranges`; None where nothing is known, not even that the entries are real. By default what its row says.
-        lacks: `op.lacks(lacking, most)`: how many smallest normal numbers an entry may lack where those of the inputs
-            lack `lacking` and those of input `i` are no larger than `most(i)`; infinite where nothing bounds it. By
-            default entries are chosen, joined or computed from one each, and lack what they lacked before.
+    Columns, each with a default for custom operations:
+        operation: The row of `plica.ops` that the operation applies to its inputs, with its settings as parameters.
+            Rules that name this row apply to the operation. None if there is no such row.
+        range: `op.range(*ranges)`: the range of the entries (`plica.ir.ranges`), for real inputs that lie in `ranges`.
+            None where nothing is known, not even that the entries are real. By default the range that its row gives.
+        lacks: `op.lacks(lacking, most)`: how many smallest normal numbers an entry may lack by underflow. Entries of
+            input `i` lack at most `lacking[i]` of them, and are at most `most(i)`. Infinite where nothing bounds it. By
+            default each entry is computed from one entry of each input, and lacks as many as any of these.
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
@@ -127,11 +127,11 @@ class ParameterOp(ParameterNode):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The settings beside shapes, by the names of the constructor."""
+        """The settings other than shapes, by the names of the constructor."""
         return {name: getattr(self, name) for name in _setting_names(type(self))}
 
     def fold_settings(self) -> Hashable:
-        """Config and input shapes; the first of the operations that are computed as one evaluates for all."""
+        """Config and input shapes; the first operation of a fold evaluates all of them."""
         return setting_key(self.config), self.in_shapes
 
     @abstractmethod
@@ -191,30 +191,31 @@ _PLAIN = (int, str, bool, type(None))
 
 
 def setting_key(value: Any) -> Hashable:
-    """What alike settings share: type and contents of numbers, texts, arrays and of tuples, lists and mappings of them.
+    """A key that is equal for settings that mean the same.
 
-    Other settings are alike where they are equal, and where they cannot be hashed like themselves alone.
+    Numbers, texts and arrays are compared by type and contents, and so are tuples, lists and mappings of them. Other
+    settings are compared by `==`, or by identity where they cannot be hashed.
     """
-    if type(value) in _PLAIN:  # most are
+    if type(value) in _PLAIN:
         return (type(value), value)
     if isinstance(value, np.ndarray):
-        whole = value.dtype.kind != "O"
-        return (value.shape, value.dtype.str, value.tobytes() if whole else tuple(map(setting_key, value.flat)))
+        is_raw = value.dtype.kind != "O"
+        return (value.shape, value.dtype.str, value.tobytes() if is_raw else tuple(map(setting_key, value.flat)))
     if isinstance(value, tuple | list):
         return (type(value), tuple(map(setting_key, value)))
     if isinstance(value, Mapping):
-        return (type(value), tuple((setting_key(key), setting_key(one)) for key, one in value.items()))
+        return (type(value), tuple((setting_key(key), setting_key(item)) for key, item in value.items()))
     if isinstance(value, float | complex | np.generic):
-        return (type(value), repr(value))  # tells -0.0 from 0.0, and a NaN is like another
+        return (type(value), repr(value))  # tells -0.0 from 0.0, and takes one NaN for another
     try:
         hash(value)
     except TypeError:
-        return _Alone(value)
+        return _ByIdentity(value)
     return (type(value), value)
 
 
-class _Alone:
-    """A value that equals itself alone; it is kept alive, so that its identity is not given to another."""
+class _ByIdentity:
+    """A value compared by identity; it is kept alive, so that no other value gets its identity."""
 
     __slots__ = ("value",)
 
@@ -222,7 +223,7 @@ class _Alone:
         self.value = value
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Alone) and self.value is other.value
+        return isinstance(other, _ByIdentity) and self.value is other.value
 
     def __hash__(self) -> int:
         return id(self.value)

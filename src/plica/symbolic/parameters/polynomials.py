@@ -1,4 +1,4 @@
-"""Operations on coefficients of polynomials, that of the lowest power first.
+"""Operations on coefficients of polynomials; the coefficient of the lowest power comes first.
 
 >>> PolynomialProduct((2, 3), (4, 5)).shape
 (8, 7)
@@ -38,7 +38,7 @@ def _check_coefficients(op: ParameterOp) -> None:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class PolynomialProduct(BinaryOp):
-    """The products of all pairs of polynomials; that of i and j is entry `i * K2 + j`."""
+    """The products of all pairs of polynomials; the product of i and j is entry `i * K2 + j`."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
     lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: min(op.in_shape1[1], op.in_shape2[1]))
@@ -50,7 +50,7 @@ class PolynomialProduct(BinaryOp):
         return (units1 * units2, size1 + size2 - 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The convolutions: rows of products that are one column longer, so that a reshape shifts each by one."""
+        """The convolutions: each row of products gets one column more, so that a reshape shifts it by one."""
         (units1, size1), (units2, size2) = self.in_shapes
         folds = arrays[0].shape[0]
         pairs = xp.einsum("Fia,Fjb->Fijab", *arrays)
@@ -85,6 +85,6 @@ class PolynomialDifferential(UnaryOp):
         (coeff,) = arrays
         if self.in_shape[1] <= self.order:
             return xp.zeros_like(coeff[:, :, :1])
-        kept = coeff[:, :, self.order :]
+        remaining = coeff[:, :, self.order :]
         factors = [float(math.perm(power, self.order)) for power in range(self.order, self.in_shape[1])]
-        return xp.concat([kept[:, :, at : at + 1] * factor for at, factor in enumerate(factors)], axis=2)
+        return xp.concat([remaining[:, :, at : at + 1] * factor for at, factor in enumerate(factors)], axis=2)

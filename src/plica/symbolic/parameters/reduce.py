@@ -39,7 +39,7 @@ class ReduceSumParameter(ReduceOp):
 
 
 def _lacks_of_product(op: Any, lacking: Sequence[float], most: Callable[[int], float]) -> float:
-    """Each factor and each product so far lacks something, which all other factors multiply."""
+    """Each factor and each partial product lacks something, which the other factors multiply."""
     factors: int = op.in_shape[op.axis]
     return factors * (lacking[0] + 1.0) if factors == 1 or most(0) <= 1 else inf
 

@@ -1,7 +1,7 @@
-"""Rules for nodes of parameters that a context has beside what their classes bring.
+"""Rules for nodes of parameters that a context adds to the methods of their classes.
 
-An operation brings `evaluate`; a leaf of one's own brings `compose` if it is a `ComposedParameter`. A row says the same
-for one context, in front of what the class says.
+The class of an operation has `evaluate`, the class of a custom leaf, a `ComposedParameter`, has `compose`. A row takes
+the place of this method in one context.
 """
 
 from abc import abstractmethod
@@ -14,27 +14,27 @@ from plica.symbolic.parameters.nodes import Array, ParameterInput, ParameterOp
 
 
 class ComposedParameter(ParameterInput):
-    """A leaf kind of one's own, which stands for a parameter made of other leaves.
+    """A custom leaf: one that is replaced by a parameter made of other leaves.
 
-    A subclass is a `@dataclass(frozen=True, eq=False)` with a `shape` and a `config`; to be saved in a file it is made
-    by `type(leaf)(*leaf.shape, **leaf.config)`.
+    A subclass is a `@dataclass(frozen=True, eq=False)` with a `shape` and a `config`. A file can hold it if
+    `type(leaf)(*leaf.shape, **leaf.config)` makes the same leaf.
     """
 
     __slots__ = ()
 
     @abstractmethod
     def compose(self) -> ParameterLike:
-        """The parameter that the leaf stands for, of its shape.
+        """The parameter that replaces the leaf, of its shape.
 
-        It is asked once for each leaf of a compiler, so that who shares the leaf shares its tensors.
+        A compiler calls it once for each leaf, so that layers that share the leaf share its tensors.
         """
 
 
 @dataclass(frozen=True, slots=True)
 class OperationRow:
-    """How an operation is evaluated.
+    """Evaluates an operation.
 
-    Rules of the optimizer know an operation by its class, and what it means; they leave those with a row alone.
+    Rules of the optimizer know what an operation computes by its class; they leave operations with a row alone.
 
     Args:
         operation: The class.
@@ -47,11 +47,11 @@ class OperationRow:
 
 @dataclass(frozen=True, slots=True)
 class LeafRow:
-    """What leaves of a class stand for.
+    """Replaces the leaves of a class.
 
     Args:
         leaf: The class.
-        parameter: From a leaf to the parameter that it stands for, of its shape: `ComposedParameter.compose` says more.
+        parameter: From a leaf to the parameter that replaces it, of its shape, as `ComposedParameter.compose` does.
     """
 
     leaf: type[ParameterInput]

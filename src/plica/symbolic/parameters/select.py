@@ -1,4 +1,4 @@
-"""Operations that place entries: choosing and joining along an axis, and spreading mixing weights over diagonals.
+"""Operations that move entries: choosing and joining along an axis, and spreading mixing weights over diagonals.
 
 >>> IndexParameter((2, 3), indices=[2, 0, 2, 1]).shape, MixingWeightParameter((4, 3)).shape
 ((2, 4), (4, 12))
@@ -34,10 +34,10 @@ class IndexParameter(UnaryOp):
         size = self.in_shape[at]
         wrong = [index for index in self.indices if not 0 <= index < size]
         if wrong or not self.indices:
-            found = f"{wrong[0]}" if wrong else "none"
+            shown = f"{wrong[0]}" if wrong else "none"
             raise InputError(
                 f"IndexParameter: expected indices in [0, {size - 1}] along axis {self.axis} of shape {self.in_shape}, "
-                f"found {found}"
+                f"found {shown}"
             )
         return (*self.in_shape[:at], len(self.indices), *self.in_shape[at + 1 :])
 
@@ -45,7 +45,7 @@ class IndexParameter(UnaryOp):
         """The chosen entries."""
         at = self.axis % len(self.in_shape) + 1
         before = (slice(None),) * at
-        # Runs of neighbours are slices: no index array has to be made, and a slice is a view.
+        # runs of neighbours are slices: these are views, and need no array of indices
         parts = [arrays[0][(*before, slice(first, last + 1))] for first, last in _runs(self.indices)]
         return parts[0] if len(parts) == 1 else xp.concat(parts, axis=at)
 

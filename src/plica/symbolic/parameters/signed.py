@@ -1,8 +1,8 @@
 """Numbers of any sign as `sign * exp(size)`: sums and products of them that underflow nowhere.
 
-A size is a finite logarithm, or -inf. A sign is 1, -1 or 0 to a rounding, and has the derivative of the number where
-the size does not: it is `x / |x|` with |x| taken for a constant, so that a factor of 0 has the gradient that it has in
-ordinary arithmetic. Products multiply signs and add sizes.
+A size is a finite logarithm, or -inf. A sign is 1, -1 or 0 to a rounding. The size is a constant of derivatives, and
+the sign is differentiated: it is `x / |x|` with |x| taken for a constant. So a factor of 0 has the gradient that it has
+in ordinary arithmetic. Products multiply signs and add sizes.
 
 >>> LogSizeParameter((2, 3)).shape, StackParameter((2, 3), (2, 3)).shape
 ((2, 3), (2, 3, 2))
@@ -28,14 +28,14 @@ def log_size(xp: Namespace, x: Array) -> Array:
     """The logarithm of |x| as a constant; 0 where x is 0, so that exp(-log|x|) is finite."""
     limits = np.finfo(as_dtype(x.dtype).value)
     size = xp.stop_gradient(xp.abs(x))
-    kept = xp.clip(size, float(limits.tiny), float(limits.max))
-    return xp.where(xp.greater(size, 0.0), xp.log(kept), 0.0)
+    bounded = xp.clip(size, float(limits.tiny), float(limits.max))
+    return xp.where(xp.greater(size, 0.0), xp.log(bounded), 0.0)
 
 
 def sign(xp: Namespace, x: Array) -> Array:
     """The quotient x / |x| with |x| as a constant; x itself where it is 0.
 
-    Where the quotient of a sum of some derivatives would overflow, as with `safe_log`, there is none.
+    Where x is so small that a sum of derivatives would overflow, it has no derivative, as with `safe_log`.
     """
     limits = np.finfo(as_dtype(x.dtype).value)
     size, least = xp.stop_gradient(xp.abs(x)), float(limits.tiny) * headroom_of(float(limits.max))
@@ -50,9 +50,9 @@ def scaled_sum(xp: Namespace, size: Array, sign: Array, axis: int) -> tuple[Arra
     """
     counted = xp.where(xp.equal(sign, 0.0), -inf, size)
     limits = np.finfo(str(size.dtype))
-    largest, most = (xp.stop_gradient(xp.max(one, axis=axis, keepdims=True)) for one in (counted, size))
+    largest, most = (xp.stop_gradient(xp.max(sizes, axis=axis, keepdims=True)) for sizes in (counted, size))
     shift = xp.clip(xp.where(xp.greater(largest, -inf), largest, most), float(limits.min), float(limits.max))
-    # only what a sign of 0 multiplies can lie far above the shift
+    # only terms whose sign is 0 can lie far above the shift
     terms = sign * xp.exp(xp.clip(size - shift, max=log(float(limits.max)) / 2))
     return xp.sum(terms, axis=axis), xp.squeeze(shift, axis=axis)
 
@@ -76,7 +76,7 @@ class LogSizeParameter(EntrywiseOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class SignParameter(EntrywiseOp):
-    """The signs of real numbers, with the derivatives of the numbers beside their `LogSizeParameter`."""
+    """The signs of real numbers, with the derivatives of the numbers; `LogSizeParameter` gives the sizes."""
 
     range: ClassVar[Callable[..., Range | None]] = _anything
 
@@ -149,7 +149,7 @@ class SignedClampOp(BinaryOp):
     """An operation on numbers that are clamped between bounds, and given by their sizes and signs.
 
     Args:
-        below: The logarithm of the size of the lower bound, which is negative or 0; of 0 -inf.
+        below: The logarithm of the size of the lower bound, which is negative or 0; -inf for 0.
         above: The logarithm of the upper bound, which is positive or 0.
     """
 
@@ -184,13 +184,13 @@ class ClampSizeParameter(SignedClampOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ClampSignParameter(SignedClampOp):
-    """The signs of clamped numbers, without a derivative where a bound stands for the number."""
+    """The signs of clamped numbers, without a derivative where a bound replaces the number."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sign."""
         _, beyond = self.bounds(xp, arrays[0], arrays[1])
-        found = xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
-        return xp.maximum(found, 0.0) if self.below == -inf else found
+        signs = xp.where(beyond, xp.stop_gradient(arrays[1]), arrays[1])
+        return xp.maximum(signs, 0.0) if self.below == -inf else signs
 
 
 @final
@@ -213,10 +213,10 @@ class SignedLogParameter(BinaryOp):
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(sign) + size: -inf at zero, where the derivative is taken to be 0; NaN where the number is negative."""
-        size, given = arrays
-        found = xp.safe_log(xp.abs(given)) + size
-        negative = xp.logical_and(xp.less(given, 0.0), xp.greater(size, -inf))
-        return xp.where(negative, -inf if self.positive_part else nan, found)
+        size, sign = arrays
+        logs = xp.safe_log(xp.abs(sign)) + size
+        negative = xp.logical_and(xp.less(sign, 0.0), xp.greater(size, -inf))
+        return xp.where(negative, -inf if self.positive_part else nan, logs)
 
 
 def _require_one_shape(op: BinaryOp) -> None:

@@ -1,8 +1,8 @@
-"""Algebras: what + and x mean, and which laws hold. One row each.
+"""Algebras: the meaning of + and x, and the laws that hold. One row each.
 
 A rule that rewrites circuits names the laws that it needs, and is left out where the algebra does not grant them. The
-tests try every law on random values of every algebra: those that a row lists hold, and for each of the others there are
-values at which it fails.
+tests try every law on random values of every algebra: the laws that a row lists hold, and each other law fails at some
+values.
 
 >>> sorted(law.name for law in LAWS_OF_SEMIRINGS - MAX_PRODUCT.laws), Law.WEIGHTS_ADD in MAX_PRODUCT.laws
 ([], False)
@@ -15,7 +15,7 @@ from typing import final
 
 @final
 class Law(Enum):
-    """An equation on the numbers of an algebra; `w(u)` is what an ordinary number u >= 0, a weight, is there."""
+    """An equation on the numbers of an algebra; `w(u)` is the number of the algebra for a weight u >= 0."""
 
     ASSOCIATIVE_SUM = "a + (b + c) = (a + b) + c"
     COMMUTATIVE_SUM = "a + b = b + a"
@@ -35,10 +35,10 @@ class Law(Enum):
 
 @final
 class Reduction(Enum):
-    """How an input layer loses a variable whose value is missing; the name of the column of its row."""
+    """The way in which an input layer drops a variable without a value; its value is a column of the layer's row."""
 
     INTEGRATE = "marginal"  # the sum of the layer's numbers over the variable's values, or the integral
-    MAXIMISE = "maximum"  # the largest of them; carried into truth values: whether any of them is possible
+    MAXIMISE = "maximum"  # the largest of them; in truth values: whether any of them is possible
 
 
 LAWS_OF_SEMIRINGS = frozenset(
@@ -55,22 +55,22 @@ LAWS_OF_SEMIRINGS = frozenset(
         Law.WEIGHTS_MULTIPLY,
     }
 )
-"""What every algebra here grants: a commutative semiring with a multiplicative map from the weights of circuits."""
+"""The laws of every algebra here: a commutative semiring with a multiplicative map from the weights of circuits."""
 
 SELECTIVE = LAWS_OF_SEMIRINGS | {Law.IDEMPOTENT_SUM, Law.SELECTIVE_SUM}
-"""What algebras grant whose sum chooses one of its terms."""
+"""The laws of algebras whose sum chooses one of its terms."""
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Algebra:
-    """What + and x mean, whatever the form in which numbers are carried.
+    """The meaning of + and x, whatever carrier represents the numbers.
 
     Args:
-        name: By which messages call it.
-        meaning: What the value of a circuit is, in words.
+        name: Its name in messages.
+        meaning: The meaning of a circuit's value, in words.
         laws: The laws that hold.
-        reduction: How input layers lose a variable.
+        reduction: The way in which input layers drop a variable.
     """
 
     name: str

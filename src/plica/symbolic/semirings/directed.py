@@ -4,13 +4,13 @@
 
 A size is finite: zero is a direction of 0, and -inf is never subtracted from -inf. Sizes are constants of every
 derivative, which goes through the directions; so a number that is 0 has the derivative that it has in ordinary
-arithmetic, and a product of many numbers has one branch: that of the one logarithm that is taken at the end.
+arithmetic. A product of many numbers has one branch of the logarithm, since one logarithm is taken, at the end.
 
 Products multiply directions and add sizes. Sums add terms divided by the largest of them.
 
     result = log|z| + i arg z,  -pi < arg z <= pi;  of zero -inf + 0i
 
-What rounds to an argument of -pi is given pi, so that negative numbers have one logarithm.
+An argument that rounds to -pi becomes pi, so that negative numbers have one logarithm.
 """
 
 import math
@@ -27,7 +27,7 @@ from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value,
 from plica.symbolic.semirings.weights import Weight
 
 _ROUNDING = 2.0**-18
-"""By which share of pi an argument may differ from one of a real number, and be taken for a rounding of it."""
+"""The share of pi by which an argument may differ from that of a real number and count as a rounding of it."""
 _ROUNDING_OF_DOUBLES = 2.0**-40
 
 
@@ -36,11 +36,11 @@ def _from_linear(xp: Namespace, x: Array) -> Value:
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:
-    """Numbers of given logarithms, real or complex; -inf is zero, whatever its imaginary part is."""
+    """Numbers from logarithms, real or complex; -inf is zero, whatever its imaginary part is."""
     real = xp.stop_gradient(xp.real(x))
     limits = np.finfo(as_dtype(real.dtype).value)
     size = xp.clip(xp.where(xp.equal(real, -math.inf), 0.0, real), float(limits.min), float(limits.max))
-    if _is_complex(x):  # the exponential of -inf and an argument that is no number would be none
+    if _is_complex(x):  # -inf with an argument that is NaN would have the exponential NaN
         x = xp.where(xp.equal(real, -math.inf), -math.inf, x)
     return xp.exp(x - size), size
 
@@ -48,18 +48,18 @@ def _from_log(xp: Namespace, x: Array) -> Value:
 def _from_direction(xp: Namespace, direction: Array, size: Array) -> Value:
     """Numbers `direction * exp(size)` whose sizes have derivatives, and may be -inf."""
     limits = np.finfo(as_dtype(size.dtype).value)
-    known = xp.stop_gradient(size)
-    known = xp.clip(xp.where(xp.equal(known, -math.inf), 0.0, known), float(limits.min), float(limits.max))
-    return direction * xp.exp(size - known), known
+    constant = xp.stop_gradient(size)
+    constant = xp.clip(xp.where(xp.equal(constant, -math.inf), 0.0, constant), float(limits.min), float(limits.max))
+    return direction * xp.exp(size - constant), constant
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
-    """Numbers of a parameter: from logarithms, if it has some that tell the sign."""
+    """Numbers of a parameter: from its logarithms, if these have the sign."""
     if weight.in_directions is not None:
         return _from_direction(xp, *weight.directions)
     if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
         return _from_log(xp, weight.log(xp))
-    if weight.least >= 0 and not weight.may_be_zero:  # a Program may know the logarithms of what underflows
+    if weight.least >= 0 and not weight.may_be_zero:  # a Program may know the logarithms of numbers that underflow
         return _from_log(xp, weight.log(xp))
     return _from_linear(xp, weight.linear)
 
@@ -94,21 +94,21 @@ def _product(xp: Namespace, a: Value, b: Value) -> Value:  # noqa: ARG001
 def _outer(xp: Namespace, a: Value, b: Value) -> Value:
     """All units of `a` against all of `b`."""
     pairs = _product(
-        xp, tuple(xp.expand_dims(one, axis=3) for one in a), tuple(xp.expand_dims(one, axis=2) for one in b)
+        xp, tuple(xp.expand_dims(array, axis=3) for array in a), tuple(xp.expand_dims(array, axis=2) for array in b)
     )
-    return tuple(xp.reshape(one, (*one.shape[:2], one.shape[2] * one.shape[3])) for one in pairs)
+    return tuple(xp.reshape(array, (*array.shape[:2], array.shape[2] * array.shape[3])) for array in pairs)
 
 
 def _total(xp: Namespace, values: Sequence[Value]) -> Value:
-    """The sum, of terms divided by the largest; a sum that is zero keeps the size that its terms have."""
+    """The sum, of terms divided by the largest; a sum that is zero has the size of its terms."""
     if len(values) == 1:
         return values[0]
     counted = accumulate(xp.maximum, [_counted(xp, *value) for value in values])
     shift = xp.where(xp.greater(counted, -math.inf), counted, accumulate(xp.maximum, [size for _, size in values]))
     most = math.log(float(np.finfo(as_dtype(shift.dtype).value).max)) / 2  # only zeros have sizes above the shift
     terms = [direction * xp.exp(xp.clip(size - shift, max=most)) for direction, size in values]
-    found = accumulate(xp.add, terms)
-    return sign(xp, found), log_size(xp, found) + shift
+    total = accumulate(xp.add, terms)
+    return sign(xp, total), log_size(xp, total) + shift
 
 
 def _counted(xp: Namespace, direction: Array, size: Array) -> Array:
@@ -123,7 +123,7 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight, *,
 
 
 def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight, least: float) -> Value:
-    """Rows times a weight, of which nothing is less than `least`.
+    """Rows times a weight, no entry of which is less than `least`.
 
     Shapes: direction and size (F, B, I), weight (F, O, I) or, where its logarithms are not read, (F, O, ...).
     """
@@ -131,22 +131,24 @@ def _times_matrix(xp: Namespace, direction: Array, size: Array, weight: Weight, 
     if len(numbers.shape) > 3:
         numbers = xp.reshape(numbers, (*numbers.shape[:2], math.prod(numbers.shape[2:])))
     if weight.logs is None or max(weight.least, least) < 0:
-        found: Value = xp.directed_matmul(direction, size, numbers)
+        product: Value = xp.directed_matmul(direction, size, numbers)
     else:
-        found = xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
-    return found
+        product = xp.directed_matmul(direction, size, numbers, weight.logs.array, weight.logs.form)
+    return product
 
 
 def _einsum(
     xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight, *, least: float = -math.inf
 ) -> Value:
-    """Values as one of all their letters, whose rows are multiplied by the weight as a matrix.
+    """An Einstein sum as a product of matrices.
 
-    Any other sum, where a value has a letter of the result that the weight has too, multiplies everything first.
+    The values are multiplied to one value of all their letters, whose rows a matrix, the weight, multiplies:
+    `fbi,fbj,foij->fbo` has rows `fb`, columns `ij`. If a value has a letter of the result that the weight has too, the
+    weight is multiplied as the values are, and the matrix is of ones.
     """
     terms, _, result = equation.partition("->")
     *names, weighted = terms.split(",")
-    numbers, given = list(values), Weight.of(weight)
+    numbers, matrix_weight = list(values), Weight.of(weight)
     summed = [letter for letter in weighted if letter not in result]
     sums = [letter for letter in weighted[1:] if letter in result]
     is_matrix = (
@@ -155,22 +157,22 @@ def _einsum(
         and not any(sums[0] in name for name in names)
     )
     if not is_matrix:
-        names, numbers, sums = [*names, weighted], [*numbers, _from_weight(xp, given)], []
+        names, numbers, sums = [*names, weighted], [*numbers, _from_weight(xp, matrix_weight)], []
         summed = list(dict.fromkeys(letter for name in names for letter in name if letter not in result))
     rows = [letter for letter in result[1:] if letter not in sums]
     letters = [result[0], *rows, *summed]
     factors = [
-        tuple(spread(xp, one, name, letters) for one in value) for name, value in zip(names, numbers, strict=True)
+        tuple(spread(xp, array, name, letters) for array in value) for name, value in zip(names, numbers, strict=True)
     ]
     direction, size = accumulate(lambda a, b: _product(xp, a, b), factors)
     shape, axes = direction.shape, len(rows) + 1
     matrix = (shape[0], math.prod(shape[1:axes]), math.prod(shape[axes:]))
     if not is_matrix:
-        given = Weight.of(xp.ones((shape[0], 1, matrix[2]), dtype=size.dtype))
-    found = _times_matrix(xp, xp.reshape(direction, matrix), xp.reshape(size, matrix), given, least)
+        matrix_weight = Weight.of(xp.ones((shape[0], 1, matrix[2]), dtype=size.dtype))
+    product = _times_matrix(xp, xp.reshape(direction, matrix), xp.reshape(size, matrix), matrix_weight, least)
     order = tuple([result[0], *rows, *sums].index(letter) for letter in result)
-    ends = found[0].shape[2:] if sums else ()
-    return tuple(xp.permute_dims(xp.reshape(one, (*shape[:axes], *ends)), order) for one in found)
+    ends = product[0].shape[2:] if sums else ()
+    return tuple(xp.permute_dims(xp.reshape(array, (*shape[:axes], *ends)), order) for array in product)
 
 
 def _is_complex(x: Array) -> bool:
@@ -230,4 +232,4 @@ SIGNED_LSE_SUM = _directed("signed-lse-sum", carries_complex=False, from_result=
 LSE_AT_ZEROS = _directed(
     "lse-sum-at-zeros", carries_complex=False, from_result=_from_log, to_log=_real_logs, result=_real_logs, least=0.0
 )
-"""What `lse-sum` is differentiated in where weights may be 0: the same logarithms, and the derivative at each zero."""
+"""The carrier that differentiates `lse-sum` where weights may be 0: its derivatives are right at each zero too."""

@@ -1,4 +1,4 @@
-"""Contractions of plain numbers, which several carriers use: matrix products and Einstein sums with a weight."""
+"""Contractions of ordinary numbers, for several carriers: matrix products and Einstein sums with a weight."""
 
 from collections.abc import Sequence
 
@@ -10,8 +10,8 @@ def contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> 
     """Y = sum over h of x_h @ W_h.T, where W_h are the columns h*I to (h+1)*I of W."""
     numbers, units = Weight.of(weight).linear, values[0][0].shape[2]
     products = [
-        (xp.matmul(x, xp.matrix_transpose(numbers[:, :, place * units : (place + 1) * units])),)
-        for place, (x,) in enumerate(values)
+        (xp.matmul(x, xp.matrix_transpose(numbers[:, :, index * units : (index + 1) * units])),)
+        for index, (x,) in enumerate(values)
     ]
     return accumulate(lambda a, b: (xp.add(a[0], b[0]),), products)
 
@@ -24,7 +24,7 @@ def einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array 
     for name, (x,) in zip(names, values, strict=True):
         factors[name] = xp.multiply(factors[name], x) if name in factors else x
     first, *others = factors
-    # The weight comes second: pairs are contracted from the left, so that no product of two values is built.
+    # the weight comes second: pairs are contracted from the left, so that no product of two values is built
     order = ",".join([first, weighted, *others])
     numbers = Weight.of(weight).linear
     return (xp.einsum(f"{order}->{result}", factors[first], numbers, *[factors[name] for name in others]),)

@@ -52,16 +52,16 @@ def _log_total(xp: Namespace, values: Sequence[Value]) -> Value:
 
 def _log_contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
     numbers = Weight.of(weight)
-    return (xp.log_matmul_exp([value[0] for value in values], numbers.linear, **_exact(numbers)),)
+    return (xp.log_matmul_exp([value[0] for value in values], numbers.linear, **_logs_for_fallback(numbers)),)
 
 
 def _log_einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
     numbers = Weight.of(weight)
-    return (xp.log_einsum_exp(equation, [value[0] for value in values], numbers.linear, **_exact(numbers)),)
+    return (xp.log_einsum_exp(equation, [value[0] for value in values], numbers.linear, **_logs_for_fallback(numbers)),)
 
 
-def _exact(numbers: Weight) -> dict[str, Any]:
-    """Where the exact way out takes the logarithms of a weight from."""
+def _logs_for_fallback(numbers: Weight) -> dict[str, Any]:
+    """The logarithms of a weight, as arguments for the exact fallback of an operation."""
     if numbers.logs is None:
         return {}
     return {"logs": numbers.logs.array, "form": numbers.logs.form, "lost": numbers.lost}

@@ -31,7 +31,7 @@ from plica.symbolic.semirings.weights import Weight
 FromWeight = Callable[[Namespace, Weight], Value]
 
 
-_LARGEST_OF = {"maximum": "max", "minimum": "min"}  # the choice among two arrays, and along an axis
+_CHOICE_ALONG_AXIS = {"maximum": "max", "minimum": "min"}  # for each choice between two arrays
 
 
 def selective(
@@ -43,8 +43,8 @@ def selective(
         name: The name of the row.
         algebra: Its algebra.
         multiply: The function of the namespace that is the product: `add` of logarithms, `multiply` of numbers.
-        choose: The function that is the sum: `maximum` or `minimum`.
-        from_weight: The numbers of a parameter as a value.
+        choose: The function of the namespace that is the sum: `maximum` or `minimum`.
+        from_weight: Makes a value of the numbers of a parameter.
         columns: The other columns of the row: conversions, neutral elements and flags.
     """
 
@@ -55,20 +55,20 @@ def selective(
         return accumulate(lambda a, b: (getattr(xp, choose)(a[0], b[0]),), values)
 
     def chosen(xp: Namespace, terms: Array, axes: tuple[int, ...]) -> Array:
-        return getattr(xp, _LARGEST_OF[choose])(terms, axis=axes) if axes else terms
+        return getattr(xp, _CHOICE_ALONG_AXIS[choose])(terms, axis=axes) if axes else terms
 
     def contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
-        """One input after another: all its terms, then the choice among them; at last the choice among inputs."""
+        """The choice among the terms of each input, one input after another; then the choice among inputs."""
         (numbers,), units = from_weight(xp, Weight.of(weight)), values[0][0].shape[2]
-        found = []
-        for place, (x,) in enumerate(values):
-            columns = numbers[:, :, place * units : (place + 1) * units]
+        choices = []
+        for index, (x,) in enumerate(values):
+            columns = numbers[:, :, index * units : (index + 1) * units]
             (terms,) = product(xp, (xp.expand_dims(x, axis=2),), (xp.expand_dims(columns, axis=1),))  # (F, B, O, I)
-            found.append((chosen(xp, terms, (3,)),))
-        return total(xp, found)
+            choices.append((chosen(xp, terms, (3,)),))
+        return total(xp, choices)
 
     def einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array | Weight) -> Value:
-        """All terms on axes of their own, then the choice among those that are not in the result."""
+        """All terms, with an axis for each letter; then the choice along the axes that the result lacks."""
         left, _, result = equation.partition("->")
         names = left.split(",")
         summed = "".join(dict.fromkeys(letter for term in names for letter in term if letter not in result))
@@ -98,7 +98,7 @@ def _truth(xp: Namespace, possible: Array, like: Array) -> Value:
 
 
 def _possible_weight(xp: Namespace, weight: Weight) -> Value:
-    # where a weight underflows its logarithm still tells that it is not zero
+    # where a weight underflows, its logarithm shows that it is not zero
     if weight.in_logs is None:
         return _truth(xp, xp.not_equal(weight.linear, 0.0), weight.linear)
     logs = weight.log(xp)

@@ -1,8 +1,8 @@
-"""What a semiring is: an algebra, and a carrier that says in which form its numbers are kept. One row each.
+"""Semirings: each is an algebra and a carrier, which represents its numbers as arrays. One row each.
 
-A value is a tuple of arrays, the carrier: one array of numbers in linear space, one of logarithms in log space. After
-the first there may be floats of Python in place of arrays that are the same everywhere. The bodies of layers call
-nothing but a row's functions, each of which takes the array namespace first.
+A value is a tuple of arrays: one array of numbers in linear space, one of logarithms in log space. Arrays after the
+first may be floats of Python instead, if all entries are the same. Formulas of layers call
+functions of a row alone; each takes the array namespace first.
 
 >>> from plica.symbolic.semirings import Semiring
 >>> Semiring.from_name("lse-sum").algebra.name
@@ -33,7 +33,8 @@ Part = TypeVar("Part")
 def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
     """Entries of `other` where a mask holds, else of `value`, in each array."""
     return tuple(
-        one if are_one_number([one, two]) else xp.where(mask, two, one) for one, two in zip(value, other, strict=True)
+        first if are_one_number([first, second]) else xp.where(mask, second, first)
+        for first, second in zip(value, other, strict=True)
     )
 
 
@@ -43,11 +44,11 @@ class Attempt:
 
     Args:
         carrier: The carrier; it has a column `proven`.
-        devices: The kinds of devices on which a program may look at a result before it goes on.
-        of_constants: A carrier that is tried before it where parameters are constants, since what it says of a result
-            depends on these alone; None where there is none.
-        deepest: Up to how many sums above one another the carrier proves anything, given the smallest normal number of
-            a dtype: it need not be tried for circuits that are deeper.
+        devices: The kinds of devices on which a program may read a result before it goes on.
+        of_constants: A carrier whose bounds depend on parameters alone. It is tried before `carrier` where these are
+            constants; None where there is none.
+        deepest: The number of nested sums up to which bounds of the carrier hold, given the smallest normal number of a
+            dtype: it need not be tried for deeper circuits.
     """
 
     carrier: Semiring
@@ -57,20 +58,20 @@ class Attempt:
 
     @property
     def carriers(self) -> tuple[Semiring, ...]:
-        """All that may be tried."""
+        """All carriers that may be tried, in order."""
         return (self.carrier,) if self.of_constants is None else (self.of_constants, self.carrier)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Semiring:
-    """One way to carry the numbers of an algebra.
+    """A way to compute with the numbers of an algebra.
 
     Args:
         name: The name by which users choose it.
-        algebra: What + and x mean.
+        algebra: The meaning of + and x.
         logarithmic: Whether the carrier is made of logarithms.
         negative: Whether negative numbers can be carried.
-        carries_complex: Whether complex numbers can.
+        carries_complex: Whether complex numbers can be carried.
         from_linear: `(xp, array)` of ordinary numbers as a value.
         from_log: `(xp, array)` of logarithms as a value.
         from_weight: `(xp, weight)`: the numbers of a parameter as a value.
@@ -84,17 +85,17 @@ class Semiring:
         contract: `(xp, values, weight)`: H values `(F, B, I)` and a weight `(F, O, H*I)` give `(F, B, O)`.
         einsum: `(xp, equation, values, weight)`: values and, last, a weight multiplied and summed as an Einstein sum
             says: `fbi,fbj,foij->fbo`.
-        normalize: `(xp, value)`: the same value in a form that later operations lose nothing of.
+        normalize: `(xp, value)`: the same value in a form from which later operations lose nothing.
         zero: `(xp, shape, dtype)`, the neutral element of the sum.
         one: `(xp, shape, dtype)`, the neutral element of the product.
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
             where all are.
         attempt: Another carrier that may be tried first; None where there is none.
-        at_zeros: Another carrier of the same results, whose derivatives are right at numbers that are 0 too: where
-            gradients are asked for and a weight may be 0. None where this carrier's own derivatives are right there.
+        at_zeros: Another carrier of the same results, for gradients where a weight may be 0: its derivatives are right
+            there too. None where the derivatives of this carrier are.
         choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
-        most_factors: `normalize` is asked for as soon as a value is a product of so many that were normalized; of
-            products that only sums of several read, for the sum.
+        most_factors: A product of this many normalized values is normalized at once. If only sums of several values
+            read it, the sums are normalized instead.
     """
 
     name: str
@@ -136,17 +137,17 @@ class Semiring:
                     "same algebra, and a column `proven` that says where it is right."
                 )
 
-    # On tensors: what a user computes with results of circuits.
+    # Operations on tensors, for users who compute with results of circuits.
 
     def add(self, *arrays: Array) -> Array:
         """The sum of arrays in this semiring, entry by entry; they broadcast."""
         xp = self._namespace()
-        return self.result(xp, self.total(xp, [self.from_result(xp, one) for one in xp.broadcast_arrays(*arrays)]))
+        return self.result(xp, self.total(xp, [self.from_result(xp, array) for array in xp.broadcast_arrays(*arrays)]))
 
     def mul(self, *arrays: Array) -> Array:
         """The product of arrays in this semiring, entry by entry; they broadcast."""
         xp = self._namespace()
-        values = [self.from_result(xp, one) for one in xp.broadcast_arrays(*arrays)]
+        values = [self.from_result(xp, array) for array in xp.broadcast_arrays(*arrays)]
         return self.result(xp, accumulate(partial(self.product, xp), values))
 
     def sum(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
@@ -169,7 +170,7 @@ class Semiring:
         return self.result(xp, self._converted(xp, other.from_result(xp, x), other))
 
     def _converted(self, xp: Namespace, value: Value, other: Semiring) -> Value:
-        """A value of another semiring in this one: by logarithms, where these keep what there is to know."""
+        """A value of another semiring in this one: by logarithms, unless these would lose a sign."""
         if self.negative and other.negative:  # whose logarithms are complex
             if self.logarithmic and other.logarithmic:
                 return self.from_result(xp, other.result(xp, value))
@@ -178,7 +179,7 @@ class Semiring:
         return self.from_linear(xp, self._carried(other.to_linear(xp, value), other))
 
     def _carried(self, x: Array, other: Semiring) -> Array:
-        """`x`, if its numbers are of a kind that is carried here."""
+        """`x`, if this semiring carries numbers of its kind."""
         if as_dtype(x.dtype).kind == "complex" and not self.carries_complex:
             raise UnsupportedError(
                 f"numbers of {other.name} are complex here, and {self.name} carries real ones; take the real parts of "
@@ -189,19 +190,19 @@ class Semiring:
     def _along(
         self, join: Callable[..., Value], neutral: Callable[..., Value], x: Array, axis: int, keep: bool
     ) -> Array:
-        """Halves of an axis joined until one entry is left: rounding grows with the logarithm of its size."""
+        """The entries along an axis joined by halves, so that rounding grows with the logarithm of its size."""
         xp = self._namespace()
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"axis {axis} is outside an array of shape {tuple(x.shape)}.")
         moved = xp.moveaxis(x, axis, 0)
-        rest = self.from_result(xp, moved) if moved.shape[0] else neutral(xp, (1, *moved.shape[1:]), x.dtype)
-        while (size := rest[0].shape[0]) > 1:
+        value = self.from_result(xp, moved) if moved.shape[0] else neutral(xp, (1, *moved.shape[1:]), x.dtype)
+        while (size := value[0].shape[0]) > 1:
             half = size // 2
-            joined = join(xp, tuple(one[:half] for one in rest), tuple(one[half : 2 * half] for one in rest))
-            last = tuple(one[2 * half :] for one in rest)
-            rest = tuple(map(partial(_behind, xp), joined, last)) if size % 2 else joined
-        found = self.result(xp, rest)
-        return xp.moveaxis(found, 0, axis) if keep else found[0]
+            joined = join(xp, tuple(array[:half] for array in value), tuple(array[half : 2 * half] for array in value))
+            last = tuple(array[2 * half :] for array in value)
+            value = tuple(map(partial(_concatenated, xp), joined, last)) if size % 2 else joined
+        result = self.result(xp, value)
+        return xp.moveaxis(result, 0, axis) if keep else result[0]
 
     def _namespace(self) -> Any:
         """The array namespace over arrays of any library."""
@@ -232,7 +233,7 @@ class Semiring:
 
 
 SEMIRINGS: dict[str, Semiring] = {}
-"""The rows that users choose by name, filled once by the package; others, such as `scaled`, are attempts of these."""
+"""The rows that users choose by name, filled once by the package; other rows, such as `scaled`, are their attempts."""
 
 
 def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) -> Part:
@@ -243,8 +244,8 @@ def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) 
     return result
 
 
-def _behind(xp: Namespace, first: Array, last: Array) -> Array:
-    """One array behind another."""
+def _concatenated(xp: Namespace, first: Array, last: Array) -> Array:
+    """Two arrays as one, along the first axis."""
     return xp.concat([first, last], axis=0)
 
 
@@ -252,15 +253,15 @@ def spread(xp: Namespace, x: Array, term: Sequence[str], letters: Sequence[str])
     """`x` with its axes in the order of `letters`, and axes of size 1 for those that it lacks."""
     order = sorted(range(len(term)), key=lambda axis: letters.index(term[axis]))
     x = xp.permute_dims(x, tuple(order))
-    for place, letter in enumerate(letters):
+    for axis, letter in enumerate(letters):
         if letter not in term:
-            x = xp.expand_dims(x, axis=place)
+            x = xp.expand_dims(x, axis=axis)
     return x
 
 
 def are_one_number(parts: Sequence[Array | float]) -> bool:
     """Whether parts of values are one and the same number of Python."""
-    return all(isinstance(one, float) and one == parts[0] for one in parts)
+    return all(isinstance(part, float) and part == parts[0] for part in parts)
 
 
 def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
@@ -269,12 +270,12 @@ def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
 
 
 def with_logarithm(xp: Namespace, x: Array) -> Array:
-    """Ordinary numbers, NaN where they are negative: two of them would multiply to what no logarithm says."""
+    """Ordinary numbers, NaN where they are negative as in log space; else two would multiply to an ordinary number."""
     return xp.where(xp.less(x, 0.0), float("nan"), x)
 
 
 def outer_of(combine: str) -> Callable[[Namespace, Value, Value], Value]:
-    """Units against units through one elementwise function of the namespace."""
+    """The column `outer` of a carrier of one array, whose product is the function `combine` of the namespace."""
 
     def outer(xp: Namespace, a: Value, b: Value) -> Value:
         (x,), (y,) = a, b

@@ -1,7 +1,7 @@
-"""Numbers that parameters give to semirings: each in linear space and as logarithms, computed where it is asked for.
+"""Parameters as semirings read them: as ordinary numbers and as logarithms, each computed when it is first read.
 
-A softmax underflows where its logarithm is an ordinary number. So a layer hands a semiring not an array but a `Weight`,
-and a carrier of logarithms takes the logarithms.
+A softmax underflows where its logarithm is an ordinary number. So a layer passes a semiring a `Weight`, not an array;
+a carrier of logarithms reads the logarithms.
 
 >>> import numpy as np
 >>> params = Params.of(np, {"weight": np.array([3.0]), "logits": np.array([0.0])})
@@ -27,7 +27,7 @@ Namespace: TypeAlias = Any
 @final
 @dataclass(frozen=True, slots=True)
 class Logs:
-    """Logarithms of a weight `(F, O, N)`, or what they are computed from in little time.
+    """Logarithms of a weight `(F, O, N)`, or an array from which they are computed quickly.
 
     Args:
         form: `"log"` where `array` holds the logarithms, `"log_softmax"` where they are its log-softmax over the last
@@ -46,19 +46,19 @@ class Weight:
 
     Args:
         in_linear: Computes them as ordinary numbers.
-        in_logs: Computes their logarithms, right where the ordinary number underflows; None where these are the
-            logarithms of the ordinary numbers.
-        exact: Computes what an exact way out needs to know the logarithms, for a weight `(F, O, N)`; None where it is
-            the ordinary numbers.
+        in_logs: Computes their logarithms, right where the ordinary numbers underflow; None where the logarithm of the
+            ordinary number is as good.
+        exact: Computes the logarithms of a weight `(F, O, N)` for the exact fallback of an operation; None where it may
+            read the ordinary numbers.
         in_directions: Computes them as directions and sizes, `direction * exp(size)`, whose derivatives are right where
-            a number is 0 too; None where the ordinary numbers tell as much.
+            a number is 0 too; None where the ordinary numbers are as good.
         most: No number is larger.
-        least: None is smaller; infinite where numbers may be complex.
-        lost: How many smallest normal numbers a number may lack because it, or what it was computed from, underflowed.
-        may_be_zero: Whether a number may be 0 by a value of what is learned, and not by underflow alone.
-        row_sum: No sum of the numbers' sizes over all axes but the first two is larger, where that is known beforehand.
-        whole: Computes a table `(F, K, ...)` of whose entries these numbers are rows `(F, B, K)`; None where they are
-            no such rows, or of no table that is known.
+        least: No number is smaller; infinite where numbers may be complex.
+        lost: The number of smallest normal numbers that underflow may have taken from a number or its factors.
+        may_be_zero: Whether learned values may make a number 0, and not underflow alone.
+        row_sum: No sum of the numbers' sizes over all axes but the first two is larger; infinite where it is not known.
+        source_table: Computes the table `(F, K, ...)` from which these numbers, rows `(F, B, K)`, were looked up; None
+            where they were not, or where the table is not known.
     """
 
     in_linear: Callable[[], Array]
@@ -70,7 +70,7 @@ class Weight:
     lost: float = 1.0
     may_be_zero: bool = True
     row_sum: float = inf
-    whole: Callable[[], Array] | None = None
+    source_table: Callable[[], Array] | None = None
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
@@ -87,64 +87,64 @@ class Weight:
         return xp.safe_log(self.linear) if self.in_logs is None else self._logs
 
     def shares(self, xp: Namespace) -> Array:
-        """Parts of the sum over the last axis, right where the numbers underflow; equal ones where all are zero."""
+        """The numbers divided by their sum over the last axis, right where they underflow; equal where all are zero."""
         logs = self.log(xp)
         is_nothing = xp.equal(xp.max(logs, axis=-1, keepdims=True), -inf)
         return xp.softmax(xp.where(is_nothing, 0.0, logs), axis=-1)
 
     @cached_property
     def _logs(self) -> Array:
-        assert self.in_logs is not None, "asked for by `log` where there are logarithms"
+        assert self.in_logs is not None, "`log` reads this only where there are logarithms"
         return self.in_logs()
 
     @cached_property
     def directions(self) -> tuple[Array, Array]:
         """Directions and sizes."""
-        assert self.in_directions is not None, "asked for where there are some"
+        assert self.in_directions is not None, "callers read this only where there are directions"
         return self.in_directions()
 
     @cached_property
     def logs(self) -> Logs | None:
-        """What an exact way out needs; None where it is the ordinary numbers."""
+        """The logarithms for an exact fallback; None where it may read the ordinary numbers."""
         return None if self.exact is None else self.exact()
 
     def map(self, fn: Callable[[Array], Array]) -> Weight:
-        """A selection of the numbers, or the largest of some: the same for numbers and logarithms."""
+        """A function of the weight that selects numbers, or takes maxima: it fits numbers and logarithms alike."""
         logs = self.in_logs
         return replace(
             self,
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
             exact=None,
-            in_directions=self._moved(fn),
+            in_directions=self._map_directions(fn),
             row_sum=inf,
-            whole=None,
+            source_table=None,
         )
 
-    def _moved(self, fn: Callable[[Array], Array]) -> Callable[[], tuple[Array, Array]] | None:
-        """Directions and sizes, each changed in shape."""
+    def _map_directions(self, fn: Callable[[Array], Array]) -> Callable[[], tuple[Array, Array]] | None:
+        """Directions and sizes, `fn` applied to each."""
         return None if self.in_directions is None else lambda: (fn(self.directions[0]), fn(self.directions[1]))
 
     def each(self, fn: Callable[[Array], Array]) -> Weight:
-        """The same numbers with folds repeated, each for several rows: `(F, O, N)` as `(F*B, O, N)`."""
+        """The same numbers with each fold repeated for several rows: `(F, O, N)` as `(F*B, O, N)`."""
         logs, exact = self.in_logs, self.exact
 
-        def in_full() -> Logs:
-            assert exact is not None, "asked for where there are some"
-            found = exact()
-            return replace(found, array=fn(found.array))
+        def repeated_logs() -> Logs:
+            assert exact is not None, "set only where there are exact logarithms"
+            logs = exact()
+            return replace(logs, array=fn(logs.array))
 
         return replace(
             self,
             in_linear=lambda: fn(self.linear),
             in_logs=None if logs is None else lambda: fn(self._logs),
-            exact=None if exact is None else in_full,
-            in_directions=self._moved(fn),
+            exact=None if exact is None else repeated_logs,
+            in_directions=self._map_directions(fn),
         )
 
     def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
-        """Rows `(F, B, K)` of a table `(F, K, ...)`: each is that of some state, for numbers and logarithms alike."""
-        return replace(self.map(fn), whole=lambda: self.linear)
+        """Rows `(F, B, K)` of this weight as a table `(F, K, ...)`: `fn` looks up a category for each row."""
+        return replace(self.map(fn), source_table=lambda: self.linear)
 
     def total(self, xp: Namespace) -> Weight:
         """The sums over the last axis, which is dropped."""
@@ -154,8 +154,8 @@ class Weight:
 
         def in_directions() -> tuple[Array, Array]:
             direction, size = terms.directions
-            found, shift = scaled_sum(xp, size, direction, -1)
-            return sign(xp, found), log_size(xp, found) + shift
+            total, shift = scaled_sum(xp, size, direction, -1)
+            return sign(xp, total), log_size(xp, total) + shift
 
         return replace(
             self,
@@ -163,8 +163,8 @@ class Weight:
             in_logs=None if logs is None else lambda: xp.logsumexp(terms._logs, axis=-1),
             exact=None,
             in_directions=None if terms.in_directions is None else in_directions,
-            whole=None,
-            most=inf,  # how many terms there are is known where they are computed
+            source_table=None,
+            most=inf,  # a bound would need the number of terms, and thus the array
             least=0.0 if self.least >= 0 else -inf,
             row_sum=inf,
         )
@@ -176,16 +176,16 @@ class Weight:
 
 @final
 class Params(Mapping[str, Array]):
-    """The parameters of a group of layers, evaluated where they are asked for.
+    """The parameters of a group of layers, each evaluated when it is read.
 
     Each is an array `(F, *shape)`; one of several outputs is a tuple of such arrays.
 
     Args:
         names: Their names.
-        array: Computes the parameter of a name.
-        weight: The parameter of a name as a weight; the further arguments tell whether it holds logarithms, and whether
-            it is refused where it becomes negative and the semiring cannot carry that.
-        sub_layers: What the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
+        array: Computes the parameter with a name.
+        weight: Makes a weight of the parameter with a name. The further arguments tell whether it holds logarithms, and
+            whether it is refused where it becomes negative and the semiring cannot carry that.
+        sub_layers: The layers that the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
         call: Calls a method of an object that the layer holds (see `Layer.opaque`): the object's name, the method, its
             arguments, and the shape of the result.
         dtype: The dtype of real parameters.
@@ -209,7 +209,7 @@ class Params(Mapping[str, Array]):
 
     @staticmethod
     def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
-        """Parameters that are evaluated already."""
+        """Parameters from arrays."""
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
             array = arrays[name]
@@ -224,14 +224,14 @@ class Params(Mapping[str, Array]):
         return Params(tuple(arrays), arrays.__getitem__, weight)
 
     def under(self, name: str) -> Params:
-        """The parameters whose names begin with `name` and a dot, by the rest of their names."""
+        """The parameters whose names begin with `name` and a dot, by the remainder of their names."""
         start = f"{name}."
-        names = tuple(one.removeprefix(start) for one in self._names if one.startswith(start))
+        names = tuple(suffix.removeprefix(start) for suffix in self._names if suffix.startswith(start))
         return Params(
             names,
-            lambda one: self._array(start + one),
-            lambda one, *how: self._weight(start + one, *how),
-            call=lambda one, *how: self.call(start + one, *how),
+            lambda suffix: self._array(start + suffix),
+            lambda suffix, *arguments: self._weight(start + suffix, *arguments),
+            call=lambda suffix, *arguments: self.call(start + suffix, *arguments),
             dtype=self.dtype,
         )
 
