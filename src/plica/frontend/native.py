@@ -27,7 +27,13 @@ from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
 from plica.frontend.folding import FoldedProgram
 from plica.frontend.native_trees import with_trees
-from plica.frontend.native_updates import Updatable, check_weights, floors_of, updatable_leaves, updatable_program
+from plica.frontend.native_updates import (
+    Updatable,
+    check_weights,
+    non_negative_checks,
+    updatable_leaves,
+    updatable_program,
+)
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Program
 from plica.lower.arrays import CircuitArrays
@@ -300,7 +306,7 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     main, *others = [question for name in wanted for question in wanted_circuit.questions(name)]
     given = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
     carrier = LSE_SUM if any(question.floors for question in (main, *others)) else compiled.semiring
-    floors = floors_of(compiled, carrier, wanted_circuit.dtype, wanted_circuit.leaves)
+    floors = non_negative_checks(compiled, carrier, wanted_circuit.dtype, wanted_circuit.leaves)
     yield replace(main, given=given, floors=(*floors, *main.floors))
     yield from others
 

@@ -1,4 +1,4 @@
-"""Which arrays of a native file users may replace: tensors of a circuit, arguments and captured arrays of a Program."""
+"""The arrays of a native file that users may replace: tensors of a circuit, arguments and captures of a Program."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def check_weights(circuit: CircuitArrays) -> None:
             refuse_weight(compiled.folded.circuit, layer, name, compiled.semiring, float(value))
 
 
-def floors_of(
+def non_negative_checks(
     compiled: CompiledCircuit,
     semiring: Semiring,
     dtype: DType,

@@ -76,7 +76,7 @@ class LayerMap:
     def _holders(self) -> dict[Layer, tuple[tuple[Layer, str], ...]]:
         holders: dict[Layer, tuple[tuple[Layer, str], ...]] = {}
         for holder in self.circuit.layers:
-            for name, sub_layer in _held(holder).items():
+            for name, sub_layer in _layers_within(holder).items():
                 holders[sub_layer] = (*holders.get(sub_layer, ()), (holder, name))
         return holders
 
@@ -135,7 +135,7 @@ class LayerMap:
             raise GraphError(f"there is no fold {fold} of group {group}; there are {len(groups)} groups{folds}.")
         roles_of = dict(self._sources.get(groups[group].members[fold], {}))
         for holder, roles in tuple(roles_of.items()):
-            for name, sub_layer in _held(holder).items():
+            for name, sub_layer in _layers_within(holder).items():
                 roles_of.setdefault(sub_layer, (_role(holder, name), *roles))
         return roles_of
 
@@ -149,7 +149,7 @@ class LayerMap:
         if self.is_node(layer):
             return self._folded.described.layers[self.circuit.layer_index(layer)]
         holder, name = self.holders(layer)[0]
-        return _held(self.resolved(holder))[name]
+        return _layers_within(self.resolved(holder))[name]
 
     def history(self, layer: Layer) -> Iterator[tuple[Layer, Step]]:
         """The rules that were applied to a layer (or its holder), and to the layers that they made of it, in order."""
@@ -161,7 +161,7 @@ class LayerMap:
             raise GraphError(f"{layer!r} is no layer of {self.circuit!r}; give one of its layers as it was described.")
 
 
-def _held(layer: Layer) -> dict[str, Layer]:
+def _layers_within(layer: Layer) -> dict[str, Layer]:
     """The layers that a layer holds at any depth, by names such as `"part.part"`."""
     return {start.removesuffix("."): sub_layer for start, sub_layer in held_layers(layer) if start}
 
@@ -172,5 +172,5 @@ def _role(holder: Layer, name: str) -> str:
 
 def _within(compiled: CompiledLayer, holder: Layer, name: str) -> CompiledLayer:
     """The fold of a held layer, from that of its holder: in this layer, unless rules rewrote the holder."""
-    layer = compiled.layer if compiled.roles else _held(compiled.layer)[name]
+    layer = compiled.layer if compiled.roles else _layers_within(compiled.layer)[name]
     return replace(compiled, layer=layer, roles=(_role(holder, name), *compiled.roles))

@@ -11,7 +11,7 @@ from plica.symbolic.domains import UNIT_INTERVAL
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import times
-from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, deviance, inside, positive_normal
+from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, gamma_deviance, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
 
 _STEP = 2.0**-24  # below 1, the next number of float32
@@ -40,8 +40,8 @@ class BetaLayer(UnivariateLayer, name="beta"):
         log_total = xp.log(total)
         # with n = a + b: log x^a (1 - x)^b / B = a log(x n / a) + b log((1 - x) n / b) + ..., as for a gamma density
         away = x * b - (1.0 - x) * a  # n x - a
-        density = deviance(xp, a, log_x + log_total - log_a, away)
-        density = density + deviance(xp, b, log_rest + log_total - log_b, -away)
+        density = gamma_deviance(xp, a, log_x + log_total - log_a, away)
+        density = density + gamma_deviance(xp, b, log_rest + log_total - log_b, -away)
         scale = 0.5 * (log_a + log_b - log_total) - HALF_LOG_TWO_PI
         scale = scale + xp.stirling_error(total) - xp.stirling_error(a) - xp.stirling_error(b)
         density = density + scale - log_x - log_rest

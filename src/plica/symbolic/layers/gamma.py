@@ -11,7 +11,7 @@ from plica.symbolic.domains import NONNEGATIVE_REALS
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import times
-from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, deviance, finite, inside, positive_normal
+from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, gamma_deviance, finite, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
 
 
@@ -77,6 +77,6 @@ def _log_density(xp: Namespace, x: Array, a: Array, rate: Array, log_a: Array, l
     x = finite(xp, x)
     log_x = xp.log(xp.where(xp.equal(x, 0.0), LEAST, x))
     # with u = rate x: log u^a e^-u / Gamma(a) = (a log(u / a) - u + a) + log(a / 2 pi) / 2 - stirling_error(a)
-    density = deviance(xp, a, log_x + log_rate - log_a, rate * x - a) - log_x
+    density = gamma_deviance(xp, a, log_x + log_rate - log_a, rate * x - a) - log_x
     density = density + (0.5 * log_a - HALF_LOG_TWO_PI - xp.stirling_error(a))
     return xp.where(xp.logical_and(xp.equal(x, 0.0), xp.greater(a, 1.0)), float("-inf"), density)

@@ -66,11 +66,11 @@ def log_difference(xp: Namespace, more: Array, less: Array) -> Array:
     return xp.where(some, more + xp.log(-xp.expm1(xp.where(some, gap, -1.0))), float("-inf"))
 
 
-def deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
-    """A log(x / a) - (x - a) for x = a + away, of which `log_ratio` is log(x / a).
+def gamma_deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:
+    """The deviance a log(x / a) - (x - a) for x = a + away, where `log_ratio` is log(x / a).
 
-    Nothing cancels where x is near a, in value or in derivatives. Densities with gamma functions are sums of it and of
-    `stirling_error`: differences of logarithms of gamma functions would lose all digits at large numbers.
+    Nothing cancels where x is near a, in value or in derivatives. Densities with gamma functions sum this and
+    `stirling_error`: differences of log-gamma functions would lose all digits at large numbers.
     """
     near = xp.less(xp.abs(away), 0.5 * a)
     ratio = xp.where(near, away, 0.0) / a
