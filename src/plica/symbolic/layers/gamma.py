@@ -11,7 +11,7 @@ from plica.symbolic.domains import NONNEGATIVE_REALS
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import times
-from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, gamma_deviance, finite, inside, positive_normal
+from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, finite, gamma_deviance, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
 
 
