@@ -16,13 +16,14 @@ import numpy as np
 from plica.backend.native.loops.calls import compile_jit
 from plica.errors import InputError
 from plica.forks import cached_property
-from plica.frontend.executors import Runner
 from plica.ir.dtypes import DType
 from plica.ir.program import Bound, Var
 from plica.passes.clean import clean
 from plica.passes.rewriting import Rewriting
 from plica.tracing.leaves import PYTHON_NUMBERS, is_array
 from plica.tracing.scope import Reference
+
+Runner = Callable[[Sequence[Any]], Any]  # as in `executors`, which loads this module when it is first needed
 
 
 class NativeFunction:
