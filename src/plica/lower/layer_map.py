@@ -108,13 +108,13 @@ class LayerMap:
             GraphError: The circuit does not have the layer.
         """
         self._check(layer)
-        own = self._places_of(layer) if self.is_node(layer) else ()
+        folds = self._places_of(layer) if self.is_node(layer) else ()
         within = [
             _within(compiled, holder, name)
             for holder, name in self.holders(layer)
             for compiled in self._places_of(holder)
         ]
-        return (*own, *within)
+        return (*folds, *within)
 
     def _places_of(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         return tuple(

@@ -166,11 +166,11 @@ def _products(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Nod
     matrices = isinstance(op, MatMulParameter)
     einsum = EinsumParameter(*op.in_shapes, equation="mk,kn->mn") if matrices else op
     kind = LogEinsumExpParameter if of_logs else EinsumParameter
-    each = add(kind(*op.in_shapes, equation=einsum.equation + einsum.summed), *inputs)
-    axes = len(each.shape), len(einsum.summed)
+    products = add(kind(*op.in_shapes, equation=einsum.equation + einsum.summed), *inputs)
+    axes = len(products.shape), len(einsum.summed)
     if axes[1] < 2:
-        return each, -1
-    return add(FlattenParameter(each.shape, start=axes[0] - axes[1], end=axes[0] - 1), each), -1
+        return products, -1
+    return add(FlattenParameter(products.shape, start=axes[0] - axes[1], end=axes[0] - 1), products), -1
 
 
 def _einsum(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
@@ -187,14 +187,14 @@ _EINSUM_OF_ONE = _product(_log_einsum)
 
 def _clamp(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
     """A clamp around 0, or to positive numbers; the latter maps every negative number to the lower bound."""
-    (given,) = inputs
-    logs = given.size
-    if given.sign is not None:
+    (number,) = inputs
+    logs = number.size
+    if number.sign is not None:
         if op.vmin is None or op.vmin <= 0:
             below, above = (inf if bound is None else _log_of(abs(bound)) for bound in (op.vmin, op.vmax))
             kinds = (ClampSizeParameter, ClampSignParameter)
-            return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *given) for kind in kinds))
-        logs = add(SignedLogParameter(op.shape, op.shape, positive_part=True), *given)
+            return SignedLog(*(add(kind(op.shape, op.shape, below=below, above=above), *number) for kind in kinds))
+        logs = add(SignedLogParameter(op.shape, op.shape, positive_part=True), *number)
     clamp = ClampParameter(op.shape, vmin=_log_bound(op.vmin), vmax=_log_bound(op.vmax))
     return SignedLog(add(clamp, logs))
 
@@ -209,9 +209,9 @@ def _log_of(number: float) -> float:
 
 
 def _square(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
-    (given,) = inputs
-    size = add(SumParameter(op.shape, op.shape), given.size, given.size)
-    return SignedLog(size, None if given.sign is None else add(copied(op), given.sign))
+    (number,) = inputs
+    size = add(SumParameter(op.shape, op.shape), number.size, number.size)
+    return SignedLog(size, None if number.sign is None else add(copied(op), number.sign))
 
 
 def _deviation(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
@@ -225,8 +225,8 @@ def _mixing(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
     """The rule of mixing weights: zeros off the diagonals have the logarithm -inf."""
     size, sign = _moved(add, op, inputs)
     units, arity = op.in_shape
-    beside = np.where(np.tile(np.eye(units, dtype=bool), arity), 0.0, -inf)
-    return SignedLog(add(SumParameter(op.shape, op.shape), size, ConstantParameter(*op.shape, value=beside)), sign)
+    zeros = np.where(np.tile(np.eye(units, dtype=bool), arity), 0.0, -inf)
+    return SignedLog(add(SumParameter(op.shape, op.shape), size, ConstantParameter(*op.shape, value=zeros)), sign)
 
 
 MOVED = (IndexParameter, ConcatParameter, FlattenParameter, ConjugateParameter)

@@ -180,8 +180,8 @@ class CompilationRules:
     @property
     def overridden_layers(self) -> tuple[type[Layer], ...]:
         """The built-in classes of layers that have another row here."""
-        own = self.layers.own
-        return tuple(layer for layer in LAYER_ROWS if layer in own)
+        added = self.layers.own
+        return tuple(layer for layer in LAYER_ROWS if layer in added)
 
 
 def _public(module: Any, base: type) -> frozenset[type]:

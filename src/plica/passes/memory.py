@@ -70,12 +70,12 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
         if regions := [_plan(region, rows, in_place) for region, _ in regions_of(equation)]:
             inside[equation] = _together(equation, regions, rows)
     total, copied = (
-        own + sum(getattr(plan, name) for plan in inside.values())
-        for name, own in (("total", sum(size.values()) + overwritten), ("copied", copied))
+        bytes_here + sum(getattr(plan, name) for plan in inside.values())
+        for name, bytes_here in (("total", sum(size.values()) + overwritten), ("copied", copied))
     )
     results = {owner.get(result) for result in program.outputs}
-    beside = {var: 0 if var in results else count for var, count in size.items()}
-    return MemoryPlan(_peak(program, owner, size, inside), total, copied, _peak(program, owner, beside, inside))
+    others = {var: 0 if var in results else count for var, count in size.items()}
+    return MemoryPlan(_peak(program, owner, size, inside), total, copied, _peak(program, owner, others, inside))
 
 
 def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:

@@ -222,10 +222,10 @@ class _Block:
         memory = memory_of(equation, self._table)
         read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs
         operands = [self._analysis.storage(operand) for operand in read]
-        given = _together(operands)
-        if memory is Memory.VIEW or (memory is Memory.EITHER and given):
+        memory_read = _together(operands)
+        if memory is Memory.VIEW or (memory is Memory.EITHER and memory_read):
             is_repeated = name in REPEATING or any(storage.is_repeated for storage in operands)
-            return [Storage(given, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
+            return [Storage(memory_read, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
         return [self._new() for _ in equation.outputs]
 
     def _update(self, index: int, equation: Equation) -> Storage:
@@ -255,21 +255,21 @@ class _Block:
                 [replace(storage, is_whole=_is_apart(number, results)) for number, storage in enumerate(results)]
             )
         joined = [
-            _joined(alike, is_whole=all(storage.is_whole for storage in alike))
-            for alike in zip(*results_by_region, strict=True)
+            _joined(same_result, is_whole=all(storage.is_whole for storage in same_result))
+            for same_result in zip(*results_by_region, strict=True)
         ]
         return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *joined]
 
     def _loop(self, index: int, equation: Equation) -> Sequence[Storage]:
         carried = list(carries(equation))
-        own, analysis = self._owned_by(equation, carried)
+        owned_indices, analysis = self._owned_by(equation, carried)
         self._analysis.add(analysis)
-        given = [self._analysis.storage(operand) for operand in equation.inputs]
+        operands = [self._analysis.storage(operand) for operand in equation.inputs]
         copied = []
-        for number in own:
+        for number in owned_indices:
             first = carried[number][1]
             others = _together(
-                storage for operand, storage in zip(equation.inputs, given, strict=True) if operand is not first
+                storage for operand, storage in zip(equation.inputs, operands, strict=True) if operand is not first
             )
             once = sum(operand is first for operand in equation.inputs) == 1
             storage = self._analysis.storage(first)
@@ -279,8 +279,8 @@ class _Block:
                 copied.append(number)
         self._analysis.copied[equation] = tuple(copied)
         # arrays of an iteration, or operands: the loop may take no iteration, or return captured arrays
-        shared = Storage(CALLERS | _together(given), is_whole=False)
-        results = [self._new() if number in own else shared for number in range(len(carried))]
+        shared = Storage(CALLERS | _together(operands), is_whole=False)
+        results = [self._new() if number in owned_indices else shared for number in range(len(carried))]
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
         return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *results, *stacks]
 
@@ -289,33 +289,35 @@ class _Block:
     ) -> tuple[frozenset[int], Analysis]:
         """The indices of carries that a loop owns and writes over, and the analysis of its body."""
         body: Program = equation.params["body"]
-        own = frozenset(number for number, (inner, _, _, _) in enumerate(carried) if inner.type.shape)
+        owned_indices = frozenset(number for number, (inner, _, _, _) in enumerate(carried) if inner.type.shape)
         while True:
             shared = Storage(CALLERS, is_whole=False)
             storages = dict.fromkeys((*body.consts, *body.inputs), shared)
-            first = {number: self._new() for number in own}
+            first = {number: self._new() for number in owned_indices}
             storages |= {carried[number][0]: storage for number, storage in first.items()}
             analysis = self._inside(body, storages)
             results = [analysis.storage(operand) for operand in body.results]
             still_owned = frozenset(
-                number for number in own if _is_apart(number, results) and results[number].memory.isdisjoint(CALLERS)
+                number
+                for number in owned_indices
+                if _is_apart(number, results) and results[number].memory.isdisjoint(CALLERS)
             )
-            if still_owned == own:
+            if still_owned == owned_indices:
                 still_owned = self._useful(first, results, analysis.touched)
-            if still_owned == own:
-                return own, analysis
-            own = still_owned
+            if still_owned == owned_indices:
+                return owned_indices, analysis
+            owned_indices = still_owned
 
     def _returning_loop(self, index: int, equation: Equation) -> Sequence[Storage]:
         """The storage of a loop's results if nothing is written over: arrays of iterations, or first operands."""
         del index
         carried = list(carries(equation))
         origins = self._analysis.origins[equation] = self._origins(equation, carried)
-        given = _together(map(self._analysis.storage, equation.inputs))
+        memory_read = _together(map(self._analysis.storage, equation.inputs))
         results = []
         for number in range(len(carried)):
             if number not in origins:  # captured arrays, or views of each other
-                results.append(Storage(CALLERS | given, is_whole=False))
+                results.append(Storage(CALLERS | memory_read, is_whole=False))
                 continue
             first = [self._analysis.storage(carried[origin][1]) for origin in origins[number]]
             results.append(_joined([self._new(), *first], is_whole=not first))

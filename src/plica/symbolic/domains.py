@@ -199,10 +199,8 @@ def nearest(
     x, dtype, low, high, bounded = _limited(xp, x, domains)
     if not all(bounded):
         return None
-    alike = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
-    limits = (
-        (low[0], high[0]) if alike else [constant(np.asarray([bounds], dtype=dtype.value).T) for bounds in (low, high)]
-    )
+    is_one = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
+    limits = (low[0], high[0]) if is_one else [constant(np.asarray([end], dtype=dtype.value).T) for end in (low, high)]
     clipped = xp.clip(x, *limits)
     return clipped, xp.not_equal(clipped, x)
 

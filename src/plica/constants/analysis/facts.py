@@ -126,7 +126,7 @@ def _entry_bits(type_: ArrayType) -> int:
 
 
 def _fact(equation: Equation, var: Var, facts: Mapping[Operand, Fact], sizes: Sizes, policy: FoldPolicy) -> Fact:
-    bits, own = bits_of(var.type, sizes), _entry_bits(var.type)
+    bits, entry_bits = bits_of(var.type, sizes), _entry_bits(var.type)
     is_splat = _is_splat(equation, var, facts)
     is_expanded = _is_expanded(equation, var, facts)
     narrow = _narrow(equation, var, facts)
@@ -137,7 +137,7 @@ def _fact(equation: Equation, var: Var, facts: Mapping[Operand, Fact], sizes: Si
         obstacle = "a splat: one number, repeated where it is read"
     elif is_expanded:
         obstacle = "expanded: a smaller constant has the same entries"
-    elif narrow < own and not policy.widen:
+    elif narrow < entry_bits and not policy.widen:
         obstacle = f"widened: a constant of {narrow} bits for each entry holds the same numbers"
     elif bits is None and policy.max_growth is not None:
         obstacle = "its size is not known before the run, and the policy limits the growth"
@@ -183,7 +183,7 @@ def _narrow(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> int:
 
     Expanded operands do not count. For example, scales that are repeated for a block of weights make these no wider.
     """
-    row, own = OPS[equation.op.name], _entry_bits(var.type)
+    row, entry_bits = OPS[equation.op.name], _entry_bits(var.type)
     if row.name in _EACH:
         large = (operand for operand in equation.inputs if operand.type.shape == var.type.shape)
         read: Sequence[Operand] = [
@@ -192,5 +192,5 @@ def _narrow(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> int:
     else:
         read = equation.inputs[row.view.operands]
     if _is_single(var.type) or not read:
-        return own
-    return min(own, max(facts[operand].narrow if operand in facts else own for operand in read))
+        return entry_bits
+    return min(entry_bits, max(facts[operand].narrow if operand in facts else entry_bits for operand in read))

@@ -333,11 +333,11 @@ def _priced(problem: Problem, price: float) -> Choice:
     for value in (*problem.needed, *(value for operation in problem.operations for value in operation.reads)):
         readers[value] += 1
     flow = [price * (bits or 0) / max(1, count) for bits, count in zip(problem.bits, readers, strict=True)]
-    again = [0.0] * len(problem.operations)
+    rerun_costs = [0.0] * len(problem.operations)
     for index, operation in enumerate(problem.operations):
-        again[index] = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads))
+        rerun_costs[index] = operation.work + sum(flow[value] for value in dict.fromkeys(operation.reads))
         for value in operation.makes:
-            share = again[index] / max(1, readers[value])
+            share = rerun_costs[index] / max(1, readers[value])
             flow[value] = share if problem.bits[value] is None else min(flow[value], share)
 
     def runs_again(index: int, needed: list[bool]) -> bool:

@@ -50,8 +50,8 @@ class Component:
         is_static = not program.num_implicit_inputs and not program.num_implicit_outputs
         if not is_static or not 1 < len(self.makes) <= _MAX_TEXTS:
             return [(program, index, self.reads) for index in range(len(self.makes))]
-        alone = [_alone(program, result) for result in program.results if isinstance(result, Var)]
-        return [(part, 0, [var.name for var in (*part.consts, *part.inputs)]) for part in alone]
+        programs = [_alone(program, result) for result in program.results if isinstance(result, Var)]
+        return [(part, 0, [var.name for var in (*part.consts, *part.inputs)]) for part in programs]
 
     @cached_property
     def work(self) -> list[int]:
@@ -70,7 +70,7 @@ def _alone(program: Program, result: Var) -> Program:
         if any(var in needed for var in equation.outputs):
             equations.append(equation)
             needed.update(needed_by((equation,), ()))
-    consts, inputs = (tuple(var for var in given if var in needed) for given in (program.consts, program.inputs))
+    consts, inputs = (tuple(var for var in group if var in needed) for group in (program.consts, program.inputs))
     return Program(consts, inputs, tuple(reversed(equations)), (result,))
 
 
@@ -132,20 +132,22 @@ class Components:
         self._cache, self._options = cache, options
         kept = dict.fromkeys(kept)
         maker = {name: index for index, component in enumerate(self.components) for name in component.makes}
-        self._given = [
+        self._makers = [
             dict.fromkeys(maker[name] for name in component.reads if name in maker) for component in self.components
         ]
         self._sources = [[name for name in component.reads if name not in maker] for component in self.components]
         self._is_passing = [kept.keys().isdisjoint(component.makes) for component in self.components]
         self._is_alone: list[bool] = []
-        for own, given in zip(self._sources, self._given, strict=True):
-            self._is_alone.append(any(name in released for name in own) or any(self._is_alone[name] for name in given))
+        for sources, makers in zip(self._sources, self._makers, strict=True):
+            self._is_alone.append(
+                any(name in released for name in sources) or any(self._is_alone[name] for name in makers)
+            )
 
     def of_known(self, names: Collection[str]) -> list[int]:
         """The indices of the components that read constants of these names alone."""
         indices: dict[int, None] = {}
-        for index, own in enumerate(self._sources):
-            if all(name in names for name in own) and all(maker in indices for maker in self._given[index]):
+        for index, sources in enumerate(self._sources):
+            if all(name in names for name in sources) and all(maker in indices for maker in self._makers[index]):
                 indices[index] = None
         return list(indices)
 
@@ -154,7 +156,7 @@ class Components:
         parts: list[Part | None] = []
         for index, old in enumerate(before or [None] * len(self.components)):
             is_same = old is not None and old.states == self._states(index, states)
-            parts.append(old if is_same and all(parts[maker] is not None for maker in self._given[index]) else None)
+            parts.append(old if is_same and all(parts[maker] is not None for maker in self._makers[index]) else None)
         return parts
 
     def fold(
@@ -178,12 +180,12 @@ class Components:
         }
         for index in reversed(list(todo)):
             if wanted[index]:
-                wanted.update((maker, True) for maker in self._given[index] if values[maker] is None)
+                wanted.update((maker, True) for maker in self._makers[index] if values[maker] is None)
         for index in todo:
             if wanted[index]:
                 given = {
                     name: value
-                    for maker in self._given[index]
+                    for maker in self._makers[index]
                     for name, value in zip(self.components[maker].makes, values[maker] or (), strict=True)
                 }
                 parts[index], values[index] = self._folded(index, constants, parts, given)
@@ -195,7 +197,7 @@ class Components:
         component, states = self.components[index], constants.states
         others = {
             name: entry
-            for maker in self._given[index]
+            for maker in self._makers[index]
             for name, entry in zip(self.components[maker].makes, _entries(parts[maker]), strict=True)
         }
         results: list[Any] = []

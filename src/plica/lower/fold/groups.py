@@ -147,9 +147,9 @@ class FoldedCircuit:
         """The most sums on a way from an output to an input; counted anew at each call."""
         depths: list[list[int]] = []
         for group in self.groups:
-            own = int(group.kind in ("sum", "fused"))
+            is_sum = int(group.kind in ("sum", "fused"))
             below = ([depths[at][fold] for at, fold in inputs] for inputs in group.in_fold_idx)
-            depths.append([own + max(input_depths, default=0) for input_depths in below] or [0] * group.num_folds)
+            depths.append([is_sum + max(input_depths, default=0) for input_depths in below] or [0] * group.num_folds)
         return max(depths[group][fold] for group, fold in self.out_fold_idx)
 
 
@@ -213,8 +213,8 @@ def fold_again(folded: FoldedCircuit) -> FoldedCircuit:
     )
     starts = [graph.info.find(group) for group in groups]
     out_fold_idx = tuple((starts[number][0], starts[number][1] + fold) for number, fold in folded.out_fold_idx)
-    again = _reading(graph.nodes, graph.info.in_fold_idx)
-    return replace(folded, groups=again, info=_index(again, out_fold_idx), folds=True)
+    refolded = _reading(graph.nodes, graph.info.in_fold_idx)
+    return replace(folded, groups=refolded, info=_index(refolded, out_fold_idx), folds=True)
 
 
 def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
@@ -223,7 +223,7 @@ def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
     Raises:
         GraphError: They are of several types, sizes or kinds of sub-layers.
     """
-    members = tuple(layer for each in group for layer in (each.members if isinstance(each, FoldedLayer) else (each,)))
+    members = tuple(layer for item in group for layer in (item.members if isinstance(item, FoldedLayer) else (item,)))
     _check_alike(members)
     return FoldedLayer(members)
 

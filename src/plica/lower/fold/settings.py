@@ -37,9 +37,9 @@ def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Lay
         layers: The layers.
         rows: The registry entries of custom layers: a parameter that an entry does not pad has one length in a group.
     """
-    alike = group_foldable(layers, lambda layer: own_settings_of(layer, rows))
+    groups = group_foldable(layers, lambda layer: own_settings_of(layer, rows))
     settings: dict[Layer, Hashable] = {}
-    for number, group in enumerate(alike):
+    for number, group in enumerate(groups):
         lengths = {layer: padded_lengths(layer) for layer in group}
         part_of = _parts(lengths)
         settings.update((layer, (number, part_of[length])) for layer, length in lengths.items())
@@ -67,16 +67,16 @@ def padded_lengths(layer: Layer) -> Lengths:
     """The lengths of the parameters that are padded, those of sub-layers among them."""
     if not layer.padded and not layer.sub_layers:
         return ()
-    own = tuple(parameter.shape[-1] for name, parameter in layer.evaluated_params.items() if name in layer.padded)
-    return sum((padded_lengths(sub_layer) for sub_layer in layer.sub_layers.values()), own)
+    lengths = tuple(parameter.shape[-1] for name, parameter in layer.evaluated_params.items() if name in layer.padded)
+    return sum((padded_lengths(sub_layer) for sub_layer in layer.sub_layers.values()), lengths)
 
 
 def _padded_rows(layer: Layer) -> Lengths:
     """For each of the lengths, how many times a layer has it."""
-    own = tuple(
+    rows = tuple(
         prod(parameter.shape[:-1]) for name, parameter in layer.evaluated_params.items() if name in layer.padded
     )
-    return sum((_padded_rows(sub_layer) for sub_layer in layer.sub_layers.values()), own)
+    return sum((_padded_rows(sub_layer) for sub_layer in layer.sub_layers.values()), rows)
 
 
 def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
@@ -107,6 +107,6 @@ def _filled(lengths: Sequence[Lengths], counts: Sequence[int], rows: Lengths) ->
     if longest not in lengths:
         return inf
     return sum(
-        count * sum(row * (most - own) for row, most, own in zip(rows, longest, length, strict=True))
+        count * sum(row * (most - size) for row, most, size in zip(rows, longest, length, strict=True))
         for length, count in zip(lengths, counts, strict=True)
     )

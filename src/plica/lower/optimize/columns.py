@@ -62,11 +62,11 @@ def joined(weights: Sequence[Parameter], axis: int = 1) -> Parameter:
         return weights[0]
     half = len(weights) // 2
     first, second = joined(weights[:half], axis), joined(weights[half:], axis)
-    both = ConcatParameter(first.shape, second.shape, axis=axis)
+    concatenation = ConcatParameter(first.shape, second.shape, axis=axis)
     numbers = [only_number(weight) for weight in (first, second)]
     if numbers[0] is not None and numbers[0] == numbers[1]:
-        return Parameter.from_input(ConstantParameter(*both.shape, value=numbers[0]))
-    return Parameter.from_binary(both, first, second)
+        return Parameter.from_input(ConstantParameter(*concatenation.shape, value=numbers[0]))
+    return Parameter.from_binary(concatenation, first, second)
 
 
 def added(units: int, count: int) -> SumLayer:

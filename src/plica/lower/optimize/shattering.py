@@ -52,11 +52,11 @@ def _of_one(left: int, right: int, slow: Parameter, fast: Parameter, inputs: Seq
 def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) -> list[New]:
     """[A_1 kron B, A_2 kron B, ..] (x, y, ..): B of each input and the A_h of that, or B of the sum of A_h x_h."""
     (sums1, units1), (sums2, units2) = slow.shape, fast.shape
-    each = units1 // len(inputs)
-    parts = [columns(slow, range(at * each, (at + 1) * each)) for at in range(len(inputs))]
-    fast_each = [TensorDotLayer(each, units2, 1, sums2, fast) for _ in inputs]
-    of_fast = [TensorDotLayer(1, each, sums2, sums1, part) for part in parts]
-    slow_each = [TensorDotLayer(1, each, units2, sums1, part) for part in parts]
+    width = units1 // len(inputs)
+    parts = [columns(slow, range(at * width, (at + 1) * width)) for at in range(len(inputs))]
+    fast_each = [TensorDotLayer(width, units2, 1, sums2, fast) for _ in inputs]
+    of_fast = [TensorDotLayer(1, width, sums2, sums1, part) for part in parts]
+    slow_each = [TensorDotLayer(1, width, units2, sums1, part) for part in parts]
     fast_first: Nodes = [(contraction, (x,)) for contraction, x in zip(fast_each, inputs, strict=True)]
     fast_first += [(contraction, (below,)) for contraction, below in zip(of_fast, fast_each, strict=True)]
     slow_first: Nodes = [(contraction, (x,)) for contraction, x in zip(slow_each, inputs, strict=True)]
@@ -67,13 +67,13 @@ def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) 
 def _of_parts(slow: Parameter, fast: Parameter, inputs: Sequence[Layer], width: int) -> New:
     """(A kron B) (x, y, ..) where a block is of several inputs: B of these, then the sum of A's columns times that."""
     (sums1, blocks), (sums2, block) = slow.shape, fast.shape
-    each = block // width
+    inputs_per_block = block // width
     nodes: Nodes = []
     spread = []
     for at in range(blocks):
-        below = SumLayer(width, sums2, each, fast)
+        below = SumLayer(width, sums2, inputs_per_block, fast)
         spread.append(TensorDotLayer(1, 1, sums2, sums1, columns(slow, [at])))
-        nodes += [(below, tuple(inputs[at * each : (at + 1) * each])), (spread[-1], (below,))]
+        nodes += [(below, tuple(inputs[at * inputs_per_block : (at + 1) * inputs_per_block])), (spread[-1], (below,))]
     return _added(nodes, spread)
 
 
@@ -116,10 +116,10 @@ def tucker(match: Match) -> New:
     before, after = match.inputs["before"], match.inputs["after"]
     at, sums = len(before), total.num_output_units
     tucker_layer = TuckerLayer(product.num_input_units, sums, product.arity, of_inputs(total, [at]))
-    beside = [position for position in range(total.arity) if position != at]
-    if not beside:
+    positions = [position for position in range(total.arity) if position != at]
+    if not positions:
         return Replacement.chain(match.inputs["factors"], tucker_layer)
-    others = SumLayer(total.num_input_units, sums, len(beside), of_inputs(total, beside))
+    others = SumLayer(total.num_input_units, sums, len(positions), of_inputs(total, positions))
     return _added([(others, (*before, *after)), (tucker_layer, match.inputs["factors"])], [others, tucker_layer])
 
 

@@ -132,8 +132,8 @@ class Choices:
             return self.chooser.fill(column, layer, params or self.scope.parameters(group), units, chance)
         rows, folds = RowAxis(self.filled.count), group.num_folds
         chance = None if chance is None else rows.value(chance, folds)
-        alone = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
-        return rows.value_apart(self.chooser.fill(column, layer, params, alone, chance), folds)
+        no_units = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
+        return rows.value_apart(self.chooser.fill(column, layer, params, no_units, chance), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
         """Note that no row reaches some layers."""

@@ -111,20 +111,20 @@ class Flows:
         ]
         sums = self.shares.sums(flow, self.up[number], inputs)
         units, width = layer.num_input_units, layer.arity * layer.num_input_units
-        own = _own_terms(reads, layer)
+        own_terms = _own_terms(reads, layer)
         if len(reads) == 1 and np.array_equal(reads[0], np.arange(width)):
             messages = [
                 self.shares.all_units(sums.slope, read, log_weights[:, :, index * units : (index + 1) * units])
                 for index, read in enumerate(sums.inputs)
             ]
             self.terms.append((group, xp.concat(messages, axis=2)))
-        elif own is not None:
-            weights = self._columns(_in_a_row(log_weights), own)
+        elif own_terms is not None:
+            weights = self._columns(_in_a_row(log_weights), own_terms)
             messages = [
                 self.shares.each_unit(sums.slope, read, weights[:, :, index * units : (index + 1) * units])
                 for index, read in enumerate(sums.inputs)
             ]
-            self.terms.append((group, self._gathered(xp.concat(messages, axis=2), own % reads.shape[1])))
+            self.terms.append((group, self._gathered(xp.concat(messages, axis=2), own_terms % reads.shape[1])))
         else:
             gathered = self._terms(group, sums, log_weights, reads)
             messages = [gathered[:, :, index * units : (index + 1) * units] for index in range(layer.arity)]

@@ -90,10 +90,10 @@ def passes_table() -> str:
     return "\n".join(lines)
 
 
-def _computed(needs: Needs, own: Semiring) -> str:
+def _computed(needs: Needs, base: Semiring) -> str:
     """The semiring that a query computes in, and whether it takes negative weights."""
-    carrier = needs.carrier(own)
-    return f"`{carrier.name}`" if carrier.negative or not own.negative else f"`{carrier.name}`; no negative weights"
+    carrier = needs.carrier(base)
+    return f"`{carrier.name}`" if carrier.negative or not base.negative else f"`{carrier.name}`; no negative weights"
 
 
 def _line(cells: list[str]) -> str:

@@ -136,8 +136,10 @@ class Layer(NodeKind):
             object.__setattr__(other, name, params[name])
         for name, layer in self.sub_layers.items():
             start = f"{name}."
-            own = {key.removeprefix(start): parameter for key, parameter in params.items() if key.startswith(start)}
-            _replace_sub_layer(other, name, layer.with_params(own))
+            params_held = {
+                key.removeprefix(start): parameter for key, parameter in params.items() if key.startswith(start)
+            }
+            _replace_sub_layer(other, name, layer.with_params(params_held))
         return other
 
     def copyref(self) -> Self:
@@ -332,15 +334,15 @@ def choose_parameter(
     owner: str,
     name: str,
     shape: Shape,
-    given: ParameterLike | None,
+    parameter_given: ParameterLike | None,
     factory: ParameterFactory | None,
     default: ParameterFactory | None = None,
 ) -> Parameter:
     """The given parameter, else one of `factory`, or of `default` without a factory; checked to have `shape`."""
-    if given is None:
+    if parameter_given is None:
         chosen = default if factory is None else factory
-        given = function(owner, f"the factory of {name}", chosen)(shape)
-    parameter = Parameter.from_input(given)
+        parameter_given = function(owner, f"the factory of {name}", chosen)(shape)
+    parameter = Parameter.from_input(parameter_given)
     if parameter.shapes != (shape,):
         raise ShapeError(
             f"{owner}: expected {name} of shape {shape}, found {' and '.join(map(str, parameter.shapes))}; "

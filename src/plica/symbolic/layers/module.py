@@ -69,20 +69,20 @@ class ModuleLayer(InputLayer):
         answers: Iterable[str] = (),
     ) -> None:
         name = "ModuleLayer"
-        units, given = positive(name, "num_output_units", num_output_units), elements(name, "answers", answers)
+        units, names = positive(name, "num_output_units", num_output_units), elements(name, "answers", answers)
         normalized = flag(name, "normalized", normalized)
-        unknown = [answer for answer in given if not known(answer, ANSWERS)]
+        unknown = [answer for answer in names if not known(answer, ANSWERS)]
         if unknown:
             raise InputError(f"{name}: a module answers some of {', '.join(ANSWERS)}, found {unknown[0]!r}")
-        lacking = [method for method in ("forward", *given) if not callable(getattr(module, method, None))]
+        lacking = [method for method in ("forward", *names) if not callable(getattr(module, method, None))]
         if lacking:
             raise InputError(
                 f"{name}: {type(module).__name__} has no method {lacking[0]!r}; write it, or leave it out of `answers`"
             )
-        if normalized and "log_partition" in given:
+        if normalized and "log_partition" in names:
             raise InputError(f"{name}: normalized and log_partition exclude each other; pass one of them")
         assign(self, scope=input_scope(name, scope), num_output_units=units, module=module, domain=domain)
-        assign(self, log_space=flag(name, "log_space", log_space), answers=given)
+        assign(self, log_space=flag(name, "log_space", log_space), answers=names)
         assign(self, normalized=normalized)
 
     @property
@@ -160,8 +160,8 @@ def _maximum(xp: Namespace, semiring: Semiring, layer: ModuleLayer, params: Para
     rows = xp.squeeze(modes, axis=0)
     rows = xp.astype(rows, xp.int64) if layer.domain.whole else rows
     values = params.call("module", "forward", (rows,), (units, units))
-    own = xp.sum(xp.where(xp.eye(units, dtype=xp.bool), values, 0.0), axis=0)  # of each unit at its own place
-    return _value(xp, semiring, layer, xp.expand_dims(own, axis=0))
+    maxima = xp.sum(xp.where(xp.eye(units, dtype=xp.bool), values, 0.0), axis=0)  # each unit at its own mode
+    return _value(xp, semiring, layer, xp.expand_dims(maxima, axis=0))
 
 
 ROW = InputRow(ModuleLayer, body=_body, marginal=_marginal, sample=_sample, mode=_mode, maximum=_maximum)

@@ -162,8 +162,10 @@ def _summed_alone(xp: Namespace, x: Array, letters: str, others: str) -> tuple[A
     once = "".join(dict.fromkeys(letters))
     if once != letters:
         x = xp.einsum(f"{_FOLD}{letters}->{_FOLD}{once}", x)
-    alone = tuple(axis for axis, letter in enumerate(once, 1) if letter not in others)
-    return (xp.logsumexp(x, axis=alone), "".join(letter for letter in once if letter in others)) if alone else (x, once)
+    summed = tuple(axis for axis, letter in enumerate(once, 1) if letter not in others)
+    return (
+        (xp.logsumexp(x, axis=summed), "".join(letter for letter in once if letter in others)) if summed else (x, once)
+    )
 
 
 def _spread(xp: Namespace, x: Array, letters: str, result: str) -> Array:

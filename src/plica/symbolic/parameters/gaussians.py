@@ -73,8 +73,8 @@ class GaussianProductMean(GaussianProductOp):
         """The means, each weighed by the share of the other's variance."""
         mean1, mean2 = _paired(xp, arrays[0], arrays[2])
         stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
-        both = xp.hypot(stddev1, stddev2)
-        mean = mean1 * xp.square(stddev2 / both) + mean2 * xp.square(stddev1 / both)
+        deviation = xp.hypot(stddev1, stddev2)
+        mean = mean1 * xp.square(stddev2 / deviation) + mean2 * xp.square(stddev1 / deviation)
         return xp.reshape(mean, (mean.shape[0], *self.shape))
 
 

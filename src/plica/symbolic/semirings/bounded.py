@@ -151,8 +151,8 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) ->
     columns = _column_ratio(xp, array, (1,))
     ratio = xp.maximum(columns, ratio * least / most) if len(values) == 1 else columns
     # the loss of scaling is weighted; each term loses more in its weight and in its product
-    each = (1.0 + max(numbers.lost, 1.0) * high) * int(array.shape[2])
-    lost = (lost * most + each) * smallest_normal(mantissa)
+    lost_by_terms = (1.0 + max(numbers.lost, 1.0) * high) * int(array.shape[2])
+    lost = (lost * most + lost_by_terms) * smallest_normal(mantissa)
     return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
 
 
