@@ -85,10 +85,6 @@ class Origins:
     impure: Collection[Equation]
     num_visits: int
 
-    def of_operand(self, operand: Operand) -> Origin:
-        """The origin of an operand."""
-        return Origin.LITERAL if isinstance(operand, Literal) else self.of[operand]
-
     def foldable(self, program: Program) -> dict[Equation, None]:
         """The equations that may run once for all calls: they are pure, and read constants alone.
 
