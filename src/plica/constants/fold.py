@@ -28,7 +28,7 @@ from dataclasses import dataclass, replace
 from plica.constants.analysis.facts import Fact, Sizes, bytes_of, facts_of, work_of
 from plica.constants.analysis.origins import Origins, find_origins, needed_by
 from plica.constants.cut.choice import Choice, Operation, Problem, choose
-from plica.constants.cut.split import Parts, Split, components, split
+from plica.constants.cut.split import Cut, Split, components, split
 from plica.constants.policy import FoldPolicy
 from plica.constants.report import Fate, FoldReport, ValueReport
 from plica.constants.rewrites.postpone import postpone
@@ -168,7 +168,7 @@ class _Folder:
         problem = self._problem()
         choice = choose(problem, limit, None if self.policy.max_peak is None else self._fits)
         programs = self._split(choice)
-        parts = tuple(components(self._parts(choice), programs))
+        parts = tuple(components(self._cut(choice), programs))
         report = self._report(choice, programs, parts)
         return Folding(self.program, self.origins, programs, parts, report, self.policy)
 
@@ -219,19 +219,19 @@ class _Folder:
             if not any(Size.of(size) in var.type.shape for var in varying):
                 yield next(var for var in self.program.arguments if Size.of(size) in var.type.shape)
 
-    def _parts(self, choice: Choice) -> Parts:
+    def _cut(self, choice: Choice) -> Cut:
         runs = dict.fromkeys(self.foldable[index] for index in choice.runs)
         known = dict.fromkeys(var for var, origin in self.origins.of.items() if origin.is_known)
-        return Parts(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
+        return Cut(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
 
     def _split(self, choice: Choice) -> Split:
-        return split(self._parts(choice), is_two=self.is_two)
+        return split(self._cut(choice), is_two=self.is_two)
 
     def _fits(self, choice: Choice) -> bool:
         """Whether folding stays below the limit for bytes that are alive at once."""
         assert self.policy.max_peak is not None, "asked only where there is a limit"
         programs = self._split(choice)
-        return self._peak(programs, components(self._parts(choice), programs)) <= self.policy.max_peak
+        return self._peak(programs, components(self._cut(choice), programs)) <= self.policy.max_peak
 
     def _peak(self, programs: Split, parts: Sequence[Program]) -> int:
         """The most bytes at once while folding, by the two Programs or by components; kept results stay alive."""

@@ -11,7 +11,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.fold.settings import Rows
+from plica.lower.fold.settings import LayerRows
 from plica.lower.given import Given
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
@@ -45,7 +45,7 @@ _OF_COMPLEX_NUMBERS = (
 )  # built-in layers whose parameters may be complex
 
 
-def check_semiring(circuit: Circuit, semiring: Semiring, rows: Rows | None = None) -> None:
+def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None = None) -> None:
     """Refuse constant negative weights, and complex numbers, in a semiring that cannot carry them.
 
     Args:

@@ -6,7 +6,7 @@ from typing import Any, final
 
 from plica.ir.dtypes import DType
 from plica.lower.fold.groups import FoldedCircuit, single_groups
-from plica.lower.fold.settings import Rows
+from plica.lower.fold.settings import LayerRows
 from plica.lower.leaves import Owners, leaf_keys
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import inner_value
@@ -59,7 +59,7 @@ class LayerPart:
     semiring: Semiring
 
     @staticmethod
-    def of(layer: InnerLayer, semiring: Semiring, rows: Rows) -> "LayerPart":
+    def of(layer: InnerLayer, semiring: Semiring, rows: LayerRows) -> "LayerPart":
         """The part for a layer and the rows of a context."""
         inputs = [PartInput(Scope([index]), layer.num_input_units) for index in range(layer.arity)]
         return LayerPart(single_groups(Circuit([*inputs, layer], {layer: inputs}, [layer]), rows=rows), semiring)

@@ -117,8 +117,8 @@ def _linear(equations: Sequence[Equation], divisors: Mapping[Operand, Operand]) 
     makers: dict[Operand, Equation] = {}
     for equation in equations:
         is_sum = (
-            equation.op.name in _ROWS
-            and _ROWS[equation.op.name].holds(equation)
+            equation.op.name in _ROW_SUMS
+            and _ROW_SUMS[equation.op.name].holds(equation)
             and all(_is_sum(operand, makers) for operand in equation.inputs)
         )
         if is_sum or any(var in divisors for var in equation.outputs):
@@ -145,7 +145,7 @@ def _pass_on(sums: _Sums, equation: Equation) -> bool:
     if not any(counted is not None for counted in counts):
         return False
     if equation.outputs[0] not in sums.divisors:
-        _ROWS[equation.op.name].pass_on(sums, equation, [counted or [] for counted in counts])
+        _ROW_SUMS[equation.op.name].pass_on(sums, equation, [counted or [] for counted in counts])
     return True
 
 
@@ -231,7 +231,7 @@ def _of_concat(sums: _Sums, equation: Equation, counts: Sequence[Counts]) -> Non
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class _RowSums:
     """An operation whose results are sums of rows of its operands.
 
     Args:
@@ -243,9 +243,9 @@ class _Rows:
     pass_on: Callable[[_Sums, Equation, Sequence[Counts]], Any]
 
 
-_ROWS: Mapping[str, _Rows] = {
-    "add": _Rows(_adds_alike, _of_add),
-    "concat": _Rows(_is_along_rows, _of_concat),
-    "slice": _Rows(_is_along_rows, _of_slice),
-    "split": _Rows(_is_along_rows, _of_split),
+_ROW_SUMS: Mapping[str, _RowSums] = {
+    "add": _RowSums(_adds_alike, _of_add),
+    "concat": _RowSums(_is_along_rows, _of_concat),
+    "slice": _RowSums(_is_along_rows, _of_slice),
+    "split": _RowSums(_is_along_rows, _of_split),
 }

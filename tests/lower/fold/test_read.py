@@ -11,7 +11,7 @@ from plica.frontend.programs import interpret
 from plica.graph.fold import FoldIndex
 from plica.ir.program import Program
 from plica.ir.types import spec
-from plica.lower.fold.read import MAX_RUNS, Run, read_folds, runs
+from plica.lower.fold.read import MAX_RUNS, FoldRun, read_folds, runs
 from plica.tracing import namespace as xp
 from plica.tracing.trace import trace
 from tests.harness.programs import run_torch, to_torch
@@ -86,4 +86,10 @@ def test_views_share_memory_in_torch() -> None:
 
 def test_runs_are_the_longest_from_the_front() -> None:
     places = [(0, 0), (0, 2), (0, 4), (0, 5), (0, 6), (0, 6), (0, 6), (1, 7), (0, 0)]
-    assert list(runs(places)) == [Run(0, 0, 2, 3), Run(0, 5, 1, 2), Run(0, 6, 0, 2), Run(1, 7, 1, 1), Run(0, 0, 1, 1)]
+    assert list(runs(places)) == [
+        FoldRun(0, 0, 2, 3),
+        FoldRun(0, 5, 1, 2),
+        FoldRun(0, 6, 0, 2),
+        FoldRun(1, 7, 1, 1),
+        FoldRun(0, 0, 1, 1),
+    ]

@@ -15,11 +15,11 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 from plica.ops import ELEMENTWISE, OPS
 
-Rows = Mapping[int, int]
+RowAxes = Mapping[int, int]
 """The indices of operands that have rows, and the axis of each that its rows lie along."""
 
 
-def row_by_row(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def row_by_row(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     """The axis of each result along which the rows of the operands lie; the other operands are alike for all rows."""
     rule = _RULES.get(equation.op.name)
     return None if rule is None else rule(equation, rows)
@@ -31,7 +31,7 @@ def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
     return len(shape) < -axis or shape[axis] == 1
 
 
-def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _each(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     (output,) = equation.outputs
     if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
         return None  # at a state that no data has it would raise
@@ -43,21 +43,21 @@ def _each(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     return (row,) if all_alike else None
 
 
-def _matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _matmul(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     a, b = equation.inputs
     if dict(rows) != {0: len(a.type.shape) - 2}:
         return None
     return (len(equation.outputs[0].type.shape) - min(2, len(b.type.shape)),)
 
 
-def _log_matmul(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _log_matmul(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     num_weights = 1 if equation.params.get("logs") is None else 2
     inputs = equation.inputs[:-num_weights]
     row = len(inputs[0].type.shape) - 2
     return (row,) if dict(rows) == dict.fromkeys(range(len(inputs)), row) else None
 
 
-def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _einsum(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     left, _, result = equation.params["equation"].replace(" ", "").partition("->")
     terms = left.split(",")
     if any(index >= len(terms) for index in rows):
@@ -73,12 +73,12 @@ def _einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     return (result.index(letter),) if all(terms[index][:row] == result[:row] for index, row in rows.items()) else None
 
 
-def _log_einsum(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _log_einsum(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     num_values = len(equation.params["equation"].split(",")) - 1
     return _einsum(equation, rows) if all(index < num_values for index in rows) else None
 
 
-def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _reduction(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     (row,) = rows.values()
     axes = equation.params["axis"]
     if row in axes:
@@ -86,18 +86,18 @@ def _reduction(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
     return (row if equation.params["keepdims"] else row - sum(axis < row for axis in axes),)
 
 
-def _along_one(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _along_one(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     (row,) = rows.values()
     rank = len(equation.inputs[0].type.shape)
     return None if equation.params["axis"] % rank == row else (row,)
 
 
-def _rescale(equation: Equation, rows: Rows) -> tuple[int, ...] | None:
+def _rescale(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     (row,) = rows.values()
     return None if row == len(equation.inputs[0].type.shape) - 1 else (row, row)
 
 
-_RULES: Mapping[str, Callable[[Equation, Rows], tuple[int, ...] | None]] = {
+_RULES: Mapping[str, Callable[[Equation, RowAxes], tuple[int, ...] | None]] = {
     **{row.name: _each for row in ELEMENTWISE},
     "matmul": _matmul,
     "einsum": _einsum,

@@ -37,7 +37,7 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class Parts:
+class Cut:
     """A Program and how to split it.
 
     Args:
@@ -55,46 +55,46 @@ class Parts:
     runs: Mapping[Equation, None]
 
 
-def entry_equations(parts: Parts) -> list[Equation]:
+def entry_equations(cut: Cut) -> list[Equation]:
     """The equations of each call: those that are not constant, and those that run again."""
-    once = dict.fromkeys(equation for equation in parts.foldable if equation not in parts.runs)
-    return [equation for equation in parts.program.equations if equation not in once]
+    once = dict.fromkeys(equation for equation in cut.foldable if equation not in cut.runs)
+    return [equation for equation in cut.program.equations if equation not in once]
 
 
-def split(parts: Parts, *, is_two: bool) -> Split:
+def split(cut: Cut, *, is_two: bool) -> Split:
     """The Programs; with `is_two`, values that are known when the Program is compiled have one of their own.
 
     Assumes:
         `entry` reads only those results of other equations that may be kept.
     """
-    program = parts.program
-    equations = entry_equations(parts)
+    program = cut.program
+    equations = entry_equations(cut)
     computed = dict.fromkeys(var for equation in equations for var in equation.outputs)
     needed = needed_by(equations, program.outputs)
-    results = dict.fromkeys(var for equation in parts.foldable for var in equation.outputs)
+    results = dict.fromkeys(var for equation in cut.foldable for var in equation.outputs)
     kept = [var for var in results if var in needed and var not in computed]
-    entry, kept = _entry(parts, equations, needed, kept)
+    entry, kept = _entry(cut, equations, needed, kept)
     if not is_two:
-        return Split(None, _fold(parts, kept, {}), entry, tuple(kept))
-    early = [var for var in kept if var in parts.known]
-    late = [var for var in kept if var not in parts.known]
-    handed = _handed(parts, late)
+        return Split(None, _fold(cut, kept, {}), entry, tuple(kept))
+    early = [var for var in kept if var in cut.known]
+    late = [var for var in kept if var not in cut.known]
+    handed = _handed(cut, late)
     alone = tuple(var for var in results if var in handed and var not in early)
-    return Split(_fold(parts, [*early, *alone], {}), _fold(parts, late, handed), entry, tuple(kept), alone)
+    return Split(_fold(cut, [*early, *alone], {}), _fold(cut, late, handed), entry, tuple(kept), alone)
 
 
 def _entry(
-    parts: Parts, equations: Sequence[Equation], needed: Mapping[Var, None], kept: Sequence[Var]
+    cut: Cut, equations: Sequence[Equation], needed: Mapping[Var, None], kept: Sequence[Var]
 ) -> tuple[Program, list[Var]]:
     """The Program of each call, and the kept values that it takes as further arguments.
 
     A size is read off an argument that has an axis of this size alone. A constant size that no argument has is kept as
     a number. If the type of an argument names it, the constant that has such an axis stays an argument instead.
     """
-    program = parts.program
-    consts = tuple(var for var in program.consts if var in needed or var not in parts.constants)
-    staying = [var for var in program.arguments if var in needed or var not in parts.constants]
-    while missing := _missing(parts, staying, kept):
+    program = cut.program
+    consts = tuple(var for var in program.consts if var in needed or var not in cut.constants)
+    staying = [var for var in program.arguments if var in needed or var not in cut.constants]
+    while missing := _missing(cut, staying, kept):
         holders = [var for var in program.arguments if Size.of(missing[0]) in var.type.shape]
         staying = [var for var in program.arguments if var in (*staying, holders[0])]
     arrays = (*staying, *kept)
@@ -112,15 +112,15 @@ def _entry(
     return Program(consts, inputs, tuple(equations), program.outputs, len(implicit), outputs), kept
 
 
-def _missing(parts: Parts, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
+def _missing(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
     """The sizes in the types of arguments that could be read off none of them."""
-    implicit = parts.program.inputs[: parts.program.num_implicit_inputs]
+    implicit = cut.program.inputs[: cut.program.num_implicit_inputs]
     axes = dict.fromkeys(dim for var in (*staying, *kept) for dim in var.type.shape)
     in_types = dict.fromkeys(size for var in (*staying, *kept) for size in size_variables(var.type))
     return [var for var in implicit if var in in_types and Size.of(var) not in axes]
 
 
-def components(parts: Parts, split: Split) -> list[Program]:
+def components(cut: Cut, split: Split) -> list[Program]:
     """The folding of all constants in parts, which share only values that are kept or handed on.
 
     Each part makes some of these values, and may read those of parts before it. So a change of a constant runs only
@@ -129,7 +129,7 @@ def components(parts: Parts, split: Split) -> list[Program]:
     values = dict.fromkeys((*split.handed, *split.kept))
     needed = needed_by((), values)
     running: list[Equation] = []
-    for equation in reversed(parts.foldable):
+    for equation in reversed(cut.foldable):
         if any(var in needed for var in equation.outputs):
             running.append(equation)
             needed.update(needed_by((equation,), ()))
@@ -154,13 +154,13 @@ def components(parts: Parts, split: Split) -> list[Program]:
         groups[root][0].append(equation)
         given = (operand for operand in needed_by((equation,), ()) if operand in leader and operand in values)
         reads[root].update((operand, None) for operand in given if find(operand) is not root)
-    order = {equation: index for index, equation in enumerate(parts.foldable)}
+    order = {equation: index for index, equation in enumerate(cut.foldable)}
     programs = []
     for together in strongly_connected(groups, lambda root: [find(var) for var in reads[root]]):
         equations = sorted((equation for root in together for equation in groups[root][0]), key=order.__getitem__)
         results = [var for root in together for var in groups[root][1]]
         others = dict.fromkeys(var for root in together for var in reads[root] if find(var) not in together)
-        programs.append(_fold(replace(parts, foldable=equations), results, others))
+        programs.append(_fold(replace(cut, foldable=equations), results, others))
     return [program for program in programs if program is not None]
 
 
@@ -173,39 +173,39 @@ def constant_results(split: Split) -> list[int]:
     return [index for index, operand in enumerate(split.entry.results) if operand in constant]
 
 
-def _handed(parts: Parts, late: Sequence[Var]) -> dict[Var, None]:
+def _handed(cut: Cut, late: Sequence[Var]) -> dict[Var, None]:
     """The values that the folding at compile time passes to the folding at the first call."""
     handed: dict[Var, None] = {}
     needed = needed_by((), late)
-    for equation in reversed(parts.foldable):
+    for equation in reversed(cut.foldable):
         wanted = [var for var in equation.outputs if var in needed]
         if not wanted:
             continue
-        if all(var in parts.known for var in equation.outputs) and not is_size_arithmetic(equation):
+        if all(var in cut.known for var in equation.outputs) and not is_size_arithmetic(equation):
             handed.update(dict.fromkeys(wanted))
         else:
             needed.update(needed_by((equation,), ()))
     return handed
 
 
-def _fold(parts: Parts, results: Sequence[Var], handed: Mapping[Var, None]) -> Program | None:
+def _fold(cut: Cut, results: Sequence[Var], handed: Mapping[Var, None]) -> Program | None:
     """The Program that makes `results` from constants and `handed` values; None where there are no results."""
     if not results:
         return None
-    program = parts.program
+    program = cut.program
     needed = needed_by((), results)
     equations = []
-    for equation in reversed(parts.foldable):
+    for equation in reversed(cut.foldable):
         if any(var in needed and var not in handed for var in equation.outputs):
             equations.append(equation)
             needed.update(needed_by((equation,), ()))
     equations.reverse()
     consts = tuple(var for var in program.consts if var in needed)
     given = [var for var in handed if var in needed]
-    arguments = [var for var in program.arguments if var in needed and var in parts.constants]
+    arguments = [var for var in program.arguments if var in needed and var in cut.constants]
     for size in program.inputs[: program.num_implicit_inputs]:
         if size in needed and not any(Size.of(size) in var.type.shape for var in (*arguments, *given)):
-            holders = [var for var in program.arguments if var in parts.constants]
+            holders = [var for var in program.arguments if var in cut.constants]
             source = next(var for var in holders if Size.of(size) in var.type.shape)
             arguments = [var for var in program.arguments if var in (*arguments, source)]
     inside = dict.fromkeys(var for equation in equations for var in equation.outputs)

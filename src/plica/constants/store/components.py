@@ -75,7 +75,7 @@ def _alone(program: Program, result: Var) -> Program:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class KeptValues:
     """The values that one component keeps.
 
     Args:
@@ -87,7 +87,7 @@ class Part:
     entries: Sequence[CacheEntry]
 
 
-Parts = Sequence[Part | None]
+KeptByComponent = Sequence[KeptValues | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -151,17 +151,17 @@ class Components:
                 indices[index] = None
         return list(indices)
 
-    def unchanged(self, states: Mapping[str, Hashable], before: Parts | None) -> list[Part | None]:
+    def unchanged(self, states: Mapping[str, Hashable], before: KeptByComponent | None) -> list[KeptValues | None]:
         """The parts that their components would make again; None for others, and for all where `before` is None."""
-        parts: list[Part | None] = []
+        parts: list[KeptValues | None] = []
         for index, old in enumerate(before or [None] * len(self.components)):
             is_same = old is not None and old.states == self._states(index, states)
             parts.append(old if is_same and all(parts[maker] is not None for maker in self._makers[index]) else None)
         return parts
 
     def fold(
-        self, constants: Constants, before: Parts | None = None, indices: Collection[int] | None = None
-    ) -> tuple[list[Part | None], dict[str, Any]]:
+        self, constants: Constants, before: KeptByComponent | None = None, indices: Collection[int] | None = None
+    ) -> tuple[list[KeptValues | None], dict[str, Any]]:
         """Run the components that are neither unchanged nor in the cache.
 
         Args:
@@ -192,8 +192,8 @@ class Components:
         return parts, self._named(values)
 
     def _folded(
-        self, index: int, constants: Constants, parts: Parts, given: Mapping[str, Any]
-    ) -> tuple[Part, list[Any]]:
+        self, index: int, constants: Constants, parts: KeptByComponent, given: Mapping[str, Any]
+    ) -> tuple[KeptValues, list[Any]]:
         component, states = self.components[index], constants.states
         others = {
             name: entry
@@ -220,9 +220,9 @@ class Components:
             entries.append(buffers)
             values.append(result)
             are_lasting = are_lasting and is_lasting
-        return Part(self._states(index, states) if are_lasting else None, entries), values
+        return KeptValues(self._states(index, states) if are_lasting else None, entries), values
 
-    def _taken(self, part: Part) -> list[Any] | None:
+    def _taken(self, part: KeptValues) -> list[Any] | None:
         """The values of a part; None where some were evicted."""
         values = [self._cache.take(entry) for entry in part.entries]
         return None if any(entry is None for entry in values) else [value for entry in values for value in entry or ()]
@@ -231,11 +231,11 @@ class Components:
         return tuple([states[name] for name in self._sources[index]])
 
     @staticmethod
-    def are_lasting(parts: Parts) -> bool:
+    def are_lasting(parts: KeptByComponent) -> bool:
         """Whether these parts are what the constants make whose states they have."""
         return all(part is None or part.states is not None for part in parts)
 
-    def let_go(self, parts: Parts) -> None:
+    def let_go(self, parts: KeptByComponent) -> None:
         """Let values go that are not kept: components read them, and have run."""
         for part, is_passing in zip(parts, self._is_passing, strict=True):
             if is_passing:
@@ -248,11 +248,11 @@ class Components:
         return self._cache.max_bytes is not None
 
     @staticmethod
-    def values(parts: Parts) -> list[Any]:
+    def values(parts: KeptByComponent) -> list[Any]:
         """All values of parts that are not evicted."""
         return [value for part in parts for entry in _entries(part) for value in entry.values or ()]
 
-    def taken(self, parts: Parts) -> dict[str, Any] | None:
+    def taken(self, parts: KeptByComponent) -> dict[str, Any] | None:
         """The kept values by name; None where some were evicted."""
         values = [None if part is None else self._taken(part) for part in parts]
         if any(part is None and not is_passing for part, is_passing in zip(values, self._is_passing, strict=True)):
@@ -267,5 +267,5 @@ class Components:
         return {name: value for part_pairs in pairs for name, value in part_pairs}
 
 
-def _entries(part: Part | None) -> Sequence[CacheEntry]:
+def _entries(part: KeptValues | None) -> Sequence[CacheEntry]:
     return () if part is None else part.entries

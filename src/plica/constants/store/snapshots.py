@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from operator import is_
 from typing import Any, Generic, TypeVar, final
 
-from plica.constants.store.components import Components, Constants, Part
+from plica.constants.store.components import Components, Constants, KeptValues
 from plica.single_flight import SingleFlight
 
 Version = TypeVar("Version")
@@ -28,7 +28,7 @@ class Snapshot(Generic[Version, Ready]):
     """
 
     version: Version
-    parts: Sequence[Part | None]
+    parts: Sequence[KeptValues | None]
     ready: Ready | None
 
 
@@ -55,7 +55,7 @@ class Snapshots(Generic[Version, Ready]):
     ) -> None:
         self.latest: Snapshot[Version, Ready] | None = None
         self._components, self._prepare, self._is_replaced_early = components, prepare, is_replaced_early
-        self._early: Sequence[Part | None] = ()
+        self._early: Sequence[KeptValues | None] = ()
         self._flights = SingleFlight()
 
     def ready(self, snapshot: Snapshot[Version, Ready]) -> Ready | None:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.fold.settings import Rows, own_settings_of
+from plica.lower.fold.settings import LayerRows, own_settings_of
 from plica.symbolic.layers import InputLayer, Layer, held_layers
 
 
@@ -40,7 +40,7 @@ def _apart(folded: FoldedCircuit) -> Iterator[str]:
             yield f"  {kind.__name__}: {len(groups)} groups; {'; '.join(_reasons(groups, folded.rows))}"
 
 
-def _reasons(groups: list[FoldedLayer], rows: Rows) -> Iterator[str]:
+def _reasons(groups: list[FoldedLayer], rows: LayerRows) -> Iterator[str]:
     settings = {own_settings_of(group.representative, rows) for group in groups}
     if len(settings) < len(groups):
         inputs = isinstance(groups[0].representative, InputLayer)

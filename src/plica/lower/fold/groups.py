@@ -16,7 +16,7 @@ from typing import Any
 
 from plica.errors import GraphError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo, Groups, InFoldIdx, build_folded_graph, order_folds, schedule
-from plica.lower.fold.settings import Rows, fold_settings_of, padded_lengths
+from plica.lower.fold.settings import LayerRows, fold_settings_of, padded_lengths
 from plica.passes.rewriting import Rewriting
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -103,7 +103,7 @@ class FoldedCircuit:
     groups: tuple[FoldedLayer, ...]
     info: FoldIndexInfo[Layer]
     folds: bool
-    rows: Rows
+    rows: LayerRows
     rewriting: Rewriting | None = None
 
     @property
@@ -156,7 +156,7 @@ class FoldedCircuit:
 def fold_circuit(
     circuit: Circuit,
     described: Circuit | None = None,
-    rows: Rows | None = None,
+    rows: LayerRows | None = None,
     apart: Callable[[Layer], Hashable] | None = None,
 ) -> FoldedCircuit:
     """The circuit with layers of equal `fold_settings` computed together where their inputs allow it.
@@ -176,7 +176,7 @@ def fold_circuit(
     return _folded(circuit, described, rows, ordering, settings, folds=True)
 
 
-def single_groups(circuit: Circuit, described: Circuit | None = None, rows: Rows | None = None) -> FoldedCircuit:
+def single_groups(circuit: Circuit, described: Circuit | None = None, rows: LayerRows | None = None) -> FoldedCircuit:
     """Every layer a group of its own."""
     layers = circuit.live.layers
     ordering = tuple((layer,) for layer in layers)
@@ -257,7 +257,7 @@ def _facts(layer: Layer) -> dict[str, Any]:
 def _folded(
     circuit: Circuit,
     described: Circuit | None,
-    rows: Rows | None,
+    rows: LayerRows | None,
     ordering: Groups[Layer],
     settings: Mapping[Layer, Any],
     *,

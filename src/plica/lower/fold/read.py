@@ -20,7 +20,7 @@ MAX_RUNS = 16  # joining more views than this costs more calls than one gather c
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class FoldRun:
     """Evenly spaced folds of one array."""
 
     array: int
@@ -29,7 +29,7 @@ class Run:
     count: int
 
 
-def runs(folds: Sequence[FoldIndex]) -> Iterator[Run]:
+def runs(folds: Sequence[FoldIndex]) -> Iterator[FoldRun]:
     """Folds split into the longest runs, from the front."""
     begin = 0
     while begin < len(folds):
@@ -39,7 +39,7 @@ def runs(folds: Sequence[FoldIndex]) -> Iterator[Run]:
             step = folds[end][1] - start
             while end < len(folds) and folds[end] == (array, start + step * (end - begin)):
                 end += 1
-        yield Run(array, start, step, end - begin)
+        yield FoldRun(array, start, step, end - begin)
         begin = end
 
 
@@ -62,7 +62,7 @@ def read_folds(
     return xp.take(xp.concat([arrays[number] for number in used]), index(flat), axis=0, nonnegative=True)
 
 
-def _view(array: Tracer, run: Run) -> Tracer:
+def _view(array: Tracer, run: FoldRun) -> Tracer:
     if run.step == 0:
         return xp.broadcast_to(array[run.start : run.start + 1], (run.count, *array.dims[1:]))
     return array[run.start : run.start + run.step * (run.count - 1) + 1 : run.step]

@@ -26,11 +26,11 @@ GROUP = 2**14
 Lengths = tuple[int, ...]  # of the last axes of padded parameters
 
 
-Rows = Mapping[type[Layer], LayerRow]
-_NO_ROWS: Rows = {}
+LayerRows = Mapping[type[Layer], LayerRow]
+_NO_ROWS: LayerRows = {}
 
 
-def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Layer, Hashable]:
+def fold_settings_of(layers: Iterable[Layer], rows: LayerRows = _NO_ROWS) -> dict[Layer, Hashable]:
     """For each layer the key that it shares with the layers that it may be computed with.
 
     Args:
@@ -46,13 +46,13 @@ def fold_settings_of(layers: Iterable[Layer], rows: Rows = _NO_ROWS) -> dict[Lay
     return settings
 
 
-def own_settings_of(layer: Layer, rows: Rows = _NO_ROWS) -> Hashable:
+def own_settings_of(layer: Layer, rows: LayerRows = _NO_ROWS) -> Hashable:
     """The type of a layer and its `fold_settings()`, and the same of its sub-layers."""
     sub_layers = tuple((name, own_settings_of(sub_layer, rows)) for name, sub_layer in layer.sub_layers.items())
     return own_settings(layer), _unpadded(layer, rows), sub_layers
 
 
-def _unpadded(layer: Layer, rows: Rows) -> Hashable:
+def _unpadded(layer: Layer, rows: LayerRows) -> Hashable:
     """The shapes of the parameters that the class of a layer pads and its registry entry does not."""
     if not layer.padded:
         return ()

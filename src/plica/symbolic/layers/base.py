@@ -119,7 +119,7 @@ class Layer(NodeKind):
 
     @abstractmethod
     def fold_settings(self) -> Hashable:
-        """The key that layers which may be computed as one share; their types and sub-layers are compared as well."""
+        """A key that is equal for layers that may be computed as one; types and sub-layers are compared too."""
 
     def with_params(self, params: Mapping[str, Parameter]) -> Self:
         """A new layer of the same settings with other parameters of the same shapes, by the names of `all_params`.

@@ -27,7 +27,7 @@ from plica.symbolic.semirings.weights import Weight
 Array: TypeAlias = Any
 Namespace: TypeAlias = Any
 Value: TypeAlias = tuple[Array, ...]
-Part = TypeVar("Part")
+Item = TypeVar("Item")
 
 
 def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value:
@@ -236,7 +236,7 @@ SEMIRINGS: dict[str, Semiring] = {}
 """The rows that users choose by name, filled once by the package; other rows, such as `scaled`, are their attempts."""
 
 
-def accumulate(operation: Callable[[Part, Part], Part], values: Sequence[Part]) -> Part:
+def accumulate(operation: Callable[[Item, Item], Item], values: Sequence[Item]) -> Item:
     """Values joined from the left."""
     result = values[0]
     for value in values[1:]:
