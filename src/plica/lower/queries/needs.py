@@ -47,11 +47,11 @@ class Needs:
     semiring: Semiring | None = LSE_SUM
     signed: bool = False
 
-    def carrier(self, compiled: Semiring) -> Semiring:
-        """The semiring that it computes in on a circuit compiled in `own`."""
-        if self.semiring is None or (self.signed and compiled.negative and compiled.logarithmic):
-            return compiled
-        return COMPLEX_LSE_SUM if self.signed and compiled.negative else self.semiring
+    def carrier(self, default: Semiring) -> Semiring:
+        """The semiring that it computes in on a circuit compiled in `default`."""
+        if self.semiring is None or (self.signed and default.negative and default.logarithmic):
+            return default
+        return COMPLEX_LSE_SUM if self.signed and default.negative else self.semiring
 
     def lacking(self, row: LayerRow, layer: Layer | None = None) -> Unsupported | None:
         """The column that a layer of this row lacks; None where it has all."""

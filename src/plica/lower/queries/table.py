@@ -90,10 +90,10 @@ def passes_table() -> str:
     return "\n".join(lines)
 
 
-def _computed(needs: Needs, base: Semiring) -> str:
+def _computed(needs: Needs, default: Semiring) -> str:
     """The semiring that a query computes in, and whether it takes negative weights."""
-    carrier = needs.carrier(base)
-    return f"`{carrier.name}`" if carrier.negative or not base.negative else f"`{carrier.name}`; no negative weights"
+    carrier = needs.carrier(default)
+    return f"`{carrier.name}`" if carrier.negative or not default.negative else f"`{carrier.name}`; no negative weights"
 
 
 def _line(cells: list[str]) -> str:
