@@ -57,6 +57,19 @@ def test_functions_share_what_is_made_of_the_same() -> None:
     assert second(v=1, w=0) == ["exp", "add"], "the second value is that of another first one"
 
 
+def test_what_another_folding_keeps_is_not_let_go() -> None:
+    cache = FoldCache()
+    keeper, passer = _Folder(cache), _Folder(cache, HANDED)
+    assert (keeper(v=0, w=0), passer(v=0, w=0)) == (["exp", "add"], [])
+    passer.components.let_go(passer.parts)
+    assert len(cache) == 2
+    assert keeper.components.taken(keeper.parts) == keeper.values
+    assert keeper(v=0, w=1) == ["add"]
+    del keeper
+    assert len(cache) == 1, "the first value is let go with whoever kept it"
+    assert passer(v=0, w=2) == ["exp", "add"]
+
+
 def _kept(program: Program, cache: FoldCache) -> tuple[dict[str, Any], list[str], Any]:
     """What is kept of a Program with one component that reads w, what ran, and what keeps it."""
     (component,) = fold(program, (), ("w",)).components

@@ -72,19 +72,21 @@ class CacheEntry:
 
     Attributes:
         values: The values; None once they were evicted.
+        keepers: The identities of those who keep the values.
         index: Its index among all entries that were made.
         is_pinned: Whether they could not be made again, so that they are never evicted.
         num_bytes: Their bytes.
         rank: The entry with the least rank is evicted first.
     """
 
-    __slots__ = ("__weakref__", "_sources", "index", "is_pinned", "num_bytes", "rank", "values", "work")
+    __slots__ = ("__weakref__", "_sources", "index", "is_pinned", "keepers", "num_bytes", "rank", "values", "work")
 
     def __init__(self, values: Sequence[Any], sources: Sequence[Any], work: int) -> None:
         self.values: Sequence[Any] | None = tuple(values)
         self.num_bytes = sum(getattr(value, "nbytes", 0) for value in values)
         self.index, self.work, self.rank = next(_INDICES), work, 0.0
         self.is_pinned = False
+        self.keepers: set[int] = set()
         self._sources = tuple(sources)
 
 

@@ -80,11 +80,29 @@ class KeptValues:
 
     Args:
         states: The states of the constants that they were made of; None where one of them changed meanwhile.
-        entries: The values, in order.
+        entries: The values, in order, which several foldings may share.
+        is_passing: Whether this folding lets the values go once they are read.
     """
 
     states: tuple[Hashable, ...] | None
     entries: Sequence[CacheEntry]
+    is_passing: bool
+
+    def __post_init__(self) -> None:
+        if not self.is_passing:
+            for entry in self.entries:
+                entry.keepers.add(id(self))
+
+    def __del__(self) -> None:
+        for entry in self.entries:
+            entry.keepers.discard(id(self))
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Let values go that no part keeps; an entry stays, by which others know what was made of it."""
+        for entry in self.entries:
+            if not entry.keepers:
+                entry.values = None
 
 
 KeptByComponent = Sequence[KeptValues | None]
@@ -220,7 +238,8 @@ class Components:
             entries.append(buffers)
             values.append(result)
             are_lasting = are_lasting and is_lasting
-        return KeptValues(self._states(index, states) if are_lasting else None, entries), values
+        kept = KeptValues(self._states(index, states) if are_lasting else None, entries, self._is_passing[index])
+        return kept, values
 
     def _taken(self, part: KeptValues) -> list[Any] | None:
         """The values of a part; None where some were evicted."""
@@ -236,11 +255,10 @@ class Components:
         return all(part is None or part.states is not None for part in parts)
 
     def let_go(self, parts: KeptByComponent) -> None:
-        """Let values go that are not kept: components read them, and have run."""
-        for part, is_passing in zip(parts, self._is_passing, strict=True):
-            if is_passing:
-                for entry in _entries(part):
-                    entry.values = None
+        """Let values go that no folding keeps: they were made for others, which are there now."""
+        for part in parts:
+            if part is not None and part.is_passing:
+                part.let_go()
 
     @property
     def may_evict(self) -> bool:
