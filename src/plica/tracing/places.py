@@ -1,5 +1,6 @@
 """Where in the user's code something happens."""
 
+import contextlib
 import linecache
 import os
 import re
@@ -9,9 +10,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
 
-_LIBRARIES = tuple(
-    os.path.join("site-packages", name) + os.sep  # noqa: PTH118 - a part of a path, not a path
-    for name in ("torch", "numpy", "array_api_compat")
+_LIBRARIES = (
+    contextlib.__file__,
+    *(
+        os.path.join("site-packages", name) + os.sep  # noqa: PTH118 - a part of a path, not a path
+        for name in ("torch", "numpy", "array_api_compat")
+    ),
 )
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 

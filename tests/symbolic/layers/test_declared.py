@@ -4,13 +4,13 @@ import copy
 import inspect
 import pickle
 from dataclasses import FrozenInstanceError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
-from plica.errors import GraphError, UnsupportedError
+from plica.errors import GraphError, PlicaError, UnsupportedError
 from plica.ir.op import unsupported
 from plica.pipeline import PipelineContext
 from plica.queries import mean, probability, quantile, sample, variance
@@ -157,6 +157,70 @@ def test_a_formula_that_reads_itself_and_a_reserved_name_are_refused() -> None:
             variance: Parameter = unit_parameter(normal, "spreads")
             domain = REALS
             log_density = staticmethod(lambda x, variance: x - variance)
+
+
+WRONG: dict[str, tuple[dict[str, Any], str]] = {
+    "no_static_function": ({"log_density": lambda x, loc: x - loc}, r"log_density is <function .*@staticmethod"),
+    "by_position": ({"log_density": staticmethod(lambda x, /: x)}, "'x' cannot be given by name"),
+    "any_arguments": ({"log_density": staticmethod(lambda **given: given)}, "'given' cannot be given by name"),
+    "no_signature": ({"log_density": staticmethod(max)}, "whose arguments have no names"),
+    "no_function": ({"mode": staticmethod(cast("Any", 3))}, r"Wrong\.mode is 3"),
+    "no_parameters": ({"loc": None, "log_density": staticmethod(lambda x: -x)}, "has no parameters; declare one"),
+    "in_place_of_nothing": (
+        {"other": unit_parameter(None, "no", instead_of="lo")},
+        r"Wrong\.other is instead of 'lo', which is none of its parameters \(other, loc\)",
+    ),
+    "a_logarithm_twice": (
+        {"log_loc": unit_parameter(normal, "no")},
+        "'log_loc' is made of the parameter 'loc' already",
+    ),
+    "a_factory_twice": ({"loc_factory": setting("no", 3)}, "'loc_factory' is made of the parameter 'loc' already"),
+    **{
+        f"called_{name}": ({name: unit_parameter(normal, "no")}, f"can be called '{name}'")
+        for name in ("row", "self", "check", "settings", "params", "num_variables", "fold_settings")
+    },
+}
+
+
+@pytest.mark.parametrize(("members", "message"), WRONG.values(), ids=WRONG)
+def test_wrong_declarations_are_refused_where_the_class_is_made(members: dict[str, Any], message: str) -> None:
+    right = {
+        "loc": unit_parameter(normal, "centres"),
+        "domain": REALS,
+        "log_density": staticmethod(lambda xp, x, loc: -xp.abs(x - loc)),
+    }
+    type("Right", (UnivariateLayer,), dict(right))
+    with pytest.raises(GraphError, match=message):
+        type("Wrong", (UnivariateLayer,), {**members, **{key: one for key, one in right.items() if key not in members}})
+
+
+RETURNS: dict[str, tuple[dict[str, Any], Any, str]] = {
+    "none": ({"log_density": lambda x, loc: None}, lambda circuit, x: circuit(x), "Wrong.log_density gave None"),  # noqa: ARG005
+    "draws": (
+        {"sample": lambda uniforms, loc: uniforms[..., 0] + loc[..., 0]},
+        lambda circuit, _: sample(circuit, 2),
+        r"Wrong\(0, scope=\{0\}, 1\): the sample of its row gave f32\[1,b\]; expected .* \(F, B, num_variables\)",
+    ),
+    "a_number": (
+        {"expectation": lambda: 0.0, "variance": lambda loc: loc},
+        variance,
+        r"the mean of its row gave f64\[1\]; expected an array of shape \(F, K, num_variables\), with F = 1, K = 1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("formulas", "query", "message"), RETURNS.values(), ids=RETURNS)
+def test_what_a_formula_returns_is_checked(formulas: dict[str, Any], query: Any, message: str) -> None:
+    members = {"loc": unit_parameter(normal, "centres"), "domain": REALS, "log_density": lambda x, loc: x - loc}
+    members |= formulas
+    kind: Any = type(
+        "Wrong", (UnivariateLayer,), {k: staticmethod(v) if callable(v) else v for k, v in members.items()}
+    )
+    context = PipelineContext()
+    context.add_layer_compilation_rule(kind.row)
+    layer = kind([0], 1)
+    with pytest.raises(PlicaError, match=message):
+        query(context.compile(Circuit([layer], {}, [layer])), torch.full((1, 1), torch.nan))
 
 
 def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:

@@ -21,6 +21,7 @@ from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.shares import at_one_scale
 from plica.lower.queries.top_down import Message
+from plica.lower.queries.units import checked
 from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
@@ -30,6 +31,7 @@ from plica.tracing.tracer import Tracer
 Term: TypeAlias = Callable[[Tracer, Tracer, Tracer | None], Tracer]
 # the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_variables) -> (F, B, num_variables)
 Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
+_SHAPES = {"sample": "(F, B, num_variables)", "mode": "(F, K, num_variables)"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,13 +129,18 @@ class Choices:
     def _fill(self, group: FoldedLayer, column: Any, units: Tracer) -> Tracer:
         """Values for the variables of a group, `(F, B, num_variables)`, given the known ones."""
         layer, chance = group.representative, self._chance(group)
+        name = self.chooser.column
+
+        def rule(*arguments: Any) -> Tracer:
+            return checked(self.scope, group, name, column(*arguments), _SHAPES[name])
+
         params = None if self.data is None else self.data.conditional(group, units if self.is_by_row else None)
         if params is None or not self.is_by_row:
-            return self.chooser.fill(column, layer, params or self.scope.parameters(group), units, chance)
+            return self.chooser.fill(rule, layer, params or self.scope.parameters(group), units, chance)
         rows, folds = RowAxis(self.filled.count), group.num_folds
         chance = None if chance is None else rows.value(chance, folds)
         no_units = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
-        return rows.value_apart(self.chooser.fill(column, layer, params, no_units, chance), folds)
+        return rows.value_apart(self.chooser.fill(rule, layer, params, no_units, chance), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
         """Note that no row reaches some layers."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
+from plica.errors import ShapeError
 from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
@@ -45,6 +46,31 @@ def unit_tables(scope: LoweringScope, group: FoldedLayer, width: int, ratio: Rat
     return xp.concat([tables, zeros], axis=2)
 
 
+def checked(scope: LoweringScope, group: FoldedLayer, column: str, value: Any, shape: str, rank: int = 3) -> Tracer:
+    """The value that a column of a row returned, if it has the right shape.
+
+    Args:
+        scope: The Program under construction.
+        group: The group, of input layers.
+        column: The name of the column.
+        value: An array whose last axis is that of variables.
+        shape: What messages call its shape.
+        rank: The number of its axes.
+
+    Raises:
+        ShapeError: It has another shape.
+    """
+    width = group.representative.num_input_units
+    if isinstance(value, Tracer) and value.ndim == rank and value.dims[-1] == width:
+        return value
+    given = str(value.aval) if isinstance(value, Tracer) else f"{type(value).__name__} {value!r}"
+    raise ShapeError(
+        f"{scope.folded.circuit.layer_name(group.representative)}: the {column} of its row gave {given}; expected an "
+        f"array of shape {shape}, with F = {group.num_folds}, K = {group.representative.num_output_units} and "
+        f"{width} variable(s)"
+    )
+
+
 def unit_moment(
     scope: LoweringScope, group: FoldedLayer, name: str, ratio: Ratio, given: Params | None = None
 ) -> Tracer:
@@ -57,7 +83,9 @@ def unit_moment(
     rule = getattr(scope.folded.row(layer), name)
     if not isinstance(rule, Unsupported):
         params = scope.parameters(group) if given is None else given
-        moment: Tracer = xp.astype(rule(xp, layer, params), scope.dtype)
+        rank = 4 if name == "covariance" else 3
+        shape = f"(F, K{', num_variables' * (rank - 2)})"
+        moment: Tracer = xp.astype(checked(scope, group, name, rule(xp, layer, params), shape, rank), scope.dtype)
         if given is None:
             return moment
         rows = xp.floor_divide(moment.dims[0], group.num_folds)

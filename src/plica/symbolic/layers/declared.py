@@ -57,6 +57,8 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 
+_HOOKS = ("settings", "fitted", "defaults", "check")
+
 
 @dataclass(frozen=True, slots=True)
 class UnitParameter:
@@ -121,7 +123,8 @@ class UnivariateLayer(InputLayer):
             name: The name of the distribution in templates and on the command line, if it has one.
 
         Raises:
-            GraphError: A formula with an argument that names nothing of the class, a name that is reserved.
+            GraphError: A formula that is no static function, or has an argument that names nothing of the class; a
+                name that means something else already; no parameters.
         """
         super().__init_subclass__()
         declared: dict[str, Any] = {}  # of the class first, in order
@@ -130,8 +133,7 @@ class UnivariateLayer(InputLayer):
         parameters = {key: value for key, value in declared.items() if isinstance(value, UnitParameter)}
         cls.parameter_names = tuple(parameters)
         cls.setting_names = tuple(key for key, value in declared.items() if isinstance(value, Setting))
-        for key in RESERVED.intersection((*cls.parameter_names, *cls.setting_names)):
-            raise GraphError(f"{cls.__name__}: no parameter or setting can be called {key!r}; rename it")
+        _check_names(cls, declared)
         groups: dict[str, list[str]] = {}
         for key, parameter in parameters.items():
             groups.setdefault(parameter.instead_of or key, []).append(key)
@@ -139,6 +141,8 @@ class UnivariateLayer(InputLayer):
         cls.formulas = formulas_of(cls)
         if not {"log_density", "table"} & cls.formulas.keys():  # a base class of several distributions
             return
+        if not parameters:
+            raise GraphError(f"{cls.__name__} has no parameters; declare one by unit_parameter(...)")
         cls.row = formula_row(cls, cls.formulas)
         if name is not None:
             given = tuple(key for key, parameter in parameters.items() if parameter.start is not None)
@@ -198,6 +202,27 @@ class UnivariateLayer(InputLayer):
         """The parameters `(K,)` that the layer has, by name."""
         fields = vars(self)
         return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
+
+
+def _check_names(kind: type[UnivariateLayer], declared: Iterable[str]) -> None:
+    """Refuse names that mean something else already, a GraphError."""
+    names = (*kind.parameter_names, *kind.setting_names)
+    others = {f"{name}_factory": name for name in kind.parameter_names}
+    others |= {f"log_{name}": name for name in kind.parameter_names}
+    for key in names:
+        if key in RESERVED or key in _HOOKS or hasattr(UnivariateLayer, key):
+            raise GraphError(f"{kind.__name__}: no parameter or setting can be called {key!r}; rename it")
+    for key in others.keys() & declared:
+        raise GraphError(
+            f"{kind.__name__}: {key!r} is made of the parameter {others[key]!r} already; rename one of them"
+        )
+    for key in kind.parameter_names:
+        instead_of = getattr(kind, key).instead_of
+        if instead_of is not None and instead_of not in kind.parameter_names:
+            raise GraphError(
+                f"{kind.__name__}.{key} is instead of {instead_of!r}, which is none of its parameters "
+                f"({', '.join(kind.parameter_names)}); declare that one, or leave out instead_of"
+            )
 
 
 # The constructor of a class.

@@ -32,7 +32,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from plica.errors import GraphError
+from plica.errors import DTypeError, GraphError
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import InputLayer
@@ -58,27 +58,30 @@ class Formula:
         of_units: The sources of arguments that are arrays `(F, K)`.
         others: The sources of other arguments, except operands.
         operands: The operands that it takes.
+        name: What messages call it.
     """
 
     function: Callable[..., Any]
     of_units: Mapping[str, Source]
     others: Mapping[str, Source]
     operands: tuple[str, ...]
+    name: str
 
     @staticmethod
     def of(kind: Any, name: str, callers: tuple[str, ...] = ()) -> Formula:
         """The formula of a name, which the formulas `callers` read.
 
         Raises:
-            GraphError: An argument that names nothing of the class, or a formula that reads itself.
+            GraphError: It has no arguments that are found by name, an argument that names nothing of the class, or it
+                reads itself.
         """
         if name in callers:
             raise GraphError(f"{kind.__name__}.{name} reads itself through its arguments; rename one of them")
-        function: Callable[..., Any] = getattr(kind, name)
+        owner, function = f"{kind.__name__}.{name}", getattr(kind, name)
         of_units: dict[str, Source] = {}
         others: dict[str, Source] = {}
         operands = []
-        for argument in inspect.signature(function).parameters:
+        for argument in _arguments(owner, function):
             parameter = argument.removeprefix("log_")
             if argument in kind.parameter_names:
                 of_units[argument] = partial(_parameter, argument)
@@ -94,11 +97,11 @@ class Formula:
                 of_units[argument] = Formula.of(kind, argument, (*callers, name))
             else:
                 raise GraphError(
-                    f"{kind.__name__}.{name} takes {argument!r}, which is none of its parameters "
+                    f"{owner} takes {argument!r}, which is none of its parameters "
                     f"({', '.join(kind.parameter_names)}) or their logarithms ('log_<name>'), settings, operands "
                     f"({', '.join(_OPERANDS)}) or static functions; rename the argument, or declare it"
                 )
-        return Formula(function, of_units, others, tuple(operands))
+        return Formula(function, of_units, others, tuple(operands), owner)
 
     def __call__(
         self, xp: Namespace, layer: Any, params: Params, arrange: Arrangement = lambda array: array, **operands: Array
@@ -112,6 +115,18 @@ class Formula:
             like = next((array for array in arrays.values() if array is not None), given["x"])
             given["x"] = xp.astype(given["x"], like.dtype)
         return self.function(**arrays, **given)
+
+
+def _arguments(owner: str, function: Callable[..., Any]) -> list[str]:
+    """The names of the arguments of a formula."""
+    try:
+        parameters = inspect.signature(function).parameters
+    except (TypeError, ValueError) as error:
+        raise GraphError(f"{owner} is {function!r}, whose arguments have no names; give it a function") from error
+    for argument, parameter in parameters.items():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            raise GraphError(f"{owner}: {argument!r} cannot be given by name; declare it without '/' and '*'")
+    return list(parameters)
 
 
 def _parameter(name: str, xp: Namespace, layer: Any, params: Params) -> Array | None:  # noqa: ARG001
@@ -133,13 +148,21 @@ _WHOLE: Mapping[str, Source] = {"xp": lambda xp, _, __: xp, "params": lambda _, 
 # The columns of a row.
 
 
+def _result(formula: str, xp: Namespace, layer: Any, params: Params, *place: Place, **operands: Array) -> Any:
+    """What a formula gives, which only `log_total` may leave out."""
+    found = layer.formulas[formula](xp, layer, params, *place, **operands)
+    if found is None:
+        raise DTypeError(f"{layer.formulas[formula].name} gave None, expected an array; return one")
+    return found
+
+
 def _body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
-    value = layer.formulas["log_density"](xp, layer, params, partial(xp.expand_dims, axis=1), x=x)
+    value = _result("log_density", xp, layer, params, partial(xp.expand_dims, axis=1), x=x)
     return semiring.from_weight(xp, value) if isinstance(value, Weight) else semiring.from_log(xp, value)
 
 
 def _table(xp: Namespace, layer: Any, params: Params) -> Weight:
-    table: Weight = layer.formulas["table"](xp, layer, params, partial(xp.expand_dims, axis=-1))
+    table: Weight = _result("table", xp, layer, params, partial(xp.expand_dims, axis=-1))
     return table
 
 
@@ -150,25 +173,25 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
     if "log_maximum" in layer.formulas:
-        return semiring.from_log(xp, layer.formulas["log_maximum"](xp, layer, params, partial(xp.expand_dims, axis=1)))
-    return _body(xp, semiring, layer, params, xp.expand_dims(layer.formulas["mode"](xp, layer, params), axis=1))
+        return semiring.from_log(xp, _result("log_maximum", xp, layer, params, partial(xp.expand_dims, axis=1)))
+    return _body(xp, semiring, layer, params, xp.expand_dims(_result("mode", xp, layer, params), axis=1))
 
 
 def _sample(xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
     def chosen(array: Array) -> Array:
         return xp.expand_dims(xp.take_along_axis(array, units, axis=-1, nonnegative=True), axis=-1)
 
-    return layer.formulas["sample"](xp, layer, params, chosen, uniforms=uniforms)
+    return _result("sample", xp, layer, params, chosen, uniforms=uniforms)
 
 
 def _of_each_unit(formula: str, xp: Namespace, layer: Any, params: Params) -> Array:
-    return xp.expand_dims(layer.formulas[formula](xp, layer, params), axis=-1)
+    return xp.expand_dims(_result(formula, xp, layer, params), axis=-1)
 
 
 def _interval(
     formula: str, xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array
 ) -> Value:
-    share = layer.formulas[formula](xp, layer, params, partial(xp.expand_dims, axis=1), lower=low, upper=high)
+    share = _result(formula, xp, layer, params, partial(xp.expand_dims, axis=1), lower=low, upper=high)
     share = xp.astype(share, params[next(iter(params))].dtype)
     value = semiring.from_log(xp, share) if formula == "log_interval" else semiring.from_linear(xp, share)
     if "log_total" not in layer.formulas:
@@ -188,7 +211,7 @@ _COLUMNS: Mapping[str, tuple[str, Any]] = {
     "expectation": ("mean", partial(_of_each_unit, "expectation")),
     "variance": ("variance", partial(_of_each_unit, "variance")),
 }
-RESERVED = frozenset({*_OPERANDS, "table", *_COLUMNS, "xp", "params", "config", "scope", "num_output_units", "domain"})
+RESERVED = frozenset({*_OPERANDS, "table", *_COLUMNS, "xp", "self", "row", "scope", "num_output_units"})
 """Names that parameters and settings cannot have; a parameter called `variance` would hide the formula."""
 
 
@@ -196,9 +219,14 @@ def formulas_of(kind: type[InputLayer]) -> dict[str, Formula]:
     """The formulas of a class that make columns of its row.
 
     Raises:
-        GraphError: An argument of a formula that names nothing of the class.
+        GraphError: A formula that is no static function, or has an argument that names nothing of the class.
     """
     attributes = {name: inspect.getattr_static(kind, name, None) for name in ("table", *_COLUMNS)}
+    for name, attribute in attributes.items():
+        if not isinstance(attribute, staticmethod | Unsupported | None):
+            raise GraphError(
+                f"{kind.__name__}.{name} is {attribute!r}, expected a static function; write @staticmethod above it"
+            )
     names = [name for name, attribute in attributes.items() if isinstance(attribute, staticmethod)]
     return {name: Formula.of(kind, name) for name in names}
 
