@@ -227,9 +227,11 @@ class _Circuit:
             InputError: Two queries have an entry of one name.
         """
         entries: dict[str, tuple[Query[Any], Entry]] = {}
+        functions: dict[str, Query[Any]] = {}
         for query in self.compiled.queries.values():
             for entry in query.entries:
-                other, _ = entries.setdefault(entry.name, (query, entry))
+                entries[entry.name] = (query, entry)
+                other = functions.setdefault(entry.function, query)
                 if other is not query:
                     raise InputError(
                         f"{other.function} and {query.function} both have an entry {entry.name!r}; rename one of them."

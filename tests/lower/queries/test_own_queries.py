@@ -3,20 +3,23 @@
 import pickle
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pytest
 import torch
 
 import plica.native
+import plica.numpy as pnp
 from plica.errors import DTypeError, InputError, UnsupportedError
-from plica.lower.queries.query import Entry, Flowing, Query, Upward
+from plica.lower.queries.mpe import LARGEST
+from plica.lower.queries.query import Choosing, Entry, Flowing, Query, Upward
 from plica.pipeline import PipelineContext
 from plica.queries import ask, covariance, mean, mpe, sample, variance
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, HadamardLayer
+from plica.symbolic.layers import CategoricalLayer, HadamardLayer, VonMisesLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.symbolic.semirings import LSE_SUM, SEMIRINGS
 from tests.harness.circuits import product_then_sum
 from tests.harness.own_queries import GREEDY, SECOND_MOMENT, greedy, second_moment
 
@@ -150,6 +153,54 @@ def test_rows_that_are_wrong_are_refused() -> None:
         replace(SECOND_MOMENT, entries=(Entry("second-moment", ""),))
     with pytest.raises(DTypeError, match="an entry's name is made of letters, digits and '-', found 'of mine'"):
         Entry("of mine", "")
-    context.add_query_rule(replace(GREEDY, entries=(Entry("mpe", ""),)))
-    with pytest.raises(InputError, match="mpe and greedy both have an entry 'mpe'; rename one of them"):
-        plica.native.mlir(context.compile(described()), "mpe")
+    for taken, other in (("mpe", "mpe"), ("log_likelihood", "log_likelihood")):  # or `log-likelihood`, one function
+        context = PipelineContext()
+        context.add_query_rule(replace(GREEDY, entries=(Entry(taken, ""),)))
+        with pytest.raises(InputError, match=f"{other} and greedy both have an entry {taken!r}; rename one of them"):
+            plica.native.mlir(context.compile(described()), taken)
+
+
+@pytest.mark.parametrize(
+    ("policy", "entries", "message"),
+    [
+        (Flowing(cast("Any", 3)), (), "read must be a function, found 3"),
+        (Flowing(list, cast("Any", "mean")), (), r"moments must be a tuple of columns .* found 'mean'"),
+        (Flowing(list, ("median",)), (), r"moments must be a tuple of columns .* found \('median',\)"),
+        (Choosing(cast("Any", "lse-sum"), LARGEST), (), "semiring must be one of logarithms .* found 'lse-sum'"),
+        (Choosing(SEMIRINGS["boolean"], LARGEST), (), "semiring must be one of logarithms .* found 'boolean'"),
+        (Choosing(LSE_SUM, cast("Any", 3)), (), "chooser must be a Chooser, such as DRAW or LARGEST, found 3"),
+        (Choosing(LSE_SUM, replace(LARGEST, column=cast("Any", "mean"))), (), "the column of a chooser is"),
+        (GREEDY.policy, Entry("greedy", ""), r"entries are a tuple of Entry\(...\), found Entry"),
+        (GREEDY.policy, (Entry("greedy", "", data="none"),), "an entry without data is of a query that draws"),
+    ],
+)
+def test_policies_and_entries_that_are_wrong_are_refused(policy: Any, entries: Any, message: str) -> None:
+    with pytest.raises(DTypeError, match=f"^greedy decoding: {message}"):
+        Query(greedy, "greedy decoding", policy, entries=entries)
+    with pytest.raises(DTypeError, match="the entry 'greedy' takes usual, floats, none, found 'rows'"):
+        Entry("greedy", "", cast("Any", "rows"))
+
+
+@pytest.mark.parametrize(
+    ("read", "message"),
+    [
+        (lambda _: None, "`read` gave NoneType None, expected a list of arrays whose axis 0 counts rows"),
+        (lambda reading: reading.mean(), r"`read` gave f64\[b,4\], expected a list"),
+        (lambda _: [3.0], "result 0 of `read` is float 3.0"),
+        (lambda reading: [reading.mean(), pnp.sum(reading.mean(), axis=0)], r"result 1 of `read` is f64\[4\]"),
+    ],
+)
+def test_what_a_query_reads_off_is_checked(read: Any, message: str) -> None:
+    context = PipelineContext(dtype="float64")
+    context.add_query_rule(replace(SECOND_MOMENT, policy=Flowing(read, ("mean",))))
+    with pytest.raises(DTypeError, match=f"^the second moment: {message}"):
+        second_moment(context.compile(described()), torch.full((2, D), torch.nan))
+
+
+def test_a_moment_that_a_layer_lacks_is_no_number() -> None:
+    """Also where the policy does not name it."""
+    context = PipelineContext()
+    context.add_query_rule(replace(SECOND_MOMENT, policy=Flowing(lambda reading: [reading.mean()])))
+    layer = VonMisesLayer([0], 1)
+    with pytest.raises(UnsupportedError, match=r"VonMisesLayer\(0, .* an angle has no mean .* moments=\('mean', ...\)"):
+        second_moment(context.compile(Circuit([layer], {}, [layer])), torch.full((1, 1), torch.nan))

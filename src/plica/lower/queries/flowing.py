@@ -9,12 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from typing import Any
 
 import numpy as np
 
-from plica.errors import UnsupportedError
+from plica.errors import DTypeError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
+from plica.ir.sizes import Dim
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedCircuit
@@ -77,6 +79,7 @@ def lower_flows(
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
         UnsupportedError: A layer does not define what the query needs.
+        DTypeError: The query's `read` returned something else than a list of arrays with an axis of rows.
     """
     query.needs.check(folded.described, folded.row)
     if by_derivatives:
@@ -97,7 +100,7 @@ def lower_flows(
         log_value = semiring.to_log(xp, up[group])[fold, :, 0]
         reading = Reading(scope, flows, data, Known.of(x))
         sum_to_one = reading.sum_to_one() if semiring.proven is not None else None  # before flows are written over
-        results = [*query.policy.read(reading), log_value, _invalid(scope, flows)]
+        results = [*_read(query, reading, x.dims[0]), log_value, _invalid(scope, flows)]
         if semiring.proven is not None and sum_to_one is not None:
             proven = [semiring.proven(xp, up[group])[fold, :, 0], sum_to_one, *flows.are_flows()]
             results.append(reduce(xp.logical_and, proven))
@@ -109,6 +112,26 @@ def lower_flows(
         tuple((circuit.layer_index(layer), _num_terms(folded, layer)) for layer in _unread(folded)),
         tuple(with_states(folded.described)),
     )
+
+
+def _read(query: Query[Flowing], reading: Reading, count: Dim) -> list[Tracer]:
+    """The results of a query's `read`, arrays with an axis of rows.
+
+    Raises:
+        DTypeError: It returned something else.
+    """
+    results, axis = query.policy.read(reading), query.policy.rows
+    wanted = f"a list of arrays whose axis {axis} counts rows"
+    if not isinstance(results, list | tuple):
+        raise DTypeError(f"{query.name}: `read` gave {_type_of(results)}, expected {wanted}.")
+    for index, result in enumerate(results):
+        if not isinstance(result, Tracer) or result.ndim <= axis or result.dims[axis] != count:
+            raise DTypeError(f"{query.name}: result {index} of `read` is {_type_of(result)}, expected {wanted}.")
+    return list(results)
+
+
+def _type_of(value: Any) -> str:
+    return str(value.aval) if isinstance(value, Tracer) else f"{type(value).__name__} {value!r:.80}"
 
 
 def _check_inputs(query: Query[Flowing], folded: FoldedCircuit) -> None:

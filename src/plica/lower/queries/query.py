@@ -17,14 +17,14 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypeVar
+from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from plica.errors import DTypeError, UnsupportedError
 from plica.lower.queries.choose import Chooser
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import Reading
 from plica.lower.queries.units import has_states
-from plica.symbolic.layers import InputLayer
+from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
 
@@ -49,6 +49,10 @@ class Upward:
     spared: Callable[[InputLayer], bool] | None = None
     signed: bool = False
 
+    def problem(self) -> str | None:
+        """What is wrong with it, or None."""
+        return _wrong_columns("inputs", self.inputs)
+
     def needs(self, function: str, name: str) -> Needs:
         """The properties that a query of this policy needs a circuit to have."""
         return Needs(function, name, self.inputs, self.sums, self.products, spared=self.spared, signed=self.signed)
@@ -70,6 +74,12 @@ class Flowing:
     rows: int = 0
     of_sums: bool = False
 
+    def problem(self) -> str | None:
+        """What is wrong with it, or None."""
+        if not callable(self.read):
+            return f"read must be a function, found {self.read!r:.80}"
+        return _wrong_columns("moments", self.moments)
+
     def needs(self, function: str, name: str) -> Needs:
         """The properties that a query of this policy needs a circuit to have."""
         return Needs(function, name, self.moments, sums=("choose",), products=("route",), spared=has_states)
@@ -87,13 +97,39 @@ class Choosing:
     semiring: Semiring
     chooser: Chooser
 
+    def problem(self) -> str | None:
+        """What is wrong with it, or None."""
+        if not isinstance(self.semiring, Semiring) or not self.semiring.logarithmic or self.semiring.negative:
+            found = getattr(self.semiring, "name", self.semiring)
+            return f"semiring must be one of logarithms without signs, such as LSE_SUM, found {found!r:.80}"
+        if not isinstance(self.chooser, Chooser):
+            return f"chooser must be a Chooser, such as DRAW or LARGEST, found {self.chooser!r:.80}"
+        if self.chooser.column not in ("sample", "mode"):
+            return f"the column of a chooser is 'sample' or 'mode', found {self.chooser.column!r}"
+        return None
+
     def needs(self, function: str, name: str) -> Needs:
         """The properties that a query of this policy needs a circuit to have."""
         inputs = (self.semiring.algebra.reduction.value, self.chooser.column)
         return Needs(function, name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
 
 
+def _wrong_columns(field: str, names: Any) -> str | None:
+    """Why a field of a policy does not name columns of input layers, or None."""
+    columns = InputRow.__dataclass_fields__
+    if isinstance(names, tuple) and all(name in columns for name in names):
+        return None
+    return f"{field} must be a tuple of columns of input rows, such as ('mean', 'variance'), found {names!r:.80}"
+
+
+def _draws(policy: Any) -> bool:
+    return isinstance(policy, Choosing) and policy.chooser.draws
+
+
 Policy = TypeVar("Policy", Upward, Flowing, Choosing, covariant=True)
+
+
+_Data: TypeAlias = Literal["usual", "floats", "none"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,11 +144,13 @@ class Entry:
 
     name: str
     text: str
-    data: Literal["usual", "floats", "none"] = "floats"
+    data: _Data = "floats"
 
     def __post_init__(self) -> None:
-        if not self.function.isidentifier():
+        if not isinstance(self.name, str) or not self.function.isidentifier():
             raise DTypeError(f"an entry's name is made of letters, digits and '-', found {self.name!r}.")
+        if self.data not in get_args(_Data):
+            raise DTypeError(f"the entry {self.name!r} takes {', '.join(get_args(_Data))}, found {self.data!r}.")
 
     @property
     def function(self) -> str:
@@ -146,6 +184,13 @@ class Query(Generic[Policy]):
             raise DTypeError(f"{self.name}: a policy is Flowing(...) or Choosing(...), found {self.policy!r:.80}.")
         if isinstance(self.policy, Upward) and not self.driver:
             raise DTypeError(f"{self.name}: Upward(...) needs a driver; read flows by Flowing(...), for instance.")
+        problem = self.policy.problem()
+        if problem is not None:
+            raise DTypeError(f"{self.name}: {problem}.")
+        if not isinstance(self.entries, tuple) or not all(isinstance(one, Entry) for one in self.entries):
+            raise DTypeError(f"{self.name}: entries are a tuple of Entry(...), found {self.entries!r:.80}.")
+        if any(one.data == "none" for one in self.entries) and not _draws(self.policy):
+            raise DTypeError(f"{self.name}: an entry without data is of a query that draws; leave out data='none'.")
         if isinstance(self.policy, Flowing) and self.entries:
             raise DTypeError(f"{self.name}: native files do not answer a query of Flowing(...); leave out the entries.")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from plica.errors import ShapeError
+from plica.errors import ShapeError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.lowering import LoweringScope
@@ -77,6 +77,10 @@ def unit_moment(
     """The `mean`, `variance` or `covariance` of variables under each unit, `(F, K, ...)`: the row's own, or of states.
 
     Where parameters are `given` by row of data (see `InputData.conditional`), `(F, B, K, ...)`.
+
+    Raises:
+        ShapeError: The row gives an array of another shape.
+        UnsupportedError: The row lacks the column, and the variable has no states.
     """
     layer = group.representative
     assert isinstance(layer, InputLayer), "moments are of input layers"
@@ -90,7 +94,13 @@ def unit_moment(
             return moment
         rows = xp.floor_divide(moment.dims[0], group.num_folds)
         return xp.reshape(moment, (group.num_folds, rows, *moment.dims[1:]))
-    tables = unit_tables(scope, group, num_states(layer) or 0, ratio)
+    count = num_states(layer)
+    if count is None:
+        raise UnsupportedError(
+            f"{scope.folded.circuit.layer_name(layer)}: {rule.why}. A query that asks for it names it in its policy: "
+            f"moments=({name!r}, ...)."
+        )
+    tables = unit_tables(scope, group, count, ratio)
     states = xp.astype(xp.arange(tables.dims[2]), tables.dtype)
     mean: Tracer = xp.sum(tables * states, axis=2, keepdims=True)
     if name == "mean":
