@@ -2,13 +2,15 @@
 
 import copy
 import pickle
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import torch
 
 from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import weights
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
@@ -56,6 +58,37 @@ def test_a_weight_that_became_negative_is_refused(
     assert not compiled(x).isnan().any()
 
 
+def test_a_thread_sees_all_of_what_another_one_makes_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other thread begins to make it between two steps of this one, and goes on once this one has looked."""
+    compiled = copy.deepcopy(TorchCompiler().compile(mixture([[0.5, 2.0]])))
+    x, values = torch.zeros(1, 1, dtype=torch.int64), []
+    begun, ended = threading.Event(), threading.Event()
+    other = threading.Thread(target=lambda: values.append(compiled(x)))
+    make, write = weights.lower_least, weights.emit
+
+    def lower_least(*args: Any) -> Any:
+        if threading.current_thread() is other:
+            begun.set()
+            ended.wait(60)
+        return make(*args)
+
+    def emit(*args: Any, **options: Any) -> Any:
+        if threading.current_thread() is not other and not other.ident:
+            other.start()
+            begun.wait(60)
+        return write(*args, **options)
+
+    monkeypatch.setattr(weights, "lower_least", lower_least)
+    monkeypatch.setattr(weights, "emit", emit)
+    try:
+        values.append(compiled(x))
+    finally:
+        ended.set()
+        other.join()
+    assert begun.is_set()
+    assert torch.equal(*values)
+
+
 def test_a_call_in_eval_mode_looks_at_tensors_once(monkeypatch: pytest.MonkeyPatch) -> None:
     looks = []
     is_current = Watch.is_current
@@ -97,9 +130,9 @@ def test_weights_are_looked_at_once_for_each_version() -> None:
     x = torch.zeros(3, 1, dtype=torch.int64)
     compiled(x)
     check = compiled._weights[()]
-    run, runs = check._run, []
-    assert run is not None
-    check._run = lambda leaves: runs.append(1) or run(leaves)
+    least, runs = check._least, []
+    assert least is not None
+    check._least = replace(least, run=lambda leaves: runs.append(1) or least.run(leaves))
     compiled(x)
     assert len(runs) == 0
     with torch.no_grad():

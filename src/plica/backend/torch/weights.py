@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any, final
 from weakref import ReferenceType, ref
@@ -20,6 +21,27 @@ from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.given import Given
 from plica.lower.leaves import Constant, owners_of
 from plica.symbolic.semirings import Semiring
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Least:
+    """What computes the least entry of each weight, for tensors of one dtype.
+
+    Args:
+        dtype: The dtype of the tensors.
+        run: Emitted code.
+        read: The tensors that it reads: the attribute of the circuit's leaves for the name of each.
+        constants: The arrays that it reads, by name.
+    """
+
+    dtype: torch.dtype
+    run: Callable[..., Tensor]
+    read: Mapping[str, str]
+    constants: Mapping[str, Constant]
+
+    def tensors(self, leaves: Leaves) -> list[Tensor]:
+        """The tensors that it reads, in order."""
+        return [getattr(leaves, name) for name in self.read.values()]
 
 
 @final
@@ -49,10 +71,7 @@ class WeightCheck:
         self._zeros = frozenset(zeros or ())
         self._weights = tuple(dict.fromkeys((*weights, *(zeros or ()))))
         self._given: Given = given or {}
-        self._run: Callable[..., Tensor] | None = None
-        self._dtype: torch.dtype | None = None  # of the tensors that it reads
-        self._read: dict[str, str] = {}  # what the Program reads: the attribute of the circuit's leaves
-        self._constants: dict[str, Constant] = {}
+        self._least: _Least | None = None
         self._seen: Watch | None = None
         self._some_zero = True
         self._under: ReferenceType[Watch] | None = None  # while which no weight is negative
@@ -100,46 +119,48 @@ class WeightCheck:
 
     def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> bool:
         """Refuse negative weights; whether one that may be 0 is."""
-        if self._seen is not None and self._seen.is_current(self._tensors(leaves)):
+        seen, least = self._seen, self._least
+        if seen is not None and least is not None and seen.is_current(least.tensors(leaves)):
             return self._some_zero
-        run = self._function(leaves, given)
-        tensors = self._tensors(leaves)
+        least = self._made(leaves, given)
+        tensors = least.tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):
             return True
         seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
-            found = self._constants.items()
+            found = least.constants.items()
             constants = {name: torch.from_numpy(one.value).to(leaves.device) for name, one in found}
-            named = dict(zip(self._read, tensors, strict=True))
-            least = run(SimpleNamespace(device=leaves.device, **constants, **named), *given).tolist()
+            named = dict(zip(least.read, tensors, strict=True))
+            entries = least.run(SimpleNamespace(device=leaves.device, **constants, **named), *given).tolist()
         weights = [weight for weight in self._weights for _ in weight[0].members]
-        for number, (weight, value) in enumerate(zip(weights, least, strict=True)):
+        for number, (weight, value) in enumerate(zip(weights, entries, strict=True)):
             if weight in self._checked and value < 0:
                 self._refuse(number, value)
-        some_zero = any(value <= 0 for weight, value in zip(weights, least, strict=True) if weight in self._zeros)
+        some_zero = any(value <= 0 for weight, value in zip(weights, entries, strict=True) if weight in self._zeros)
         self._some_zero, self._seen = some_zero, seen
         return some_zero
 
-    def _tensors(self, leaves: Leaves) -> list[Tensor]:
-        return [getattr(leaves, name) for name in self._read.values()]
-
-    def _function(self, leaves: Leaves, given: Sequence[Tensor]) -> Callable[..., Tensor]:
+    def _made(self, leaves: Leaves, given: Sequence[Tensor]) -> _Least:
+        """What looks at tensors of the dtype of these; other threads see all of it or nothing."""
         tensors = (*(tensor for _, tensor in leaves.items()), *given)
         real = next((one.dtype for one in tensors if one.is_floating_point()), torch.float64)  # of constants alone
-        if self._run is None or self._dtype != real:
-            self._dtype, self._read, self._constants = real, {}, {}
-            owners = owners_of(leaf for leaf, _ in leaves.items())
-            program, captured = lower_least(
-                self._folded, self._semiring, as_dtype(real), self._weights, owners, self._given
-            )
-            held = {leaf: name for name, leaf in leaves.attributes()}
-            for var, one in zip(program.consts, captured, strict=True):
-                if isinstance(one, Constant):
-                    self._constants[attribute_of(var.name)] = one
-                else:
-                    self._read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
-            self._run = emit(program, "least", shares=True)
-        return self._run
+        least = self._least
+        if least is not None and least.dtype == real:
+            return least
+        owners = owners_of(leaf for leaf, _ in leaves.items())
+        program, captured = lower_least(
+            self._folded, self._semiring, as_dtype(real), self._weights, owners, self._given
+        )
+        held = {leaf: name for name, leaf in leaves.attributes()}
+        read: dict[str, str] = {}
+        constants: dict[str, Constant] = {}
+        for var, one in zip(program.consts, captured, strict=True):
+            if isinstance(one, Constant):
+                constants[attribute_of(var.name)] = one
+            else:
+                read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
+        least = self._least = _Least(real, emit(program, "least", shares=True), read, constants)
+        return least
 
     def _refuse(self, place: int, value: float) -> None:
         layers = [(layer, name) for group, name in self._weights for layer in group.members]
