@@ -106,6 +106,25 @@ def check_is_other(out: Path, *read: Path | None) -> None:
             raise FileFormatError(f"{out}: is read, and would be lost as it is written; choose another name")
 
 
+def check_is_target(out: str | os.PathLike[str]) -> Path:
+    """Raise where no file can be written, before work is done for it; the path, or the target of a link.
+
+    Raises:
+        FileFormatError: The path is a folder, a pipe or a device, its folder does not exist, or no file can have that
+            name.
+        DTypeError: The argument is no path.
+    """
+    path = as_path(out)
+    if path.is_dir():
+        raise FileFormatError(f"{path}: is a folder, and a file is to be written there; choose another name")
+    path = path.resolve()
+    if not path.parent.is_dir():
+        raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
+    if path.exists() and not path.is_file():  # for example, a user with rights in /dev would replace /dev/null
+        raise FileFormatError(f"{path}: is a pipe or a device, and a file is to be written there; choose another name")
+    return path
+
+
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     """A temporary path in the same folder that replaces `path` when the block ends without an error.
@@ -123,14 +142,7 @@ def replacing(path: str | os.PathLike[str]) -> Iterator[Path]:
     >>> target.read_text(), len(list(target.parent.iterdir()))
     ('whole', 1)
     """
-    path = as_path(path)
-    if path.is_dir():
-        raise FileFormatError(f"{path}: is a folder, and a file is to be written there; choose another name")
-    path = path.resolve()
-    if not path.parent.is_dir():
-        raise FileFormatError(f"{path}: there is no folder {path.parent}; make it first, or choose another path")
-    if path.exists() and not path.is_file():  # for example, a user with rights in /dev would replace /dev/null
-        raise FileFormatError(f"{path}: is a pipe or a device, and a file is to be written there; choose another name")
+    path = check_is_target(path)
     try:
         handle, name = tempfile.mkstemp(prefix=f".{path.name[:_PREFIX]}.", suffix=path.suffix, dir=path.parent)
     except OSError as error:  # it names the temporary file, which the user does not know

@@ -78,6 +78,22 @@ def test_a_model_file_is_never_written_over(tmp_path: Path) -> None:
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "error", "message"),
+    [
+        ("", FileFormatError, "is a folder"),
+        ("none/c.plicab", FileFormatError, "there is no folder"),
+        (3, DTypeError, "3"),
+    ],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_code_is_made(
+    tmp_path: Path, name: Any, error: type[Exception], message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("plica.frontend.native.file_of", None)
+    with pytest.raises(error, match=message):
+        native.compile(circuit(), tmp_path / name if isinstance(name, str) else name)
+
+
 def test_one_question_at_a_time_is_a_text() -> None:
     with pytest.raises(InputError, match=r"expected the name of one question, found \['mpe'\]"):
         native.stablehlo(circuit(), ["mpe"])  # type: ignore[arg-type]

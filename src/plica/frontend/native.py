@@ -40,7 +40,7 @@ from plica.lower.arrays import CircuitArrays
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.leaves import Leaf
 from plica.lower.queries.query import Choosing, Entry, Query, Upward
-from plica.paths import as_path, check_is_other
+from plica.paths import as_path, check_is_other, check_is_target
 from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 from plica.symbolic.semirings import LSE_SUM
@@ -93,6 +93,7 @@ def compile(  # noqa: A001 - the word of the field
     chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
         raise InputError("a native file is for at least one target; give 'host'.")
+    check_is_target(path)
     if isinstance(model, str | os.PathLike):
         check_is_other(as_path(path), as_path(model))
     loaded = with_arrays(model)
