@@ -10,12 +10,13 @@ import pytest
 import torch
 
 from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import emit as emitter
 from plica.backend.torch import weights
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
 from plica.ir.op import unsupported
-from plica.lower import cascade
+from plica.lower import cascade, checks
 from plica.lower.cascade import Bound
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
@@ -64,7 +65,7 @@ def test_a_thread_sees_all_of_what_another_one_makes_to_look(monkeypatch: pytest
     x, values = torch.zeros(1, 1, dtype=torch.int64), []
     begun, ended = threading.Event(), threading.Event()
     other = threading.Thread(target=lambda: values.append(compiled(x)))
-    make, write = weights.lower_least, weights.emit
+    make, write = checks.lower_least, emitter.emit
 
     def lower_least(*args: Any) -> Any:
         if threading.current_thread() is other:

@@ -164,8 +164,8 @@ def test_rows_that_are_wrong_are_refused() -> None:
     ("policy", "entries", "message"),
     [
         (Flowing(cast("Any", 3)), (), "read must be a function, found 3"),
-        (Flowing(list, cast("Any", "mean")), (), r"moments must be a tuple of columns .* found 'mean'"),
-        (Flowing(list, ("median",)), (), r"moments must be a tuple of columns .* found \('median',\)"),
+        (Flowing(cast("Any", list), cast("Any", "mean")), (), r"moments must be a tuple of columns .* found 'mean'"),
+        (Flowing(cast("Any", list), ("median",)), (), r"moments must be a tuple of columns .* found \('median',\)"),
         (Choosing(cast("Any", "lse-sum"), LARGEST), (), "semiring must be one of logarithms .* found 'lse-sum'"),
         (Choosing(SEMIRINGS["boolean"], LARGEST), (), "semiring must be one of logarithms .* found 'boolean'"),
         (Choosing(LSE_SUM, cast("Any", 3)), (), "chooser must be a Chooser, such as DRAW or LARGEST, found 3"),
