@@ -13,8 +13,7 @@ f32[b,2,2]
 
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
-from typing import Any, TypeAlias, final
+from typing import Any, final
 
 from plica.arguments import flag
 from plica.errors import DTypeError, UnsupportedError
@@ -28,7 +27,7 @@ from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.given import Given
 from plica.lower.layer_map import LayerMap
-from plica.lower.leaves import Leaf, Owners, leaf_keys, opaque_keys, owners_of
+from plica.lower.leaves import Leaf, Owners, leaf_keys, opaque_keys
 from plica.lower.optimize import (
     DEFAULT_RULES,
     Optimized,
@@ -39,18 +38,15 @@ from plica.lower.optimize import (
     check_rules,
     optimize_circuit,
 )
+from plica.lower.programs import Programs
 from plica.lower.queries.query import Query
 from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.table import QUERIES
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
-from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import LSE_SUM, Semiring
-
-Key: TypeAlias = tuple[str, DType, DType, tuple[tuple[str, bool], ...]]
-"""A Program that scores: the name of the number format, the dtypes of parameters and data, and the leaves given."""
 
 
 @final
@@ -64,6 +60,9 @@ class CompiledCircuit:
         report: The report of the optimizer, if it ran.
         owners: The leaves that exist already, of circuits with which it shares tensors.
         queries: The queries of its context, by name; they come before the built-in ones.
+
+    Attributes:
+        programs: The Programs that score, by number format, dtypes of parameters and data, and leaves given.
     """
 
     def __init__(
@@ -80,16 +79,11 @@ class CompiledCircuit:
         self.layer_map = layer_map
         self.report = report
         self._queries = queries or {}
-        self._owners: Owners = owners or {}
-        self._programs: dict[Key, Lowered] = {}
-        self._flights = SingleFlight()
+        self.programs = Programs(owners)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "CompiledCircuit":
         """The same object: it has no numbers."""
         return self
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_programs": {}}  # they are made again
 
     @property
     def symbolic(self) -> Circuit:
@@ -191,17 +185,11 @@ class CompiledCircuit:
         carrier = semiring or self.semiring
         leaves = dict.fromkeys(self.leaves_alone, False) if given is None else given
         names = tuple((self.keys[leaf], by_row) for leaf, by_row in leaves.items())
-        key = (carrier.name, dtype, input_dtype, names)
-        while key not in self._programs:
-            self._flights.once(key, partial(self._add, key, carrier, leaves))
-        return self._programs[key]
 
-    def _add(self, key: Key, carrier: Semiring, given: Given) -> None:
-        if key not in self._programs:
-            owners = {**self._owners, **self.leaves_alone}
-            lowered = lower_score(self.folded, carrier, key[1], key[2], owners, given)
-            self._owners = {**owners_of(lowered.captured), **self._owners}
-            self._programs[key] = lowered
+        def lower(owners: Owners) -> Lowered:
+            return lower_score(self.folded, carrier, dtype, input_dtype, {**owners, **self.leaves_alone}, leaves)
+
+        return self.programs.once((carrier.name, dtype, input_dtype, names), lower)
 
 
 @final

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, final
 
 from plica.ir.dtypes import DType
@@ -9,6 +10,7 @@ from plica.lower.fold.groups import FoldedCircuit, single_groups
 from plica.lower.fold.settings import LayerRows
 from plica.lower.leaves import Owners, leaf_keys
 from plica.lower.lowering import LoweringScope
+from plica.lower.programs import Programs
 from plica.lower.queries.bottom_up import inner_value
 from plica.lower.queries.score import Lowered, doubtful_weights
 from plica.symbolic.circuit import Circuit
@@ -53,10 +55,12 @@ class LayerPart:
     Args:
         folded: The layer, above a `PartInput` for each of its inputs.
         semiring: The semiring, with its number format.
+        programs: Its Programs, by the dtypes of parameters and inputs.
     """
 
     folded: FoldedCircuit
     semiring: Semiring
+    programs: Programs = field(default_factory=Programs)
 
     @staticmethod
     def of(layer: InnerLayer, semiring: Semiring, rows: LayerRows) -> "LayerPart":
@@ -75,8 +79,11 @@ class LayerPart:
         """The names of the tensors in a state dict: `weight`."""
         return _own_keys(self.folded.circuit)
 
-    def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:
-        """The Program from H inputs `(1, B, I)`, in the semiring's number format, to `(1, B, O)`."""
+    def lower(self, dtype: DType, input_dtype: DType) -> Lowered:
+        """The Program from H inputs `(1, B, I)`, in the semiring's number format, to `(1, B, O)`, made once."""
+        return self.programs.once((dtype, input_dtype), partial(self._lower, dtype, input_dtype))
+
+    def _lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:
         scope = LoweringScope(self.folded, self.semiring, dtype, owners)
         with scope.trace.active():
             shape = (1, "b", self.layer.num_input_units)
@@ -97,9 +104,11 @@ class ParameterPart:
 
     Args:
         folded: A `PartInput` that has it.
+        programs: Its Programs, by dtype.
     """
 
     folded: FoldedCircuit
+    programs: Programs = field(default_factory=Programs)
 
     @staticmethod
     def of(parameter: Parameter) -> "ParameterPart":
@@ -112,8 +121,11 @@ class ParameterPart:
         """The names of the tensors in a state dict: `value`, or `value.0`, `value.1` where there are several."""
         return _own_keys(self.folded.circuit)
 
-    def lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:  # noqa: ARG002 (it has no inputs)
-        """The Program without inputs that returns each output as `(1, *shape)`."""
+    def lower(self, dtype: DType, input_dtype: DType) -> Lowered:  # noqa: ARG002 (it has no inputs)
+        """The Program without inputs that returns each output as `(1, *shape)`, made once."""
+        return self.programs.once(dtype, partial(self._lower, dtype))
+
+    def _lower(self, dtype: DType, owners: Owners) -> Lowered:
         scope = LoweringScope(self.folded, SUM_PRODUCT, dtype, owners)
         (layer,) = self.folded.circuit.layers
         with scope.trace.active(), scope.builder.at("parameter"):

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import plica
-from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.files.model import load_model, save_model
@@ -213,7 +213,7 @@ def test_rows_that_are_computed_in_parts(monkeypatch: pytest.MonkeyPatch) -> Non
     x, means = X[:2].repeat(30, 1), torch.linspace(-1, 1, 120, dtype=torch.float64).reshape(60, 2)
     with torch.no_grad():
         whole = compiled(x, parameters={"mean": means})
-        monkeypatch.setattr(torch_circuits, "_PART", 1)
+        monkeypatch.setattr(scoring, "_PART", 1)
         assert close(compiled(x, parameters={"mean": means}), whole)
 
 
@@ -330,7 +330,8 @@ def test_some_folds_of_a_leaf_are_given() -> None:
 
 
 def _program_given(compiled: Any, names: Any) -> Program:
-    found: Program = next(lowered.program for key, lowered in compiled._lowered.items() if key[3] == names)
+    lowered = compiled.compiled.programs._lowered
+    found: Program = next(program.program for key, program in lowered.items() if key[3] == names)
     return found
 
 

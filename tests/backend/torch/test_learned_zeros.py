@@ -14,7 +14,7 @@ import torch
 from torch.func import functional_call, grad, hessian, jacrev, vmap
 from torch.utils._pytree import tree_map
 
-from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -269,13 +269,13 @@ def test_constants_of_a_first_call_in_a_transform_stay() -> None:
 def formats(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of the number formats in which calls run from now on."""
     names: list[str] = []
-    run = torch_circuits.TorchCircuit._run
+    run = scoring.ScoringModule._run
 
     def noting(self: Any, semiring: Any, *x: Any, **how: Any) -> Any:
         names.append(semiring.name)
         return run(self, semiring, *x, **how)
 
-    monkeypatch.setattr(torch_circuits.TorchCircuit, "_run", noting)
+    monkeypatch.setattr(scoring.ScoringModule, "_run", noting)
     return names
 
 
@@ -315,7 +315,7 @@ def test_what_an_ordinary_circuit_lowers_has_no_other_program() -> None:
     circuit = chain(CategoricalLayer([0], 2, num_categories=2), SumLayer(2, 1))
     model = TorchCompiler().compile(circuit)
     model(torch.tensor([[0]])).sum().backward()
-    assert {key[0] for key in model._lowered} == {"lse-sum"}
+    assert {key[0] for key in model.compiled.programs._lowered} == {"lse-sum"}
     assert isinstance(circuit, Circuit)
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
 from plica.lower.cascade import Bound
@@ -50,7 +50,7 @@ def in_logs(values: torch.Tensor, semiring: str) -> Any:
 def test_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:  # scaled numbers, and parts of batches
         monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
-        monkeypatch.setattr(torch_circuits, "_PART", 1)
+        monkeypatch.setattr(scoring, "_PART", 1)
     found, compiled, semiring = made(seed)
     state = {key: one.clone() for key, one in compiled.state_dict().items()}
     names = found.given()

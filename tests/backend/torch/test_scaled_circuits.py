@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
+from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
 from plica.lower.cascade import Bound
@@ -284,7 +284,7 @@ def test_compilation_and_transforms_take_log_space(name: str, always: None) -> N
 def test_large_batches_are_computed_in_parts_where_nobody_differentiates(
     rows: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(torch_circuits, "_PART", 1)
+    monkeypatch.setattr(scoring, "_PART", 1)
     circuit = CIRCUITS["random tree, cp"]()
     compiled = TorchCompiler(dtype="float64").compile(circuit)
     x = torch.from_numpy(data(circuit, rows))
@@ -295,7 +295,7 @@ def test_large_batches_are_computed_in_parts_where_nobody_differentiates(
         parts = [count for _, count in calls(compiled, x)]
         torch.testing.assert_close(compiled(x), expected, rtol=1e-13, atol=1e-13)
     assert sum(parts) == rows
-    assert max(parts) <= torch_circuits._LEAST_ROWS
+    assert max(parts) <= scoring._LEAST_ROWS
     assert max(parts) - min(parts) < len(parts), "they are alike"
 
 

@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from plica.backend.torch import circuits as torch_circuits
 from plica.backend.torch import emit as emitter
-from plica.backend.torch import weights
+from plica.backend.torch import scoring, weights
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
@@ -94,9 +93,9 @@ def test_a_call_in_eval_mode_looks_at_tensors_once(monkeypatch: pytest.MonkeyPat
     looks = []
     is_current = Watch.is_current
     monkeypatch.setattr(Watch, "is_current", lambda self, tensors: looks.append(self) or is_current(self, tensors))
-    monkeypatch.setattr(torch_circuits, "_PART", 1)
+    monkeypatch.setattr(scoring, "_PART", 1)
     compiled = TorchCompiler().compile(mixture([[0.5, 2.0]])).eval()
-    x = torch.zeros(3 * torch_circuits._LEAST_ROWS, 1, dtype=torch.int64)  # three parts
+    x = torch.zeros(3 * scoring._LEAST_ROWS, 1, dtype=torch.int64)  # three parts
     with torch.no_grad():
         compiled(x)
         looks.clear()

@@ -226,9 +226,9 @@ def test_other_executors_refuse_it() -> None:
 
 
 def test_rows_are_seen_together_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    from plica.backend.torch import circuits as torch_circuits
+    from plica.backend.torch import scoring
 
-    monkeypatch.setattr(torch_circuits, "_PART", 1)
+    monkeypatch.setattr(scoring, "_PART", 1)
     monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
     module, seen = Normals(2, 3), []
     module.register_forward_hook(lambda _, args, __: seen.append(len(args[0])))

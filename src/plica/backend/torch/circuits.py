@@ -2,64 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping
 from copy import copy
-from functools import partial
 from typing import Any, final
-from weakref import ReferenceType, ref
 
 import torch
 from torch import Tensor, nn
 
 from plica.arguments import seed as checked_seed
-from plica.backend.torch.cascade import computed_again, rows_without
-from plica.backend.torch.constants import CircuitConstants, Ready
-from plica.backend.torch.data import DataCheck
-from plica.backend.torch.emit import emit, source
+from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.explain import explain, explain_layer
-from plica.backend.torch.garbage import without_collection
-from plica.backend.torch.given import NOTHING_GIVEN, Givable, GivenNames, GivenTensors, split_rows
-from plica.backend.torch.leaves import LeafStore, Leaves, initialize
+from plica.backend.torch.given import NOTHING_GIVEN, GivenTensors
 from plica.backend.torch.logs import is_abstract
-from plica.backend.torch.reals import real_dtype
 from plica.backend.torch.record import record_call
-from plica.backend.torch.sources import constant_result
-from plica.backend.torch.state import unfold_states
-from plica.backend.torch.watch import Watch
-from plica.backend.torch.weights import WeightCheck
+from plica.backend.torch.scoring import ScoringModule
 from plica.constants.report import FoldReport
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import CircuitArrays, Drawing
-from plica.lower.cascade import Bound, Stage
 from plica.lower.compiled import CompiledCircuit
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.given import Given
+from plica.lower.fold.groups import FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import Constant, Leaf, name_of
-from plica.lower.queries.score import Lowered
-from plica.single_flight import SingleFlight
-from plica.symbolic.circuit import Circuit, StructuralProperties
+from plica.lower.leaves import name_of
+from plica.symbolic.circuit import StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.tracer import Tracer
 
-Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
-_PART = 2**24
-"""Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
-memory anew from the system at each call."""
-_LEAST_ROWS = 16  # of a part: fewer would read the weights too often
-_INPUTS = ("bool", "int", "float")
-
-
-_Verdict = tuple[Key, ReferenceType[Watch], ReferenceType[Ready], bool]
-"""What was asked, of which tensors, what runs, and what it says."""
-
 
 @final
-class TorchCircuit(nn.Module):
+class TorchCircuit(ScoringModule):
     """A compiled circuit with its tensors; made by `TorchCompiler.compile`.
 
     Args:
@@ -79,52 +53,18 @@ class TorchCircuit(nn.Module):
         drawing: Drawing,
         constants: CircuitConstants | None = None,
     ) -> None:
-        super().__init__()
-        self.leaves = Leaves()
-        self.compiled = compiled
-        self._semiring = compiled.semiring
-        self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
-        self._drawing = drawing
-        self._data = DataCheck(compiled.folded)
-        self._weights: dict[GivenNames, WeightCheck] = {}  # made where the Program is known
+        super().__init__(compiled, dtype, drawing, CircuitConstants() if constants is None else constants)
         self.saved_with: Mapping[str, Any] = {}
-        self._givable = Givable(compiled)
         self._needs = bool(self._givable.needed)
-        # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
-        self._holds = bool(compiled.opaque)
-        self._widest = max(compiled.activations)
-        self._lowered: dict[Key, Lowered] = {}
-        self._functions: dict[Key, Callable[..., Any]] = {}  # shared by `with_parameters`
-        self._runs: dict[Key, Callable[..., Any]] = {}
-        self._flights = SingleFlight()
-        self.constants = CircuitConstants() if constants is None else constants
-        # By dtypes of data and of what is no leaf: what was asked whether weights prove all rows right, and its answer
-        self._verdicts: dict[tuple[torch.dtype, torch.dtype], _Verdict] = {}
-        self.queries: dict[Hashable, Any] = {}  # by key, what answers a question: filled by `queries`
-        unfold_states(self)
+        self.queries: dict[Hashable, Any] = {}  # the lowered queries by key; `queries` fills it
 
-    backend = "torch"  # whose arrays it takes and gives; by it `plica.queries` finds what answers
-    _real: Tensor
-
-    @property
-    def symbolic(self) -> Circuit:
-        """The circuit that was compiled."""
-        return self.compiled.symbolic
-
-    @property
-    def folded(self) -> FoldedCircuit:
-        """The groups of layers that are computed as one."""
-        return self.compiled.folded
+    backend = "torch"  # the library of its arrays; by it `plica.queries` finds the functions that answer
+    _forgotten = (*ScoringModule._forgotten, "queries")
 
     @property
     def layer_map(self) -> LayerMap:
         """Where each layer as it was described is computed."""
         return self.compiled.layer_map
-
-    @property
-    def semiring(self) -> Semiring:
-        """How numbers are carried."""
-        return self._semiring
 
     @property
     def scope(self) -> Scope:
@@ -150,24 +90,6 @@ class TorchCircuit(nn.Module):
         """The layers as compiled, each after its inputs."""
         return self.folded.groups
 
-    @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of real tensors."""
-        for leaf, tensor in self.leaves.items():
-            if leaf.kind.name == "REAL":
-                return tensor.dtype
-        return self._real.dtype
-
-    @property
-    def program(self) -> Program:
-        """The Program for data of the usual dtype: int64 if a variable has states, else the circuit's own."""
-        return self.lowered(self.usual_input()).program
-
-    @property
-    def code(self) -> str:
-        """The generated Python of `program`."""
-        return source(self.program)
-
     def forward(self, x: Tensor | None = None, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
         """The circuit's value for each row of data, computed in its own dtype: under autocast too.
 
@@ -187,7 +109,7 @@ class TorchCircuit(nn.Module):
                 devices the logarithm of one that is given is NaN.
         """
         if isinstance(x, Tracer):
-            return record_call(self, x, parameters)
+            return record_call(self.symbolic, self.leaves, self._traced, x, parameters)
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):
                 return self.forward(x, parameters)
@@ -255,96 +177,6 @@ class TorchCircuit(nn.Module):
         other.constants = copy(self.constants)
         return other
 
-    def given_leaves(self, names: GivenNames) -> Given:
-        """The symbolic tensors behind the names of what is given, for lowering."""
-        return self._givable.leaves(names)
-
-    def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
-        """Rows on the CPU that are computed together; all of them where gradients are enabled."""
-        if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
-            return ((x, given),)
-        rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
-        count = -(-len(x) // rows)
-        return split_rows(x, given, -(-len(x) // count)) if count > 1 else ((x, given),)
-
-    def _carrier(self, names: GivenNames, *, some_zero: bool = True) -> Semiring:
-        """The number format of a call: the semiring, or the one with the derivatives at learned weights that are 0.
-
-        Args:
-            names: The leaves that the call gives values to.
-            some_zero: Whether a weight is 0, or may be where nobody may look at it.
-        """
-        at_zeros = self._semiring.at_zeros
-        if at_zeros is None or not (some_zero and torch.is_grad_enabled() and self._may_have_zeros(names)):
-            return self._semiring
-        return at_zeros
-
-    @constant_result
-    def _may_have_zeros(self, names: GivenNames) -> bool:
-        """Whether a learned weight may be 0, and not by underflow alone."""
-        return self._weight_check(names).may_have_zeros
-
-    def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
-        """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
-        exact = partial(self._exact, semiring, watch=watch)
-        if semiring.attempt is None or self._holds or is_abstract(x):
-            return exact(x, given=given)
-        for stage in self.stages(semiring, x, of_weights=watch is not None and not given.names):
-            if stage.bound is Bound.OF_WEIGHTS:
-                assert watch is not None, "its weights are constant"
-                ready = self._bounded(stage.semiring, x, watch)
-                if ready is not None:
-                    return ready.first(x)
-            elif stage.bound is Bound.OF_ROWS:
-                result, holds = self._run(stage.semiring, x, watch=watch, given=given)
-                if is_abstract(holds):
-                    break
-                rows = rows_without(holds)
-                if len(rows) and not bool((result.detach()[rows] < torch.inf).all()):
-                    break  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
-                return computed_again([result], [0], rows, lambda rows: [exact(x[rows], given=given.rows(rows))])[0]
-        return exact(x, given=given)
-
-    def stages(
-        self, semiring: Semiring, x: Tensor, rows: int | None = None, *, of_weights: bool = False
-    ) -> Sequence[Stage]:
-        """The number formats in which rows are computed, one after another: `CompiledCircuit.stages` says more."""
-        smallest, count = torch.finfo(self._real.dtype).tiny, len(x) if rows is None else rows
-        return self.compiled.stages(semiring, count, x.device.type, smallest, of_weights=of_weights)
-
-    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
-        """What computes numbers that constant weights prove right for all rows; None where they do not."""
-        kind = x.dtype, self._real.dtype  # beside which the tensors, which are watched, have the dtypes that they had
-        seen = self._verdicts.get(kind)
-        if seen is not None and seen[1]() is watch:
-            key, _, before, is_proven = seen
-            return (before() or self.constants.of(key, self._lowered[key], self.leaves, watch)) if is_proven else None
-        key = (carrier.name, x.dtype, self.dtype, ())
-        if key not in self._lowered:
-            self._keep_constants(self._lower(key))
-        if self._lowered[key].program.results[1].type.shape != (1,):
-            return None  # bounds that follow the rows: another carrier has tighter ones
-        ready = self.constants.of(key, self._lowered[key], self.leaves, watch)
-        if 1 not in ready.constant:
-            return None  # what is proven is computed at each call, as the policy has no room for it
-        is_proven = bool(ready(x[:0])[1])
-        self._verdicts[kind] = key, ref(watch), ref(ready), is_proven
-        return ready if is_proven else None
-
-    def _exact(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
-        """The result of the Program of `semiring`, which is right for all rows."""
-        result: Tensor = self._run(semiring, *x, watch=watch, given=given)
-        return result
-
-    def _run(
-        self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
-    ) -> Any:
-        key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype, given.names)
-        self._specialize(key)
-        if watch is None:
-            return self._runs[key](self.leaves, *given.tensors, *x)
-        return self.constants.of(key, self._lowered[key], self.leaves, watch)(*given.tensors, *x)
-
     def check(self, x: Tensor, parameters: Mapping[str, Tensor] | None = None) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
 
@@ -386,18 +218,16 @@ class TorchCircuit(nn.Module):
         """
         self._fill(self.leaves.items(), None if seed is None else checked_seed("reset_parameters", seed))
 
-    def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
-        numbers = {tensor: number for number, tensor in enumerate(self.compiled.keys)}
-        drawn = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
-        initialize(leaves, numbers, drawn, self._drawing)
+    def hold_modules(self) -> None:
+        """Take the modules of a user's own among the leaves.
 
-    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
-        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
-        for key, held in self.compiled.opaque.items():
-            if not isinstance(held, nn.Module):
-                raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(held).__name__}.")
-            self.leaves.hold(name_of(key), key, held)
-        self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, self.compiled.keys, self.dtype))
+        Raises:
+            DTypeError: A layer holds something else.
+        """
+        for key, module in self.compiled.opaque.items():
+            if not isinstance(module, nn.Module):
+                raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(module).__name__}.")
+            self.leaves.hold(name_of(key), key, module)
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         """Where a layer of the circuit as it was described is computed: `LayerMap.get_compiled_layers` says more."""
@@ -413,76 +243,27 @@ class TorchCircuit(nn.Module):
         Args:
             layer: A layer of the circuit as it was described, which is followed through every stage.
         """
-        return explain(self) if layer is None else explain_layer(self, layer)
+        if layer is not None:
+            return explain_layer(self.compiled, self.program, layer)
+        kept, lowered = self.constants.num_bytes, self.lowered(self.usual_input())
+        return explain(self.compiled, lowered, self.leaves, self.dtype, kept, self.constant_report())
 
     def constant_report(self) -> FoldReport:
         """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
-        key = (self._semiring.name, self.usual_input(), self.dtype, self._givable.usual)
-        return self.constants.report(key, self.program)
+        return self.constants.report(self._usual_key, self.program)
 
     def extra_repr(self) -> str:
         """One line for `print(circuit)`."""
         return f"{self.symbolic!r}, semiring={self._semiring.name}"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {
-            **self.__dict__,
-            "_lowered": {},
-            "_runs": {},
-            "_functions": {},
-            "_weights": {},
-            "queries": {},
-            "_verdicts": {},
-        }  # generated functions are made again where they are needed
+    def _traced(self, input_dtype: torch.dtype) -> Program:
+        """The Program that traced functions call.
 
-    def usual_input(self) -> torch.dtype:
-        """The dtype of data that `program` is for."""
-        return torch.int64 if self._data.has_states else self.dtype
-
-    def lowered(self, input_dtype: torch.dtype) -> Lowered:
-        """The Program for data of one dtype, made once, with what stands behind its captured variables."""
-        return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual))
-
-    def prepared(self, input_dtype: torch.dtype) -> Lowered:
-        """`lowered`, with its constants among the leaves."""
-        key = (self._semiring.name, input_dtype, self.dtype, ())
-        self._specialize(key)
-        return self._lower(key)
-
-    def _lower(self, key: Key) -> Lowered:
-        found = self._lowered.get(key)
-        if found is None:
-            self._lowered[key] = found = self._score_program(key)
-        return found
-
-    @without_collection()
-    def _score_program(self, key: Key) -> Lowered:
-        name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
-        if kind.kind not in _INPUTS:
-            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
-        carrier = next(one for one in self.compiled.carriers if one.name == name)
-        return self.compiled.score(real, kind, carrier, given)
-
-    @constant_result
-    def _specialize(self, key: Key) -> None:
-        """Make the function of one semiring, dtype of data and dtype of parameters; no work after the first call."""
-        if key not in self._runs:
-            self._flights.once(("run", key), partial(self._add_run, key))
-
-    def _add_run(self, key: Key) -> None:
-        if key in self._runs:
-            return
-        lowered = self._lower(key)
-        self._keep_constants(lowered)
-        if key not in self._functions:
-            self._functions[key] = emit(lowered.program, reuses=True)
-        self._runs[key] = self._functions[key]
-
-    def _keep_constants(self, lowered: Lowered) -> None:
-        """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
-        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
-            if isinstance(captured, Constant):
-                self.leaves.keep(var.name, captured)
+        Raises:
+            InputError: A leaf has no value of its own.
+        """
+        self.take_parameters(None)
+        return self.prepared(input_dtype).program
 
     def _constant(self, x: Tensor | None, given: GivenTensors) -> Tensor:
         if x is not None:
@@ -497,22 +278,6 @@ class TorchCircuit(nn.Module):
         result = self._exact(self._carrier(given.names, some_zero=some_zero), watch=watch, given=given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:]).contiguous()
-
-    def _check_weights(self, watch: Watch | None, given: GivenTensors) -> bool:
-        """Refuse negative weights; whether one that may be 0 is, where gradients are asked for."""
-        if given.num_rows == 0:  # of no numbers none is the least
-            return False
-        return self._weight_check(given.names).check(self.leaves, watch, given.tensors)
-
-    def _weight_check(self, names: GivenNames) -> WeightCheck:
-        """What looks at the weights of calls that give values to some leaves."""
-        check = self._weights.get(names)
-        if check is None:
-            lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, names))
-            given = self.given_leaves(names)
-            check = WeightCheck(self.folded, self._semiring, lowered.weights, given, lowered.zeros)
-            self._weights[names] = check
-        return check
 
 
 def _may_have_nan(x: Tensor) -> bool:

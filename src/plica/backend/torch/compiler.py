@@ -14,7 +14,8 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import CircuitConstants
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import LeafStore
-from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter, TorchPart
+from plica.backend.torch.parts import TorchInitializer, TorchInputLayer, TorchLayer, TorchParameter
+from plica.backend.torch.program_module import ProgramModule
 from plica.backend.torch.reals import real_dtype
 from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache, checked_cache
@@ -26,9 +27,10 @@ from plica.lower.arrays import Drawing
 from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
 from plica.lower.layer_map import CompiledLayer
-from plica.lower.leaves import Leaf, Pointer, leaf_keys, owners_of
+from plica.lower.leaves import Leaf, Pointer, leaf_keys
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
+from plica.lower.programs import Programs
 from plica.lower.registry import CompilationRules
 from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit
@@ -114,8 +116,15 @@ class TorchCompiler:
         policy: FoldPolicy | None = None,
         cache: FoldCache | None = None,
     ) -> None:
-        how: dict[str, Any] = {"rules": rules, "strategy": strategy, "max_steps": max_steps}
-        self._compiler = CircuitCompiler(semiring, fold, optimize, compilation_rules=compilation_rules, **how)
+        self._compiler = CircuitCompiler(
+            semiring,
+            fold,
+            optimize,
+            rules=rules,
+            strategy=strategy,
+            max_steps=max_steps,
+            compilation_rules=compilation_rules,
+        )
         self.policy, self.cache = policy, checked_cache("TorchCompiler", cache)
         self.circuits = CompiledCircuitsMap()
         self._flights = SingleFlight()
@@ -158,35 +167,34 @@ class TorchCompiler:
         resolved = self._compiler.resolver.circuit(circuit)
         shared = self._shared(leaf_keys(resolved))
         real = self._real(shared)
-        owners = {one: self._owners[one] for one in leaf_keys(resolved) if one in self._owners}
+        owners = self._owners_of(leaf_keys(resolved))
         compiled = self._compiler.compile(circuit, as_dtype(real), self._device(shared), owners, resolved)
         module = TorchCircuit(compiled, real, self.compilation_rules.initializers.own, self._constants())
-        if shared:
-            module.to(shared[0].device)
-        lowered = module.lowered(module.usual_input())
-        module.adopt(lowered, self._store)
-        self._owners.update(owners_of(lowered.captured))
+        self._adopt(module, shared)
+        module.hold_modules()
         return module
 
     def _device(self, shared: list[Tensor]) -> str:
         return str(shared[0].device if shared else torch.get_default_device())
 
     def _shared(self, tensors: Iterable[TensorParameter]) -> list[Tensor]:
-        """What exists already of some symbolic tensors."""
-        return [self._store.tensors[self._owners[one]] for one in tensors if one in self._owners]
+        """The folded tensors that hold some symbolic ones already."""
+        return [self._store.tensors[leaf] for leaf in self._owners_of(tensors).values()]
+
+    def _owners_of(self, tensors: Iterable[TensorParameter]) -> dict[TensorParameter, Leaf]:
+        """The leaves of those symbolic tensors that have one."""
+        return {tensor: self._owners[tensor] for tensor in tensors if tensor in self._owners}
 
     def _real(self, shared: list[Tensor]) -> torch.dtype:
         """The dtype of real tensors: that of the tensors that are shared, else that of the compiler."""
         default = self._dtype or torch.get_default_dtype()
         return next((one.dtype for one in shared if one.is_floating_point()), default)
 
-    def _adopt(self, module: TorchPart, shared: list[Tensor]) -> None:
-        """Give a part its tensors, on the device of those that it shares."""
+    def _adopt(self, module: ProgramModule, shared: list[Tensor]) -> None:
+        """Give a module its tensors, on the device of those that it shares."""
         if shared:
             module.to(shared[0].device)
-        lowered = module.lowered(module.dtype, self._owners)
-        module.adopt(lowered, self._store)
-        self._owners.update(owners_of(lowered.captured))
+        self._owners.update(module.adopt(self._store))
 
     def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
         """One layer alone, by the rule for its class; it shares its tensors with the circuits of the compiler.
@@ -231,6 +239,7 @@ class TorchCompiler:
         self, kind: Callable[[Any, torch.dtype, Drawing, CircuitConstants], Part], part: LayerPart | ParameterPart
     ) -> Part:
         shared = self._shared(part.keys)
+        part = replace(part, programs=Programs(self._owners_of(part.keys)))
         if self._compiler.optimize:
             how = self._compiler
             context = how.context(as_dtype(self._real(shared)), self._device(shared))

@@ -19,7 +19,6 @@ from torch.autograd import forward_ad
 from plica.backend.torch.emit import emit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import Leaves
-from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.sources import folding as undisturbed
 from plica.backend.torch.sources import seal
@@ -247,21 +246,6 @@ class CircuitConstants:
     def __reduce__(self) -> tuple[Any, ...]:
         return CircuitConstants, (self.policy, self.cache)  # those of a copy of the circuit keep nothing yet
 
-    def of_call(
-        self, key: Hashable, lowered: LoweredProgram, leaves: Leaves, x: Sequence[Tensor], *, training: bool
-    ) -> Ready | None:
-        """What runs a call with data; None where the Program has to run unfolded.
-
-        Args:
-            key: What tells the Program from the others.
-            lowered: The Program, with what stands behind its consts.
-            leaves: The tensors.
-            x: The data.
-            training: Whether in train mode, in which nothing is kept.
-        """
-        watch = None if any(map(is_abstract, x)) else self.watching(leaves, training=training)
-        return None if watch is None else self.of(key, lowered, leaves, watch)
-
     def watching(self, leaves: Leaves, *, training: bool) -> Watch | None:
         """What watches the tensors as they are now; None where Programs have to run unfolded.
 
@@ -284,7 +268,7 @@ class CircuitConstants:
     def of(
         self,
         key: Hashable,
-        lowered: LoweredProgram,
+        lower: Callable[[], LoweredProgram],
         leaves: Leaves,
         watch: Watch,
         reads: Callable[[], Any] | None = None,
@@ -294,7 +278,7 @@ class CircuitConstants:
 
         Args:
             key: What tells the Program from the others of the circuit.
-            lowered: The Program, with what stands behind its consts.
+            lower: Makes the Program where its key is new, with what stands behind its consts.
             leaves: The tensors of the circuit.
             watch: What watches them as they are now.
             reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
@@ -302,6 +286,7 @@ class CircuitConstants:
         """
         found = self._programs.get(key)
         if found is None or found.device != leaves.device:
+            lowered = lower()
             places = {leaf: place for place, (_, leaf) in enumerate(leaves.attributes())}
             with self._lock:
                 found = self._programs.get(key)

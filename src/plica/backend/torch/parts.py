@@ -9,7 +9,7 @@ torch.Size([1, 5, 2])
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, final
 
@@ -19,34 +19,31 @@ from torch import Tensor, nn
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.constants import CircuitConstants
-from plica.backend.torch.emit import emit, source
-from plica.backend.torch.leaves import LeafStore, Leaves, fill, initialize
-from plica.backend.torch.state import unfold_states
+from plica.backend.torch.leaves import fill
+from plica.backend.torch.logs import is_abstract
+from plica.backend.torch.program_module import ProgramModule
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import as_dtype
-from plica.ir.program import Program
 from plica.lower.arrays import Drawing
 from plica.lower.data import input_width
-from plica.lower.leaves import Constant, Owners, owners_of
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.queries.score import Lowered
 from plica.symbolic.initializers import Initializer
+from plica.symbolic.parameters import TensorParameter
 
 Key = tuple[torch.dtype, torch.dtype]  # inputs, parameters
 
 
-class TorchPart(nn.Module):
+class TorchPart(ProgramModule):
     """A part with its tensors, which it shares with the circuits of its compiler.
 
     Args:
-        part: What was compiled.
+        part: The layer or the parameter.
         dtype: The dtype of its real tensors.
-        drawing: The rows of the context for initializers.
-        constants: What is computed from the tensors once, in eval mode.
+        drawing: The registry entries of the context for initializers.
+        constants: The cache of what eval mode computes once from the tensors.
     """
-
-    _real: Tensor
 
     def __init__(
         self,
@@ -55,60 +52,25 @@ class TorchPart(nn.Module):
         drawing: Drawing,
         constants: CircuitConstants,
     ) -> None:
-        super().__init__()
-        self.constants = constants
-        self.leaves = Leaves()
-        self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
+        super().__init__(dtype, drawing, constants)
         self._part = part
-        self._drawing = drawing
-        self._lowered: dict[Key, Lowered] = {}
-        self._runs: dict[Key, Callable[..., Any]] = {}
-        unfold_states(self)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_runs": {}, "_lowered": {}}  # generated functions are made again
 
     @property
-    def dtype(self) -> torch.dtype:
-        """The dtype of real tensors."""
-        reals = (tensor.dtype for leaf, tensor in self.leaves.items() if leaf.kind.name == "REAL")
-        return next(reals, self._real.dtype)
+    def _keys(self) -> Mapping[TensorParameter, str]:
+        """The name of each symbolic tensor in a state dict."""
+        return self._part.keys
 
     @property
-    def program(self) -> Program:
-        """The Program for inputs of the dtype of the parameters."""
-        return self.lowered(self.dtype).program
+    def _usual_key(self) -> Key:
+        return self.dtype, self.dtype
 
-    @property
-    def code(self) -> str:
-        """The generated Python of `program`."""
-        return source(self.program)
-
-    def lowered(self, inputs: torch.dtype, owners: Owners | None = None) -> Lowered:
-        """The Program for inputs of one dtype, made once."""
-        key = (inputs, self.dtype)
-        if key not in self._lowered:
-            found = owners_of(leaf for leaf, _ in self.leaves.items()) if owners is None else owners
-            self._lowered[key] = self._part.lower(as_dtype(self.dtype), as_dtype(inputs), found)
-        return self._lowered[key]
-
-    def adopt(self, lowered: Lowered, store: LeafStore) -> None:
-        """Take the leaves of the first Program: those in `store` as they are, new ones filled and added there."""
-        new = self.leaves.adopt(lowered.program, lowered.captured, store, self._part.keys, self.dtype)
-        numbers = {tensor: number for number, tensor in enumerate(self._part.keys)}
-        initialize(new, numbers, int(torch.randint(2**62, (), device="cpu")), self._drawing)
+    def _lower(self, key: Key) -> Lowered:
+        return self._part.lower(as_dtype(key[1]), as_dtype(key[0]))
 
     def run(self, inputs: torch.dtype, *x: Tensor) -> Any:
         """The results for inputs of one dtype."""
-        key = (inputs, self.dtype)
-        if key not in self._runs:
-            lowered = self.lowered(inputs)
-            for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
-                if isinstance(captured, Constant):
-                    self.leaves.keep(var.name, captured)
-            self._runs[key] = emit(lowered.program)
-        ready = self.constants.of_call(key, self.lowered(inputs), self.leaves, x, training=self.training)
-        return self._runs[key](self.leaves, *x) if ready is None else ready(*x)
+        watch = None if any(map(is_abstract, x)) else self.constants.watching(self.leaves, training=self.training)
+        return self._call((inputs, self.dtype), watch, x)
 
 
 @final
@@ -148,7 +110,8 @@ class TorchLayer(TorchPart):
         """
         x = self._taken(x)
         if self._weights is None:
-            self._weights = WeightCheck(self._part.folded, self._part.semiring, self.lowered(self.dtype).weights)
+            weights = self._lower(self._usual_key).weights
+            self._weights = WeightCheck(self._part.folded, self._part.semiring, weights)
         if x[0].device.type == "cpu":  # looking at weights waits for other devices
             self._weights.check(self.leaves)
         found: Tensor = self.run(x[0].dtype, *x)

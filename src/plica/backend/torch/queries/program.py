@@ -67,7 +67,7 @@ class QueryProgram:
         watch = constants.watching(leaves, training=False)
         if watch is None:
             return None
-        return constants.of(self._key, self._lowered, leaves, watch, partial(self.leaves, circuit), room=_ROOM)
+        return constants.of(self._key, lambda: self._lowered, leaves, watch, partial(self.leaves, circuit), room=_ROOM)
 
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""

@@ -1,0 +1,128 @@
+"""`ProgramModule`: an `nn.Module` that runs Programs on folded tensors: a compiled circuit, or a part of one."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from plica.backend.torch.constants import CircuitConstants
+from plica.backend.torch.emit import emit, source
+from plica.backend.torch.leaves import LeafStore, Leaves, initialize
+from plica.backend.torch.sources import constant_result
+from plica.backend.torch.state import unfold_states
+from plica.backend.torch.watch import Watch
+from plica.ir.program import Program
+from plica.lower.arrays import Drawing
+from plica.lower.leaves import Constant, Leaf, Owners, owners_of
+from plica.lower.queries.score import Lowered
+from plica.single_flight import SingleFlight
+from plica.symbolic.parameters import TensorParameter
+
+
+class ProgramModule(nn.Module, ABC):
+    """A module with folded tensors, the Programs that read them, and the functions generated from these.
+
+    Args:
+        dtype: The dtype of its real tensors.
+        drawing: The registry entries of the context for initializers.
+        constants: The cache of what eval mode computes once from the tensors.
+    """
+
+    _real: Tensor
+    _forgotten: tuple[str, ...] = ("_functions", "_runs")
+    """Attributes that are empty in copies and pickles: generated functions are made again where they are needed."""
+
+    def __init__(self, dtype: torch.dtype, drawing: Drawing, constants: CircuitConstants) -> None:
+        super().__init__()
+        self.leaves = Leaves()
+        self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)
+        self.constants = constants
+        self._drawing = drawing
+        self._functions: dict[Any, Callable[..., Any]] = {}  # by key of the Program; several modules may share it
+        self._runs: dict[Any, Callable[..., Any]] = {}  # those whose constants are among the leaves of this module
+        self._flights = SingleFlight()
+        unfold_states(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, **{name: {} for name in self._forgotten}}
+
+    @property
+    @abstractmethod
+    def _keys(self) -> Mapping[TensorParameter, str]:
+        """The name of each symbolic tensor in a state dict."""
+
+    @property
+    @abstractmethod
+    def _usual_key(self) -> Hashable:
+        """The key of `program`."""
+
+    @abstractmethod
+    def _lower(self, key: Any) -> Lowered:
+        """The Program of a key, lowered once."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype of real tensors."""
+        for leaf, tensor in self.leaves.items():
+            if leaf.kind.name == "REAL":
+                return tensor.dtype
+        return self._real.dtype
+
+    @property
+    def program(self) -> Program:
+        """The Program for inputs of the usual dtype: int64 if a variable has states, else that of the parameters."""
+        return self._lower(self._usual_key).program
+
+    @property
+    def code(self) -> str:
+        """The generated Python of `program`."""
+        return source(self.program)
+
+    def adopt(self, store: LeafStore) -> Owners:
+        """Take the leaves of `program`: those in `store` as they are, new ones filled and added there.
+
+        Returns:
+            The leaf of each symbolic tensor.
+        """
+        lowered = self._lower(self._usual_key)
+        self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, self._keys, self.dtype))
+        return owners_of(lowered.captured)
+
+    def _fill(self, leaves: Iterable[tuple[Leaf, Tensor]], seed: int | None = None) -> None:
+        """Fill tensors from their initializers; without a seed, torch's global generator draws one."""
+        numbers = {tensor: number for number, tensor in enumerate(self._keys)}
+        drawn = int(torch.randint(2**62, (), device="cpu")) if seed is None else seed
+        initialize(leaves, numbers, drawn, self._drawing)
+
+    def _call(self, key: Hashable, watch: Watch | None, arguments: Sequence[Tensor]) -> Any:
+        """The results of the Program of a key; with what constants give folded where a `watch` says they are."""
+        self._specialize(key)
+        if watch is None:
+            return self._runs[key](self.leaves, *arguments)
+        return self.constants.of(key, partial(self._lower, key), self.leaves, watch)(*arguments)
+
+    @constant_result
+    def _specialize(self, key: Hashable) -> None:
+        """Generate the function of a key; no work after the first call."""
+        if key not in self._runs:
+            self._flights.once(("run", key), partial(self._add_run, key))
+
+    def _add_run(self, key: Hashable) -> None:
+        if key in self._runs:
+            return
+        lowered = self._lower(key)
+        self._keep_constants(lowered)
+        if key not in self._functions:
+            self._functions[key] = emit(lowered.program, reuses=True)
+        self._runs[key] = self._functions[key]
+
+    def _keep_constants(self, lowered: Lowered) -> None:
+        """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
+        for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
+            if isinstance(captured, Constant):
+                self.leaves.keep(var.name, captured)
