@@ -98,8 +98,8 @@ def shared_names(entries: "Mapping[str, Entry]") -> list[list[str]]:
     """The names of tensors that are one in memory, as tied weights are."""
     by_memory: dict[object, list[str]] = {}
     for name, entry in entries.items():
-        if entry.place is not None:
-            by_memory.setdefault(entry.place, []).append(name)
+        if entry.address is not None:
+            by_memory.setdefault(entry.address, []).append(name)
     return [names for names in by_memory.values() if len(names) > 1]
 
 

@@ -325,7 +325,7 @@ def test_where_nothing_is_checked_wrong_rows_are_nan(dtype: torch.dtype) -> None
     x = torch.tensor([[0, 1], [0, 200], [1, 0]]).to(dtype)
     x = torch.cat([x, torch.tensor([[-1, 0]]).to(dtype)]) if dtype != torch.uint8 else x
     good = compiled(x[[0, 2]])
-    compiled.readable = lambda x, semiring=None: x  # noqa: ARG005
+    compiled.checked = lambda x, semiring=None: x  # noqa: ARG005
     result = compiled(x)
     assert result.isnan().flatten().tolist() == [False, True, False, True][: len(x)]
     torch.testing.assert_close(result[[0, 2]], good)

@@ -119,7 +119,7 @@ def test_numbers_without_memory_are_refused_beside_others() -> None:
 
 def test_the_tensors_of_a_held_module_have_one_name() -> None:
     leaves = Leaves()
-    leaves.hold("network_3", "3.module", nn.Linear(2, 1, bias=False))
+    leaves.add_own_module("network_3", "3.module", nn.Linear(2, 1, bias=False))
     state: dict[str, Any] = {"3.module.weight": torch.ones(1, 2), "leaves.network_3.weight": torch.zeros(1, 2)}
     problems = leaves.fold(state, "", "leaves.")
     assert (problems.missing, problems.unexpected) == ([], ["leaves.network_3.weight"])

@@ -1,4 +1,4 @@
-"""Bounds of slices in loops: those that no iteration changes are computed once, before the loop, and have a name."""
+"""Bounds of slices in loops: bounds that no iteration changes are computed once, before the loop, under a name."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -15,10 +15,10 @@ from plica.ops.control_operands import kept_sizes
 
 @dataclass(slots=True)
 class Bounds:
-    """The names of bounds at the place where code is written.
+    """The names of bounds that are in scope where code is written.
 
     Args:
-        plan: What is needed.
+        plan: The plan of the function.
     """
 
     plan: Plan
@@ -28,25 +28,25 @@ class Bounds:
 
     def text(self, size: Dim) -> str:
         """A size as Python text."""
-        found = size_source(size)
-        return self._names.get(found, found)
+        source = size_source(size)
+        return self._names.get(source, source)
 
     def enter(self, loop: Equation) -> list[tuple[str, str]]:
-        """Give names to bounds in the body of `loop`; a sum or a product costs as little as a name and has none.
+        """Name constant bounds in the body of `loop`; sums and products get no name, as they cost no more than one.
 
         Returns:
             Each name and the text that it stands for.
         """
         body: Program = loop.params["body"]
-        kept = {var.name for var in (*body.consts, *(inner for inner, _ in kept_sizes(loop)))}
-        changed = {var.name for var in variables(body)} - kept
-        found = self._entered[loop] = []
+        constant = {var.name for var in (*body.consts, *(inner for inner, _ in kept_sizes(loop)))}
+        changed = {var.name for var in variables(body)} - constant
+        entered = self._entered[loop] = []
         for size in self._bounds(body):
             text = size_source(size)
             if text not in self._names and changed.isdisjoint(var.name for var in size_variables(size)):
                 self._names[text] = self._fresh()
-                found.append((self._names[text], text))
-        return found
+                entered.append((self._names[text], text))
+        return entered
 
     def leave(self, loop: Equation) -> None:
         """Forget the names of a loop."""
@@ -57,19 +57,19 @@ class Bounds:
         for equation in program.equations:
             if equation in self.plan.live:
                 for _, _, bounds in slices(equation):
-                    yield from (one for one in bounds if isinstance(one, Size) and _is_worth_a_name(one))
-                for one in nested(equation.params):
-                    yield from self._bounds(one)
+                    yield from (bound for bound in bounds if isinstance(bound, Size) and _is_worth_a_name(bound))
+                for region in nested(equation.params):
+                    yield from self._bounds(region)
 
     def _fresh(self) -> str:
-        taken = {var.name for var in variables(self.plan.program)}
-        return next(name for number in self._numbers if (name := f"bound_{number}") not in taken)
+        used = {var.name for var in variables(self.plan.program)}
+        return next(name for number in self._numbers if (name := f"bound_{number}") not in used)
 
 
 def _is_worth_a_name(size: Size) -> bool:
     """Whether `size` has a function of sizes, and is never an error: the loop may run no iteration."""
     functions = list(_functions(size))
-    return bool(functions) and all(one.function == "max" or isinstance(one.arguments[1], int) for one in functions)
+    return bool(functions) and all(atom.function == "max" or isinstance(atom.arguments[1], int) for atom in functions)
 
 
 def _functions(size: Dim) -> Iterator[Opaque]:

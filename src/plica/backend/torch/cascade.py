@@ -27,4 +27,4 @@ def computed_again(
     if not len(rows):
         return results
     pairs = zip(results, axes, again(rows), strict=True)
-    return [one.index_copy(axis, rows, other) for one, axis, other in pairs]
+    return [result.index_copy(axis, rows, corrected) for result, axis, corrected in pairs]

@@ -20,7 +20,7 @@ def where_(condition: Tensor, x: Tensor | float, y: Tensor) -> Tensor:
     if not y.is_cpu or y.dtype not in _BITS or y.numel() < max(_LARGE, _FEW * condition.numel()):
         return torch.where(condition, x, y)
     dtype = _BITS[y.dtype]
-    given = torch.as_tensor(x, dtype=y.dtype).view(dtype)
-    kept = condition.to(dtype).sub_(1)  # all bits where y stays
-    y.view(dtype).bitwise_and_(kept).bitwise_or_(given.bitwise_and(kept.bitwise_not()))
+    chosen = torch.as_tensor(x, dtype=y.dtype).view(dtype)
+    unchanged = condition.to(dtype).sub_(1)  # all bits where y stays
+    y.view(dtype).bitwise_and_(unchanged).bitwise_or_(chosen.bitwise_and(unchanged.bitwise_not()))
     return y

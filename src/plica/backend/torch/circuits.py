@@ -39,11 +39,11 @@ class TorchCircuit(ScoringModule):
     Args:
         compiled: The circuit as it is computed.
         dtype: The dtype of its real tensors, and of its results.
-        drawing: The rows of the context for initializers.
-        constants: What is computed from the tensors once, in eval mode.
+        drawing: The registry entries of the context for initializers.
+        constants: The cache of what eval mode computes once from the tensors.
 
     Attributes:
-        saved_with: What the file that it was loaded from said beside the circuit, and the next one will say.
+        saved_with: Entries of its model file beside the circuit, which the next file repeats.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class TorchCircuit(ScoringModule):
         given = NOTHING_GIVEN if parameters is None and not self._needs else self.take_parameters(parameters)
         if x is None or self._data.width == 0:
             return self._constant(x, given)
-        x = self.taken(x)
+        x = self.converted(x)
         unknown = is_abstract(x)
         if given.names:
             given.check_rows(len(x))
@@ -129,7 +129,7 @@ class TorchCircuit(ScoringModule):
         result = parts[0] if len(parts) == 1 else torch.cat(parts)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
-            self.readable(x)
+            self.checked(x)
         return result
 
     def arrays(self) -> CircuitArrays:
@@ -138,7 +138,7 @@ class TorchCircuit(ScoringModule):
         return CircuitArrays(self.compiled, leaves, as_dtype(self.dtype))
 
     def take_parameters(self, parameters: Mapping[str, Tensor] | None) -> GivenTensors:
-        """What a call gives for leaves, checked: for this circuit's Programs and for those of its queries.
+        """The parameters of a call, checked: for this circuit's Programs and for those of its queries.
 
         Raises:
             InputError: There is no such leaf, one without a value of its own is not given, tensors are for different
@@ -151,9 +151,9 @@ class TorchCircuit(ScoringModule):
     def with_parameters(self, parameters: Mapping[str, Tensor]) -> TorchCircuit:
         """The circuit with tensors in place of some of its leaves, one set for all rows: what queries are asked of.
 
-        It shares Programs, modules and all other tensors with this one, and gradients reach what is given. It is for
-        questions, and not to be trained, moved or saved itself. What is given is taken as it is now, and so are the
-        tensors of layers that are computed with it: make another where one of them has changed.
+        It shares Programs, modules and all other tensors with this one, and gradients reach the given tensors. Ask
+        queries of it, but do not train, move or save it. It reads the given tensors as they are now, and so the
+        tensors of layers that are folded with them: make another circuit when one of them has changed.
 
         Args:
             parameters: Tensors by the keys of the state dict, of the shapes of their leaves.
@@ -169,13 +169,13 @@ class TorchCircuit(ScoringModule):
                 "all rows; ask for each row on its own, or give them in a call: circuit(x, parameters=...)."
             )
         alone = {name_of(self.compiled.keys[tensor]): leaf for tensor, leaf in self.compiled.leaves_alone.items()}
-        other = copy(self)
+        circuit = copy(self)
         leaves = self.leaves.with_folds(self._givable.folds(given), alone)
-        other._modules = {**self._modules, "leaves": leaves}
-        other._givable, other._needs = self._givable.with_all(), False
-        other._functions, other.queries = self._functions, self.queries
-        other.constants = copy(self.constants)
-        return other
+        circuit._modules = {**self._modules, "leaves": leaves}
+        circuit._givable, circuit._needs = self._givable.with_all(), False
+        circuit._functions, circuit.queries = self._functions, self.queries
+        circuit.constants = copy(self.constants)
+        return circuit
 
     def check(self, x: Tensor, parameters: Mapping[str, Tensor] | None = None) -> None:
         """Raise where `x` does not fit the circuit, on any device (this waits for the device).
@@ -188,12 +188,12 @@ class TorchCircuit(ScoringModule):
             InputError: The width is wrong or an entry is no category of its variable; the first one is named.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        x = self.readable(x)
+        x = self.checked(x)
         given = self.take_parameters(parameters)
         given.check_rows(len(x))
         self._check_weights(None, given)
 
-    def taken(self, x: Tensor) -> Tensor:
+    def converted(self, x: Tensor) -> Tensor:
         """`x` in a dtype that Programs have, of a shape that fits the circuit."""
         x = self._data.take(x)
         if x.is_meta and self.leaves.device.type != "meta":
@@ -203,9 +203,9 @@ class TorchCircuit(ScoringModule):
             )
         return x
 
-    def readable(self, x: Tensor, semiring: Semiring | None = None) -> Tensor:
+    def checked(self, x: Tensor, semiring: Semiring | None = None) -> Tensor:
         """`x` in a dtype that Programs have; raises as `check` does, of what computes in `semiring` (else its own)."""
-        x = self.taken(x)
+        x = self.converted(x)
         self._data.check(x, self.dtype, semiring or self._semiring)
         return x
 
@@ -227,7 +227,7 @@ class TorchCircuit(ScoringModule):
         for key, module in self.compiled.opaque.items():
             if not isinstance(module, nn.Module):
                 raise DTypeError(f"{key}: a ModuleLayer runs a torch.nn.Module here, found {type(module).__name__}.")
-            self.leaves.hold(name_of(key), key, module)
+            self.leaves.add_own_module(name_of(key), key, module)
 
     def get_compiled_layers(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         """Where a layer of the circuit as it was described is computed: `LayerMap.get_compiled_layers` says more."""
@@ -238,18 +238,18 @@ class TorchCircuit(ScoringModule):
         return self.layer_map.get_symbolic_layers(group, fold)
 
     def explain(self, layer: Layer | None = None) -> str:
-        """What the compiler did: groups of layers, rules applied, sizes; or what became of one layer.
+        """The work of the compiler: groups of layers, rules applied, sizes; or the way of one layer through it.
 
         Args:
             layer: A layer of the circuit as it was described, which is followed through every stage.
         """
         if layer is not None:
             return explain_layer(self.compiled, self.program, layer)
-        kept, lowered = self.constants.num_bytes, self.lowered(self.usual_input())
-        return explain(self.compiled, lowered, self.leaves, self.dtype, kept, self.constant_report())
+        cached, lowered = self.constants.num_bytes, self.lowered(self.usual_input())
+        return explain(self.compiled, lowered, self.leaves, self.dtype, cached, self.constant_report())
 
     def constant_report(self) -> FoldReport:
-        """What becomes of each value of `program` that depends on tensors alone, in eval mode, and why."""
+        """Which values of `program` that depend on tensors alone eval mode caches, and why."""
         return self.constants.report(self._usual_key, self.program)
 
     def extra_repr(self) -> str:

@@ -73,7 +73,7 @@ class CompiledCircuitsMap:
 
     def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
         """Where a symbolic layer is computed in each circuit that has it; KeyError if there is none."""
-        having = [one for one in self._compiled.values() if one.layer_map.has(layer)]
+        having = [circuit for circuit in self._compiled.values() if circuit.layer_map.has(layer)]
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
@@ -88,13 +88,13 @@ class TorchCompiler:
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
         dtype: The dtype of real parameters; torch's default dtype at the time of compilation if None.
-        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` has one's own in front.
+        rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` puts custom ones in front.
         strategy: Which of the matches of rules that overlap is applied.
         max_steps: How many times to go through the tables at most, and over a Program.
-        compilation_rules: How layers, parameters and initializers are compiled; Plica's own rules by default.
-        policy: How much memory circuits in eval mode may take for what they compute from their tensors once; by
-            default, for each Program, as much as the tensors that it reads, and one MiB.
-        cache: Where they keep that; by default where all functions and circuits do, which has no limit.
+        compilation_rules: Registry entries for layers, parameters and initializers; Plica's own by default.
+        policy: The budget of constant folding in eval mode; by default, for each Program, as much as its tensors, and
+            one MiB.
+        cache: The fold cache; by default that of all functions and circuits, which has no limit.
 
     Raises:
         UnsupportedError: There is no such semiring, or `dtype` is not floating.
@@ -149,7 +149,10 @@ class TorchCompiler:
 
     def _add(self, circuit: Circuit) -> None:
         if not self.circuits.is_compiled(circuit):
-            with torch.inference_mode(False), without_collection():  # whoever compiles there may train it elsewhere
+            with (
+                torch.inference_mode(False),
+                without_collection(),
+            ):  # the circuit may be trained outside of inference mode
                 compiled = self._compile(circuit)
             self.circuits.add(circuit, compiled)
 
@@ -188,7 +191,7 @@ class TorchCompiler:
     def _real(self, shared: list[Tensor]) -> torch.dtype:
         """The dtype of real tensors: that of the tensors that are shared, else that of the compiler."""
         default = self._dtype or torch.get_default_dtype()
-        return next((one.dtype for one in shared if one.is_floating_point()), default)
+        return next((tensor.dtype for tensor in shared if tensor.is_floating_point()), default)
 
     def _adopt(self, module: ProgramModule, shared: list[Tensor]) -> None:
         """Give a module its tensors, on the device of those that it shares."""
@@ -225,9 +228,9 @@ class TorchCompiler:
             DTypeError: It is no parameter.
             UnsupportedError: Nothing says what one of its leaves has.
         """
-        whole = Parameter.from_input(parameter)
+        graph = Parameter.from_input(parameter)
         if parameter not in self._parameters:
-            part = ParameterPart.of(self._compiler.resolver.parameter(whole))
+            part = ParameterPart.of(self._compiler.resolver.parameter(graph))
             with torch.inference_mode(False):  # as in `compile`
                 self._parameters[parameter] = self._part(TorchParameter, part)
         return self._parameters[parameter]
@@ -305,8 +308,8 @@ class TorchCompiler:
         return view
 
     def parameters_of(self, tensor: Tensor) -> tuple[TensorParameter, ...]:
-        """The symbolic tensors of the folds of a folded one; KeyError if it is none of this compiler's."""
-        for leaf, held in self._store.tensors.items():
-            if held is tensor:
+        """The symbolic tensors of the folds of a tensor; KeyError if the tensor is none of this compiler's."""
+        for leaf, folded in self._store.tensors.items():
+            if folded is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")

@@ -1,8 +1,8 @@
-"""What a compiled circuit computes from its tensors alone, and keeps between calls in eval mode.
+"""Constant folding of compiled circuits in eval mode: values of tensors alone are computed once.
 
-A Program of the circuit is split (`constants/`): what depends on no data runs once, the rest at each call. Each
-kept value has a Program of its own, by which, and by the tensors that it reads, it is shared: between Programs of one
-circuit (linear, scaled, queries, data of other dtypes) and between circuits that share tensors.
+A Program of the circuit is split (`constants/`): one part depends on no data and runs once, the other runs at each
+call. Each cached value has a Program of its own. Values of equal Programs of the same tensors are shared: between
+Programs of one circuit (linear, scaled, queries, data of other dtypes) and between circuits that share tensors.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from plica.lower.leaves import Constant, Leaf
 
 
 class LoweredProgram(Protocol):
-    """A Program of a circuit, and what stands behind each of its captured variables."""
+    """A Program of a circuit, and the source of each of its captured variables."""
 
     @property
     def program(self) -> Program:
@@ -45,19 +45,19 @@ class LoweredProgram(Protocol):
 
     @property
     def captured(self) -> Sequence[Leaf | Constant]:
-        """What stands behind each of its captured variables."""
+        """The source of each of its captured variables."""
 
 
 @dataclass(frozen=True, slots=True, weakref_slot=True, eq=False)
 class Ready:
-    """What runs at each call: `run(leaves, *arguments, *values)`.
+    """A folded Program, ready for calls: `run(leaves, *arguments, *values)`.
 
     Args:
         run: The generated function.
-        leaves: What has the tensors that it still reads.
-        values: What is kept.
-        watch: The tensors that it was computed from.
-        constant: The places of results that depend on no argument.
+        leaves: The holder of the tensors that it still reads.
+        values: The cached values.
+        watch: The tensors from which they were computed.
+        constant: The numbers of the results that depend on no argument.
     """
 
     run: Callable[..., Any]
@@ -72,8 +72,8 @@ class Ready:
             own: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
             return own
         with torch._C._InferenceMode(True):  # 7 % less at one row: no view is noted, and no write counted
-            made: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
-        return made.clone()
+            result: Tensor = self.run(self.leaves, *arguments, *self.values)[0]
+        return result.clone()
 
     def __call__(self, *arguments: Any) -> Any:
         """The results of the Program."""
@@ -81,14 +81,18 @@ class Ready:
 
 
 _Version = tuple[Watch, Any]
-"""What watches the tensors, and what has them as attributes."""
+"""The watch of the tensors, and the holder that has them as attributes."""
 
 
 def _ready(
-    run: Callable[..., Any], kept: Sequence[str], constant: Sequence[int], version: _Version, values: Mapping[str, Any]
+    run: Callable[..., Any],
+    cached: Sequence[str],
+    constant: Sequence[int],
+    version: _Version,
+    values: Mapping[str, Any],
 ) -> Ready:
     watch, leaves = version
-    return Ready(run, leaves, tuple([values[name] for name in kept]), watch, constant)
+    return Ready(run, leaves, tuple([values[name] for name in cached]), watch, constant)
 
 
 @final
@@ -97,11 +101,11 @@ class _FoldedProgram:
 
     Args:
         program: The Program.
-        captured: What stands behind each of its consts.
-        places: The place of each leaf among the tensors that are watched.
-        device: Where the tensors are.
-        policy: How much memory what is kept may take.
-        cache: Where it is kept.
+        captured: The source of each of its consts.
+        places: The number of each leaf among the watched tensors.
+        device: The device of the tensors.
+        policy: The budget of the cached values.
+        cache: The cache.
     """
 
     @without_collection()
@@ -119,20 +123,20 @@ class _FoldedProgram:
         split, self.report = folding.split, folding.report
         self.entry = split.entry
         self._transposed = dict.fromkeys(_transposed(split.entry))
-        self._behind = {
-            var.name: one.digest if isinstance(one, Constant) else places[one]
-            for var, one in zip(program.consts, captured, strict=True)
+        self._sources = {
+            var.name: source.digest if isinstance(source, Constant) else places[source]
+            for var, source in zip(program.consts, captured, strict=True)
         }
-        kept = [var.name for var in split.kept]
-        made = [Component(one, emit(one, "fold", shares=True)) for one in folding.components]
+        cached = [var.name for var in split.kept]
+        components = [Component(component, emit(component, "fold", shares=True)) for component in folding.components]
         self._snapshots: Snapshots[_Version, Ready] = Snapshots(
-            Components(made, kept, cache, device),
-            partial(_ready, emit(split.entry, "folded", reuses=True), kept, constant_results(split)),
+            Components(components, cached, cache, device),
+            partial(_ready, emit(split.entry, "folded", reuses=True), cached, constant_results(split)),
             is_replaced_early=True,
         )
 
     def ready(self, watch: Watch, reads: Callable[[], Any]) -> Ready:
-        """What runs with the tensors that are watched."""
+        """The folded Program for the watched tensors."""
         while True:
             ready = self._current(watch)
             if ready is None:
@@ -141,7 +145,7 @@ class _FoldedProgram:
                 return ready
 
     def _current(self, watch: Watch) -> Ready | None:
-        """What runs with the tensors that are watched, where nothing has to be folded."""
+        """The folded Program for the watched tensors; None if it has yet to be folded."""
         snapshot = self._snapshots.latest
         return None if snapshot is None or snapshot.version[0] is not watch else self._snapshots.ready(snapshot)
 
@@ -151,18 +155,20 @@ class _FoldedProgram:
 
     def _folded(self, watch: Watch, leaves: Any) -> Ready:
         states = watch.states
-        behind = {name: states[one] if isinstance(one, int) else one for name, one in self._behind.items()}
+        states_of = {
+            name: states[source] if isinstance(source, int) else source for name, source in self._sources.items()
+        }
 
         def make(component: Component, given: Mapping[str, Any]) -> list[Tensor]:
-            made = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
-            rows = zip(component.makes, made if isinstance(made, tuple) else (made,), strict=True)
-            return [_own(one, watch, name in self._transposed) for name, one in rows]
+            results = component.runner(leaves, *(given[var.name] for var in component.program.arguments))
+            rows = zip(component.makes, results if isinstance(results, tuple) else (results,), strict=True)
+            return [_own(value, watch, name in self._transposed) for name, value in rows]
 
         def pins(name: str) -> Sequence[Tensor]:
-            place = self._behind[name]
-            return watch.pins(place) if isinstance(place, int) else ()
+            source = self._sources[name]
+            return watch.pins(source) if isinstance(source, int) else ()
 
-        constants = Constants(behind, make, pins, lambda: watch.is_current(watch.tensors))
+        constants = Constants(states_of, make, pins, lambda: watch.is_current(watch.tensors))
         with undisturbed():
             snapshot, ready = self._snapshots.folded((watch, leaves), constants)
         if leaves.device.type == "cuda":  # another stream may read them next
@@ -171,31 +177,31 @@ class _FoldedProgram:
         return ready
 
     def values(self) -> Sequence[Tensor]:
-        """What is kept."""
+        """The cached values."""
         return self._snapshots.values()
 
     def forget(self) -> None:
-        """Keep nothing."""
+        """Empty the cache."""
         self._snapshots.latest = None
 
 
 def _own(value: Tensor, watch: Watch, is_transposed: bool) -> Tensor:
-    """A value in memory of its own and in the order of its reading, unless that is the memory of a tensor."""
+    """A value in memory of its own, laid out as it is read; a view of a watched tensor stays one."""
     storage = value.untyped_storage()
-    if storage.data_ptr() in (one.untyped_storage().data_ptr() for one in watch.tensors):
+    if storage.data_ptr() in (tensor.untyped_storage().data_ptr() for tensor in watch.tensors):
         return value.view_as(value)  # known to be a view of the tensor; gradients are not recorded here
-    found = value.detach()
-    found = found.mT.contiguous().mT if is_transposed else found.contiguous()
-    return seal(found if found.untyped_storage().nbytes() == found.nbytes else found.clone())
+    owned = value.detach()
+    owned = owned.mT.contiguous().mT if is_transposed else owned.contiguous()
+    return seal(owned if owned.untyped_storage().nbytes() == owned.nbytes else owned.clone())
 
 
 def _transposed(entry: Program) -> Iterator[str]:
-    """The names of what a Program reads with its last two axes the other way round."""
+    """The names of operands that a Program reads with their last two axes swapped."""
     for equation in entry.equations:
         row = ROWS.get(equation.op.name)
-        place = None if row is None else row.transposed(equation)
-        if place is not None:
-            operand = equation.inputs[place]
+        index = None if row is None else row.transposed(equation)
+        if index is not None:
+            operand = equation.inputs[index]
             if isinstance(operand, Var):
                 yield operand.name
 
@@ -205,9 +211,9 @@ class CircuitConstants:
     """The folded Programs of one circuit, or of a part that is compiled alone.
 
     Args:
-        policy: How much memory what is kept may take, for each Program; by default as much as the tensors that it
-            reads, or twice that for queries, and one MiB.
-        cache: Where it is kept; by default where functions and other circuits keep theirs too.
+        policy: The budget of each Program; by default as much as the tensors that it reads, or twice that for queries,
+            and one MiB.
+        cache: The cache; by default the one of functions and of other circuits.
     """
 
     def __init__(self, policy: FoldPolicy | None = None, cache: FoldCache | None = None) -> None:
@@ -218,40 +224,40 @@ class CircuitConstants:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes that are kept beside the tensors of the circuit, those that other circuits share among them."""
-        kept = [one for program in tuple(self._programs.values()) for one in program.values()]
-        held = [] if self._watch is None else self._watch.tensors
-        own = {one.untyped_storage().data_ptr(): one.untyped_storage().nbytes() for one in kept}
-        return sum(own.values()) - sum(own.get(one.untyped_storage().data_ptr(), 0) for one in held)
+        """The bytes of cached values beside the tensors of the circuit, values that other circuits share included."""
+        values = [value for program in tuple(self._programs.values()) for value in program.values()]
+        tensors = [] if self._watch is None else self._watch.tensors
+        own = {value.untyped_storage().data_ptr(): value.untyped_storage().nbytes() for value in values}
+        return sum(own.values()) - sum(own.get(tensor.untyped_storage().data_ptr(), 0) for tensor in tensors)
 
     def report(self, key: Hashable, program: Program) -> FoldReport:
-        """What becomes of the constants of a Program.
+        """Which values of constants of a Program are cached, and why.
 
         Args:
-            key: What tells the Program from the others.
+            key: Identifies the Program.
             program: The Program.
         """
-        found = self._programs.get(key)
-        if found is not None:
-            return found.report
+        folded = self._programs.get(key)
+        if folded is not None:
+            return folded.report
         return fold(program, policy=self._policy_for(program), is_held=True).report
 
     def forget(self) -> None:
-        """Keep no values."""
+        """Empty the caches of all Programs."""
         if self._watch is not None:
             self._watch = None
-            for one in tuple(self._programs.values()):
-                one.forget()
+            for program in tuple(self._programs.values()):
+                program.forget()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return CircuitConstants, (self.policy, self.cache)  # those of a copy of the circuit keep nothing yet
+        return CircuitConstants, (self.policy, self.cache)  # a copy of the circuit has cached nothing yet
 
     def watching(self, leaves: Leaves, *, training: bool) -> Watch | None:
-        """What watches the tensors as they are now; None where Programs have to run unfolded.
+        """A watch of the tensors as they are now; None if Programs have to run unfolded.
 
         Args:
             leaves: The tensors.
-            training: Whether in train mode, in which nothing is kept.
+            training: Whether the circuit is in train mode, in which nothing is cached.
         """
         if training:
             self.forget()
@@ -261,7 +267,7 @@ class CircuitConstants:
         tensors = leaves.tensors()
         if tensors is None:
             return None
-        if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+        if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
             return None
         return self._watching(tensors)
 
@@ -274,43 +280,43 @@ class CircuitConstants:
         reads: Callable[[], Any] | None = None,
         room: int = 1,
     ) -> Ready:
-        """What runs at each call.
+        """The folded Program of a key.
 
         Args:
-            key: What tells the Program from the others of the circuit.
-            lower: Makes the Program where its key is new, with what stands behind its consts.
+            key: Identifies the Program among those of the circuit.
+            lower: Gives the Program if its key is new.
             leaves: The tensors of the circuit.
-            watch: What watches them as they are now.
-            reads: Makes what has the tensors as attributes named like the Program's consts, where that is not `leaves`.
-            room: How many times as much memory as its tensors take what is kept may take, where no policy says so.
+            watch: A watch of them as they are now.
+            reads: Makes a holder with the tensors under the names of the Program's consts, unless `leaves` is one.
+            room: The budget in multiples of the memory of its tensors, where there is no policy.
         """
-        found = self._programs.get(key)
-        if found is None or found.device != leaves.device:
+        folded = self._programs.get(key)
+        if folded is None or folded.device != leaves.device:
             lowered = lower()
-            places = {leaf: place for place, (_, leaf) in enumerate(leaves.attributes())}
+            places = {leaf: index for index, (_, leaf) in enumerate(leaves.attributes())}
             with self._lock:
-                found = self._programs.get(key)
-                if found is None or found.device != leaves.device:
+                folded = self._programs.get(key)
+                if folded is None or folded.device != leaves.device:
                     policy = self._policy_for(lowered.program, room)
                     cache = SHARED if self.cache is None else self.cache
-                    found = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy, cache)
-                    self._programs[key] = found
-        return found.ready(watch, (lambda: leaves) if reads is None else reads)
+                    folded = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy, cache)
+                    self._programs[key] = folded
+        return folded.ready(watch, (lambda: leaves) if reads is None else reads)
 
     def _watching(self, tensors: Sequence[Tensor]) -> Watch | None:
-        """What watches the tensors as they are now; None where that is not possible."""
+        """A watch of the tensors as they are now; None if they cannot be watched."""
         watch = self._watch
         if watch is not None and watch.is_current(tensors):
             return watch
         with self._lock:
-            other = self._watch
-            if other is not None and other is not watch and other.is_current(tensors):
-                return other
+            latest = self._watch
+            if latest is not None and latest is not watch and latest.is_current(tensors):
+                return latest
             if not all(map(can_watch, tensors)):
                 return None
             checksum = self.policy is not None and self.policy.check == "checksum"
             with torch.inference_mode(False):
-                self._watch = watch = Watch(tensors, checksum=checksum, before=other)
+                self._watch = watch = Watch(tensors, checksum=checksum, before=latest)
             return watch
 
     def _policy_for(self, program: Program, room: int = 1) -> FoldPolicy:
@@ -321,7 +327,7 @@ class CircuitConstants:
 
 
 def _is_recorded(device: torch.device) -> bool:
-    """Whether calls become part of a graph, which would read what is kept now for ever, or have forward derivatives."""
+    """Whether calls become part of a graph, which would read the present cache forever, or have forward derivatives."""
     return (
         torch.compiler.is_compiling()
         or torch._C._get_tracing_state() is not None

@@ -34,8 +34,8 @@ def einsum(equation: str, *arrays: Tensor) -> Tensor:
         return _of_integers(equation, *arrays)
     if not is_tucker(equation):
         return torch.einsum(equation, *arrays)
-    first, core, *others = arrays
-    return tucker([first, *others], core)
+    vector, core, *vectors = arrays
+    return tucker([vector, *vectors], core)
 
 
 def integer_matmul(a: Tensor, b: Tensor) -> Tensor:
@@ -71,13 +71,13 @@ def _of_integers(equation: str, *arrays: Tensor) -> Tensor:
 
 def aligned(x: Tensor, term: str, letters: str) -> Tensor:
     """`x` with its axes in the order of `letters`: those not among them (of size 1) go, missing ones have size 1."""
-    kept = [letter for letter in term if letter in letters]
+    shared = [letter for letter in term if letter in letters]
     x = x.reshape([size for letter, size in zip(term, x.shape, strict=True) if letter in letters])
-    if kept != sorted(kept, key=letters.index):
-        x = x.permute([kept.index(letter) for letter in letters if letter in kept])
-    for place, letter in enumerate(letters):
-        if letter not in kept:
-            x = x.unsqueeze(place)
+    if shared != sorted(shared, key=letters.index):
+        x = x.permute([shared.index(letter) for letter in letters if letter in shared])
+    for axis, letter in enumerate(letters):
+        if letter not in shared:
+            x = x.unsqueeze(axis)
     return x
 
 
@@ -85,14 +85,14 @@ def aligned(x: Tensor, term: str, letters: str) -> Tensor:
 def is_tucker(equation: str) -> bool:
     """Whether an equation sums a core, its second operand, against a vector for each of its axes but the first two."""
     terms, _, result = equation.partition("->")
-    first, *rest = terms.split(",")
-    if len(rest) < 2 or len(result) != 3:
+    first, *other_terms = terms.split(",")
+    if len(other_terms) < 2 or len(result) != 3:
         return False
-    vectors = [first, *rest[1:]]
+    vectors = [first, *other_terms[1:]]
     units = "".join(term[2:] for term in vectors)
     letters = result + units
     fits = all(len(term) == 3 and term[:2] == result[:2] for term in vectors)
-    return fits and len(dict.fromkeys(letters)) == len(letters) and rest[0] == result[0] + result[2] + units
+    return fits and len(dict.fromkeys(letters)) == len(letters) and other_terms[0] == result[0] + result[2] + units
 
 
 def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
@@ -100,8 +100,8 @@ def tucker(vectors: list[Tensor], core: Tensor) -> Tensor:
 
     Shapes: vectors (F, B, K) each of its K, core (F, O, K, ...), result (F, B, O).
     """
-    first, *others = vectors
-    second = reduce(_outer, others)
+    first, *following = vectors
+    second = reduce(_outer, following)
     weight = core.reshape(*core.shape[:2], first.shape[2] * second.shape[2])
     if _in_blocks(first, second):
         result: Tensor = _Blocked.apply(first, second, weight)  # type: ignore[no-untyped-call]
@@ -115,11 +115,11 @@ def _outer(x: Tensor, y: Tensor) -> Tensor:
 
 
 def _in_blocks(x: Tensor, y: Tensor) -> bool:
-    """Whether the outer product of many rows is large, and nobody traces or transforms what is done with it."""
+    """Whether the outer product of many rows is large, and no transform or compiler traces it."""
     if x.device.type != "cpu" or torch.compiler.is_compiling() or x.is_complex():
         return False
     large = x.shape[1] > _FEW_ROWS and x.numel() * y.shape[2] * x.element_size() > _block_size()
-    return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(one) for one in (x, y))
+    return large and not any(torch._C._functorch.is_functorch_wrapped_tensor(factor) for factor in (x, y))
 
 
 def _block_size() -> int:
@@ -142,10 +142,10 @@ def _blocks(
     some_rows = max(1, min(rows, _block_size() // size))
     some_folds = max(1, min(folds, _block_size() // (some_rows * size)))
     # views of all blocks are made in few calls: made one by one they would take as long as the work on a block
-    for parts in zip(*(torch.split(one, some_folds) for one in (*of_folds, *of_rows)), strict=True):
+    for parts in zip(*(torch.split(array, some_folds) for array in (*of_folds, *of_rows)), strict=True):
         pieces = [parts[len(of_folds) :]]
         if some_rows < rows:
-            pieces = [*zip(*(torch.split(one, some_rows, 2) for one in pieces[0]), strict=True)]
+            pieces = [*zip(*(torch.split(array, some_rows, 2) for array in pieces[0]), strict=True)]
         yield parts[: len(of_folds)], pieces
 
 
@@ -172,7 +172,7 @@ class _Blocked(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, y, weight = ctx.saved_tensors
         (units,) = gradients
-        if torch.is_grad_enabled():  # somebody differentiates this pass
+        if torch.is_grad_enabled():  # this pass is differentiated too
             gradient = units.mT
             pairs = torch.bmm(gradient, weight).reshape(*x.shape, y.shape[2])
             along = (pairs * y.unsqueeze(2)).sum(3), (pairs * x.unsqueeze(3)).sum(2)
@@ -180,14 +180,14 @@ class _Blocked(torch.autograd.Function):
         needs_x, needs_y, needs_weight = ctx.needs_input_grad
         core = weight.unflatten(2, (x.shape[2], y.shape[2]))  # (F, O, I, J)
         x, y = x.mT, y.mT
-        to_x, to_y, to_core = (one.new_empty(one.shape) for one in (x, y, core))
+        to_x, to_y, to_core = (array.new_empty(array.shape) for array in (x, y, core))
         product = _Product()
         of_rows = to_x, to_y, units, x, y
         for (some, to_some), blocks in _blocks(core.shape[1] * max(core.shape[2:]), [core, to_core], of_rows):
             against_x = some.transpose(1, 2).flatten(2)  # (F, I, O*J)
             against_y = some.flatten(1, 2).mT  # (F, J, O*I)
-            for place, (to_some_x, to_some_y, *turned) in enumerate(blocks):
-                change, some_x, some_y = (one.contiguous() for one in turned)
+            for number, (to_some_x, to_some_y, *turned) in enumerate(blocks):
+                change, some_x, some_y = (block.contiguous() for block in turned)
                 if needs_x:
                     torch.bmm(against_x, product(change, some_y), out=to_some_x)
                 if needs_y or needs_weight:  # both are left of the same outer product
@@ -195,16 +195,16 @@ class _Blocked(torch.autograd.Function):
                 if needs_y:
                     torch.bmm(against_y, changes, out=to_some_y)
                 if needs_weight:
-                    to_some.flatten(1, 2).baddbmm_(changes, some_y.mT, beta=min(place, 1))
+                    to_some.flatten(1, 2).baddbmm_(changes, some_y.mT, beta=min(number, 1))
         return to_x.mT if needs_x else None, to_y.mT if needs_y else None, to_core.flatten(2) if needs_weight else None
 
     @staticmethod
     def jvp(ctx: Any, *tangents: Tensor | None) -> Tensor:
         saved = ctx.saved_tensors
         parts = []
-        for place, tangent in enumerate(tangents):
+        for number, tangent in enumerate(tangents):
             if tangent is not None:
-                point = [*saved[:place], tangent, *saved[place + 1 :]]
+                point = [*saved[:number], tangent, *saved[number + 1 :]]
                 parts.append(torch.bmm(point[2], _outer(point[0], point[1]).mT))
         return reduce(torch.add, parts)
 

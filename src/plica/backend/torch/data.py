@@ -19,14 +19,14 @@ from plica.symbolic.semirings import Reduction, Semiring
 
 _WIDER = {torch.bfloat16: torch.float32}  # which says too little of whole numbers for the Programs of circuits
 
-_TAKEN = frozenset({torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64})
-_TAKEN |= {torch.int8, torch.int16, torch.int32, torch.int64}
-_TAKEN |= {torch.bfloat16, torch.float16, torch.float32, torch.float64}
+_ACCEPTED = frozenset({torch.bool, torch.uint8, torch.uint16, torch.uint32, torch.uint64})
+_ACCEPTED |= {torch.int8, torch.int16, torch.int32, torch.int64}
+_ACCEPTED |= {torch.bfloat16, torch.float16, torch.float32, torch.float64}
 
 
 @final
 class DataCheck:
-    """What data a circuit takes.
+    """Checks of the data that a circuit takes.
 
     Args:
         folded: The folded circuit.
@@ -69,7 +69,7 @@ class DataCheck:
                 f"a circuit takes tensors that hold every entry, found {'nested rows' if x.is_nested else x.layout}; "
                 "try x.to_dense(), or torch.nested.to_padded_tensor(x, torch.nan) for rows of several lengths."
             )
-        if x.dtype not in _TAKEN:
+        if x.dtype not in _ACCEPTED:
             advice = (
                 "take real numbers" if x.is_complex() else "convert it, as by x.to(torch.float32) or x.dequantize()"
             )
@@ -86,7 +86,7 @@ class DataCheck:
         Args:
             x: The data.
             real: The dtype in which layers read real numbers.
-            semiring: What stands for missing values.
+            semiring: The semiring, whose algebra reduces variables of missing values.
 
         Raises:
             InputError: An entry is outside the domain of its variable, or a layer lacks some of its variables.
@@ -97,7 +97,7 @@ class DataCheck:
             raise InputError("data on the meta device has no values to check; check it before it goes there.")
         entries, rows = self._masks(x, real, semiring)
         if bool(entries.any()):
-            row, column = (int(place) for place in entries.nonzero()[0])
+            row, column = (int(number) for number in entries.nonzero()[0])
             self._refuse_entry(x, row, column, semiring)
         if bool(rows.any()):
             self._refuse_row(x, int(rows.nonzero()[0]), semiring)
@@ -108,7 +108,7 @@ class DataCheck:
             program, constants = lower_check(self._folded, semiring, as_dtype(real), as_dtype(x.dtype))
             leaves = Leaves()
             for var, constant in zip(program.consts, constants, strict=True):
-                leaves.keep(var.name, constant)
+                leaves.set_constant(var.name, constant)
             self._runs[key] = (emit(program, "check", shares=True), leaves)
         run, leaves = self._runs[key]
         entries, rows = run(leaves.to(x.device), x)
@@ -132,9 +132,9 @@ class DataCheck:
         circuit = self._folded.circuit
         for layer in circuit.live.input_layers:
             missing = [variable for variable in layer.scope if bool(x[row, variable].isnan())]
-            found = self._folded.row(layer)
-            assert isinstance(found, InputRow), "input layers have input rows"
-            if reads_whole(layer, found, semiring) and 0 < len(missing) < layer.num_variables:
+            entry = self._folded.row(layer)
+            assert isinstance(entry, InputRow), "input layers have input rows"
+            if reads_whole(layer, entry, semiring) and 0 < len(missing) < layer.num_variables:
                 raise InputError(
                     f"row {row}: variable {missing[0]} is missing, but {circuit.layer_name(layer)} sums out all of its "
                     f"variables {layer.scope!s} or none; give the value, make all of them missing, or "
@@ -153,5 +153,5 @@ def _more_advice(layer: str, semiring: Semiring) -> str:
 def _shown(value: Any) -> str:
     """A numpy scalar as messages write it, by the digits that its dtype has: 2, not 2.0, and 0.1."""
     number = value.item()
-    whole = isinstance(number, int) or (number.is_integer() and abs(number) < 2**63)
-    return str(int(number)) if whole else str(value)
+    is_integer = isinstance(number, int) or (number.is_integer() and abs(number) < 2**63)
+    return str(int(number)) if is_integer else str(value)

@@ -15,7 +15,7 @@ def log_normal(x: Tensor, mean: Tensor, log_stddev: Tensor) -> Tensor:
     Where the square overflows, the derivatives by `x` and `m` are 0, and no gradient becomes NaN.
 
     Args:
-        x: The data; infinities are taken for the largest numbers.
+        x: The data; infinities count as the largest numbers.
         mean: m.
         log_stddev: log(s): the derivative by s itself leaves the dtype long before s does.
 
@@ -49,10 +49,10 @@ def _standard(x: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
     return (distance.mul_(precision) if _covers(distance, precision) else distance * precision).clamp_(-far, far)
 
 
-def _covers(whole: Tensor, part: Tensor) -> bool:
+def _covers(x: Tensor, y: Tensor) -> bool:
     """Whether both broadcast to the shape of the first."""
-    sizes = whole.shape[whole.ndim - part.ndim :]
-    return whole.ndim >= part.ndim and all(one in (1, size) for one, size in zip(part.shape, sizes, strict=True))
+    sizes = x.shape[x.ndim - y.ndim :]
+    return x.ndim >= y.ndim and all(own in (1, size) for own, size in zip(y.shape, sizes, strict=True))
 
 
 def _traced_standard(x: Tensor, mean: Tensor, precision: Tensor) -> Tensor:
@@ -84,7 +84,7 @@ class _LogNormal(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         x, mean, log_stddev, standard, precision = ctx.saved_tensors
         (gradient,) = gradients
-        if torch.is_grad_enabled():  # somebody differentiates this pass
+        if torch.is_grad_enabled():  # this pass is differentiated too
             precision = _precision(log_stddev)
             standard = _traced_standard(x, mean, precision)
         far = _far(x.dtype)

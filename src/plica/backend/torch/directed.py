@@ -29,8 +29,8 @@ def directed_matmul(
         direction: The directions, real or complex.
         size: Their sizes, finite.
         weight: Ordinary numbers of the dtype of the directions.
-        given: What the logarithms of a weight that is not negative are computed from, where it may underflow.
-        logs: How they are: `"log"` or `"log_softmax"`.
+        given: The source of the logarithms of a weight that is not negative, where the weight may underflow.
+        logs: How they are computed from it: `"log"` or `"log_softmax"`.
 
     Shapes: direction and size (F, B, I), weight and given (F, O, I), results (F, B, O).
     """

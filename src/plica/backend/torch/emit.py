@@ -63,13 +63,13 @@ def emit(
     It returns the result, or a tuple where there are several. Arguments that are scalars may be Python numbers.
 
     Args:
-        program: What to run.
-        name: What the function is called.
+        program: The Program.
+        name: The name of the function.
         is_checked: Whether the function compares the sizes of its arguments that have one name.
-        numbers: The places of arguments that the caller has as Python numbers.
-        constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
-        reuses: Whether results are written over operands that nobody reads on, where no gradient is asked for.
-        shares: Whether results may lie in the memory of arguments and leaves: where nobody writes to them.
+        numbers: The positions of arguments that callers pass as Python numbers.
+        constants: Positions of those that are always numbers, without gradients: floats too stay Python numbers.
+        reuses: Whether results may overwrite operands after their last use, where no gradient is needed.
+        shares: Whether results may lie in the memory of arguments and leaves, as callers do not write to them.
 
     Raises:
         UnsupportedError: An operation has no row here.
@@ -105,7 +105,7 @@ def source(
 def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) -> frozenset[int]:
     """The places of arguments that the generated code takes as Python numbers (tensors are converted)."""
     plan = Plan.of(program, numbers)
-    return frozenset(place for place, var in enumerate(plan.program.arguments) if var in plan.sizes)
+    return frozenset(index for index, var in enumerate(plan.program.arguments) if var in plan.sizes)
 
 
 def load(code: str, name: str, **names: Any) -> Callable[..., Any]:
@@ -127,11 +127,11 @@ class _Emitter:
     """Lines of Python for a plan.
 
     Args:
-        plan: What is needed, and which scalars are Python numbers.
+        plan: Live equations, and scalars that are Python numbers.
         leaves: The text that reads each const of the whole Program, and each argument that is unpacked when it is read.
-        owned: What may be written over where no gradient is asked for.
+        owned: The arrays that may be updated in place where no gradient is needed.
         bounds: The bounds of slices that have names.
-        over: Of the equations whose result may be written over an operand there, the place of that operand.
+        over: By equation whose result may overwrite an operand, the number of that operand.
     """
 
     plan: Plan
@@ -171,15 +171,15 @@ class _Emitter:
                 yield self.leaves.get(var, var.name)
 
     def _checks(self, program: Program, read: list[tuple[int, int]]) -> Iterator[str]:
-        for var in dict.fromkeys(size_variables(tuple(one.type for one in program.arguments))):
+        for var in dict.fromkeys(size_variables(tuple(argument.type for argument in program.arguments))):
             if var in self.leaves:
                 yield f"{INDENT}{var.name} = int({self.leaves[var]})"
         for index, var in enumerate(program.arguments):
             for axis, dim in enumerate(var.type.shape):
                 if (index, axis) not in read and not isinstance(dim, int):
-                    found, wanted = f"{var.name}.shape[{axis}]", size_source(dim)
-                    yield f"{INDENT}if {found} != {wanted}:"
-                    yield f"{INDENT * 2}kernels.refuse_size({var.name!r}, {axis}, {found}, {str(dim)!r}, {wanted})"
+                    actual, wanted = f"{var.name}.shape[{axis}]", size_source(dim)
+                    yield f"{INDENT}if {actual} != {wanted}:"
+                    yield f"{INDENT * 2}kernels.refuse_size({var.name!r}, {axis}, {actual}, {str(dim)!r}, {wanted})"
 
     def _body(self, program: Program) -> Iterator[str]:
         yield from self.block(program, INDENT)
@@ -196,7 +196,7 @@ class _Emitter:
 
     def _loaded_by(self, program: Program) -> dict[Operand, None]:
         return dict.fromkeys(
-            one for equation in program.equations if equation in self.plan.live for one in equation.inputs
+            operand for equation in program.equations if equation in self.plan.live for operand in equation.inputs
         )
 
     def _leaf(self, var: Var) -> str:
@@ -214,27 +214,27 @@ class _Emitter:
 
         Args:
             program: The Program.
-            indent: What its lines begin with.
-            sizes: What is read after it.
+            indent: The indentation of its lines.
+            sizes: The operands that are read after it.
             known: Sizes that are not negative.
         """
         equations = [equation for equation in program.equations if equation in self.plan.live]
         dying = self._last_uses(equations, (*program.results, *sizes))
         loaded: dict[Operand, None] = {}
         known = list(known)
-        place = ""
+        source = ""
         for chain, dead in joined_reads(equations, dying, self.plan):
             equation = chain[-1]
-            if equation.source != place:
-                place = equation.source
-                yield f"{indent}# {place or 'the whole circuit'}"
-            for operand in (one for each in chain for one in (*each.inputs, *sizes_read(each))):
+            if equation.source != source:
+                source = equation.source
+                yield f"{indent}# {source or 'the whole circuit'}"
+            for operand in (operand for reader in chain for operand in (*reader.inputs, *sizes_read(reader))):
                 if operand in self.leaves and operand not in loaded:
                     assert isinstance(operand, Var), "leaves are variables"
                     loaded[operand] = None
                     yield f"{indent}{operand.name} = {self._leaf(operand)}"
-            for one in chain:
-                yield from self._bounds(one, known, indent)
+            for read in chain:
+                yield from self._bounds(read, known, indent)
             yield from self._equation(chain, indent)
             names = dict.fromkeys(var.name for var in dead)
             if names:
@@ -245,14 +245,14 @@ class _Emitter:
         last: dict[Operand, int] = {}
         own: dict[Operand, None] = dict.fromkeys(self.leaves)
         for index, equation in enumerate(equations):
-            made = equation.outputs
+            defined = equation.outputs
             if equation.op.name in CONTROL:
-                made = tuple(var for var in made if var in self.plan.reads or var in self.plan.sizes)
-            own.update(dict.fromkeys(made))
+                defined = tuple(var for var in defined if var in self.plan.reads or var in self.plan.sizes)
+            own.update(dict.fromkeys(defined))
             sizes = list(sizes_read(equation))
             if equation.op.name == "scan":  # the shapes of stacks of no rows
-                sizes += (one for var in made for one in size_variables(var.type))
-            last.update(dict.fromkeys((*equation.inputs, *made, *sizes), index))
+                sizes += (size for var in defined for size in size_variables(var.type))
+            last.update(dict.fromkeys((*equation.inputs, *defined, *sizes), index))
         dying: list[list[Var]] = [[] for _ in equations]
         for var, index in last.items():
             if isinstance(var, Var) and var in own and var not in results:
@@ -302,13 +302,13 @@ class _Emitter:
         row = plan.row(equation)
         if row is not None:
             return row.format(*map(self.host, equation.inputs))
-        found = ROWS.get(equation.op.name)
-        if found is None:
+        entry = ROWS.get(equation.op.name)
+        if entry is None:
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
         if equation.op.name == "slice" or len(chain) > 1:
             text = self._part(chain)
         else:
-            text = found.text(self._as_call(equation))
+            text = entry.text(self._as_call(equation))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
@@ -319,7 +319,7 @@ class _Emitter:
         return f"{self.text(chain[0].inputs[0])}[{subscript(parts, self.bounds.text)}]"
 
     def _as_call(self, equation: Equation) -> Call:
-        hosts = frozenset(place for place, one in enumerate(equation.inputs) if self.plan.is_host(one))
+        hosts = frozenset(index for index, operand in enumerate(equation.inputs) if self.plan.is_host(operand))
         return Call(equation, tuple(map(self.text, equation.inputs)), hosts)
 
     def _is_in_place(self, equation: Equation) -> bool:

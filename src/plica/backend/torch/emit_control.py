@@ -1,6 +1,6 @@
 """Emission of control flow: a `for_loop` is a `for`, a `cond` an `if`, a call stands in its place.
 
-What a loop carries has the name of the body's input; at the end of each turn the results are assigned to these names.
+A carry has the name of the body's input. At the end of each iteration the results are assigned to these names.
 """
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -29,15 +29,15 @@ INDENT = "    "
 
 
 class Emitter(Protocol):
-    """What writes the equations of a block, and what it knows."""
+    """Writes the equations of a block; the interface that rows of control flow see."""
 
     @property
     def plan(self) -> Plan:
-        """What is needed, and which scalars are Python numbers."""
+        """The plan: live equations, and scalars that are Python numbers."""
 
     @property
     def owned(self) -> Owned:
-        """What may be written over where no gradient is asked for."""
+        """The arrays that may be updated in place where no gradient is needed."""
 
     @property
     def bounds(self) -> Bounds:
@@ -66,20 +66,20 @@ def sizes_made(emitter: Emitter, equation: Equation, indent: str) -> Iterator[st
     arrays = {var: var.name for var in explicit_outputs(equation) if var in emitter.plan.reads}
     yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, arrays))
     if "body" in equation.params:
-        for place, var in emitter.plan.unread_sizes(equation):
-            yield f"{indent}{var.name} = {emitter.host(implicit_operand(equation, place))}"
+        for index, var in emitter.plan.unread_sizes(equation):
+            yield f"{indent}{var.name} = {emitter.host(implicit_operand(equation, index))}"
         for inner, _, _, output in carries(equation):
             if emitter.plan.is_host(output) and not emitter.plan.is_host(inner):
                 yield f"{indent}{output.name} = {emitter.plan.dtype_of_size(output)}({output.name})"
 
 
 def _as(emitter: Emitter, operand: Operand, var: Var) -> str:
-    """`operand` as what `var` is: a Python number or a tensor."""
+    """`operand` as a Python number or a tensor, whichever `var` is."""
     return emitter.host(operand) if emitter.plan.is_host(var) else emitter.tensor(operand)
 
 
 def _assign(emitter: Emitter, pairs: list[tuple[Var, Operand]], indent: str, *, wrapped: bool = False) -> Iterator[str]:
-    """Simultaneous assignment; what keeps its value is left out."""
+    """Simultaneous assignment, without assignments of a name to itself."""
     moved = [(var, _as(emitter, operand, var)) for var, operand in pairs if var in emitter.plan.reads]
     moved = [(var, text) for var, text in moved if text != var.name]
     if wrapped:
@@ -93,11 +93,11 @@ def _may_overflow(emitter: Emitter, var: Var) -> bool:
 
 
 def _sizes(
-    emitter: Emitter, program: Program, arrays: Mapping[Var, str], indent: str, kept: Container[str] = ()
+    emitter: Emitter, program: Program, arrays: Mapping[Var, str], indent: str, known: Container[str] = ()
 ) -> Iterator[str]:
-    """The sizes of a region's inputs, read off the arrays that it is given; the names `kept` have theirs."""
+    """Lines that read the sizes of a region's inputs off its arrays; sizes named in `known` are there already."""
     needed = (var for var in program.inputs[: program.num_implicit_inputs] if var in emitter.plan.reads)
-    sizes = tuple(var for var in needed if var.name not in kept)
+    sizes = tuple(var for var in needed if var.name not in known)
     assigned = {var: text for var, text in arrays.items() if var in emitter.plan.reads}
     yield from (f"{indent}{size.name} = {text}" for size, text in size_places(sizes, assigned))
 
@@ -113,7 +113,7 @@ def _literals(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str
 def _for(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
     body: Program = equation.params["body"]
     lower, upper, step = bounds_of(equation)
-    first, last, by = (emitter.host(one) for one in (lower, upper, step))
+    first, last, by = (emitter.host(bound) for bound in (lower, upper, step))
     counted = f"range({first}, {last}, {by})" if isinstance(step, Literal) else f"kernels.steps({first}, {last}, {by})"
     if by == "1":
         counted = f"range({last})" if first == "0" else f"range({first}, {last})"
@@ -123,14 +123,14 @@ def _for(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
 
 
 def _starts(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
-    """What stands before a loop, whose body is to be written next."""
+    """The lines before a loop, whose body must be written next."""
     yield from _literals(emitter, equation, indent)
     yield from (f"{indent}{name} = {text}" for name, text in emitter.bounds.enter(equation))
     copied = emitter.owned.copied.get(equation, ())
-    for place, (inner, first, _, output) in enumerate(carries(equation)):
+    for index, (inner, first, _, output) in enumerate(carries(equation)):
         if inner in emitter.plan.reads or output in emitter.plan.reads:
             text = _as(emitter, first, inner)
-            if place in copied:
+            if index in copied:
                 text = f"{text}.clone() if in_place else {text}"
             if text != inner.name:
                 yield f"{indent}{inner.name} = {text}"
@@ -138,7 +138,7 @@ def _starts(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
 
 def _loop_body(emitter: Emitter, equation: Equation, indent: str, extra: Iterable[str] = ()) -> Iterator[str]:
     body: Program = equation.params["body"]
-    lines = list(_sizes(emitter, body, {var: var.name for var in body.arguments}, indent, _kept(equation)))
+    lines = list(_sizes(emitter, body, {var: var.name for var in body.arguments}, indent, _constant_sizes(equation)))
     lines += emitter.block(body, indent, known=known_in_turns(equation))
     lines += extra
     emitter.bounds.leave(equation)
@@ -146,7 +146,7 @@ def _loop_body(emitter: Emitter, equation: Equation, indent: str, extra: Iterabl
     yield from lines or [f"{indent}pass"]
 
 
-def _kept(equation: Equation) -> list[str]:
+def _constant_sizes(equation: Equation) -> list[str]:
     return [inner.name for inner, outer in kept_sizes(equation) if isinstance(outer, Var)]
 
 
@@ -154,11 +154,11 @@ def _while(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
     cond: Program = equation.params["cond"]
     inner = indent + INDENT
     yield from _starts(emitter, equation, indent)
-    asked = list(_sizes(emitter, cond, {var: var.name for var in cond.arguments}, inner, _kept(equation)))
-    asked += emitter.block(cond, inner)
+    lines = list(_sizes(emitter, cond, {var: var.name for var in cond.arguments}, inner, _constant_sizes(equation)))
+    lines += emitter.block(cond, inner)
     (holds,) = cond.results
     yield f"{indent}while True:"
-    yield from asked
+    yield from lines
     yield f"{inner}if not {emitter.text(holds)}:"
     yield f"{inner}{INDENT}break"
     yield from _loop_body(emitter, equation, inner)
@@ -168,9 +168,9 @@ def _cond(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
     branches: tuple[Program, ...] = equation.params["branches"]
     outputs = explicit_outputs(equation)
     yield from _literals(emitter, equation, indent)
-    for place, program in enumerate(branches):
-        word = "else" if place == len(branches) - 1 else f"elif {emitter.text(equation.inputs[place])}"
-        yield f"{indent}{'if' + word[4:] if place == 0 and word != 'else' else word}:"
+    for number, program in enumerate(branches):
+        word = "else" if number == len(branches) - 1 else f"elif {emitter.text(equation.inputs[number])}"
+        yield f"{indent}{'if' + word[4:] if number == 0 and word != 'else' else word}:"
         sizes = [(var, program.outputs[at]) for at, var in emitter.plan.unread_sizes(equation)]
         lines = list(emitter.block(program, indent + INDENT, [size for _, size in sizes]))
         lines += _assign(emitter, [*sizes, *zip(outputs, program.results, strict=True)], indent + INDENT)
@@ -181,10 +181,10 @@ def _scan(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
     params, body = equation.params, equation.params["body"]
     rows = scanned(equation)
     stacks = explicit_outputs(equation)[params["num_carries"] :]
-    made = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
-    made = [(stack, result) for stack, result in made if stack in emitter.plan.reads]
+    stacked = list(zip(stacks, body.results[params["num_carries"] :], strict=True))
+    stacked = [(stack, result) for stack, result in stacked if stack in emitter.plan.reads]
     yield from _starts(emitter, equation, indent)
-    yield from (f"{indent}{stack.name} = []" for stack, _ in made)
+    yield from (f"{indent}{stack.name} = []" for stack, _ in stacked)
     arrays = [f"{emitter.tensor(array)}.unbind(0)" for _, array in rows]
     names = [row.name for row, _ in rows]
     if params["reverse"]:
@@ -197,10 +197,10 @@ def _scan(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
         yield f"{indent}for {', '.join(names)} in zip({', '.join(arrays)}, strict=True):"
     inner = indent + INDENT
     converted = [f"{inner}{row.name} = int({row.name})" for row, _ in rows if row in emitter.plan.sizes]
-    appended = (f"{inner}{stack.name}.append({emitter.tensor(result)})" for stack, result in made)
+    appended = (f"{inner}{stack.name}.append({emitter.tensor(result)})" for stack, result in stacked)
     yield from converted
     yield from _loop_body(emitter, equation, inner, appended)
-    for stack, _ in made:
+    for stack, _ in stacked:
         shape, dtype = shape_source(stack.type.shape), dtype_source(stack.type.dtype)
         reverse = "[::-1]" if params["reverse"] else ""
         empty = f"torch.empty({shape}, dtype={dtype}, device=device)"
@@ -212,7 +212,7 @@ def _call(emitter: Emitter, equation: Equation, indent: str) -> Iterator[str]:
     yield from _literals(emitter, equation, indent)
     yield from _assign(emitter, [(inner, outer) for inner, outer in call_inputs(equation)], indent)
     yield from _sizes(emitter, program, {var: var.name for var in program.arguments}, indent)
-    sizes = [(var, program.outputs[place]) for place, var in emitter.plan.unread_sizes(equation)]
+    sizes = [(var, program.outputs[index]) for index, var in emitter.plan.unread_sizes(equation)]
     yield from emitter.block(program, indent, [size for _, size in sizes])
     yield from _assign(emitter, [*sizes, *zip(explicit_outputs(equation), program.results, strict=True)], indent)
 

@@ -1,11 +1,11 @@
-"""The way out where linear numbers underflow or overflow: results that are lost are computed again in log space.
+"""The fallback where linear numbers underflow or overflow: lost results are computed again in log space.
 
 A sum of `weight * exp(x - shift)` is right while it is well above the smallest normal number (times the largest weight
 if that is above 1), and finite. Below, terms have lost digits or all of themselves; it is infinite where a weight, such
 as exp(100), has overflowed. Then terms are `log weight + x` each, at the price of an array of all of them.
-On the CPU that is a plain branch. On other devices, under `torch.compile` and in function transforms it would wait for
-the device. There, all sums are computed in both ways and a selection takes the right one, unless `nowhere_lost` spares
-it: compilers fuse the second way into one reduction, elsewhere it takes rows in blocks.
+On the CPU that is a plain branch. On other devices, under `torch.compile` and in transforms a branch would wait for the
+device. There, all sums are computed in both ways and a selection takes the right one, unless `nowhere_lost`
+spares it. Compilers fuse the second way into one reduction; elsewhere it takes rows in blocks.
 """
 
 import math
@@ -40,10 +40,10 @@ def log_of_sum(
 
     Args:
         total: The sums of weights times exponentials.
-        shift: What was taken from the exponents.
+        shift: The number that was subtracted from the exponents.
         factors: Makes the values whose exponentials were multiplied; all products of their units are the terms.
         weight: The linear weight.
-        given: What the weight's logarithms are computed from, if they are not those of `weight`.
+        given: The source of the weight's logarithms, if they are not those of `weight`.
         form: How: `"log"` or `"log_softmax"`.
         lost_each: How many smallest normal numbers an entry of the weight may lack; 0 where no entry is so small that a
             sum may be lost.
@@ -77,10 +77,10 @@ def log_of_sum(
     for part in torch.split(places, max(1, _TERMS_AT_ONCE // weights[0].numel())):
         fold, row = part.unbind(1)
         logs = _LOGS[form](weights[fold])
-        found = _in_log_space([x[fold, row] for x in values], logs)
+        logs_of_sums = _in_log_space([x[fold, row] for x in values], logs)
         # others of the row stay: here, a weight of 0 has no derivative
-        found = torch.where(is_lost[fold, row], found, flat[fold, row])
-        flat = flat.index_put((fold, row), found)
+        logs_of_sums = torch.where(is_lost[fold, row], logs_of_sums, flat[fold, row])
+        flat = flat.index_put((fold, row), logs_of_sums)
     return flat.reshape(result.shape)
 
 
@@ -118,8 +118,8 @@ def _in_both_ways(
     folds = usual.shape[:-2]
     logs = _of_folds(_LOGS[form](weight if given is None else given), folds)
     values = [_of_folds(x, folds) for x in factors()]
-    (found,) = of_all_rows(lambda *some: (_of_all(*some),), [total.dtype], lost, (logs,), values)
-    return torch.where(lost, found.reshape(usual.shape), usual)
+    (exact,) = of_all_rows(lambda *some: (_of_all(*some),), [total.dtype], lost, (logs,), values)
+    return torch.where(lost, exact.reshape(usual.shape), usual)
 
 
 def of_all_rows(
@@ -145,9 +145,9 @@ def of_all_rows(
             return tuple(some[0].new_zeros(shape, dtype=dtype) for dtype in dtypes)
 
         # `cond` takes no two views of one tensor, as parts of a fold are
-        operands = [one.clone() if len(some) > 1 else one for some in (weights, rows) for one in some]
-        found: Sequence[Tensor] = torch.cond(lost.any(), sums, zeros, tuple(operands))
-        return found
+        operands = [operand.clone() if len(group) > 1 else operand for group in (weights, rows) for operand in group]
+        results: Sequence[Tensor] = torch.cond(lost.any(), sums, zeros, tuple(operands))
+        return results
     at_once = max(1, _TERMS_AT_ONCE // max(1, weights[0].numel()))
     if torch.compiler.is_compiling() or rows[0].shape[1] <= at_once:
         return list(sums(*weights, *rows))
@@ -166,7 +166,7 @@ def bounded_exp(logs: Tensor) -> Tensor:
 
 
 def largest_log(logs: Tensor) -> float:
-    """What a logarithm is cut at by `bounded_exp`."""
+    """The logarithm at which `bounded_exp` cuts."""
     return math.log(torch.finfo(logs.dtype).max) - 1.0
 
 

@@ -1,4 +1,4 @@
-"""What `TorchCircuit.explain` tells: of a circuit sizes, rules, groups and memory; of one layer what became of it."""
+"""The texts of `TorchCircuit.explain`: sizes, rules, groups and memory of a circuit, or the way of one layer."""
 
 from collections.abc import Iterator
 
@@ -53,7 +53,7 @@ def explain(
 
 
 def explain_layer(compiled: CompiledCircuit, program: Program, layer: Layer) -> str:
-    """What became of one layer: as it was described, the rules applied to it, its groups and folds, and its equations.
+    """The way of one layer: its description, the rules applied to it, its groups and folds, and its equations.
 
     Args:
         compiled: The circuit as it is computed.

@@ -27,7 +27,7 @@ def transform(name: str, x: Tensor, sizes: Sequence[int], axes: Sequence[int], n
     transformed = normal_axes(axes, x.ndim)
     empty = [axis for axis, size in enumerate(x.shape) if not size and axis not in transformed]
     padding = [int(side and axis in empty) for axis in reversed(range(x.ndim)) for side in (0, 1)]
-    found = function(torch.nn.functional.pad(x, padding), sizes, axes, norm)
+    result = function(torch.nn.functional.pad(x, padding), sizes, axes, norm)
     for axis in empty:
-        found = found.narrow(axis, 0, 0)
-    return found
+        result = result.narrow(axis, 0, 0)
+    return result

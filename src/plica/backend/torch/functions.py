@@ -34,7 +34,7 @@ class TorchFunction:
 
     Args:
         bound: The Program and what it captures; references are read at each call.
-        name: What the generated function is called.
+        name: The name of the generated function.
         numbers: The places of arguments that are described as Python numbers.
         rewriting: How the Program is rewritten, where that is not as by default.
     """
@@ -55,7 +55,7 @@ class TorchFunction:
             for var in self.program.consts
             if isinstance(var.type, ShapedArray)
         ]
-        self._kept: dict[torch.device | None, SimpleNamespace] = {}
+        self._placed: dict[torch.device | None, SimpleNamespace] = {}
 
     @cached_property
     def _numbers(self) -> frozenset[int]:
@@ -71,43 +71,45 @@ class TorchFunction:
 
         Everything runs on the device of the first tensor; without one, on that of the first array.
         """
-        arrays = [(place, one) for place, leaf in enumerate(leaves) if (one := _from_array(leaf)) is not None]
-        numbers = [
-            (place, dtype) for place, leaf in enumerate(leaves) if (dtype := self._number(place, leaf)) is not None
+        arrays = [
+            (index, converter) for index, leaf in enumerate(leaves) if (converter := _from_array(leaf)) is not None
         ]
-        tensors = [place for place, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        first = next(iter([*tensors, *(place for place, _ in arrays)]), None)
-        whole = [place for place in self._numbers if type(leaves[place]) is int]
+        numbers = [
+            (index, dtype) for index, leaf in enumerate(leaves) if (dtype := self._number(index, leaf)) is not None
+        ]
+        tensors = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
+        first = next(iter([*tensors, *(index for index, _ in arrays)]), None)
+        integers = [index for index in self._numbers if type(leaves[index]) is int]
         run, captured = self._run, self._captured
 
-        def call(found: Sequence[Any]) -> Any:
+        def call(arguments: Sequence[Any]) -> Any:
             if arrays or numbers:
-                found = list(found)
-                for place, convert in arrays:
-                    found[place] = convert(found[place])
-            device = None if first is None else found[first].device
-            for place, dtype in numbers:
+                arguments = list(arguments)
+                for index, convert in arrays:
+                    arguments[index] = convert(arguments[index])
+            device = None if first is None else arguments[first].device
+            for index, dtype in numbers:
                 try:
-                    found[place] = torch.full((), found[place], dtype=dtype, device=device)  # type: ignore[index]
+                    arguments[index] = torch.full((), arguments[index], dtype=dtype, device=device)  # type: ignore[index]
                 except (OverflowError, RuntimeError):
-                    self._refuse_number(place, found[place])
+                    self._refuse_number(index, arguments[index])
                     raise
-            for place in whole:
-                if not -_WORD <= found[place] < _WORD:
-                    self._refuse_number(place, found[place])
+            for index in integers:
+                if not -_WORD <= arguments[index] < _WORD:
+                    self._refuse_number(index, arguments[index])
             if tensors and arrays:
-                found = [_moved(one, device) for one in found]
-            return run(captured(device), *found)
+                arguments = [_moved(argument, device) for argument in arguments]
+            return run(captured(device), *arguments)
 
         return call
 
-    def _refuse_number(self, place: int, value: Any) -> None:
+    def _refuse_number(self, index: int, value: Any) -> None:
         """Say that an integer does not fit the dtype of its argument, if that is so.
 
         Raises:
             InputError: It does not.
         """
-        var = self.program.arguments[place]
+        var = self.program.arguments[index]
         if var.type.dtype.kind == "int":
             raise InputError(
                 f"argument {var.name} is {value}, which does not fit {var.type.dtype.value}; pass a float, or an array "
@@ -117,9 +119,9 @@ class TorchFunction:
     def _captured(self, device: torch.device | None) -> SimpleNamespace:
         leaves = self._leaves(device)
         for key, var, shape, dtype in self._types:
-            found = getattr(leaves, key)
-            if found.shape != shape or found.dtype != dtype:
-                now = f"shape {tuple(found.shape)}" if found.shape != shape else f"dtype {found.dtype}"
+            array = getattr(leaves, key)
+            if array.shape != shape or array.dtype != dtype:
+                now = f"shape {tuple(array.shape)}" if array.shape != shape else f"dtype {array.dtype}"
                 what = now.partition(" ")[0]
                 raise InputError(
                     f"the captured array {var.name} has {now} now, but was compiled as {var!r}; give it that {what} "
@@ -128,18 +130,18 @@ class TorchFunction:
         return leaves
 
     def _leaves(self, device: torch.device | None) -> SimpleNamespace:
-        kept = self._kept.get(device)
-        if kept is None:
-            kept = self._kept[device] = SimpleNamespace(device=device, **self._tensors)
+        tensors = self._placed.get(device)
+        if tensors is None:
+            tensors = self._placed[device] = SimpleNamespace(device=device, **self._tensors)
         if not self._read:
-            return kept
-        return SimpleNamespace(**vars(kept), **{key: _now(leaf, device) for key, leaf in self._read.items()})
+            return tensors
+        return SimpleNamespace(**vars(tensors), **{key: _now(leaf, device) for key, leaf in self._read.items()})
 
-    def _number(self, place: int, leaf: Any) -> torch.dtype | None:
+    def _number(self, index: int, leaf: Any) -> torch.dtype | None:
         """The dtype of the tensor that a Python number becomes; None where it stays, or is none."""
-        if not isinstance(leaf, bool | int | float | complex) or isinstance(leaf, np.generic) or place in self._numbers:
+        if not isinstance(leaf, bool | int | float | complex) or isinstance(leaf, np.generic) or index in self._numbers:
             return None
-        var = self.program.arguments[place]
+        var = self.program.arguments[index]
         if var.type.dtype.is_storage:
             raise InputError(f"argument {var.name} is the number {leaf}; give an array of {var.type.dtype.value}.")
         dtype: torch.dtype = getattr(torch, var.type.dtype.value)
@@ -147,7 +149,7 @@ class TorchFunction:
 
 
 def _from_array(leaf: Any) -> Converter | None:
-    """What makes a tensor of an array of another library; None for tensors and numbers."""
+    """The function that makes a tensor of an array of another library; None for tensors and numbers."""
     if isinstance(leaf, np.ndarray | np.generic) and as_dtype(leaf.dtype).is_storage:
         return _in_bytes
     if isinstance(leaf, np.ndarray | np.generic | PackedArray):
@@ -167,27 +169,27 @@ def from_numpy(array: Any) -> Any:
     """A tensor of the memory of a numpy array, or of a copy where torch cannot have it; a packed array stays packed."""
     if isinstance(array, PackedArray):
         return array if isinstance(array.data, Tensor) else array.with_data(from_numpy(array.data))
-    found = np.asarray(array)
-    if not found.dtype.isnative:
-        found = found.astype(found.dtype.newbyteorder("="))
-    if not found.flags.writeable or any(step < 0 or step % found.itemsize for step in found.strides):
-        found = found.copy()
-    if found.dtype == DType.BFLOAT16.numpy:  # torch has it, but does not know numpy's
-        return torch.from_numpy(found.view(np.uint16)).view(torch.bfloat16)
-    if as_dtype(found.dtype).is_storage:
-        return from_numpy(PackedArray.of(found))
-    return torch.from_numpy(found)
+    plain = np.asarray(array)
+    if not plain.dtype.isnative:
+        plain = plain.astype(plain.dtype.newbyteorder("="))
+    if not plain.flags.writeable or any(step < 0 or step % plain.itemsize for step in plain.strides):
+        plain = plain.copy()
+    if plain.dtype == DType.BFLOAT16.numpy:  # torch has it, but does not know numpy's
+        return torch.from_numpy(plain.view(np.uint16)).view(torch.bfloat16)
+    if as_dtype(plain.dtype).is_storage:
+        return from_numpy(PackedArray.of(plain))
+    return torch.from_numpy(plain)
 
 
 def _in_bytes(array: Any) -> Tensor:
     """Integers of four bits in a byte each, as numpy has them and generated code reads them."""
-    found: Tensor = from_numpy(array.astype(as_dtype(array.dtype).carrier.numpy))
-    return found
+    tensor: Tensor = from_numpy(array.astype(as_dtype(array.dtype).carrier.numpy))
+    return tensor
 
 
 def is_plain(*tensors: Tensor) -> bool:
-    """Whether tensors are numbers in the CPU's memory, whose gradients nobody asks for and which nobody follows."""
-    return may_write(*tensors) and not is_traced(*tensors) and all(one.is_cpu for one in tensors)
+    """Whether tensors lie in the CPU's memory, need no gradients, and are not traced."""
+    return may_write(*tensors) and not is_traced(*tensors) and all(tensor.is_cpu for tensor in tensors)
 
 
 def array_of(tensor: Tensor) -> Any:
@@ -207,26 +209,26 @@ def to_numpy(tensor: Any) -> Any:
     """A numpy array of the memory of a tensor on the CPU, or of the numbers of a packed array."""
     if isinstance(tensor, PackedArray):
         return np.asarray(tensor)
-    found = tensor.detach().resolve_conj().resolve_neg().cpu()
-    if found.dtype == torch.bfloat16:
-        return found.view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
-    return found.numpy()
+    plain = tensor.detach().resolve_conj().resolve_neg().cpu()
+    if plain.dtype == torch.bfloat16:
+        return plain.view(torch.uint16).numpy().view(DType.BFLOAT16.numpy)
+    return plain.numpy()
 
 
 def _now(leaf: Any, device: torch.device | None) -> Any:
-    """What a captured leaf is at this call; arrays of other libraries may have changed in place."""
+    """A captured leaf as it is at this call; arrays of other libraries may have changed in place."""
     if isinstance(leaf, Reference):
-        found: Tensor = leaf.read()
-        return found
+        tensor: Tensor = leaf.read()
+        return tensor
     is_known = isinstance(leaf, np.ndarray | np.generic | PackedArray)
     return _moved(from_numpy(leaf) if is_known else from_dlpack(leaf), device)
 
 
-def _moved(one: Any, device: torch.device | None) -> Any:
+def _moved(argument: Any, device: torch.device | None) -> Any:
     """A tensor, or a packed array, on a device; a number as it is."""
-    if isinstance(one, PackedArray):
-        return one.with_data(_moved(one.data, device))
-    return one.to(device) if isinstance(one, Tensor) and device is not None else one
+    if isinstance(argument, PackedArray):
+        return argument.with_data(_moved(argument.data, device))
+    return argument.to(device) if isinstance(argument, Tensor) and device is not None else argument
 
 
 def _outside(dtype: DType) -> Any:

@@ -32,10 +32,10 @@ _FLOATS = (torch.bfloat16, torch.float16, torch.float32, torch.float64)
 @final
 @dataclass(frozen=True, slots=True)
 class GivenTensors:
-    """What a call gives.
+    """The parameters of one call.
 
     Args:
-        names: What it gives.
+        names: Their names.
         tensors: The tensors, in their order and in the dtypes of the circuit.
     """
 
@@ -44,18 +44,18 @@ class GivenTensors:
 
     @property
     def is_abstract(self) -> bool:
-        """Whether numbers are not known yet: those of a transform such as vmap."""
+        """Whether numbers are not known yet, as under a transform such as vmap."""
         return any(map(is_abstract, self.tensors))
 
     @property
     def num_rows(self) -> int | None:
         """The number of rows that there are sets of numbers for; None where all are for all rows."""
-        return next((len(one) for one, (_, by_row) in zip(self.tensors, self.names, strict=True) if by_row), None)
+        return next((len(tensor) for tensor, (_, by_row) in zip(self.tensors, self.names, strict=True) if by_row), None)
 
     def rows(self, index: slice | Tensor) -> GivenTensors:
         """Those of some rows."""
         pairs = zip(self.tensors, self.names, strict=True)
-        return GivenTensors(self.names, tuple(one[index] if by_row else one for one, (_, by_row) in pairs))
+        return GivenTensors(self.names, tuple(tensor[index] if by_row else tensor for tensor, (_, by_row) in pairs))
 
     def check_rows(self, count: int) -> None:
         """Raise where there are sets of numbers for other rows than the `count` of the data.
@@ -63,11 +63,11 @@ class GivenTensors:
         Raises:
             InputError: There are.
         """
-        found = self.num_rows
-        if found is not None and found != count:
+        rows = self.num_rows
+        if rows is not None and rows != count:
             name = next(name for name, by_row in self.names if by_row)
             raise InputError(
-                f"parameters[{name!r}] has sets of numbers for {found} rows, and the data has {count}; give as many, "
+                f"parameters[{name!r}] has sets of numbers for {rows} rows, and the data has {count}; give as many, "
                 "or one tensor of the leaf's own shape for all rows."
             )
 
@@ -96,17 +96,17 @@ class Givable:
 
     def with_all(self) -> Givable:
         """The same where every leaf has a value."""
-        found = copy(self)
-        found.needed = ()
-        return found
+        copied = copy(self)
+        copied.needed = ()
+        return copied
 
     def folds(self, given: GivenTensors) -> dict[TensorParameter, Tensor]:
-        """What is given, by leaf."""
-        return {self._leaves[name]: one for (name, _), one in zip(given.names, given.tensors, strict=True)}
+        """The tensors of a call, by leaf."""
+        return {self._leaves[name]: tensor for (name, _), tensor in zip(given.names, given.tensors, strict=True)}
 
     @property
     def usual(self) -> GivenNames:
-        """What calls give at least: leaves without a value of their own."""
+        """The parameters that every call gives: leaves without a value of their own."""
         return tuple((name, False) for name in self.needed)
 
     def leaves(self, names: GivenNames) -> Given:
@@ -114,7 +114,7 @@ class Givable:
         return {self._leaves[name]: by_row for name, by_row in names}
 
     def take(self, parameters: Mapping[str, Tensor], real: torch.dtype, device: torch.device) -> GivenTensors:
-        """What a call gives, checked.
+        """The parameters of a call, checked.
 
         Args:
             parameters: Tensors by the keys of the state dict.
@@ -142,7 +142,7 @@ class Givable:
                     "circuit.with_parameters(parameters)."
                 )
         names = tuple((name, self._is_by_row(name, parameters[name])) for name in self._leaves if name in parameters)
-        given = GivenTensors(names, tuple(self._taken(name, parameters[name], real, device) for name, _ in names))
+        given = GivenTensors(names, tuple(self._converted(name, parameters[name], real, device) for name, _ in names))
         self._check_counts(given)
         return given
 
@@ -165,19 +165,19 @@ class Givable:
                 f"parameters[{name!r}] is {'nested' if tensor.is_nested else tensor.layout}, expected a dense tensor; "
                 "try .to_dense()."
             )
-        shape, found = self._leaves[name].shape, tuple(tensor.shape)
-        if found == shape:
+        shape, actual = self._leaves[name].shape, tuple(tensor.shape)
+        if actual == shape:
             return False
-        if found[1:] == shape and len(found) == len(shape) + 1:
+        if actual[1:] == shape and len(actual) == len(shape) + 1:
             return True
-        raise ShapeError(f"parameters[{name!r}] has shape {found}; expected {self._shapes(name)}.")
+        raise ShapeError(f"parameters[{name!r}] has shape {actual}; expected {self._shapes(name)}.")
 
     def _shapes(self, name: str) -> str:
         shape = self._leaves[name].shape
         by_row = f"({', '.join(['B', *map(str, shape)])}{'' if shape else ','})"
         return f"{shape} for all rows of data, or {by_row} with a set of numbers for each row"
 
-    def _taken(self, name: str, tensor: Tensor, real: torch.dtype, device: torch.device) -> Tensor:
+    def _converted(self, name: str, tensor: Tensor, real: torch.dtype, device: torch.device) -> Tensor:
         wanted = torch_dtype(self._leaves[name].dtype, real)
         if tensor.device != device:
             raise InputError(
@@ -193,22 +193,24 @@ class Givable:
         return tensor.to(wanted)
 
     def _check_counts(self, given: GivenTensors) -> None:
-        counts = {name: len(one) for one, (name, by_row) in zip(given.tensors, given.names, strict=True) if by_row}
+        counts = {
+            name: len(tensor) for tensor, (name, by_row) in zip(given.tensors, given.names, strict=True) if by_row
+        }
         if any(count != given.num_rows for count in counts.values()):  # no set of them: torch.compile counts in symbols
             listed = ", ".join(f"{count} for {name!r}" for name, count in counts.items())
             raise InputError(f"parameters are for different numbers of rows: {listed}; give as many as the data has.")
 
 
-def _widens(found: torch.dtype, wanted: torch.dtype) -> bool:
+def _widens(dtype: torch.dtype, wanted: torch.dtype) -> bool:
     """Whether every number of one dtype is one of the other, of the kinds that leaves have."""
     if wanted.is_complex:
-        return _widens(found.to_real() if found.is_complex else found, wanted.to_real())
+        return _widens(dtype.to_real() if dtype.is_complex else dtype, wanted.to_real())
     if wanted.is_floating_point:
-        return found in _FLOATS and torch.promote_types(found, wanted) == wanted
-    return not found.is_floating_point and not found.is_complex and found != torch.bool
+        return dtype in _FLOATS and torch.promote_types(dtype, wanted) == wanted
+    return not dtype.is_floating_point and not dtype.is_complex and dtype != torch.bool
 
 
 def split_rows(x: Tensor, given: GivenTensors, size: int) -> Sequence[tuple[Tensor, GivenTensors]]:
     """Rows of data in parts, each with what is given for it."""
-    places = [slice(start, start + size) for start in range(0, len(x), size)]
-    return [(x[place], given.rows(place)) for place in places]
+    slices = [slice(start, start + size) for start in range(0, len(x), size)]
+    return [(x[rows], given.rows(rows)) for rows in slices]

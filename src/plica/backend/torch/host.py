@@ -1,4 +1,4 @@
-"""What generated code does with Python numbers, and the checks of sizes."""
+"""Python numbers in generated code, and the checks of sizes."""
 
 import linecache
 import sys
@@ -38,43 +38,43 @@ def place_of_caller() -> str:
     frame = sys._getframe(2)
     lines = linecache.getlines(frame.f_code.co_filename)[: frame.f_lineno]
     comments = (line.strip()[2:] for line in reversed(lines) if line.lstrip().startswith("# "))
-    found = next(comments, "")
-    return f"{found}: " if found else ""
+    location = next(comments, "")
+    return f"{location}: " if location else ""
 
 
-def assert_shape(x: Tensor, shape: tuple[int, ...], place: str) -> Tensor:
+def assert_shape(x: Tensor, shape: tuple[int, ...], location: str) -> Tensor:
     """`x`, whose shape must be `shape`.
 
     Raises:
-        InputError: It is another one; `place` is the line of the user's code.
+        InputError: It is another one; `location` is the line of the user's code.
     """
     if x.shape != shape:
         raise InputError(
-            f"{place + ': ' if place else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes "
+            f"{location + ': ' if location else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes "
             "that meet must be equal; give the arguments sizes that fit."
         )
     return x
 
 
-def with_entries(x: Tensor, axes: tuple[int, ...], place: str) -> Tensor:
+def with_entries(x: Tensor, axes: tuple[int, ...], location: str) -> Tensor:
     """`x`, whose axes must not be of size 0.
 
     Raises:
-        InputError: One is; `place` is the line of the user's code.
+        InputError: One is; `location` is the line of the user's code.
     """
     if x.numel() == 0 and any(x.shape[axis] == 0 for axis in axes):
-        raise InputError(f"{place + ': ' if place else ''}{NO_ENTRIES}")
+        raise InputError(f"{location + ': ' if location else ''}{NO_ENTRIES}")
     return x
 
 
-def refuse_size(name: str, axis: int, found: int, size: str, wanted: int) -> NoReturn:
+def refuse_size(name: str, axis: int, actual: int, size: str, expected: int) -> NoReturn:
     """Refuse an argument.
 
     Raises:
         InputError: Always.
     """
-    meaning = "" if size == str(wanted) else f" ({size})"
+    meaning = "" if size == str(expected) else f" ({size})"
     raise InputError(
-        f"axis {axis} of argument {name} is {found}, but {wanted}{meaning} is needed: sizes of one name are equal; "
+        f"axis {axis} of argument {name} is {actual}, but {expected}{meaning} is needed: sizes of one name are equal; "
         "give the arguments sizes that fit."
     )

@@ -82,7 +82,7 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
 def _memory(size: int) -> mmap.mmap:
     """Memory in huge pages, kept or new."""
     _keep_freed_memory()
-    for memory in [one for one in _kept if len(one) == size]:
+    for memory in [memory for memory in _kept if len(memory) == size]:
         try:
             _kept.remove(memory)
         except ValueError:  # another thread has taken it

@@ -30,9 +30,9 @@ _COMBINED: Mapping[str, Callable[[Tensor, Tensor], Tensor]] = {
 _SCATTERED = {"multiply": "prod", "min": "amin", "max": "amax"}
 
 
-def index(x: Tensor, axis: int, place: int | Tensor) -> Tensor:
+def index(x: Tensor, axis: int, position: int | Tensor) -> Tensor:
     """The part of `x` at one place along `axis`; negative places count from the end."""
-    host = _on_host(place)
+    host = _on_host(position)
     if isinstance(host, Tensor):
         return x.index_select(axis, _wrapped(host, x.shape[axis]).reshape(1)).squeeze(axis)
     return x.select(axis, _checked(host, axis, x.shape[axis]))
@@ -58,11 +58,11 @@ def gather(x: Tensor, axes: tuple[int, ...], *indices: Tensor) -> Tensor:
         except IndexError:
             _check(indices, axes, moved.shape)
             raise
-    (axis,), (place,) = axes, indices
-    if axis == 0 and place.ndim == 1:
-        return _selected(x, axis, place)
-    found = _selected(x, axis, place.reshape(-1))
-    return found.movedim(axis, 0).reshape(*place.shape, *x.shape[:axis], *x.shape[axis + 1 :])
+    (axis,), (positions,) = axes, indices
+    if axis == 0 and positions.ndim == 1:
+        return _selected(x, axis, positions)
+    selected = _selected(x, axis, positions.reshape(-1))
+    return selected.movedim(axis, 0).reshape(*positions.shape, *x.shape[:axis], *x.shape[axis + 1 :])
 
 
 def take_along(x: Tensor, axis: int, indices: Tensor) -> Tensor:
@@ -103,11 +103,11 @@ _RECORDERS = tuple(getattr(getattr(torch._C, "_TorchDispatchModeKey", None), "__
 
 
 def may_write(*tensors: Tensor) -> bool:
-    """Whether arrays that nobody else reads may be written over, given all tensors that gradients may be asked of.
+    """Whether unshared arrays may be updated in place, given all tensors that may need gradients.
 
     Automatic differentiation keeps arrays for later, and the transforms of torch.func know nothing of it.
     """
-    return not is_transformed() and not (torch.is_grad_enabled() and any(one.requires_grad for one in tensors))
+    return not is_transformed() and not (torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors))
 
 
 def is_transformed() -> bool:
@@ -116,11 +116,11 @@ def is_transformed() -> bool:
 
 
 def is_traced(*tensors: Tensor) -> bool:
-    """Whether somebody beside automatic differentiation follows what is done with tensors, and needs torch's own."""
+    """Whether a tracer, transform or subclass follows operations on tensors, and so needs torch's own operations."""
     types = (Tensor, torch.nn.Parameter)
     is_recorded = torch.compiler.is_compiling() or _trace_recorded() is not None
-    is_recorded = is_recorded or (bool(_dispatch_modes()) and any(_mode_of(one) is not None for one in _RECORDERS))
-    return is_recorded or is_transformed() or any(type(one) not in types for one in tensors)
+    is_recorded = is_recorded or (bool(_dispatch_modes()) and any(_mode_of(mode) is not None for mode in _RECORDERS))
+    return is_recorded or is_transformed() or any(type(tensor) not in types for tensor in tensors)
 
 
 def update(
@@ -128,13 +128,13 @@ def update(
 ) -> Tensor:
     """`x` with other elements at `at`; see `plica.ops.update`. A copy, or with `in_place` the tensor `x` itself."""
     if len(indices) == 1 and at.count(None) == len(at) - 1:
-        (place,), axis = indices, at.index("at")
-        if mode == "add" and isinstance(place, Tensor) and place.ndim == 1:
-            return _rows_added(x, axis, place, values, in_place=in_place)
+        (position,), axis = indices, at.index("at")
+        if mode == "add" and isinstance(position, Tensor) and position.ndim == 1:
+            return _rows_added(x, axis, position, values, in_place=in_place)
         # Mapped by vmap, torch's select_scatter has wrong gradients.
-        if mode == "set" and isinstance(place, int) and not in_place and not _transforms_active():
-            place = _checked(place, axis, x.shape[axis])
-            return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, place)
+        if mode == "set" and isinstance(position, int) and not in_place and not _transforms_active():
+            position = _checked(position, axis, x.shape[axis])
+            return torch.select_scatter(x, values.expand((*x.shape[:axis], *x.shape[axis + 1 :])), axis, position)
     if _transforms_active():
         x = _mapped_like(x, values, *indices)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
@@ -143,7 +143,7 @@ def update(
         old = _part(x, at, indices)[0] if mode in _COMBINED else part
         part.copy_(_COMBINED[mode](old, values) if mode in _COMBINED else values)
     elif mode in _SCATTERED:
-        counted = [_from_front(one, axis, x.shape[axis]) for one, axis in zip(places, axes, strict=True)]
+        counted = [_from_front(positions, axis, x.shape[axis]) for positions, axis in zip(places, axes, strict=True)]
         part.copy_(_scattered(_part(x, at, indices)[0], values, counted, _SCATTERED[mode]))
     else:
         try:
@@ -158,12 +158,12 @@ def update(
 
 def _mapped_like(x: Tensor, values: Tensor, *indices: int | Tensor) -> Tensor:
     """`x`, over the axes too that vmap maps the others over: what is written to must have them."""
-    arrays = [one for one in (values, *indices) if isinstance(one, Tensor)]
-    if not all(one.numel() for one in arrays):
+    arrays = [array for array in (values, *indices) if isinstance(array, Tensor)]
+    if not all(array.numel() for array in arrays):
         return x
     never = torch.zeros((), dtype=torch.bool, device=x.device)
-    for one in arrays:
-        never = never & one.detach().flatten()[0].bool()
+    for array in arrays:
+        never = never & array.detach().flatten()[0].bool()
     return torch.where(never, x, x)
 
 
@@ -187,10 +187,10 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
     """The view of `x` that is written to, axes of arrays of indices first, those arrays, and which axes they are of."""
     rest = iter(indices)
     moved, places, axes, axis = [], [], [], 0
-    for number, place in enumerate(at):
-        if isinstance(place, tuple):
-            x = _slice(x, axis, *place)
-        elif place is not None:
+    for number, part in enumerate(at):
+        if isinstance(part, tuple):
+            x = _slice(x, axis, *part)
+        elif part is not None:
             host = _on_host(next(rest))
             if not isinstance(host, Tensor):
                 x = x.select(axis, _checked(host, number, x.shape[axis]))
@@ -212,17 +212,17 @@ def _slice(x: Tensor, axis: int, start: int, stop: int, step: int) -> Tensor:
 
 def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
     """`part` with values reduced into its rows at `places`; all values of one place count."""
-    count, rest = len(places), part.shape[len(places) :]
+    count, row_shape = len(places), part.shape[len(places) :]
     rows = places[0]
-    for place, size in zip(places[1:], part.shape[1:], strict=False):
-        rows = rows * size + place
-    flat = part.reshape(part.shape[:count].numel(), rest.numel())
-    given = values.expand(*rows.shape, *rest).reshape(rows.numel(), rest.numel())
+    for indices, size in zip(places[1:], part.shape[1:], strict=False):
+        rows = rows * size + indices
+    flat = part.reshape(part.shape[:count].numel(), row_shape.numel())
+    given = values.expand(*rows.shape, *row_shape).reshape(rows.numel(), row_shape.numel())
     rows = rows.reshape(-1)
     if given.is_complex():
         return _multiplied(flat, rows, given).reshape(part.shape)
-    found = flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(given), given, reduce, include_self=True)
-    return found.reshape(part.shape)
+    scattered = flat.scatter_reduce(0, rows.unsqueeze(1).expand_as(given), given, reduce, include_self=True)
+    return scattered.reshape(part.shape)
 
 
 def _multiplied(flat: Tensor, rows: Tensor, given: Tensor) -> Tensor:
@@ -244,21 +244,21 @@ def _multiplied(flat: Tensor, rows: Tensor, given: Tensor) -> Tensor:
     return flat * factors[:-1]
 
 
-def _on_host(place: int | Tensor) -> int | Tensor:
+def _on_host(position: int | Tensor) -> int | Tensor:
     """A number where reading it waits for no device."""
-    return int(place) if isinstance(place, Tensor) and place.ndim == 0 and place.is_cpu else place
+    return int(position) if isinstance(position, Tensor) and position.ndim == 0 and position.is_cpu else position
 
 
-def _checked(place: int, axis: int, size: int) -> int:
-    if not -size <= place < size:
-        raise BoundsError(located(outside_message(place, axis, size)))
-    return place
+def _checked(position: int, axis: int, size: int) -> int:
+    if not -size <= position < size:
+        raise BoundsError(located(outside_message(position, axis, size)))
+    return position
 
 
-def _check(places: Sequence[Tensor], axes: Sequence[int], sizes: Sequence[int]) -> None:
+def _check(all_positions: Sequence[Tensor], axes: Sequence[int], sizes: Sequence[int]) -> None:
     """Look for an index outside the leading axes, of these numbers and sizes, to say which it is."""
-    for place, axis, size in zip(places, axes, sizes, strict=False):
-        _from_front(place, axis, size)
+    for positions, axis, size in zip(all_positions, axes, sizes, strict=False):
+        _from_front(positions, axis, size)
 
 
 def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
@@ -279,24 +279,24 @@ def _wrapped(places: Tensor, size: int) -> Tensor:
 
 
 def told(error: Exception) -> Exception:
-    """What is said, with the user's line, of an index that torch refuses and of integers divided by zero.
+    """The error, with the user's line, for an index that torch refuses and for a division of integers by zero.
 
     Any other error is itself.
     """
-    place: Any = error.__traceback__
+    traceback: Any = error.__traceback__
     if isinstance(error, ZeroDivisionError) or str(error) == "ZeroDivisionError":
         if isinstance(error, ZeroDivisorError):
             return error
-        return ZeroDivisorError(_behind_line(place.tb_frame, place.tb_lineno, BY_ZERO))
-    found = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
-    if found is None:
+        return ZeroDivisorError(_behind_line(traceback.tb_frame, traceback.tb_lineno, BY_ZERO))
+    match = None if isinstance(error, BoundsError) else re.search(_OUTSIDE, str(error))
+    if match is None:
         return error
-    index, axis, sizes = int(found["index"]), int(found["axis"] or found["at"]), found["sizes"]
-    size = sizes.split(",")[axis].strip() if sizes else found["size"]
-    return BoundsError(_behind_line(place.tb_frame, place.tb_lineno, outside_message(index, axis, size)))
+    index, axis, sizes = int(match["index"]), int(match["axis"] or match["at"]), match["sizes"]
+    size = sizes.split(",")[axis].strip() if sizes else match["size"]
+    return BoundsError(_behind_line(traceback.tb_frame, traceback.tb_lineno, outside_message(index, axis, size)))
 
 
-# What torch says of `x[i]` and of `x.select(axis, i)`.
+# The messages of torch for `x[i]` and for `x.select(axis, i)`.
 _OUTSIDE = (
     r"index (?P<index>-?\d+) (is out of bounds for dimension (?P<axis>\d+) with size (?P<size>\d+)"
     r"|out of range for tensor of size \[(?P<sizes>[\d, ]+)\] at dimension (?P<at>\d+))"
@@ -335,13 +335,13 @@ def unique(x: Tensor, *parts: str) -> tuple[Any, ...]:
     )
     if x.is_complex():
         values, inverse = torch.view_as_complex(values), inverse.reshape(x.shape)
-    found = {"values": values, "inverse": inverse, "counts": counts}
+    results = {"values": values, "inverse": inverse, "counts": counts}
     if first:
         order = torch.arange(x.numel(), device=x.device)
         start = torch.full_like(counts, x.numel())
-        found["indices"] = start.scatter_reduce(0, inverse.reshape(-1), order, "amin")
-        found["values"] = x.reshape(-1)[found["indices"]]
-    return (values.shape[0], *(found[part] for part in parts))
+        results["indices"] = start.scatter_reduce(0, inverse.reshape(-1), order, "amin")
+        results["values"] = x.reshape(-1)[results["indices"]]
+    return (values.shape[0], *(results[part] for part in parts))
 
 
 def lookup(table: Tensor, index: Tensor) -> Tensor:

@@ -1,4 +1,4 @@
-"""What generated code calls beside torch's own functions: operations with a gradient or a memory cost of their own.
+"""Functions that generated code calls beside torch's: operations with a gradient or a memory cost of their own.
 
 Every function works on any device and dtype, under autograd and `torch.compile`, and never waits for a device.
 """
@@ -127,8 +127,8 @@ def log_matmul_exp(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) 
     shift = reduce(torch.maximum, [shift_of(x, (-1,)) for x in inputs])
     units = inputs[0].shape[-1]
     total = None
-    for place, x in enumerate(inputs):
-        columns = weight if len(inputs) == 1 else weight.narrow(-1, place * units, units)
+    for number, x in enumerate(inputs):
+        columns = weight if len(inputs) == 1 else weight.narrow(-1, number * units, units)
         product = torch.matmul((x - shift).exp_(), columns.mT)
         total = product if total is None else total + product
     assert total is not None, "there is at least one input"
@@ -146,10 +146,12 @@ def log_einsum_exp(equation: str, *arrays: Tensor, logs: str | None = None, lost
     factors = _separated(list(zip(names, arrays_, strict=True)), result)
     if len(factors) == 1 and len(weighted) == 3 and _is_sum_of_units(factors[0][0], weighted, result):
         return _of_one_value(*factors[0], weighted, [weight] if given is None else [weight, given], logs, lost, result)
-    shifts = [shift_of(x, tuple(axis for axis, one in enumerate(term) if one not in result)) for term, x in factors]
+    shifts = [
+        shift_of(x, tuple(axis for axis, letter in enumerate(term) if letter not in result)) for term, x in factors
+    ]
     exps = [(x - shift).exp_() for (_, x), shift in zip(factors, shifts, strict=True)]
     total = _contract([term for term, _ in factors], exps, weighted, weight, result)
-    shift = reduce(torch.add, [aligned(one, term, result) for (term, _), one in zip(factors, shifts, strict=True)])
+    shift = reduce(torch.add, [aligned(x, term, result) for (term, _), x in zip(factors, shifts, strict=True)])
     units = "".join(term[-1] for term, _ in factors)
     if any(term[:-1] != result[:-1] for term, _ in factors) or weighted != result[0] + result[-1] + units:
         return safe_log(total).add_(shift)
@@ -197,21 +199,21 @@ def _of_one_value(
     fold, sums, summed = tuple(weighted)
     rows = [letter for letter in term if letter not in (fold, summed)]
     moved = x.permute([term.index(letter) for letter in (fold, *rows, summed)])
-    found = log_matmul_exp(moved.flatten(1, -2), *weights, logs=logs, lost=lost)
-    found = found.reshape(*moved.shape[:-1], weights[0].shape[1])
-    return found.permute([[fold, *rows, sums].index(letter) for letter in result])
+    values = log_matmul_exp(moved.flatten(1, -2), *weights, logs=logs, lost=lost)
+    values = values.reshape(*moved.shape[:-1], weights[0].shape[1])
+    return values.permute([[fold, *rows, sums].index(letter) for letter in result])
 
 
 def _separated(factors: list[tuple[str, Tensor]], result: str) -> list[tuple[str, Tensor]]:
     """Log-space factors no two of which share an axis that is summed out: those that do are added."""
     done: list[tuple[str, Tensor]] = []
     for term, x in factors:
-        for place, (other, y) in enumerate(done):
-            if any(letter in other and letter not in result for letter in term):
-                letters = other + "".join(letter for letter in term if letter not in other)
-                x = aligned(y, other, letters) + aligned(x, term, letters)
+        for number, (earlier, y) in enumerate(done):
+            if any(letter in earlier and letter not in result for letter in term):
+                letters = earlier + "".join(letter for letter in term if letter not in earlier)
+                x = aligned(y, earlier, letters) + aligned(x, term, letters)
                 term = letters
-                done.pop(place)
+                done.pop(number)
                 break
         done.append((term, x))
     return done
@@ -231,7 +233,7 @@ def sign(x: Tensor) -> Tensor:
 
 
 def remainder(x: Tensor, y: Tensor | float) -> Tensor:
-    """What is left of a division that rounds down; a zero has the sign of the divisor, as numpy's has."""
+    """The remainder of a division that rounds down; a zero has the sign of the divisor, as numpy's has."""
     result = torch.remainder(x, y)
     if not result.is_floating_point():
         return result
@@ -263,7 +265,7 @@ def rescale_(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def _power_above(x: Tensor) -> tuple[Tensor, Tensor]:
-    """What `rescale` multiplies by, and its inverse."""
+    """The factor of `rescale`, and its inverse."""
     limits = torch.finfo(x.dtype)
     # the largest subnormal number and all below it become 0.5, above which 1 is
     largest = x.amax(-1, keepdim=True) if x.shape[-1] else x.new_zeros((*x.shape[:-1], 1))
@@ -300,6 +302,6 @@ def searchsorted(ordered: Tensor, values: Tensor, side: str) -> Tensor:
         return torch.searchsorted(ordered.contiguous(), values.contiguous(), side=side)
     absent = torch.isnan(ordered)
     numbers = ordered.shape[0] - absent.sum()
-    found = torch.searchsorted(ordered.masked_fill(absent, torch.inf).contiguous(), values.contiguous(), side=side)
+    positions = torch.searchsorted(ordered.masked_fill(absent, torch.inf).contiguous(), values.contiguous(), side=side)
     behind = numbers if side == "left" else ordered.shape[0]
-    return torch.where(torch.isnan(values), behind, torch.minimum(found, numbers))
+    return torch.where(torch.isnan(values), behind, torch.minimum(positions, numbers))

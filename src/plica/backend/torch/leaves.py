@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from plica.backend.torch.looks import Looks, add_holder
 from plica.backend.torch.sources import seal
-from plica.backend.torch.state import Problems, rename, stacked, taken_fold
+from plica.backend.torch.state import Problems, pop_fold, rename, stacked
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -36,9 +36,9 @@ class Leaves(nn.Module):
 
     def __new__(cls) -> Self:
         """A module, which may be a copy, whose tensors are looked at."""
-        made = super().__new__(cls)
-        add_holder(made)
-        return made
+        leaves = super().__new__(cls)
+        add_holder(leaves)
+        return leaves
 
     def __init__(self) -> None:
         super().__init__()
@@ -58,15 +58,15 @@ class Leaves(nn.Module):
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Leaves:
         self.looks.clear()  # and so keep no tensor
         super()._apply(partial(_keeping_kind, fn), recurse)  # type: ignore[no-untyped-call]
-        self._go(fn(torch.empty(0, device=self.device)).device)
+        self._move_constants(fn(torch.empty(0, device=self.device)).device)
         _publish(self)
         return self
 
     def tensors(self) -> list[Tensor] | None:
         """The tensors of all leaves; None where one is no tensor but computed: parametrized, or pruned."""
-        held: dict[str, Any] = {**self._parameters, **self._buffers} if self._buffers else self._parameters
+        tables: dict[str, Any] = {**self._parameters, **self._buffers} if self._buffers else self._parameters
         try:
-            return [held[name] for name in self._leaves]
+            return [tables[name] for name in self._leaves]
         except KeyError:
             return None
 
@@ -76,12 +76,12 @@ class Leaves(nn.Module):
         kind = self.device.type
         return kind != "meta" and torch.is_autocast_enabled(kind)
 
-    def _go(self, device: torch.device) -> None:
+    def _move_constants(self, device: torch.device) -> None:
         self.device = device
         for name, constant in self._constants.items():
-            self.keep(name, constant)
+            self.set_constant(name, constant)
 
-    def keep(self, name: str, constant: Constant) -> None:
+    def set_constant(self, name: str, constant: Constant) -> None:
         """Hold one constant under the name of its variable, on the device of the module."""
         self._constants[name] = constant
         # a constant of the first call is there for training too, and outside of the transform that it was made in
@@ -89,7 +89,7 @@ class Leaves(nn.Module):
             tensor = torch.from_numpy(np.array(constant.value)).to(self.device)
             object.__setattr__(self, attribute_of(name), seal(tensor))
 
-    def hold(self, name: str, key: str, module: nn.Module) -> None:
+    def add_own_module(self, name: str, key: str, module: nn.Module) -> None:
         """Have a module of a user's own under a name; `key` begins what a state dict calls its tensors."""
         self._module_keys[attribute_of(name)] = key
         self.add_module(attribute_of(name), module)
@@ -99,34 +99,34 @@ class Leaves(nn.Module):
         self._store = store
         store.holders.add(self)
 
-    def follow(self, tensors: Mapping[Leaf, Tensor]) -> None:
+    def replace_tensors(self, tensors: Mapping[Leaf, Tensor]) -> None:
         """Hold what `tensors` has for the leaves."""
         for name, leaf in self._leaves.items():
-            held = self._parameters if leaf.learnable else self._buffers
-            held[name] = tensors[leaf]  # type: ignore[assignment]  # a parameter if it is learnable
-        self.settle()
+            table = self._parameters if leaf.learnable else self._buffers
+            table[name] = tensors[leaf]  # type: ignore[assignment]  # a parameter if it is learnable
+        self.follow_leaves()
 
-    def settle(self) -> None:
+    def follow_leaves(self) -> None:
         """Constants go where all leaves went: `load_state_dict(assign=True)` may move and replace them."""
         self.looks.clear()
         devices = {tensor.device for _, tensor in self.items()}
         if len(devices) == 1 and devices != {self.device}:
-            self._go(devices.pop())
+            self._move_constants(devices.pop())
 
-    def own(self, name: str, leaf: Leaf, tensor: Tensor, keys: Mapping[TensorParameter, str]) -> None:
+    def register(self, name: str, leaf: Leaf, tensor: Tensor, keys: Mapping[TensorParameter, str]) -> None:
         """Register the tensor of one leaf under the name of its variable.
 
         Args:
             name: The name of the variable.
-            leaf: What the tensor holds.
+            leaf: The leaf that the tensor holds.
             tensor: `(F, *shape)`.
-            keys: What a state dict calls the tensors of the circuit; folds of other circuits are left out there.
+            keys: The names of the circuit's tensors in a state dict, which leaves out folds of other circuits.
         """
         name = attribute_of(name)
         self._leaves[name] = leaf
         self._keys[name] = tuple(keys.get(member) for member in leaf.members)
         if len(self._order) != len(keys):
-            self._order = {key: place for place, key in enumerate(keys.values())}
+            self._order = {key: number for number, key in enumerate(keys.values())}
         if leaf.learnable:
             self.register_parameter(name, tensor)  # type: ignore[arg-type]  # made by new_tensor
         else:
@@ -144,9 +144,9 @@ class Leaves(nn.Module):
 
         Args:
             program: The Program.
-            captured: What stands behind each variable that it captures.
+            captured: The source of each variable that it captures.
             store: The tensors that exist already; new ones are added, and the module holds those in it from now on.
-            keys: What a state dict calls the tensors.
+            keys: The names of the tensors in a state dict.
             real: The dtype of new real tensors.
 
         Returns:
@@ -158,7 +158,7 @@ class Leaves(nn.Module):
                 if leaf not in store.tensors:
                     store.tensors[leaf] = new_tensor(leaf, real, self.device)
                     new.append((leaf, store.tensors[leaf]))
-                self.own(var.name, leaf, store.tensors[leaf], keys)
+                self.register(var.name, leaf, store.tensors[leaf], keys)
         self.share(store)
         return new
 
@@ -166,21 +166,21 @@ class Leaves(nn.Module):
         """The same tensors with others in place of some folds, through which gradients reach those.
 
         Args:
-            folds: What is given for symbolic tensors, `(*shape,)`.
+            folds: Tensors `(*shape,)` in place of symbolic ones.
             alone: The leaves that exist nowhere else, by names of variables.
         """
-        found = copy(self)
-        found._parameters, found._buffers = dict(self._parameters), dict(self._buffers)
-        found._leaves, found._keys = dict(self._leaves), dict(self._keys)
+        leaves = copy(self)
+        leaves._parameters, leaves._buffers = dict(self._parameters), dict(self._buffers)
+        leaves._leaves, leaves._keys = dict(self._leaves), dict(self._keys)
         for name, leaf in alone.items():
-            found._leaves[attribute_of(name)], found._keys[attribute_of(name)] = leaf, (None,)
-        for name, leaf in found._leaves.items():
+            leaves._leaves[attribute_of(name)], leaves._keys[attribute_of(name)] = leaf, (None,)
+        for name, leaf in leaves._leaves.items():
             if any(member in folds for member in leaf.members):
-                held = found._parameters.pop(name, None)  # none of those that were replaced already
-                own = found._buffers.get(name) if held is None else held
-                folded = [folds[one] if one in folds else own[at] for at, one in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
-                found._buffers[name] = torch.stack(folded)
-        return found
+                parameter = leaves._parameters.pop(name, None)  # none of those that were replaced already
+                own = leaves._buffers.get(name) if parameter is None else parameter
+                folded = [folds[member] if member in folds else own[at] for at, member in enumerate(leaf.members)]  # type: ignore[index]  # there unless all are given
+                leaves._buffers[name] = torch.stack(folded)
+        return leaves
 
     def __len__(self) -> int:
         return len(self._leaves)
@@ -195,12 +195,12 @@ class Leaves(nn.Module):
 
     def unfold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> None:
         """In `state`, replace folded tensors by one entry for each fold, in the order of the circuit's layers."""
-        found: dict[str, Tensor] = {}
+        folds: dict[str, Tensor] = {}
         for name, keys in self._keys.items():
             tensor = state.pop(f"{folded_prefix}{name}", None)
             if tensor is not None:
-                found.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
-        state.update((f"{prefix}{key}", found[key]) for key in sorted(found, key=self._order.__getitem__))
+                folds.update((key, tensor[fold]) for fold, key in enumerate(keys) if key is not None)
+        state.update((f"{prefix}{key}", folds[key]) for key in sorted(folds, key=self._order.__getitem__))
         for name, key in self._module_keys.items():
             rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
 
@@ -217,7 +217,7 @@ class Leaves(nn.Module):
                     continue  # already folded: a dict of `named_parameters`
                 problems.unexpected.append(folded)
             own = getattr(self, name).detach()
-            folds = [taken_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
+            folds = [pop_fold(state, key, own[fold], problems) for fold, key in enumerate(keys)]
             state[folded] = stacked(folds, keys, own, problems)
         return problems
 
@@ -240,7 +240,7 @@ class LeafStore:
         self.tensors.update(source.items())
         for holder in self.holders:
             if holder is not source:
-                holder.follow(self.tensors)
+                holder.replace_tensors(self.tensors)
 
 
 def _keeping_kind(fn: Callable[[Tensor], Tensor], tensor: Tensor) -> Tensor:
@@ -267,7 +267,7 @@ def _real(tensor: Tensor) -> Tensor:
 
 
 def _publish(leaves: Leaves, _: object = None) -> None:
-    leaves.settle()
+    leaves.follow_leaves()
     if leaves._store is not None:
         leaves._store.publish(leaves)
 
@@ -278,11 +278,11 @@ def attribute_of(name: str) -> str:
     That is `name`, unless it is a word of Python or something that a module has already: then `_` is added. No two
     names get one attribute, since `_` is added to `if_` too.
     """
-    is_taken = any(name[:end] in _TAKEN for end in range(len(name.rstrip("_")), len(name) + 1))
-    return f"{name}_" if is_taken else name
+    is_reserved = any(name[:end] in _RESERVED for end in range(len(name.rstrip("_")), len(name) + 1))
+    return f"{name}_" if is_reserved else name
 
 
-_TAKEN = frozenset({*kwlist, "__debug__", *dir(Leaves())})
+_RESERVED = frozenset({*kwlist, "__debug__", *dir(Leaves())})
 
 
 def torch_dtype(kind: DataType, real: torch.dtype) -> torch.dtype:

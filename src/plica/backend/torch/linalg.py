@@ -43,10 +43,11 @@ def solve(a: Tensor, b: Tensor) -> Tensor:
 def _of_finite(function: Callable[[Tensor], Any], x: Tensor) -> Results:
     """The results of `function`, NaN for matrices that are not finite, which torch refuses."""
     finite = torch.isfinite(x).flatten(-2).all(-1)
-    found = function(torch.where(finite[..., None, None], x, 0))
-    results = (found,) if isinstance(found, Tensor) else tuple(found)
+    raw = function(torch.where(finite[..., None, None], x, 0))
+    results = (raw,) if isinstance(raw, Tensor) else tuple(raw)
     return tuple(
-        torch.where(finite.reshape(finite.shape + (1,) * (one.ndim - finite.ndim)), one, math.nan) for one in results
+        torch.where(finite.reshape(finite.shape + (1,) * (result.ndim - finite.ndim)), result, math.nan)
+        for result in results
     )
 
 
@@ -62,7 +63,7 @@ def eigvalsh(x: Tensor) -> Tensor:
 
 def svd(x: Tensor, full_matrices: bool) -> Results:
     """Left singular vectors, singular values, descending, and conjugated right singular vectors as rows."""
-    return _of_finite(lambda one: torch.linalg.svd(one, full_matrices=full_matrices), x)
+    return _of_finite(lambda finite: torch.linalg.svd(finite, full_matrices=full_matrices), x)
 
 
 def svdvals(x: Tensor) -> Tensor:
@@ -83,7 +84,7 @@ def pinv(x: Tensor, rtol: Tensor | None = None) -> Tensor:
     if rtol is not None:
         batch = torch.broadcast_shapes(x.shape[:-2], rtol.shape)  # type: ignore[no-untyped-call]
         x, rtol = x.expand(*batch, *x.shape[-2:]), rtol.detach().expand(batch)
-    return _of_finite(lambda one: torch.linalg.pinv(one, rtol=rtol), x)[0]
+    return _of_finite(lambda finite: torch.linalg.pinv(finite, rtol=rtol), x)[0]
 
 
 def qr(x: Tensor, mode: str) -> Results:
@@ -99,7 +100,7 @@ def slogdet(x: Tensor) -> Results:
 def cross(a: Tensor, b: Tensor, axis: int) -> Tensor:
     """The vector product along `axis`, which is negative."""
     rank = max(a.ndim, b.ndim)  # torch wants it equal
-    first, second = (one[(None,) * (rank - one.ndim)] for one in (a, b))
+    first, second = (vector[(None,) * (rank - vector.ndim)] for vector in (a, b))
     result: Tensor = torch.linalg.cross(first, second, dim=axis)
     return result
 
@@ -108,7 +109,7 @@ def vector_norm(x: Tensor, axis: tuple[int, ...], keepdims: bool, order: float) 
     """The norm of some order along `axis`, derivative 0 at 0; of no numbers it is 0."""
     if not axis:  # torch would reduce all of them
         return x.abs() if order else (x != 0).to(x.real.dtype)
-    if order == math.inf and any(x.shape[one] == 0 for one in axis):
+    if order == math.inf and any(x.shape[summed] == 0 for summed in axis):
         return x.abs().sum(axis, keepdim=keepdims)
     result: Tensor = torch.linalg.vector_norm(x, order, axis, keepdims)
     return result

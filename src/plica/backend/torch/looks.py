@@ -1,8 +1,8 @@
-"""The least and largest entries of weights on a device, which nobody waits for.
+"""The least and largest entries of weights on a device, read without waiting for the device.
 
 To ask a device for them would wait for it. Here a look is a copy to the host that goes on by itself; a later call reads
 it when it has arrived. It holds for the state that the weight had then: its memory, and how often that was written to.
-Looks are at tensors that compiled circuits hold, and at memory that nobody writes to (`sources.seal`). Others may share
+Looks are at tensors that compiled circuits hold, and at sealed memory (`sources.seal`). Others may share
 their memory with tensors that torch counts apart.
 
 A training step makes a new state: while gradients are recorded, softmax weights that were large a few steps ago are
@@ -31,14 +31,14 @@ _MANY = 2**12  # tensors whose holders are remembered
 class _State(NamedTuple):
     """Where a tensor lies, and how often it was written to: as torch counts, by optimizers, and perhaps otherwise."""
 
-    place: Hashable
+    memory: Hashable
     version: int = 0
     steps: int = 0
     doubts: int = 0
 
     def since(self, other: "_State") -> float:
         """About how many writes there were; infinite where some may not have been counted."""
-        if (self.place, self.doubts) != (other.place, other.doubts):
+        if (self.memory, self.doubts) != (other.memory, other.doubts):
             return math.inf
         return max(self.version - other.version, self.steps - other.steps)
 
@@ -64,7 +64,7 @@ class Looks:
     """The looks at one tensor, or at its softmax.
 
     Args:
-        tensor: The tensor, which is kept so that no other one takes its identity; None of memory that nobody writes to.
+        tensor: The tensor, whose life keeps its identity from being reused; None for sealed memory.
     """
 
     def __init__(self, tensor: Tensor | None) -> None:
@@ -82,8 +82,8 @@ class Looks:
             return self._are_large(weight, state, wanted, limit, in_training=in_training)
         answered = self._answered
         if answered is None or answered[:2] != (state, wanted):
-            found = self._are_large(weight, state, wanted, limit, in_training=in_training)
-            self._answered = answered = (state, wanted, found)
+            large = self._are_large(weight, state, wanted, limit, in_training=in_training)
+            self._answered = answered = (state, wanted, large)
         return answered[2]
 
     def _are_large(self, weight: Tensor, state: _State, wanted: float, limit: float, *, in_training: bool) -> bool:
@@ -160,13 +160,13 @@ def are_large(weight: Tensor, wanted: float, learned: Tensor | None = None, limi
         return False
     is_captured = shared.is_cuda and torch.cuda.is_current_stream_capturing()
     try:
-        place, facts = place_of(shared), facts_of(shared)
+        memory, facts = place_of(shared), facts_of(shared)
     except (NotImplementedError, RuntimeError):  # its entries lie in other tensors, as those of a sharded one do
         return False
     key: Hashable
     tensor = None
     if facts is not None:
-        key, state = (learned is None, place), _State(place)
+        key, state = (learned is None, memory), _State(memory)
     elif is_captured or not counts_versions(shared):  # a replay may find other weights there
         return False
     else:
@@ -174,8 +174,8 @@ def are_large(weight: Tensor, wanted: float, learned: Tensor | None = None, limi
         holder = _holder_of(tensor)
         if holder is None:
             return False
-        facts, state = holder.looks, _State(place, shared._version, *stamps_of([shared])[0])
-        key = (learned is None, id(tensor), shared.storage_offset(), *place[2:])
+        facts, state = holder.looks, _State(memory, shared._version, *stamps_of([shared])[0])
+        key = (learned is None, id(tensor), shared.storage_offset(), *memory[2:])
     looks = facts.get(key)
     if is_captured:  # a graph holds no looks
         return looks is not None and looks.were_large(weight, state, wanted)
@@ -188,16 +188,16 @@ def are_large(weight: Tensor, wanted: float, learned: Tensor | None = None, limi
 
 def _holder_of(tensor: Tensor) -> Holder | None:
     """The module that holds a tensor."""
-    found = _HOLDER_OF.get(id(tensor))
-    holder = None if found is None else found()
+    remembered = _HOLDER_OF.get(id(tensor))
+    holder = None if remembered is None else remembered()
     if holder is not None and _holds(holder, tensor):
         return holder
-    for one in _HOLDERS.valuerefs():
-        holder = one()
+    for reference in _HOLDERS.valuerefs():
+        holder = reference()
         if holder is not None and _holds(holder, tensor):
             if len(_HOLDER_OF) >= _MANY:
                 _HOLDER_OF.clear()
-            _HOLDER_OF[id(tensor)] = one
+            _HOLDER_OF[id(tensor)] = reference
             return holder
     return None
 
@@ -212,7 +212,7 @@ def _forget_replaced(facts: dict[Hashable, Any]) -> None:
 def _holds(holder: Holder, tensor: Tensor) -> bool:
     """Whether a tensor is one of a module's."""
     tables = (holder._parameters, holder._buffers)
-    return any(one is tensor for table in tables for one in list(table.values()))
+    return any(candidate is tensor for table in tables for candidate in list(table.values()))
 
 
 def _is_made_again() -> bool:

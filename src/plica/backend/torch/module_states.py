@@ -35,7 +35,7 @@ class Entry:
     shape: tuple[int, ...]
     dtype: str
     kinds: str
-    place: Hashable
+    address: Hashable
 
 
 def entries(key: str, module: Any) -> dict[str, Entry]:
@@ -86,9 +86,9 @@ def _entry(name: str, value: Any) -> Entry:
     if value.is_meta or value.is_quantized or value.layout is not torch.strided:
         raise _refused(name, "a tensor that is not a plain array of numbers (meta, sparse or quantized)")
     kinds = "f" if value.is_floating_point() else "c" if value.is_complex() else "b"
-    place = (str(value.device), value.data_ptr()) if value.numel() else None
+    address = (str(value.device), value.data_ptr()) if value.numel() else None
     integers = kinds == "b" and value.dtype != torch.bool
-    return Entry(tuple(value.shape), str(value.dtype).removeprefix("torch."), "iu" if integers else kinds, place)
+    return Entry(tuple(value.shape), str(value.dtype).removeprefix("torch."), "iu" if integers else kinds, address)
 
 
 def _refused(name: str, what: str) -> UnsupportedError:

@@ -19,7 +19,7 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     """The logarithms of normal densities of mean 0 and covariance `factor @ factor.T`, of what is not missing.
 
     It is computed in float64. On the CPU rows that lack the same entries are solved together; elsewhere, and where the
-    data is not known yet, nobody waits to see which these are.
+    data is not known yet, rows are solved alone, so that no call waits for the device.
 
     Args:
         scores: The vectors.
@@ -29,12 +29,12 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), result (F, B, K).
     """
     wide, factors = scores.to(_WIDE), factor.to(_WIDE).tril()
-    looks = scores.is_cpu and not any(is_abstract(one) for one in (scores, factor, missing) if one is not None)
+    looks = scores.is_cpu and not any(is_abstract(x) for x in (scores, factor, missing) if x is not None)
     if missing is None or (looks and not bool(missing.any())):
         columns = wide.transpose(1, 2).contiguous().mT  # (F, K, V, B), as LAPACK has them
         white = torch.linalg.solve_triangular(factors, columns, upper=False)
-        found = -0.5 * white.square().sum(2) - _volume(factors)[..., None]
-        density: Tensor = found.mT - scores.shape[-1] * _HALF_LOG_TWO_PI
+        exponent = -0.5 * white.square().sum(2) - _volume(factors)[..., None]
+        density: Tensor = exponent.mT - scores.shape[-1] * _HALF_LOG_TWO_PI
         return density.to(scores.dtype)
     known = missing.logical_not()
     wide = wide.where(known[:, :, None], 0).flatten(0, 1)  # (F*B, K, V)
@@ -50,7 +50,7 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
 
 
 def regression_matrix(factor: Tensor, missing: Tensor) -> Tensor:
-    """What vectors of covariance `factor @ factor.T`, times what is known of them, are expected to be; in float64.
+    """Matrices that give expected vectors of covariance `factor @ factor.T` from their known entries, in float64.
 
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
@@ -88,10 +88,10 @@ def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor:
     order = patterns.known.logical_not().to(torch.int8).argsort(dim=-1, stable=True)
     is_first = patterns.known.gather(-1, order)[:, None]
     factors = _at(factor.to(_WIDE).tril()[patterns.folds], order, -2)
-    found = of_patterns(torch.linalg.qr(factors.mT).R.mT, is_first[..., None], is_first[..., None, :])
+    matrices = of_patterns(torch.linalg.qr(factors.mT).R.mT, is_first[..., None], is_first[..., None, :])
     back = order.argsort(dim=-1)
-    found = _at(_at(found, back, -2), back, -1).to(factor.dtype)
-    return found[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
+    matrices = _at(_at(matrices, back, -2), back, -1).to(factor.dtype)
+    return matrices[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
 
 
 def _at(matrices: Tensor, places: Tensor, axis: int) -> Tensor:
@@ -101,7 +101,7 @@ def _at(matrices: Tensor, places: Tensor, axis: int) -> Tensor:
 
 
 class _Patterns(NamedTuple):
-    """What rows know.
+    """The patterns of known entries.
 
     Args:
         folds: The fold of each pattern, `(P,)`.
@@ -139,8 +139,8 @@ def _roots(factors: Tensor, known: Tensor) -> Tensor:
     covariances themselves, which are squares, would lose what variables differ by that are nearly functions of others.
     """
     is_row = known[:, None, :, None]
-    others = torch.eye(known.shape[-1], dtype=_WIDE, device=known.device).where(is_row.logical_not(), 0)
-    beside = torch.cat([factors.where(is_row, 0), others.expand_as(factors)], -1)
+    ones = torch.eye(known.shape[-1], dtype=_WIDE, device=known.device).where(is_row.logical_not(), 0)
+    beside = torch.cat([factors.where(is_row, 0), ones.expand_as(factors)], -1)
     root: Tensor = torch.linalg.qr(beside.mT).R.mT
     return root
 
@@ -150,8 +150,8 @@ def _found(known: Tensor) -> _Patterns:
     folds, rows, _ = known.shape
     numbers = torch.arange(folds)[:, None, None].expand(folds, rows, 1)
     rows_of = torch.cat([numbers, known.to(torch.int64)], -1).flatten(0, 1)
-    found, of_rows = torch.unique(rows_of, dim=0, return_inverse=True)
-    return _Patterns(found[:, 0], found[:, 1:].to(torch.bool), of_rows)
+    distinct, of_rows = torch.unique(rows_of, dim=0, return_inverse=True)
+    return _Patterns(distinct[:, 0], distinct[:, 1:].to(torch.bool), of_rows)
 
 
 def _possible(known: Tensor) -> _Patterns:

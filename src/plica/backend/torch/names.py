@@ -22,8 +22,8 @@ def with_python_names(program: Program) -> Program:
     A captured variable is called what it captures, so is a size that a loop never changes, and what a loop carries is
     called as the loop's result.
     """
-    taken = {var.name for var in variables(program)}
-    if taken.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
+    own_names = {var.name for var in variables(program)}
+    if own_names.isdisjoint(RESERVED) and not any(regions_of(equation) for equation in program.equations):
         return program
     program = rename(
         program, lambda var: var.name
@@ -34,15 +34,15 @@ def with_python_names(program: Program) -> Program:
     def fresh(var: Var) -> str:
         numbers = count(1)
         name = var.name
-        while name in used or (name != var.name and name in taken):
+        while name in used or (name != var.name and name in own_names):
             name = f"{var.name}_{next(numbers)}"
         used.add(name)
         return name
 
-    def visit(one: Program) -> None:
-        for var in (*one.consts, *one.inputs):
+    def visit(block: Program) -> None:
+        for var in (*block.consts, *block.inputs):
             names.setdefault(var, fresh(var) if var not in names else "")
-        for equation in one.equations:
+        for equation in block.equations:
             for var in equation.outputs:
                 names[var] = fresh(var)
             for region, operands in regions_of(equation):
@@ -73,5 +73,5 @@ def variables(program: Program) -> Iterator[Var]:
     yield from program.inputs
     for equation in program.equations:
         yield from equation.outputs
-        for one in nested(equation.params):
-            yield from variables(one)
+        for region in nested(equation.params):
+            yield from variables(region)

@@ -29,5 +29,5 @@ def int4(x: Tensor) -> Tensor:
 
 def uint4(x: Tensor) -> Tensor:
     """Numbers as unsigned integers of four bits, modulo 16, in a byte each."""
-    whole = x.to(torch.int64) if x.is_floating_point() or x.is_complex() else x
-    return whole.to(torch.uint8).bitwise_and(15)
+    integers = x.to(torch.int64) if x.is_floating_point() or x.is_complex() else x
+    return integers.to(torch.uint8).bitwise_and(15)

@@ -79,8 +79,8 @@ class TorchParameter(TorchPart):
 
     def forward(self) -> Tensor | tuple[Tensor, ...]:
         """The value, `(1, *shape)` with a fold axis ahead; a tuple of them where the parameter has several outputs."""
-        found: Tensor | tuple[Tensor, ...] = self.run(self.dtype)
-        return found
+        value: Tensor | tuple[Tensor, ...] = self.run(self.dtype)
+        return value
 
 
 @final
@@ -108,31 +108,31 @@ class TorchLayer(TorchPart):
             DTypeError: They are no tensors of one dtype, or floats of more bits than the parameters.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
-        x = self._taken(x)
+        x = self._converted(x)
         if self._weights is None:
             weights = self._lower(self._usual_key).weights
             self._weights = WeightCheck(self._part.folded, self._part.semiring, weights)
         if x[0].device.type == "cpu":  # looking at weights waits for other devices
             self._weights.check(self.leaves)
-        found: Tensor = self.run(x[0].dtype, *x)
-        return found
+        units: Tensor = self.run(x[0].dtype, *x)
+        return units
 
-    def _taken(self, x: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+    def _converted(self, x: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
         """The inputs in the dtype of the parameters, checked."""
         layer = self._part.layer
-        if not all(isinstance(one, Tensor) for one in x):
-            found = ", ".join(type(one).__name__ for one in x)
-            raise DTypeError(f"{layer!r}: inputs must be torch tensors, found {found}; use torch.as_tensor.")
-        shapes = [tuple(one.shape) for one in x]
+        if not all(isinstance(tensor, Tensor) for tensor in x):
+            kinds = ", ".join(type(tensor).__name__ for tensor in x)
+            raise DTypeError(f"{layer!r}: inputs must be torch tensors, found {kinds}; use torch.as_tensor.")
+        shapes = [tuple(tensor.shape) for tensor in x]
         expected = (1, shapes[0][1] if shapes and len(shapes[0]) == 3 else "B", layer.num_input_units)
         if len(x) != layer.arity or any(shape != expected for shape in shapes):
             raise ShapeError(
                 f"{layer!r}: expected {layer.arity} input(s) of shape {expected}, found {shapes}; give one tensor for "
                 "each input, with the fold axis of size 1 ahead"
             )
-        if any(one.dtype != x[0].dtype or not (one.is_floating_point() or one.is_complex()) for one in x):
+        if any(tensor.dtype != x[0].dtype or not (tensor.is_floating_point() or tensor.is_complex()) for tensor in x):
             raise DTypeError(
-                f"{layer!r}: inputs must be floats of one dtype, found {', '.join(str(one.dtype) for one in x)}."
+                f"{layer!r}: inputs must be floats of one dtype, found {', '.join(str(tensor.dtype) for tensor in x)}."
             )
         if not layer.all_params or not x[0].is_floating_point() or x[0].dtype == self.dtype:
             return x
@@ -141,7 +141,7 @@ class TorchLayer(TorchPart):
                 f"{layer!r}: the parameters are {self.dtype}, and the inputs {x[0].dtype}; convert the layer with "
                 f".to({x[0].dtype}), or the inputs with .to({self.dtype})."
             )
-        return tuple(one.to(self.dtype) for one in x)
+        return tuple(tensor.to(self.dtype) for tensor in x)
 
 
 @final
@@ -164,8 +164,8 @@ class TorchInputLayer(nn.Module):
                 are those of other layers. Nothing for a layer without variables.
         """
         width = input_width(self.circuit.symbolic)
-        found: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
-        return found.permute(1, 0, 2)
+        units: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
+        return units.permute(1, 0, 2)
 
 
 @final
@@ -185,7 +185,7 @@ class TorchInitializer:
         """Fill a tensor in place, and return it.
 
         Args:
-            tensor: What to fill; gradients do not see it.
+            tensor: The tensor to fill; gradients do not see it.
             seed: Draws depend on it alone; by default it is drawn from torch's global generator.
 
         Raises:

@@ -1,4 +1,4 @@
-"""The plan of a generated function: what is needed at all, and which scalars are Python numbers.
+"""The plan of a generated function: live equations, and scalars that are Python numbers.
 
 Scalars that only sizes, indices and bounds of loops need are Python numbers in generated code: no tensor is made for
 them, and no device is waited for. A scalar that comes out of an array and is needed as a size is converted once, where
@@ -36,7 +36,7 @@ def host_row(equation: Equation) -> str | None:
     """How an equation is written on Python numbers; None if it is not."""
     if len(equation.outputs) != 1 or equation.outputs[0].type.shape:
         return None
-    if any(one.type.dtype not in _COUNTING for one in equation.inputs):
+    if any(operand.type.dtype not in _COUNTING for operand in equation.inputs):
         return None
     if equation.op.name == "astype":
         return _CASTS.get(equation.outputs[0].type.dtype.value)
@@ -51,7 +51,7 @@ def is_counting(operand: Operand) -> bool:
 
 @dataclass(slots=True)
 class Plan:
-    """What emission has to know of a Program and of those nested in it.
+    """Facts that emission needs about a Program and those nested in it.
 
     Args:
         program: With a name of its own for every variable; a captured one has that of what it captures.
@@ -77,9 +77,9 @@ class Plan:
         plan = Plan(named)
         plan.need(named)
         plan.sizes.update(
-            (var, None) for place, var in enumerate(named.arguments) if place in numbers and is_counting(var)
+            (var, None) for index, var in enumerate(named.arguments) if index in numbers and is_counting(var)
         )
-        plan.constants.update((var, None) for place, var in enumerate(named.arguments) if place in constants)
+        plan.constants.update((var, None) for index, var in enumerate(named.arguments) if index in constants)
         hosts = (*named.inputs[: named.num_implicit_inputs], *plan.sizes, *plan.constants)
         for var in (*named.consts, *named.inputs):
             plan.mark(var, host=var in hosts)
@@ -106,12 +106,12 @@ class Plan:
         kinds = [var.type.dtype.kind for var in (*equation.inputs, *equation.outputs)]
         return None if kinds == ["float", "int"] else _CONSTANT_CASTS.get(kinds[1])
 
-    # What is needed
+    # Live equations and variables
 
     def need(self, program: Program) -> None:
         """Mark the equations that the explicit results need or that check sizes, and the variables that sizes need."""
-        for one in program.results:
-            self._read(one)
+        for result in program.results:
+            self._read(result)
         for equation in reversed(program.equations):
             is_read = any(var in self.reads or var in self.sizes for var in equation.outputs)
             if is_read or checks_sizes(equation, TORCH_OPS):
@@ -138,11 +138,11 @@ class Plan:
             self._need_size(var)
         for var in sizes_compared(equation):
             self._need_size(var)
-        for place, _ in self.unread_sizes(equation):
+        for index, _ in self.unread_sizes(equation):
             if "body" in equation.params:
-                self._need_size(implicit_operand(equation, place))
+                self._need_size(implicit_operand(equation, index))
             for program in returning(equation):
-                self._need_size(program.outputs[place])
+                self._need_size(program.outputs[index])
         if regions_of(equation):
             self._need_arrays_of_sizes(equation)
         for program, _ in regions_of(equation):
@@ -151,17 +151,17 @@ class Plan:
             if inner in self.sizes:
                 self._need_size(outer)
         if equation.op.name == "while_loop":  # what the condition reads is carried by the body
-            for asked, again in zip(equation.params["cond"].inputs, equation.params["body"].inputs, strict=True):
-                self.reads.update({again: None} if asked in self.reads else {})
-                self.sizes.update({again: None} if asked in self.sizes else {})
+            for tested, carried in zip(equation.params["cond"].inputs, equation.params["body"].inputs, strict=True):
+                self.reads.update({carried: None} if tested in self.reads else {})
+                self.sizes.update({carried: None} if tested in self.sizes else {})
         if "body" in equation.params:
             self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
             for inner, outer in kept_sizes(equation):
                 if inner in self.reads or inner in self.sizes:
                     self._need_size(outer)
         implicit = implicit_operands(equation)
-        for place, operand in enumerate(equation.inputs):
-            if place not in implicit:
+        for index, operand in enumerate(equation.inputs):
+            if index not in implicit:
                 self._read(operand)
         if equation.op.name == "for_loop":
             for bound in bounds_of(equation):
@@ -175,8 +175,8 @@ class Plan:
         """Sizes that control flow makes are read off a result that has them, which is then needed too."""
         for var in equation.outputs[: equation.params["num_implicit_outputs"]]:
             if var in self.reads or var in self.sizes:
-                having = [one for one in explicit_outputs(equation) if Size.of(var) in one.type.shape]
-                if having and not any(one in self.reads for one in having):
+                having = [output for output in explicit_outputs(equation) if Size.of(var) in output.type.shape]
+                if having and not any(output in self.reads for output in having):
                     self._read(having[0])
 
     def unread_sizes(self, equation: Equation) -> list[tuple[int, Var]]:
@@ -184,7 +184,7 @@ class Plan:
         dims = [dim for var in explicit_outputs(equation) for dim in var.type.shape] if regions_of(equation) else []
         implicit = equation.outputs[: equation.params.get("num_implicit_outputs", 0)]
         needed = [var in self.reads or var in self.sizes for var in implicit]
-        return [(place, var) for place, var in enumerate(implicit) if needed[place] and Size.of(var) not in dims]
+        return [(index, var) for index, var in enumerate(implicit) if needed[index] and Size.of(var) not in dims]
 
     # Which scalars are Python numbers
 
@@ -224,7 +224,7 @@ class Plan:
             case _:
                 is_host = self.row(equation) is not None
                 several = equation.outputs if len(equation.outputs) > 1 else ()
-                counts = {var for one in several for var in size_variables(one.type)}  # sizes of its own results
+                counts = {var for output in several for var in size_variables(output.type)}  # sizes of its own results
                 for var in equation.outputs:
                     self._host[var] = is_host or var in counts
 
@@ -264,7 +264,7 @@ class Plan:
         branches: tuple[Program, ...] = equation.params["branches"]
         for program in branches:
             self.place(program)
-        for place, var in enumerate(explicit_outputs(equation)):
-            results = [program.results[place] for program in branches]
+        for index, var in enumerate(explicit_outputs(equation)):
+            results = [program.results[index] for program in branches]
             self._host[var] = is_counting(var) and all(map(self.is_host, results))
         self._place_implicit(equation)

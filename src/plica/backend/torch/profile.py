@@ -55,7 +55,7 @@ class _Clock:
         self._name, self._since = _START, self._now()
 
     def mark(self, name: str) -> None:
-        """What came before this was part of another."""
+        """End one part and begin another."""
         now = self._now()
         self.seconds[self._name] = self.seconds.get(self._name, 0.0) + now - self._since
         self._name, self._since = name, self._now()
@@ -78,18 +78,18 @@ def profile(circuit: TorchCircuit, x: Tensor, *, rounds: int = 7) -> tuple[PartT
         x: `(B, D)` data.
         rounds: How many calls; one more comes before them.
     """
-    x = circuit.readable(x)
+    x = circuit.checked(x)
     program = circuit.prepared(x.dtype).program
     clock = _Clock(circuit.leaves.device)
     run = load(_marked(source(program)), "forward", clock=clock)
-    found: dict[str, float] = {}
+    least: dict[str, float] = {}
     for number in range(rounds + 1):
         clock.start()
         run(circuit.leaves, x)
         clock.mark("")
         if number:
-            found = {name: min(found.get(name, seconds), seconds) for name, seconds in clock.seconds.items()}
-    return tuple(PartTime(name, seconds) for name, seconds in found.items())
+            least = {name: min(least.get(name, seconds), seconds) for name, seconds in clock.seconds.items()}
+    return tuple(PartTime(name, seconds) for name, seconds in least.items())
 
 
 def _marked(code: str) -> str:
@@ -97,7 +97,7 @@ def _marked(code: str) -> str:
     lines = []
     for line in code.splitlines():
         lines.append(line)
-        place = _PLACE.match(line)
-        if place:
-            lines.append(f"{place[1]}clock.mark({place[2]!r})")
+        match = _PLACE.match(line)
+        if match:
+            lines.append(f"{match[1]}clock.mark({match[2]!r})")
     return "\n".join(lines) + "\n"

@@ -122,7 +122,7 @@ class ProgramModule(nn.Module, ABC):
         self._runs[key] = self._functions[key]
 
     def _keep_constants(self, lowered: Lowered) -> None:
-        """Put the arrays that a Program captures, and that nobody changes, among the leaves."""
+        """Add the constant arrays that a Program captures to the leaves."""
         for var, captured in zip(lowered.program.consts, lowered.captured, strict=True):
             if isinstance(captured, Constant):
-                self.leaves.keep(var.name, captured)
+                self.leaves.set_constant(var.name, captured)

@@ -44,7 +44,7 @@ def threefry(key: Tensor, counters: Tensor) -> Tensor:
 
 
 def _readable(x: Tensor) -> bool:
-    """Whether the elements are at hand: on the CPU, and nobody traces or transforms what is done with them."""
+    """Whether elements can be read at once: on the CPU, under no tracer or transform."""
     plain = x.device.type == "cpu" and type(x) is Tensor and not torch.compiler.is_compiling()
     return plain and not torch._C._functorch.is_functorch_wrapped_tensor(x)
 
@@ -68,10 +68,10 @@ def _drawn(key: Tensor, shape: tuple[int, ...], wide: bool, finish: Callable[[Te
     count = 1
     for size in shape:
         count *= size
-    found = [
+    pieces = [
         finish(_wide(words) if wide else words.flatten()) for words in _pieces(key, count if wide else -(-count // 2))
     ]
-    return (found[0] if len(found) == 1 else torch.cat(found))[:count].reshape(shape)
+    return (pieces[0] if len(pieces) == 1 else torch.cat(pieces))[:count].reshape(shape)
 
 
 def _wide(words: Tensor) -> Tensor:
@@ -143,7 +143,7 @@ def _centred(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
 
 def _open(key: Tensor, shape: tuple[int, ...], digits: int) -> Tensor:
     # (2 k + 1) 2**-63, rounded, below 1
-    words = _drawn(key, shape, True, lambda one: _leading(one, 63) | 1)
+    words = _drawn(key, shape, True, lambda word: _leading(word, 63) | 1)
     scaled = words.to(torch.float32 if digits < 53 else torch.float64) * 2.0**-63
     return scaled.clamp(max=1 - 2.0**-digits).to(_FLOATS[digits])
 

@@ -31,8 +31,8 @@ def joined_reads(
     """
     readers: dict[Operand, list[Equation]] = {}
     for equation in equations:
-        for one in (*equation.inputs, *sizes_read(equation)):
-            readers.setdefault(one, []).append(equation)
+        for operand in (*equation.inputs, *sizes_read(equation)):
+            readers.setdefault(operand, []).append(equation)
     local = {var for last in dying for var in last}
     waiting: dict[Operand, tuple[Chain, list[Var]]] = {}
     for equation, last in zip(equations, dying, strict=True):
@@ -42,7 +42,7 @@ def joined_reads(
             before, earlier = waiting.pop(equation.inputs[0])
             chain = (*before, equation)
             dead = [*earlier, *(var for var in last if var is not equation.inputs[0])]
-        following = [one for var in equation.outputs if var in local for one in readers.get(var, ())]
+        following = [reader for var in equation.outputs if var in local for reader in readers.get(var, ())]
         if len(following) == 1 and _is_one_read((*chain, *following), plan):
             waiting[equation.outputs[0]] = chain, dead
         else:
@@ -52,9 +52,9 @@ def joined_reads(
 def _is_one_read(chain: Chain, plan: Plan) -> bool:
     """Whether equations, each of which reads what the one before it makes, are of one line and one subscript."""
     first = chain[0]
-    if any(one.op.name not in _PARTS or one.source != first.source for one in chain):
+    if any(read.op.name not in _PARTS or read.source != first.source for read in chain):
         return False
-    indices = [index for one in chain for index in one.inputs[1:]]
+    indices = [index for read in chain for index in read.inputs[1:]]
     if first.inputs[0].type.dtype in UNSIGNED or not all(map(plan.is_host, indices)):
         return False
     return parts_read(chain, str) is not None

@@ -12,10 +12,10 @@ def real_dtype(dtype: torch.dtype | str) -> DType:
     Raises:
         UnsupportedError: They do not: it is asked for, or a circuit was cast to it.
     """
-    found = as_dtype(dtype)
-    if found not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
+    real = as_dtype(dtype)
+    if real not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
         raise UnsupportedError(
             f"circuits compute in float32 or float64 (or float16), not in {dtype}; "
             "cast one back where it was cast with a larger module: circuit.to(torch.float32)."
         )
-    return found
+    return real

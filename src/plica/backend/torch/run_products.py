@@ -1,9 +1,9 @@
 """Products of joined runs become one operation, which writes each product where it belongs.
 
-`concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. What
-two joins have in common are runs: neighbours of one array times neighbours of another.
+`concat(a, b) * concat(c, d)` copies all of both operands, reads the copies, and differentiates through all of it. But
+the product is made of runs: neighbours of one array times neighbours of another.
 
-So are joins of products, `concat(a * b, c * d)`, or of parts of them, where nobody but such joins reads these.
+Joins of products, `concat(a * b, c * d)`, or of parts of them become runs too, where only such joins read these.
 
 The rule fires where a join along the first axis has no other reader, where parts and product are of one float dtype and
 of known sizes along that axis, and where runs are eight entries long or more on average. It never adds work: there are
@@ -59,28 +59,35 @@ class _Piece(NamedTuple):
 
 def multiply_in_runs(program: Program) -> Program:
     """The Program with `multiply_runs` for products of joins; nested Programs stay."""
-    made = {var: one for one in program.equations for var in one.outputs}
-    readers: Counter[Operand] = Counter(one for equation in program.equations for one in equation.inputs)
+    makers = {var: equation for equation in program.equations for var in equation.outputs}
+    readers: Counter[Operand] = Counter(operand for equation in program.equations for operand in equation.inputs)
     readers.update(program.results)
     joins = {
-        var: [_part(one, made) for one in equation.inputs if isinstance(one, Var)]
-        for var, equation in made.items()
+        var: [_part(operand, makers) for operand in equation.inputs if isinstance(operand, Var)]
+        for var, equation in makers.items()
         if readers[var] == 1 and is_along_first(equation, "concat")
     }
-    pieces = {var: piece for var in made if readers[var] == 1 and (piece := _piece_of(var, made, readers)) is not None}
-    found = {one: new for one in program.equations if (new := _in_runs(one, joins, pieces, made)) is not None}
-    while kept := _wasteful(found, pieces, readers):  # products that somebody else needs as well are computed once
-        for one in kept:
-            del found[one]
-    if not found:
+    pieces = {
+        var: piece for var in makers if readers[var] == 1 and (piece := _piece_of(var, makers, readers)) is not None
+    }
+    replaced = {
+        equation: new
+        for equation in program.equations
+        if (new := _in_runs(equation, joins, pieces, makers)) is not None
+    }
+    # A product that other equations need as well is computed once
+    while wasteful := _wasteful(replaced, pieces, readers):
+        for equation in wasteful:
+            del replaced[equation]
+    if not replaced:
         return program
-    equations = tuple(found.get(one, one) for one in program.equations)
+    equations = tuple(replaced.get(equation, equation) for equation in program.equations)
     return eliminate_dead_code(replace(program, equations=equations), TORCH_OPS)
 
 
-def _part(var: Var, made: dict[Var, Equation]) -> _Part:
-    """Of which array a variable shows a part; itself, where it is none."""
-    equation, length = made.get(var), var.type.shape[0]
+def _part(var: Var, makers: dict[Var, Equation]) -> _Part:
+    """The part of an array that a variable is; all of itself if it is no part."""
+    equation, length = makers.get(var), var.type.shape[0]
     assert isinstance(length, int), "parts of joins have sizes that are known"
     start = start_of(equation, var)
     if equation is None or start is None:
@@ -92,95 +99,99 @@ def _part(var: Var, made: dict[Var, Equation]) -> _Part:
     return _Part(var, length, source, size, start)
 
 
-def _piece_of(var: Var, made: dict[Var, Equation], readers: Counter[Operand]) -> _Piece | None:
-    """Of which product a variable is a part, or all; None where it is none, or others read that product."""
+def _piece_of(var: Var, makers: dict[Var, Equation], readers: Counter[Operand]) -> _Piece | None:
+    """The piece of a product that a variable is; None if it is none, or if other equations read that product."""
     product: Equation | None
-    product, part, start = made[var], None, 0
+    product, part, start = makers[var], None, 0
     if is_along_first(product, "split"):
         source, part, start = product.inputs[0], product, start_of(product, var) or 0
-        product = made.get(source) if isinstance(source, Var) and readers[source] == 1 else None
+        product = makers.get(source) if isinstance(source, Var) and readers[source] == 1 else None
     length = var.type.shape[0] if var.type.shape else None
     is_product = product is not None and product.op.name == "multiply"
     return _Piece(product, start, length, part) if product and is_product and isinstance(length, int) else None
 
 
-def _wasteful(found: dict[Equation, Equation], pieces: dict[Var, _Piece], readers: Counter[Operand]) -> list[Equation]:
+def _wasteful(
+    replaced: dict[Equation, Equation], pieces: dict[Var, _Piece], readers: Counter[Operand]
+) -> list[Equation]:
     """Joins of parts of products of which others read other parts."""
-    read = Counter(one for equation in found for one in equation.inputs if one in pieces)
+    read = Counter(operand for equation in replaced for operand in equation.inputs if operand in pieces)
     return [
         equation
-        for equation in found
+        for equation in replaced
         if equation.op.name == "concat"
         and any(
-            readers[other] != read[other]
-            for one in equation.inputs
-            if isinstance(one, Var) and (part := pieces[one].part) is not None
-            for other in part.outputs
+            readers[output] != read[output]
+            for operand in equation.inputs
+            if isinstance(operand, Var) and (part := pieces[operand].part) is not None
+            for output in part.outputs
         )
     ]
 
 
 def _in_runs(
-    equation: Equation, joins: dict[Var, list[_Part]], known: dict[Var, _Piece], made: dict[Var, Equation]
+    equation: Equation, joins: dict[Var, list[_Part]], known: dict[Var, _Piece], makers: dict[Var, Equation]
 ) -> Equation | None:
     """The equation that stands for a product of joins, or a join of products; None where the rule does not hold."""
-    if equation.op.name == "multiply" and any(one in joins for one in equation.inputs):
+    if equation.op.name == "multiply" and any(factor in joins for factor in equation.inputs):
         length = equation.outputs[0].type.shape[0]
         assert isinstance(length, int), "parts of joins have sizes that are known"
         pieces = [_Piece(equation, 0, length, None)]
-    elif is_along_first(equation, "concat") and all(one in known for one in equation.inputs):
-        pieces = [known[one] for one in equation.inputs if isinstance(one, Var)]
+    elif is_along_first(equation, "concat") and all(operand in known for operand in equation.inputs):
+        pieces = [known[operand] for operand in equation.inputs if isinstance(operand, Var)]
     else:
         return None
     (result,) = equation.outputs
     if result.type.dtype.kind != "float":
         return None
-    if any(one.type != piece.product.outputs[0].type for piece in pieces for one in piece.product.inputs):
+    if any(factor.type != piece.product.outputs[0].type for piece in pieces for factor in piece.product.inputs):
         return None
     sides = [
-        [part for piece in pieces for part in _parts_of(piece.product.inputs[side], piece, joins, made)]
+        [part for piece in pieces for part in _parts_of(piece.product.inputs[side], piece, joins, makers)]
         for side in (0, 1)
     ]
     parts = [part for side in sides for part in side]
-    if any(one.source.type.shape[1:] != result.type.shape[1:] for one in parts):
+    if any(part.source.type.shape[1:] != result.type.shape[1:] for part in parts):
         return None  # sizes that are only found equal when it runs
-    whole = _read_whole(parts)
-    arrays = list(dict.fromkeys(_array(one, whole) for one in parts))
-    places = {var: place for place, var in enumerate(arrays)}
-    runs = merged(_common(*([_piece(one, whole, places) for one in side] for side in sides)))
+    read_whole = _read_whole(parts)
+    arrays = list(dict.fromkeys(_array(part, read_whole) for part in parts))
+    places = {var: number for number, var in enumerate(arrays)}
+    runs = merged(_common(*([_piece(part, read_whole, places) for part in side] for side in sides)))
     if not runs or sum(length for *_, length in runs) < MIN_LENGTH * len(runs):
         return None
     return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, {"runs": tuple(runs)}, equation.source)
 
 
-def _parts_of(operand: Operand, piece: _Piece, joins: dict[Var, list[_Part]], made: dict[Var, Equation]) -> list[_Part]:
-    """What a piece of a product reads of one of its factors."""
+def _parts_of(
+    operand: Operand, piece: _Piece, joins: dict[Var, list[_Part]], makers: dict[Var, Equation]
+) -> list[_Part]:
+    """The parts that a piece of a product reads of one of its factors."""
     assert isinstance(operand, Var), "factors of the type of an array are no numbers"
     if piece.part is None:
-        return joins.get(operand) or [_part(operand, made)]
-    return [_part(operand, made)._replace(length=piece.length, within=piece.start)]
+        return joins.get(operand) or [_part(operand, makers)]
+    return [_part(operand, makers)._replace(length=piece.length, within=piece.start)]
 
 
 def _read_whole(parts: Sequence[_Part]) -> dict[Var, None]:
     """The sources of which the parts show at least half."""
     shown: dict[Var, set[int]] = {}
-    for one in parts:
-        start = one.start + one.within
-        shown.setdefault(one.source, set()).update(range(start, start + one.length))
-    return {one.source: None for one in parts if 2 * len(shown[one.source]) >= one.size}
+    for part in parts:
+        start = part.start + part.within
+        shown.setdefault(part.source, set()).update(range(start, start + part.length))
+    return {part.source: None for part in parts if 2 * len(shown[part.source]) >= part.size}
 
 
-def _array(part: _Part, whole: dict[Var, None]) -> Var:
-    return part.source if part.source in whole else part.var
+def _array(part: _Part, read_whole: dict[Var, None]) -> Var:
+    return part.source if part.source in read_whole else part.var
 
 
-def _piece(part: _Part, whole: dict[Var, None], places: dict[Var, int]) -> tuple[int, int, int]:
+def _piece(part: _Part, read_whole: dict[Var, None], places: dict[Var, int]) -> tuple[int, int, int]:
     """The operand that a part is read from, where it begins there, and how long it is."""
-    return places[_array(part, whole)], part.within + (part.start if part.source in whole else 0), part.length
+    return places[_array(part, read_whole)], part.within + (part.start if part.source in read_whole else 0), part.length
 
 
 def _common(left: Sequence[tuple[int, int, int]], right: Sequence[tuple[int, int, int]]) -> Iterator[Run]:
-    """What stands opposite each other in two rows of pieces of the same total length."""
+    """The runs that two sequences of pieces of the same total length have in common."""
     ends = sorted({*accumulate(length for *_, length in left), *accumulate(length for *_, length in right)} - {0})
     begin = 0
     for end in ends:
@@ -188,10 +199,10 @@ def _common(left: Sequence[tuple[int, int, int]], right: Sequence[tuple[int, int
         begin = end
 
 
-def _at(pieces: Sequence[tuple[int, int, int]], place: int) -> tuple[int, int]:
+def _at(pieces: Sequence[tuple[int, int, int]], offset: int) -> tuple[int, int]:
     """The operand, and the place in it, of a place in pieces that follow one another."""
     for array, start, length in pieces:
-        if place < length:
-            return array, start + place
-        place -= length
+        if offset < length:
+            return array, start + offset
+        offset -= length
     raise AssertionError("places are smaller than the pieces are together, since both sides are as long")

@@ -23,7 +23,7 @@ Runs = tuple[tuple[int, int, int, int, int], ...]
 def multiply_runs(runs: Runs, *arrays: Tensor) -> Tensor:
     """Runs of some arrays times runs of others, one below the other; see `plica.ops.runs`.
 
-    Small ones are gathered before they are multiplied. What somebody traces or transforms is joined.
+    Small runs are gathered before they are multiplied. Under a transform or a tracer, runs are joined.
 
     Shapes: arrays (F_i, ...), result (F, ...).
     """
@@ -64,8 +64,8 @@ def _product(runs: Runs, arrays: Sequence[Tensor]) -> Tensor:
     lengths = [run[4] for run in runs]
     result = _empty_like(arrays[0], sum(lengths))
     parts = torch.split(result, lengths)
-    for (i, start, j, other, length), part in zip(runs, parts, strict=True):
-        torch.mul(arrays[i].narrow(0, start, length), arrays[j].narrow(0, other, length), out=part)
+    for (left, left_start, right, right_start, length), part in zip(runs, parts, strict=True):
+        torch.mul(arrays[left].narrow(0, left_start, length), arrays[right].narrow(0, right_start, length), out=part)
     return result
 
 
@@ -93,14 +93,14 @@ class _Product(torch.autograd.Function):
         arrays: tuple[Tensor, ...] = ctx.saved_tensors
         (gradient,) = gradients
         needed = ctx.needs_input_grad[1:]
-        if torch.is_grad_enabled():  # somebody differentiates this pass
-            apart = [one.view_as(one) for one in arrays]  # two operands may be one tensor
+        if torch.is_grad_enabled():  # this pass is differentiated too
+            apart = [array.view_as(array) for array in arrays]  # two operands may be one tensor
             product = _joined(ctx.runs, apart, 0) * _joined(ctx.runs, apart, 2)
             return None, *torch.autograd.grad(product, apart, gradient, create_graph=True, allow_unused=True)
         steps = _steps(ctx.runs, tuple(map(len, arrays)))
         return None, *(
-            _derivative(one, steps[place], arrays, gradient) if needed[place] else None
-            for place, one in enumerate(arrays)
+            _derivative(array, steps[number], arrays, gradient) if needed[number] else None
+            for number, array in enumerate(arrays)
         )
 
 
@@ -117,8 +117,8 @@ def _derivative(array: Tensor, steps: Sequence[_Step], arrays: Sequence[Tensor],
         if factor is None:
             part.zero_()
             continue
-        other, other_start, begin = factor
-        factors = gradient.narrow(0, begin, length), arrays[other].narrow(0, other_start, length)
+        number, first, begin = factor
+        factors = gradient.narrow(0, begin, length), arrays[number].narrow(0, first, length)
         if is_first:
             torch.mul(*factors, out=part)
         else:
@@ -129,15 +129,18 @@ def _derivative(array: Tensor, steps: Sequence[_Step], arrays: Sequence[Tensor],
 @lru_cache
 def _steps(runs: Runs, sizes: tuple[int, ...]) -> tuple[tuple[_Step, ...], ...]:
     """For each array how its derivative is made: each place is written first, and then added to."""
-    return tuple(tuple(_steps_of(place, size, runs)) for place, size in enumerate(sizes))
+    return tuple(tuple(_steps_of(number, size, runs)) for number, size in enumerate(sizes))
 
 
-def _steps_of(place: int, size: int, runs: Runs) -> Iterator[_Step]:
+def _steps_of(number: int, size: int, runs: Runs) -> Iterator[_Step]:
     written = [False] * size
     begin = 0
-    for i, start, j, other, length in runs:
-        for array, at, factor, factor_at in ((i, start, j, other), (j, other, i, start)):
-            if array == place:
+    for left, left_start, right, right_start, length in runs:
+        for array, at, factor, factor_at in (
+            (left, left_start, right, right_start),
+            (right, right_start, left, left_start),
+        ):
+            if array == number:
                 for offset, count, is_first in _alike(written, at, length):
                     yield at + offset, count, is_first, (factor, factor_at + offset, begin + offset)
         begin += length

@@ -93,7 +93,7 @@ class ScoringModule(ProgramModule):
 
     @property
     def semiring(self) -> Semiring:
-        """How numbers are carried."""
+        """The number format."""
         return self._semiring
 
     @property
@@ -128,7 +128,7 @@ class ScoringModule(ProgramModule):
         return self.compiled.score(real, kind, carrier, given)
 
     def given_leaves(self, names: GivenNames) -> Given:
-        """The symbolic tensors behind the names of what is given, for lowering."""
+        """The symbolic tensors of given names, for lowering."""
         return self._givable.leaves(names)
 
     def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
@@ -144,7 +144,7 @@ class ScoringModule(ProgramModule):
 
         Args:
             names: The leaves that the call gives values to.
-            some_zero: Whether a weight is 0, or may be where nobody may look at it.
+            some_zero: Whether a weight is 0, or may be 0 unseen.
         """
         at_zeros = self._semiring.at_zeros
         if at_zeros is None or not (some_zero and torch.is_grad_enabled() and self._may_have_zeros(names)):
@@ -185,7 +185,7 @@ class ScoringModule(ProgramModule):
         return self.compiled.stages(semiring, count, x.device.type, smallest, of_weights=of_weights)
 
     def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
-        """What computes numbers that constant weights prove right for all rows; None where they do not."""
+        """A Program whose error bound holds for all rows by the constant weights; None if it fails."""
         dtypes = x.dtype, self._real.dtype  # the watched tensors have the dtypes that they had
         verdict = self._verdicts.get(dtypes)
         if verdict is None or verdict.watch() is not watch:
@@ -224,7 +224,7 @@ class ScoringModule(ProgramModule):
         return self._weight_check(given.names).check(self.leaves, watch, given.tensors)
 
     def _weight_check(self, names: GivenNames) -> WeightCheck:
-        """What looks at the weights of calls that give values to some leaves."""
+        """The check of weights for calls that give values to some leaves."""
         check = self._weights.get(names)
         if check is None:
             lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, names))

@@ -1,4 +1,4 @@
-"""Constants in torch: what says that one has changed, whether gradients are asked for, and buffers of their own."""
+"""Constants in torch: states that tell changes, whether gradients are needed, and buffers of their own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,9 @@ class _Stamps:
         """Stamp the memory of tensors."""
         self.count += 1
         try:
-            self.of_storage.update((one.untyped_storage()._cdata, self.count) for one in tensors if one is not None)
+            self.of_storage.update(
+                (tensor.untyped_storage()._cdata, self.count) for tensor in tensors if tensor is not None
+            )
         except (NotImplementedError, RuntimeError, ValueError):  # it has no storage of its own, or none yet
             self.floor = self.count
         if len(self.of_storage) > self.MOST:
@@ -79,13 +81,13 @@ def events() -> int:
 
 def stamps_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
     """When the memory of tensors was written to uncounted last, and when it may have been."""
-    storages = (one.untyped_storage()._cdata for one in tensors)
+    storages = (tensor.untyped_storage()._cdata for tensor in tensors)
     return [(_WRITES.of(storage), _DOUBTS.of(storage)) for storage in storages]
 
 
 def _stepped(optimizer: Optimizer, *_: object) -> None:
-    stepped = [one for group in optimizer.param_groups for one in group["params"]]
-    if all(type(one) in PLAIN for one in stepped):
+    stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    if all(type(parameter) in PLAIN for parameter in stepped):
         _WRITES.stamp(stepped)
     else:  # parts of tensors that calls read, whole, from memory of their own
         _WRITES.stamp_all()
@@ -102,10 +104,10 @@ def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
 
     @wraps(method)
     def told(self: Module, *args: Any, **kwargs: Any) -> Any:
-        made = method(self, *args, **kwargs)
+        result = method(self, *args, **kwargs)
         owners = Module.modules(self) if is_whole else (self,)  # `parameters` may be a user's own
-        doubt(one for owner in owners for held in (owner._parameters, owner._buffers) for one in held.values())
-        return made
+        doubt(tensor for owner in owners for table in (owner._parameters, owner._buffers) for tensor in table.values())
+        return result
 
     return told
 
@@ -140,8 +142,8 @@ def is_read(tensor: Tensor, *, checksum: bool) -> bool:
 
 def content_of(tensor: Tensor) -> int:
     """A number that stands for the entries of a tensor."""
-    found = tensor.data.resolve_conj().resolve_neg().cpu().contiguous()
-    start, stop = found.data_ptr(), found.data_ptr() + found.nbytes
+    entries = tensor.data.resolve_conj().resolve_neg().cpu().contiguous()
+    start, stop = entries.data_ptr(), entries.data_ptr() + entries.nbytes
     return hash(tuple([hash(string_at(at, min(_CHUNK, stop - at))) for at in range(start, stop, _CHUNK)]))
 
 
@@ -149,7 +151,7 @@ _CHUNK = 2**20  # a copy of this many bytes stays in the processor's cache
 
 
 def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
-    """What differs once a tensor has changed.
+    """A value that differs once a tensor has changed.
 
     Small tensors on the CPU, and inference tensors, are told by their entries; others by their memory, its version, and
     stamps of it: of steps of any optimizer for its parameters, and, for the tensors of a module, of changes between
@@ -170,7 +172,7 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
 
 
 def pin(tensor: Tensor) -> object:
-    """What keeps the number of a tensor's storage from being given to another one; its memory may go."""
+    """An object whose life keeps the number of a tensor's storage from being reused; its memory may go."""
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
@@ -179,7 +181,7 @@ _MANY_SEALED = 2**12
 
 
 def seal(tensor: Tensor) -> Tensor:
-    """Say that nobody writes to the memory of a tensor any more."""
+    """Declare that the memory of a tensor is not written to any more."""
     if len(_SEALED) % _MANY_SEALED == _MANY_SEALED - 1:
         for storage, (memory, _) in list(_SEALED.items()):
             if memory.expired():  # type: ignore[no-untyped-call]
@@ -190,9 +192,9 @@ def seal(tensor: Tensor) -> Tensor:
 
 
 def facts_of(tensor: Tensor) -> dict[Hashable, Any] | None:
-    """What callers have found out about memory that nobody writes to, to be added to; None of other memory."""
-    found = _SEALED.get(tensor.untyped_storage()._cdata)
-    return None if found is None else found[1]
+    """Facts that callers store about sealed memory; None of other memory."""
+    sealed = _SEALED.get(tensor.untyped_storage()._cdata)
+    return None if sealed is None else sealed[1]
 
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
@@ -200,14 +202,14 @@ _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambd
 
 def wants_gradient(tensors: Sequence[Tensor]) -> bool:
     """Whether derivatives of one of the tensors are asked for now, or a transform maps over it."""
-    if torch.is_grad_enabled() and any(one.requires_grad for one in tensors):
+    if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
     if _transforms_active() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
         return True
     is_forward = getattr(forward_ad, "_current_level", 0) >= 0
     return is_forward and any(
-        forward_ad.unpack_dual(one).tangent is not None  # type: ignore[no-untyped-call]
-        for one in tensors
+        forward_ad.unpack_dual(tensor).tangent is not None  # type: ignore[no-untyped-call]
+        for tensor in tensors
     )
 
 
@@ -252,17 +254,19 @@ def folding() -> Iterator[None]:
 
 
 def _storages(arrays: Iterable[object]) -> list[int]:
-    found = [one.untyped_storage().data_ptr() for one in arrays if isinstance(one, Tensor)]
-    return found + [one.__array_interface__["data"][0] for one in arrays if hasattr(one, "__array_interface__")]
+    pointers = [array.untyped_storage().data_ptr() for array in arrays if isinstance(array, Tensor)]
+    return pointers + [
+        array.__array_interface__["data"][0] for array in arrays if hasattr(array, "__array_interface__")
+    ]
 
 
 def owned(tensor: Tensor, sources: Sequence[object]) -> Tensor:
     """A tensor without gradients that shares memory with no source, and keeps no more memory alive than it has.
 
-    Nobody writes to it: whoever gives it to users gives a copy.
+    It is sealed: callers hand copies to users.
     """
-    found = tensor.detach()
-    storage = found.untyped_storage()
-    if storage.nbytes() != found.nbytes or storage.data_ptr() in _storages(sources):
-        found = found.clone()
-    return seal(found)
+    alone = tensor.detach()
+    storage = alone.untyped_storage()
+    if storage.nbytes() != alone.nbytes or storage.data_ptr() in _storages(sources):
+        alone = alone.clone()
+    return seal(alone)

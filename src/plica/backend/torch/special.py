@@ -41,8 +41,8 @@ class _Tail(NamedTuple):
 def stirling_error(x: Tensor) -> Tensor:
     """lgamma(x) - ((x - 1/2) log x - x + log(2 pi) / 2) for x > 0: what Stirling's formula lacks."""
     positive, wide = x > 0, x.double()
-    found = _stirling_error(torch.where(positive, wide, 1.0))
-    return torch.where(positive, found, torch.where(wide == 0, math.inf, math.nan)).to(x.dtype)
+    error = _stirling_error(torch.where(positive, wide, 1.0))
+    return torch.where(positive, error, torch.where(wide == 0, math.inf, math.nan)).to(x.dtype)
 
 
 def log_ndtr(x: Tensor) -> Tensor:
@@ -123,18 +123,18 @@ def _incomplete_beta(a: Tensor, b: Tensor, x: Tensor, left: bool) -> Tensor:
 
 def _wide(*operands: Tensor) -> list[Tensor]:
     """Float64, of one shape."""
-    shape = torch.broadcast_shapes(*(one.shape for one in operands))  # type: ignore[no-untyped-call]
-    return [one.double().expand(shape) for one in operands]
+    shape = torch.broadcast_shapes(*(operand.shape for operand in operands))  # type: ignore[no-untyped-call]
+    return [operand.double().expand(shape) for operand in operands]
 
 
 def _where(condition: Tensor, *pairs: tuple[Tensor, float]) -> tuple[Tensor, ...]:
     """Each first where the condition holds, else its number: what is outside gets no gradient and makes no NaN."""
-    return tuple(torch.where(condition, one, other) for one, other in pairs)
+    return tuple(torch.where(condition, inside, outside) for inside, outside in pairs)
 
 
 def _value(tail: _Tail, left: bool) -> Tensor:
-    found = tail.log_density.exp() * tail.share
-    return torch.where(tail.left == left, found, 1 - found)
+    own = tail.log_density.exp() * tail.share
+    return torch.where(tail.left == left, own, 1 - own)
 
 
 # Tails
@@ -189,7 +189,7 @@ def _beta_tail(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> _Tail:
     # what is near 1 tells little: all that follows comes from the lesser of x and y
     low = near < 0.5
     away = torch.where(low, near - first / total, second / total - far)
-    log_near, log_far = (torch.where(low, one, other) for one, other in _both_logs(low, near, far))
+    log_near, log_far = (torch.where(low, by_near, by_far) for by_near, by_far in _both_logs(low, near, far))
     log_first, log_second = (torch.where(first < second, *pair) for pair in _log_parts(first, second))
     log_density = _deviance(first, log_near - log_first, total * away)
     log_density = log_density + _deviance(second, log_far - log_second, -total * away)
@@ -200,8 +200,8 @@ def _beta_tail(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> _Tail:
 
 def _both_logs(low: Tensor, x: Tensor, y: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
     """The logarithms of x and of y = 1 - x, each by x where that is low, and by y elsewhere."""
-    small, rest = torch.where(low, x, 0.5), torch.where(low, 0.5, y)
-    return (torch.log(small), torch.log1p(-rest)), (torch.log1p(-small), torch.log(rest))
+    small, large = torch.where(low, x, 0.5), torch.where(low, 0.5, y)
+    return (torch.log(small), torch.log1p(-large)), (torch.log1p(-small), torch.log(large))
 
 
 def _log_parts(a: Tensor, b: Tensor) -> tuple[tuple[Tensor, Tensor], tuple[Tensor, Tensor]]:
@@ -229,8 +229,8 @@ def _beta_reach(a: Tensor, b: Tensor, x: Tensor, y: Tensor) -> Tensor:
         right = torch.log1p(torch.expm1(((_DEEP + b * right) / total).clamp(max=_LIMIT)) / y)
     reach = torch.where(x < 0.5, reach, torch.minimum(right, reach))
     for _ in range(6):
-        rest = y / (y + x * torch.exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
-        slope = torch.where(rest < 0.5, total * rest - b, a - total * (1 - rest))
+        complement = y / (y + x * torch.exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
+        slope = torch.where(complement < 0.5, total * complement - b, a - total * (1 - complement))
         reach = reach - (_beta_drop(a, b, x, y, reach) - _DEEP) / slope.clamp(min=1e-300)
     return reach
 
@@ -239,7 +239,7 @@ def _integral(drop: Callable[[Tensor], Tensor], reach: Tensor) -> Tensor:
     """The integral of exp(-drop(v)) for v from 0 to `reach`."""
     total = torch.zeros_like(reach)
     for nodes in _NODES:
-        terms = torch.exp(-drop(torch.stack([reach * place for place, _ in nodes]))).unbind()
+        terms = torch.exp(-drop(torch.stack([reach * node for node, _ in nodes]))).unbind()
         for term, (_, weight) in zip(terms, nodes, strict=True):
             total = total.add(term, alpha=weight)
     return total * reach
@@ -270,46 +270,48 @@ def _solve(tail: Callable[[Tensor], _Tail], start: Tensor, p: Tensor) -> Tensor:
     start = start.detach()
     inside = start.abs() < _LIMIT  # else it is the end of the range, and the start is as good
     with torch.no_grad():
-        found = torch.where(inside, start, 0.0)
+        solution = torch.where(inside, start, 0.0)
         for _ in range(_STEPS):
-            one = tail(found)
-            newton, rate = _newton(one, p)
+            current = tail(solution)
+            newton, rate = _newton(current, p)
             # Halley: the second derivative of log F is rate * (slope - rate)
-            found = (found - newton / (1 - 0.5 * newton * (one.slope - rate)).clamp(0.5, 2.0)).clamp(-_LIMIT, _LIMIT)
+            solution = (solution - newton / (1 - 0.5 * newton * (current.slope - rate)).clamp(0.5, 2.0)).clamp(
+                -_LIMIT, _LIMIT
+            )
     if torch.is_grad_enabled():  # each of Newton's steps from a solution doubles how many derivatives are right
-        found = torch.where(inside, found, 0.0)
+        solution = torch.where(inside, solution, 0.0)
         for _ in range(2):
-            found = torch.where(inside, found - _newton(tail(found), p)[0], 0.0)
-    return torch.where(inside, found, start)
+            solution = torch.where(inside, solution - _newton(tail(solution), p)[0], 0.0)
+    return torch.where(inside, solution, start)
 
 
 def _newton(tail: _Tail, p: Tensor) -> tuple[Tensor, Tensor]:
     """Newton's step for the logarithm of the tail in which `p` is small, and its derivative; both tails are concave."""
     left = p < 0.5
-    asked, wanted = tail.left == left, torch.where(left, p, 1 - p)
-    found = tail.log_density.exp() * tail.share
-    other = torch.where(asked, 0.5, (1 - found).clamp(min=1e-300))
-    log_found = torch.where(asked, tail.log_density + torch.log(tail.share), torch.log(other))
-    inverse = torch.where(asked, tail.share, other * torch.exp(-tail.log_density.clamp(min=-_LIMIT)))
+    is_small, wanted = tail.left == left, torch.where(left, p, 1 - p)
+    own = tail.log_density.exp() * tail.share
+    complement = torch.where(is_small, 0.5, (1 - own).clamp(min=1e-300))
+    log_own = torch.where(is_small, tail.log_density + torch.log(tail.share), torch.log(complement))
+    inverse = torch.where(is_small, tail.share, complement * torch.exp(-tail.log_density.clamp(min=-_LIMIT)))
     inverse = torch.where(left, inverse, -inverse)
-    return (log_found - torch.log(wanted)) * inverse, 1 / inverse
+    return (log_own - torch.log(wanted)) * inverse, 1 / inverse
 
 
-def _gamma_start(a: Tensor, p: Tensor, rest: Tensor) -> Tensor:
+def _gamma_start(a: Tensor, p: Tensor, q: Tensor) -> Tensor:
     """log(x) for the left tail `p` and the right one `rest`: by Wilson and Hilferty; for small a by ends of series."""
     width = 1 / (9 * a)
-    root = 1 - width + _normal_quantile(p, rest) * width.sqrt()
+    root = 1 - width + _normal_quantile(p, q) * width.sqrt()
     cubed = torch.log(a) + 3 * torch.log(root.clamp(min=0.1))
     left = (torch.log(p) + torch.lgamma(a + 1)) / a  # P is about x^a / Gamma(a + 1)
-    drop = -torch.log(rest) - torch.lgamma(a)  # Q is about x^(a - 1) e^-x / Gamma(a)
+    drop = -torch.log(q) - torch.lgamma(a)  # Q is about x^(a - 1) e^-x / Gamma(a)
     right = torch.log((drop - (1 - a) * torch.log(drop.clamp(min=1.0))).clamp(min=0.1))
-    return torch.where((a > 0.7) & (root > 0.1), cubed, torch.where((rest < 0.2) & (drop > 0.5), right, left))
+    return torch.where((a > 0.7) & (root > 0.1), cubed, torch.where((q < 0.2) & (drop > 0.5), right, left))
 
 
 def _beta_start(a: Tensor, b: Tensor, p: Tensor) -> Tensor:
     """logit(x): by a normal approximation (Abramowitz and Stegun 26.5.22); where a or b is below 1, by gamma ones."""
-    rest = 1 - p
-    z = _normal_quantile(p, rest)
+    q = 1 - p
+    z = _normal_quantile(p, q)
     first, second = 1 / (2 * a - 1).clamp(min=1.0), 1 / (2 * b - 1).clamp(min=1.0)
     curve, mean = (z * z - 3) / 6, 2 / (first + second)
     normal = z * (curve + mean).clamp(min=0.0).sqrt() / mean + (second - first) * (curve + 5 / 6 - 2 / (3 * mean))
@@ -317,22 +319,22 @@ def _beta_start(a: Tensor, b: Tensor, p: Tensor) -> Tensor:
     # -log(1 - x) is about a gamma variable over b + (a - 1) / 2 where b is large, and so is -log(x)
     small = torch.minimum(a, b)
     flipped = b < a
-    log_gamma = _gamma_start(small, torch.where(flipped, rest, p), torch.where(flipped, p, rest))
+    log_gamma = _gamma_start(small, torch.where(flipped, q, p), torch.where(flipped, p, q))
     amount = torch.exp(log_gamma - torch.log(torch.maximum(a, b) + (small - 1) / 2))
-    found = torch.log(-torch.expm1(-amount)) + amount
+    logit = torch.log(-torch.expm1(-amount)) + amount
     log_left = a * (torch.log(a) - torch.log(a + b)) - torch.log(a)
     log_right = b * (torch.log(b) - torch.log(a + b)) - torch.log(b)
     both = torch.logaddexp(log_left, log_right)
     left = ((torch.log(a) + both + torch.log(p)) / a).clamp(max=-1e-12)  # log(x)
-    right = ((torch.log(b) + both + torch.log(rest)) / b).clamp(max=-1e-12)  # log(1 - x)
+    right = ((torch.log(b) + both + torch.log(q)) / b).clamp(max=-1e-12)  # log(1 - x)
     powers = torch.where(
         torch.log(p) < log_left - both, left - torch.log(-torch.expm1(left)), torch.log(-torch.expm1(right)) - right
     )
-    one_large = torch.where(flipped, -found, found)
+    one_large = torch.where(flipped, -logit, logit)
     return torch.where((a >= 1) & (b >= 1), normal, torch.where((a >= 1) | (b >= 1), one_large, powers))
 
 
-def _normal_quantile(p: Tensor, rest: Tensor) -> Tensor:
-    left = p < rest
-    z = torch.special.ndtri(torch.where(left, p, rest))
+def _normal_quantile(p: Tensor, q: Tensor) -> Tensor:
+    left = p < q
+    z = torch.special.ndtri(torch.where(left, p, q))
     return torch.where(left, z, -z)

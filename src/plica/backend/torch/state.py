@@ -56,14 +56,14 @@ def _fold_state(
 
 @dataclass(frozen=True, slots=True)
 class Problems:
-    """What is wrong with a state dict: keys that it lacks or has beside others, and sentences on unfit entries."""
+    """Problems of a state dict: missing keys, unexpected keys, and sentences on unfit entries."""
 
     missing: list[str]
     unexpected: list[str]
     shapes: list[str]
 
 
-def taken_fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problems) -> Tensor:
+def pop_fold(state: dict[str, Any], key: str | None, own: Tensor, problems: Problems) -> Tensor:
     """The entry `key`, taken out of `state`; else `own`, with the problem noted."""
     if key is None:
         return own
@@ -106,6 +106,6 @@ def rename(state: dict[str, Any], before: str, after: str) -> list[str]:
         The new keys that other entries had, which are gone.
     """
     renamed = {f"{after}{key.removeprefix(before)}": state.pop(key) for key in list(state) if key.startswith(before)}
-    taken = [key for key in renamed if key in state]
+    occupied = [key for key in renamed if key in state]
     state.update(renamed)
-    return taken
+    return occupied

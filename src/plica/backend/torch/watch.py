@@ -58,13 +58,13 @@ def can_watch(tensor: Tensor) -> bool:
 class Watch:
     """Tensors as they are now.
 
-    What may have changed them is noticed as `sources.state_of` says, by passes over all of them that run in C; the
-    entries of small tensors are compared with a copy. Their memory stays alive, so that no other takes its place.
+    Changes are noticed as `sources.state_of` says, by passes over all tensors that run in C. The entries of small
+    tensors are compared with a copy. Their memory stays alive, so that no other takes its place.
 
     Args:
         tensors: The tensors, which `can_watch`.
         checksum: Whether all are told by their entries, however large they are.
-        before: What watched tensors until something happened: entries that are known are not read again.
+        before: The watch of the state before: entries that it knows are not read again.
     """
 
     def __init__(self, tensors: Sequence[Tensor], *, checksum: bool = False, before: Watch | None = None) -> None:
@@ -76,7 +76,7 @@ class Watch:
         self._layouts = list(map(_layout, tensors)), list(map(Tensor.stride, tensors))
         self._counting = [tensor for tensor in tensors if counts_versions(tensor)]
         self._versions = list(map(_version, self._counting))
-        self._entries = [_entries_of(one) for one in self._read()]
+        self._entries = [_entries_of(tensor) for tensor in self._read()]
         self._known: list[_Known] | None = None
 
     def _read(self) -> list[Tensor]:
@@ -110,14 +110,14 @@ class Watch:
         Whether a large tensor was written to while it was in doubt its entries tell. So a call of `eval()` costs a look
         at them; only on the CPU, as other devices would wait.
         """
-        found = self._known
-        if found is None:
+        seen = self._known
+        if seen is None:
             before = self._before
             told = {} if before is None else dict(zip(map(id, before.tensors), before._known or (), strict=False))
             pairs = zip(self.tensors, self._stamps, strict=True)
-            self._known = found = [self._told(one, *stamps, told.get(id(one))) for one, stamps in pairs]
+            self._known = seen = [self._told(tensor, *stamps, told.get(id(tensor))) for tensor, stamps in pairs]
             self._before = None
-        return [(id(one), known.certain, known.content) for one, known in zip(self.tensors, found, strict=True)]
+        return [(id(tensor), known.certain, known.content) for tensor, known in zip(self.tensors, seen, strict=True)]
 
     def _told(self, tensor: Tensor, written: int, doubted: int, before: _Known | None) -> _Known:
         if is_read(tensor, checksum=self._checksum):
@@ -129,18 +129,18 @@ class Watch:
             return before
         return _Known(certain, doubted, content_of(tensor))
 
-    def pins(self, place: int) -> tuple[Tensor, Tensor]:
-        """What keeps the state of a tensor from being that of another one: the tensor, and its memory as it was."""
-        return self.tensors[place], self._memory[place]
+    def pins(self, index: int) -> tuple[Tensor, Tensor]:
+        """Objects whose life keeps another tensor from having this state: the tensor, and its memory as it was."""
+        return self.tensors[index], self._memory[index]
 
 
 class _Known(NamedTuple):
-    """What is known of a tensor.
+    """The state of a tensor, as far as it is known.
 
     Args:
-        certain: What differs after any write that is counted.
+        certain: A value that differs after any counted write.
         doubted: When it may have been written to uncounted last.
-        content: What stands for its entries.
+        content: A checksum of its entries.
     """
 
     certain: Hashable
@@ -149,7 +149,7 @@ class _Known(NamedTuple):
 
 
 def _entries_of(tensor: Tensor) -> Callable[[], bool]:
-    """What says whether a tensor has the entries that it has now: by a copy where these are few, else by a number."""
+    """A function that tells whether a tensor still has its present entries: by a copy of few, by a checksum of many."""
     if (
         tensor.nbytes >= SMALL
         or tensor.device.type != "cpu"

@@ -25,7 +25,7 @@ from plica.symbolic.semirings import Semiring
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Least:
-    """What computes the least entry of each weight, for tensors of one dtype.
+    """The function that computes the least entry of each weight, for tensors of one dtype.
 
     Args:
         dtype: The dtype of the tensors.
@@ -46,14 +46,14 @@ class _Least:
 
 @final
 class WeightCheck:
-    """The weights of a circuit that nothing proves not to be negative, looked at once for each version of them.
+    """The weights of a circuit that may be negative, checked once for each version of them.
 
     Args:
         folded: The folded circuit.
-        semiring: What carries its numbers.
+        semiring: Its number format.
         weights: The weights, by group and name.
         given: The leaves that calls give values to.
-        zeros: Learned weights that may be 0; None where other learned numbers may be, at which nobody looks.
+        zeros: Learned weights that may be 0; None if other learned numbers, which are not checked, may be.
     """
 
     def __init__(
@@ -85,7 +85,9 @@ class WeightCheck:
         return WeightCheck, self._settings()  # what is generated is made again
 
     def _settings(self) -> tuple[Any, ...]:
-        weights, zeros = ([one for one in self._weights if one in some] for some in (self._checked, self._zeros))
+        weights, zeros = (
+            [weight for weight in self._weights if weight in chosen] for chosen in (self._checked, self._zeros)
+        )
         return self._folded, self._semiring, weights, self._given, None if self._always else zeros
 
     @property
@@ -98,11 +100,11 @@ class WeightCheck:
 
         Args:
             leaves: The tensors.
-            watch: What is known to watch all of them as they are now.
-            given: The values of the leaves that this call gives; nobody watches them.
+            watch: A watch of all of them as they are now.
+            given: The values of the leaves that this call gives, which are not watched.
 
         Returns:
-            Whether a learned weight that may be 0 is, if gradients are asked for; true where nobody can look.
+            If gradients are needed, whether a learned weight is 0; true if weights cannot be read.
 
         Raises:
             UnsupportedError: A weight is negative; its layer is named.
@@ -118,18 +120,18 @@ class WeightCheck:
         return self._always or (zeros and self._some_zero)
 
     def _look(self, leaves: Leaves, given: Sequence[Tensor]) -> bool:
-        """Refuse negative weights; whether one that may be 0 is."""
+        """Refuse negative weights; return whether a weight that may be 0 is 0."""
         seen, least = self._seen, self._least
         if seen is not None and least is not None and seen.is_current(least.tensors(leaves)):
             return self._some_zero
-        least = self._made(leaves, given)
+        least = self._function(leaves, given)
         tensors = least.tensors(leaves)
         if any(is_abstract(tensor) or tensor.is_meta for tensor in (*tensors, *given)):
             return True
         seen = Watch(tensors) if not given and all(map(can_watch, tensors)) else None
         with torch.no_grad():
-            found = least.constants.items()
-            constants = {name: torch.from_numpy(one.value).to(leaves.device) for name, one in found}
+            items = least.constants.items()
+            constants = {name: torch.from_numpy(constant.value).to(leaves.device) for name, constant in items}
             named = dict(zip(least.read, tensors, strict=True))
             entries = least.run(SimpleNamespace(device=leaves.device, **constants, **named), *given).tolist()
         weights = [weight for weight in self._weights for _ in weight[0].members]
@@ -140,10 +142,11 @@ class WeightCheck:
         self._some_zero, self._seen = some_zero, seen
         return some_zero
 
-    def _made(self, leaves: Leaves, given: Sequence[Tensor]) -> _Least:
-        """What looks at tensors of the dtype of these; other threads see all of it or nothing."""
+    def _function(self, leaves: Leaves, given: Sequence[Tensor]) -> _Least:
+        """The function for tensors of the dtype of these; other threads see all of it or nothing."""
         tensors = (*(tensor for _, tensor in leaves.items()), *given)
-        real = next((one.dtype for one in tensors if one.is_floating_point()), torch.float64)  # of constants alone
+        floating = (tensor.dtype for tensor in tensors if tensor.is_floating_point())
+        real = next(floating, torch.float64)  # of constants alone
         least = self._least
         if least is not None and least.dtype == real:
             return least
@@ -151,18 +154,19 @@ class WeightCheck:
         program, captured = lower_least(
             self._folded, self._semiring, as_dtype(real), self._weights, owners, self._given
         )
-        held = {leaf: name for name, leaf in leaves.attributes()}
+        names = {leaf: name for name, leaf in leaves.attributes()}
         read: dict[str, str] = {}
         constants: dict[str, Constant] = {}
-        for var, one in zip(program.consts, captured, strict=True):
-            if isinstance(one, Constant):
-                constants[attribute_of(var.name)] = one
+        for var, source in zip(program.consts, captured, strict=True):
+            if isinstance(source, Constant):
+                constants[attribute_of(var.name)] = source
             else:
-                read[attribute_of(var.name)] = held[one]  # names of variables differ from Program to Program
+                read[attribute_of(var.name)] = names[source]  # names of variables differ from Program to Program
         least = self._least = _Least(real, emit(program, "least", shares=True), read, constants)
         return least
 
-    def _refuse(self, place: int, value: float) -> None:
+
+    def _refuse(self, number: int, value: float) -> None:
         layers = [(layer, name) for group, name in self._weights for layer in group.members]
-        layer, name = layers[place]
+        layer, name = layers[number]
         refuse_weight(self._folded.circuit, layer, name, self._semiring, value)

@@ -1,4 +1,4 @@
-"""What rows are made of: an equation with its operands as Python text, and the text of dtypes, sizes and shapes."""
+"""Parts of registry entries: an equation with its operands as Python text; dtypes, sizes and shapes as text."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -31,20 +31,20 @@ class Call:
         """The parameters of the equation."""
         return self.equation.params
 
-    def is_host(self, place: int) -> bool:
+    def is_host(self, index: int) -> bool:
         """Whether an operand is a Python number."""
-        return place in self.hosts
+        return index in self.hosts
 
-    def tensor(self, place: int) -> str:
+    def tensor(self, index: int) -> str:
         """An operand where torch takes nothing but tensors: a Python number becomes one."""
-        if self.is_host(place):
-            return scalar_source(self.inputs[place], self.equation.inputs[place].type.dtype)
-        return self.inputs[place]
+        if self.is_host(index):
+            return scalar_source(self.inputs[index], self.equation.inputs[index].type.dtype)
+        return self.inputs[index]
 
     @property
     def tensors(self) -> str:
         """All operands as tensors, separated by commas."""
-        return ", ".join(self.tensor(place) for place in range(len(self.inputs)))
+        return ", ".join(self.tensor(index) for index in range(len(self.inputs)))
 
 
 Text = Callable[[Call], str]
@@ -136,10 +136,10 @@ def shape_source(shape: tuple[Dim, ...]) -> str:
     return f"({inner},)" if len(shape) == 1 else f"({inner})"
 
 
-def indices(call: Call, place: int) -> str:
+def indices(call: Call, index: int) -> str:
     """An operand of indices: torch reads only some integer types as such."""
-    text = call.tensor(place)
-    return text if call.equation.inputs[place].type.dtype == DType.INT64 else f"{text}.to(torch.int64)"
+    text = call.tensor(index)
+    return text if call.equation.inputs[index].type.dtype == DType.INT64 else f"{text}.to(torch.int64)"
 
 
 def wide(row: Text) -> Text:
@@ -155,7 +155,7 @@ def function(name: str) -> Text:
 
 def is_large(equation: Equation) -> bool:
     """Whether the result takes memory of its own, however large arguments of unknown size are."""
-    (type_,) = (one.type for one in equation.outputs)
+    (type_,) = (output.type for output in equation.outputs)
     return prod(dim for dim in type_.shape if isinstance(dim, int)) * type_.dtype.numpy.itemsize >= LARGE
 
 

@@ -10,14 +10,14 @@ from plica.ir.sizes import Dim
 from plica.ops.update import AT
 
 
-def _scalar(call: Call, place: int) -> str:
+def _scalar(call: Call, index: int) -> str:
     """One index: a Python number where generated code has one, else a tensor."""
-    type_ = call.equation.inputs[place].type
-    return call.inputs[place] if not type_.shape and type_.dtype == DType.INT64 else indices(call, place)
+    type_ = call.equation.inputs[index].type
+    return call.inputs[index] if not type_.shape and type_.dtype == DType.INT64 else indices(call, index)
 
 
 def _gather(call: Call) -> str:
-    places = ", ".join(indices(call, place) for place in range(1, len(call.inputs)))
+    places = ", ".join(indices(call, index) for index in range(1, len(call.inputs)))
     axes = tuple(axis % _rank(call) for axis in call.params["axes"])
     return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
 
@@ -84,13 +84,13 @@ def _rank(call: Call) -> int:
 
 
 def _update(call: Call, setting: str = "") -> str:
-    places = "".join(f", {_scalar(call, place)}" for place in range(2, len(call.inputs)))
-    at = "".join(f"{_place_source(place)}, " for place in call.params["index"])
+    places = "".join(f", {_scalar(call, index)}" for index in range(2, len(call.inputs)))
+    at = "".join(f"{_place_source(part)}, " for part in call.params["index"])
     return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, ({at}){places}{setting})"
 
 
-def _place_source(place: str | tuple[Dim, ...] | None) -> str:
-    return bounds_source(place) if isinstance(place, tuple) else repr(place)
+def _place_source(part: str | tuple[Dim, ...] | None) -> str:
+    return bounds_source(part) if isinstance(part, tuple) else repr(part)
 
 
 def _unique(call: Call) -> str:

@@ -17,9 +17,9 @@ def _is_matrix_product(term: str, weighted: str, result: str) -> bool:
 def _weight_of_einsum(equation: Equation) -> int | None:
     """The place of the weight where an Einstein sum is a matrix product of alike terms."""
     terms, _, result = equation.params["equation"].partition("->")
-    *others, weighted = terms.split(",")
-    is_product = len(dict.fromkeys(others)) == 1 and _is_matrix_product(others[0], weighted, result)
-    return len(others) if is_product else None
+    *other_terms, weighted = terms.split(",")
+    is_product = len(dict.fromkeys(other_terms)) == 1 and _is_matrix_product(other_terms[0], weighted, result)
+    return len(other_terms) if is_product else None
 
 
 def _weight_of_logs(equation: Equation) -> int:
@@ -30,17 +30,17 @@ def _weight_of_logs(equation: Equation) -> int:
 def _einsum(call: Call) -> str:
     """The common equations by name, so that no call parses one."""
     equation = call.params["equation"]
-    _, *others = equation.partition("->")[0].split(",")
+    _, *other_terms = equation.partition("->")[0].split(",")
     dtype = call.equation.outputs[0].type.dtype
     is_integer = dtype.kind == "int"  # of which devices multiply no matrices
     if not is_integer and _weight_of_einsum(call.equation) == 1:
         return f"torch.bmm({call.tensor(0)}, {call.tensor(1)}.mT)"  # what matmul calls once it has looked at shapes
     if not is_integer and is_tucker(equation):
-        vectors = [call.tensor(place) for place in range(len(others) + 1) if place != 1]
+        vectors = [call.tensor(index) for index in range(len(other_terms) + 1) if index != 1]
         return f"kernels.tucker([{', '.join(vectors)}], {call.tensor(1)})"
     text = f"kernels.einsum({equation!r}, {call.tensors})"
     # a sum over one operand is one of int64 in torch
-    return f"{text}.to({dtype_source(dtype)})" if is_integer and not others else text
+    return f"{text}.to({dtype_source(dtype)})" if is_integer and not other_terms else text
 
 
 def _logs(call: Call) -> str:
@@ -56,14 +56,14 @@ _FEW = 8  # operands of one operator; Python's own compiler goes one call deeper
 def _log_einsum_exp(call: Call) -> str:
     equation = call.params["equation"]
     terms, _, result = equation.partition("->")
-    first, *others, weighted = terms.split(",")
+    first, *middle, weighted = terms.split(",")
     if _weight_of_einsum(call.equation) is not None:
-        factors = [call.tensor(place) for place in range(len(others) + 1)]
+        factors = [call.tensor(index) for index in range(len(middle) + 1)]
         few = len(factors) <= _FEW
         product = " + ".join(factors) if few else f"kernels.total({', '.join(factors)})"
-        rest = ", ".join(call.tensor(place) for place in range(len(factors), len(call.inputs)))
-        return f"kernels.log_matmul_exp({product}, {rest}{_logs(call)})"
-    if is_tucker(",".join([first, weighted, *others]) + f"->{result}"):
+        weights = ", ".join(call.tensor(index) for index in range(len(factors), len(call.inputs)))
+        return f"kernels.log_matmul_exp({product}, {weights}{_logs(call)})"
+    if is_tucker(",".join([first, weighted, *middle]) + f"->{result}"):
         return f"kernels.log_tucker({call.tensors}{_logs(call)})"
     return f"kernels.log_einsum_exp({equation!r}, {call.tensors}{_logs(call)})"
 
@@ -76,7 +76,7 @@ def _vector_norm(call: Call) -> str:
 def _kernel(name: str, *params: str) -> Text:
     """A kernel of all operands and some parameters."""
     return lambda call: (
-        f"kernels.linalg.{name}({', '.join([call.tensors, *(repr(call.params[one]) for one in params)])})"
+        f"kernels.linalg.{name}({', '.join([call.tensors, *(repr(call.params[param]) for param in params)])})"
     )
 
 
@@ -86,7 +86,7 @@ _LARGE = 2**16  # entries for each row: what a hundred rows come to is large
 def _matmul(call: Call) -> str:
     """Products of stacks that are large for some hundred rows know where to put them."""
     shape = call.equation.outputs[0].type.shape
-    is_stack = len(shape) == 3 and all(len(one.type.shape) == 3 for one in call.equation.inputs)
+    is_stack = len(shape) == 3 and all(len(operand.type.shape) == 3 for operand in call.equation.inputs)
     known = prod(dim for dim in shape if isinstance(dim, int))
     kind = call.equation.outputs[0].type.dtype.kind
     if kind == "int":

@@ -45,24 +45,24 @@ def _multiply_runs_type(*types: ArrayType, runs: Runs) -> ArrayType:
         raise ShapeError(f"multiply_runs takes arrays and runs of them, found {len(types)} and {len(runs)}.")
     require_kind(types, ("float",))
     message = f"{', '.join(map(str, types))} differ in other axes than the first, along which runs are read."
-    rest = types[0].shape[1:]
-    for one in types:
-        if not one.shape or len(one.shape) != len(types[0].shape):
+    other_sizes = types[0].shape[1:]
+    for array in types:
+        if not array.shape or len(array.shape) != len(types[0].shape):
             raise ShapeError(message)
-        for size, expected in zip(one.shape[1:], rest, strict=True):
+        for size, expected in zip(array.shape[1:], other_sizes, strict=True):
             require_equal_sizes(expected, size, message)
-    for run in (Run(*one) for one in runs):
-        for place, start in ((run.left, run.left_start), (run.right, run.right_start)):
-            _require_run(types, place, start, run.length)
-    return array_type((sum(length for *_, length in runs), *rest), require_same_dtype(*types))
+    for run in (Run(*numbers) for numbers in runs):
+        for index, start in ((run.left, run.left_start), (run.right, run.right_start)):
+            _require_run(types, index, start, run.length)
+    return array_type((sum(length for *_, length in runs), *other_sizes), require_same_dtype(*types))
 
 
-def _require_run(types: Sequence[ArrayType], place: int, start: int, length: int) -> None:
-    if not 0 <= place < len(types):
-        raise ShapeError(f"multiply_runs reads array {place} of {len(types)}; they count from 0.")
-    size: Dim = types[place].shape[0]
+def _require_run(types: Sequence[ArrayType], index: int, start: int, length: int) -> None:
+    if not 0 <= index < len(types):
+        raise ShapeError(f"multiply_runs reads array {index} of {len(types)}; they count from 0.")
+    size: Dim = types[index].shape[0]
     if length < 1 or start < 0 or not isinstance(size, int) or start + length > size:
-        raise ShapeError(f"there is no run of {length} from {start} in {types[place]}, array {place} of multiply_runs.")
+        raise ShapeError(f"there is no run of {length} from {start} in {types[index]}, array {index} of multiply_runs.")
 
 
 def _multiply_runs(*arrays: NDArray[Any], runs: Runs) -> Any:

@@ -1,7 +1,7 @@
 """Subscripts: the parts of arrays that generated code reads and writes in brackets, as Python writes them.
 
-What is in the brackets is said axis by axis, as an `update` says it: None is the whole axis, text the place at one
-index, and `(start, stop, step)` a slice. Python clips slices, so their bounds are compared first.
+A subscript has a part for each axis, as the index of an `update` has: None is the whole axis, text one index, and
+`(start, stop, step)` a slice. Python clips slices, so their bounds are compared first.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ WHOLE = "..."
 
 
 def subscript(parts: Sequence[Part], text: Callable[[Dim], str] = size_source) -> str:
-    """What stands in the brackets; whole axes at the end are left out.
+    """The text within the brackets, without whole axes at the end.
 
     Args:
         parts: An entry for each axis.
@@ -52,12 +52,12 @@ def parts_read(equations: Sequence[Equation], text: Callable[[Operand], str]) ->
     for equation in equations:
         axes = equation.params["axis"]
         for axis in sorted(axes if isinstance(axes, tuple) else [axes % len(left)], reverse=True):
-            place, part = left[axis], parts[left[axis]]
+            original, part = left[axis], parts[left[axis]]
             match equation.op.name:
-                case "index" if part is None and place == axis:
+                case "index" if part is None and original == axis:
                     parts[left.pop(axis)] = text(equation.inputs[1])
-                case "slice" if part is None and place == axis:
-                    parts[place] = tuple(equation.params[name] for name in ("start", "stop", "step"))
+                case "slice" if part is None and original == axis:
+                    parts[original] = tuple(equation.params[name] for name in ("start", "stop", "step"))
                 case "squeeze" if isinstance(part, tuple) and part[1] - part[0] == 1:
                     parts[left.pop(axis)] = size_source(part[0])
                 case _:
@@ -67,8 +67,8 @@ def parts_read(equations: Sequence[Equation], text: Callable[[Operand], str]) ->
 
 def parts_written(equation: Equation, text: Iterable[str]) -> list[Part]:
     """The parts of an array that an update writes to, given the text of its indices."""
-    rest = iter(text)
-    return [next(rest) if isinstance(part, str) else part for part in equation.params["index"]]
+    indices = iter(text)
+    return [next(indices) if isinstance(part, str) else part for part in equation.params["index"]]
 
 
 def slices(equation: Equation) -> Iterator[tuple[int, Dim, tuple[Dim, Dim, Dim]]]:
@@ -94,7 +94,7 @@ def sizes_compared(equation: Equation) -> Iterator[Var]:
 
 
 def not_negative(size: Dim, start: Dim, stop: Dim, step: Dim) -> tuple[Dim, ...]:
-    """What is not negative where a slice lies within an axis."""
+    """The sizes that are not negative if a slice lies within an axis."""
     return (start, stop - start, size - stop, step - 1)
 
 
@@ -109,19 +109,19 @@ def unproven(
     Args:
         size: The size of the axis.
         bounds: The slice.
-        known: What is known not to be negative.
+        known: Sizes that are known not to be negative.
         text: The text of a size.
     """
     start, stop, step = bounds
     texts = ["0", *map(text, (start, stop, size))]
-    *between, last = (not is_proven(one, known) for one in not_negative(size, *bounds))
-    found: list[str] = []
-    for place, is_open in enumerate(between):
-        if is_open and place and between[place - 1]:
-            found[-1] += f" <= {texts[place + 1]}"
+    *between, last = (not is_proven(bound, known) for bound in not_negative(size, *bounds))
+    conditions: list[str] = []
+    for number, is_open in enumerate(between):
+        if is_open and number and between[number - 1]:
+            conditions[-1] += f" <= {texts[number + 1]}"
         elif is_open:
-            found.append(f"{texts[place]} <= {texts[place + 1]}")
-    return " and ".join([*found, *([f"1 <= {text(step)}"] if last else [])])
+            conditions.append(f"{texts[number]} <= {texts[number + 1]}")
+    return " and ".join([*conditions, *([f"1 <= {text(step)}"] if last else [])])
 
 
 def is_proven(size: Dim, known: Sequence[Dim], depth: int = 6) -> bool:
@@ -136,22 +136,22 @@ def is_proven(size: Dim, known: Sequence[Dim], depth: int = 6) -> bool:
     >>> is_proven(n - opaque("max", n - 2, 0), ()), is_proven(n - 2, ()), is_proven(n - 2, [n - 3])
     (True, False, True)
     """
-    if is_nonnegative(size) or any(is_nonnegative(size - one) for one in known):
+    if is_nonnegative(size) or any(is_nonnegative(size - bound) for bound in known):
         return True
     if isinstance(size, int) or not depth:
         return False
     maxima = list(_maxima(size))
     if not maxima:
         return False
-    factor, maximum = min(maxima, key=lambda one: one[0])  # those that are subtracted come first
-    rest = size - factor * Size.of(maximum)
-    found = (is_proven(rest + factor * one, known, depth - 1) for one in maximum.arguments)
-    return all(found) if factor < 0 else any(found)
+    factor, maximum = min(maxima, key=lambda term: term[0])  # those that are subtracted come first
+    remaining = size - factor * Size.of(maximum)
+    proofs = (is_proven(remaining + factor * argument, known, depth - 1) for argument in maximum.arguments)
+    return all(proofs) if factor < 0 else any(proofs)
 
 
 def _maxima(size: Size) -> Iterator[tuple[int, Opaque]]:
     """The terms that are a number times a maximum, in the order of the text."""
     for powers, factor in size.ordered:
-        (atom, power), *others = powers or ((None, 0),)
-        if isinstance(atom, Opaque) and atom.function == "max" and power == 1 and not others:
+        (atom, power), *factors = powers or ((None, 0),)
+        if isinstance(atom, Opaque) and atom.function == "max" and power == 1 and not factors:
             yield factor, atom

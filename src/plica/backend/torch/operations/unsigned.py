@@ -24,16 +24,16 @@ def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
 def _signed(name: str, row: Row) -> Text:
     def written(call: Call) -> str:
         equation = call.equation
-        if not any(one.type.dtype in UNSIGNED for one in equation.inputs):
+        if not any(operand.type.dtype in UNSIGNED for operand in equation.inputs):
             return row.text(call)
         if row.unsigned is Unsigned.ORDERED or call.params.get("mode") in ("min", "max"):
             _refuse_uint64(name, call)
         inputs = tuple(map(_as_int64, equation.inputs))
         texts = tuple(
-            _source(text, old, new, is_host=call.is_host(place))
-            for place, (text, old, new) in enumerate(zip(call.inputs, equation.inputs, inputs, strict=True))
+            _source(text, old, new, is_host=call.is_host(index))
+            for index, (text, old, new) in enumerate(zip(call.inputs, equation.inputs, inputs, strict=True))
         )
-        outputs = tuple(replace(one, type=_as_int64(one).type) for one in equation.outputs)
+        outputs = tuple(replace(output, type=_as_int64(output).type) for output in equation.outputs)
         text = row.text(replace(call, equation=replace(equation, inputs=inputs, outputs=outputs), inputs=texts))
         dtype = equation.outputs[0].type.dtype
         return f"({text}).to({dtype_source(dtype)})" if dtype in UNSIGNED else text
@@ -59,7 +59,7 @@ def _as_int64(operand: Any) -> Any:
 
 
 def _refuse_uint64(name: str, call: Call) -> None:
-    if any(one.type.dtype == DType.UINT64 for one in call.equation.inputs):
+    if any(operand.type.dtype == DType.UINT64 for operand in call.equation.inputs):
         where = f"{call.equation.source}: " if call.equation.source else ""
         raise UnsupportedError(
             f"{where}torch has no {name} of uint64; convert with astype(x, 'int64') where numbers are below 2**63."

@@ -22,13 +22,13 @@ from plica.symbolic.semirings import Semiring
 
 def cdf(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """See `plica.queries.cdf`."""
-    high = floating(circuit.taken(x))
+    high = floating(circuit.converted(x))
     return _inside(circuit, CDF.needs, torch.full_like(high, -math.inf), high)
 
 
 def probability(circuit: TorchCircuit, low: Tensor, high: Tensor) -> Tensor:
     """See `plica.queries.probability`."""
-    low, high = (floating(circuit.taken(one)) for one in (low, high))
+    low, high = (floating(circuit.converted(bound)) for bound in (low, high))
     if len(low) != len(high):
         raise InputError(
             f"low has {len(low)} rows and high has {len(high)}; give each row of one a row of the other: "
@@ -48,8 +48,8 @@ def _inside(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> T
     def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> LoweredBoxes:
         return lower_boxes(folded, semiring, dtype, as_dtype(low.dtype), leaves)
 
-    asked = carried(circuit, ("boxes", low.dtype), lower)
-    logs = real_logs(in_parts(lambda *ends: asked(circuit, *ends), asked.rows_at_once, low, high)[:, 0, 0])
+    program = carried(circuit, ("boxes", low.dtype), lower)
+    logs = real_logs(in_parts(lambda *ends: program(circuit, *ends), program.rows_at_once, low, high)[:, 0, 0])
     return (logs - log_total(circuit)).exp().clamp(max=1)  # where the box holds everything it is 1 but for rounding
 
 

@@ -28,7 +28,7 @@ _ROW_BY_ROW_FROM = 2**19  # activations of the rows made up for one row of data:
 
 
 class Answer(NamedTuple):
-    """What a query's Program returns for some rows.
+    """The results of a query's Program for some rows.
 
     Args:
         rows: `(B, D)`.
@@ -49,9 +49,9 @@ class TorchQuery:
 
     Args:
         circuit: The circuit.
-        query: What is asked.
+        query: The query.
         input_dtype: The dtype of the data; None where nothing is known of any variable.
-        semiring: How numbers are carried, if not as the query says.
+        semiring: The number format, if not that of the query.
         one_row: Whether data is one row that all rows that are made up complete.
     """
 
@@ -101,7 +101,7 @@ class TorchQuery:
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        results = list(self.run(circuit, *(one for one in (uniforms, x) if one is not None)))
+        results = list(self.run(circuit, *(argument for argument in (uniforms, x) if argument is not None)))
         holds = results.pop() if self._has_bound else None
         *answer, invalid = results
         if bool(invalid):
@@ -133,8 +133,8 @@ def query_of(
     key = (query, input_dtype, circuit.dtype, None if semiring is None else semiring.name, one_row)
     if key not in circuit.queries:
         circuit.queries[key] = TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row)
-    found: TorchQuery = circuit.queries[key]
-    return found
+    torch_query: TorchQuery = circuit.queries[key]
+    return torch_query
 
 
 @torch.no_grad()
@@ -149,13 +149,13 @@ def choose(
 ) -> Answer:
     """`size` rows that a query makes up, computed in parts that the memory is enough for.
 
-    Many rows for one row of data are made up as those without data are, once it is scored. Otherwise each has its own
-    weights at every sum: on the CPU from scaled numbers first, where there are enough of them, and from logarithms for
-    rows that these do not prove.
+    Many rows for one row of data are made up as rows without data are, once that row is scored. Otherwise each row has
+    its own weights at every sum: on the CPU large batches are computed in scaled numbers first, and again in logarithms
+    for rows whose bound fails.
 
     Args:
         circuit: The circuit.
-        query: What is asked.
+        query: The query.
         size: How many rows come out.
         x: Data; row number r belongs to the rows that come out from `r * times` on.
         times: How many rows come out for each row of data.
@@ -176,32 +176,32 @@ def choose(
         )
     if query.policy.chooser.draws and times * circuit.compiled.num_activations >= _ROW_BY_ROW_FROM:
         single = query_of(circuit, query, x.dtype, one_row=True)
-        found = []
+        answers = []
         for row in (x[number : number + 1] for number in range(len(x))):
             for start, stop in parts(times, single.rows_at_once()):
-                one = single(circuit, row, single.uniforms(stop - start, device, generator))[0]
-                found.append(one._replace(log_value=one.log_value.expand(stop - start)))
-        if found:
-            return _joined(found)
+                answer = single(circuit, row, single.uniforms(stop - start, device, generator))[0]
+                answers.append(answer._replace(log_value=answer.log_value.expand(stop - start)))
+        if answers:
+            return _joined(answers)
     stage = circuit.stages(query.policy.semiring, x, size)[0]
     first = query_of(circuit, query, x.dtype, None if stage.bound is Bound.NONE else stage.semiring)
-    found = []
+    answers = []
     for start, stop in parts(size, first.rows_at_once()):
         rows = x[torch.arange(start, stop, device=x.device) // times]
         uniforms = first.uniforms(stop - start, device, generator)
-        one, holds = first(circuit, rows, uniforms)
+        answer, holds = first(circuit, rows, uniforms)
         if holds is not None:
             exact = partial(_exact, circuit, query, rows, uniforms)
-            one = Answer(*computed_again(one, (0, 1, 0), rows_without(holds), exact))
-        found.append(one)
-    return _joined(found)
+            answer = Answer(*computed_again(answer, (0, 1, 0), rows_without(holds), exact))
+        answers.append(answer)
+    return _joined(answers)
 
 
 def complete(circuit: TorchCircuit, query: Query[Choosing], x: Tensor) -> tuple[Tensor, Tensor]:
     """Rows with what is missing filled in `(B, D)`, and the logarithms of their values `(B,)`, without chance."""
     x = whole_layers(circuit, query.needs, x)
-    found = choose(circuit, query, len(x), x)
-    return found.rows, found.log_value
+    answer = choose(circuit, query, len(x), x)
+    return answer.rows, answer.log_value
 
 
 def _exact(circuit: TorchCircuit, query: Query[Choosing], x: Tensor, uniforms: Tensor | None, rows: Tensor) -> Answer:
@@ -209,9 +209,11 @@ def _exact(circuit: TorchCircuit, query: Query[Choosing], x: Tensor, uniforms: T
     return exact(circuit, x[rows], None if uniforms is None else uniforms[:, rows])[0]
 
 
-def _joined(found: Sequence[Answer], *, alike: bool = False) -> Answer:
+def _joined(answers: Sequence[Answer], *, alike: bool = False) -> Answer:
     """The answers for all rows; where nothing is known of any, they have one value."""
-    if len(found) == 1:
-        return found[0]
-    log_value = found[0].log_value if alike else torch.cat([one.log_value for one in found])
-    return Answer(torch.cat([one.rows for one in found]), torch.cat([one.terms for one in found], 1), log_value)
+    if len(answers) == 1:
+        return answers[0]
+    log_value = answers[0].log_value if alike else torch.cat([answer.log_value for answer in answers])
+    return Answer(
+        torch.cat([answer.rows for answer in answers]), torch.cat([answer.terms for answer in answers], 1), log_value
+    )

@@ -25,35 +25,35 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
     device = device_of(circuit, COVARIANCE.name)
     described = circuit.folded.described
     COVARIANCE.needs.check_layers(described, circuit.folded.row, described.live.inner_layers)
-    asked = _variables(circuit, variables)
+    chosen = _variables(circuit, variables)
     # before what is missing in rows is said to be at fault
-    once(circuit, ("needs", COVARIANCE.name, *asked), lambda: check_covariance(as_described(circuit), asked))
+    once(circuit, ("needs", COVARIANCE.name, *chosen), lambda: check_covariance(as_described(circuit), chosen))
     dtype = getattr(torch, query_dtype(circuit).value)
     if x is None:
         given = torch.full((1, max(circuit.scope, default=-1) + 1), torch.nan, dtype=torch.float64, device=device)
-        return covariance(circuit, asked, given)[0]
+        return covariance(circuit, chosen, given)[0]
     x = whole_layers(circuit, COVARIANCE.needs, x)
-    if not asked:
+    if not chosen:
         return torch.zeros((len(x), 0, 0), dtype=dtype, device=device)
 
     def program() -> QueryProgram:
         leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        return QueryProgram((*key, circuit.dtype), lower_products(as_described(circuit), asked, leaves), "covariance")
+        return QueryProgram((*key, circuit.dtype), lower_products(as_described(circuit), chosen, leaves), "covariance")
 
-    key = (COVARIANCE.name, *asked)
+    key = (COVARIANCE.name, *chosen)
     run = once(circuit, key, program)
     log_value = log_values(circuit, x).double()
     check_known(log_value, 1, "no covariance")
     reference = read_off(circuit, MEAN, x).double()
-    number = len(asked)
-    one, other = torch.tril_indices(number, number, device=device)
-    names = torch.tensor(asked, device=device)
-    first = torch.cat([names, names[one]])  # a row for each variable, and then for each pair
-    second = torch.cat([torch.full_like(names, -1), names[other]])
-    found = _expected(circuit, run, x.double(), reference, log_value, first, second)
-    single, pairs = found[:, :number], found[:, number:]
+    number = len(chosen)
+    left, right = torch.tril_indices(number, number, device=device)
+    numbers = torch.tensor(chosen, device=device)
+    first = torch.cat([numbers, numbers[left]])  # a row for each variable, and then for each pair
+    second = torch.cat([torch.full_like(numbers, -1), numbers[right]])
+    means = _expected(circuit, run, x.double(), reference, log_value, first, second)
+    single, pairs = means[:, :number], means[:, number:]
     covariances = x.new_zeros((len(x), number, number), dtype=torch.float64)
-    covariances[:, one, other] = covariances[:, other, one] = pairs - single[:, one] * single[:, other]
+    covariances[:, left, right] = covariances[:, right, left] = pairs - single[:, left] * single[:, right]
     return covariances.to(dtype)
 
 
@@ -68,21 +68,21 @@ def _expected(
 ) -> Tensor:
     """The means of products of distances, `(R, P)`, in parts that the memory is enough for."""
     number = len(first)
-    found = []
+    means = []
     for start, stop in parts(len(x) * number, run.rows_at_once()):
         places = torch.arange(start, stop, device=x.device)
         row, pair = places // number, places % number
         direction, size = run(circuit, x[row], reference[row], first[pair], second[pair])
-        found.append(direction * torch.exp(size - log_value[row]))
-    return torch.cat(found).reshape(len(x), number)
+        means.append(direction * torch.exp(size - log_value[row]))
+    return torch.cat(means).reshape(len(x), number)
 
 
 def _variables(circuit: TorchCircuit, variables: Iterable[int]) -> tuple[int, ...]:
-    asked = elements(COVARIANCE.name, "variables", variables)
-    for variable in asked:
+    names = elements(COVARIANCE.name, "variables", variables)
+    for variable in names:
         if integer(f"{COVARIANCE.name} of variable {variable!r}: it", variable) not in circuit.scope:
             raise InputError(
                 f"{COVARIANCE.name} of variable {variable!r}: the circuit has the variables {circuit.scope!s}; name "
                 "some of these."
             )
-    return tuple(map(int, asked))
+    return tuple(map(int, names))

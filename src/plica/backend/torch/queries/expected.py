@@ -1,4 +1,4 @@
-"""What is to be expected of variables and of choices, given rows: see `plica.queries.posterior` and its neighbours."""
+"""Expectations of variables and of choices, given rows: see `plica.queries.posterior` and its neighbours."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class FlowProgram:
 
     Args:
         circuit: The circuit.
-        query: What is asked.
+        query: The query.
         input_dtype: The dtype of the data, which is floating.
-        semiring: How numbers are carried.
+        semiring: The number format.
     """
 
     def __init__(
@@ -51,7 +51,7 @@ class FlowProgram:
         self.run = QueryProgram((query, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
 
     def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[Sequence[Tensor], Tensor | None]:
-        """What the query reads off for some rows, last the logarithms of their values, and for which a bound holds.
+        """The results for some rows, last the logarithms of their values, and the rows for which a bound holds.
 
         Raises:
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
@@ -85,8 +85,8 @@ def _program(circuit: TorchCircuit, query: Query[Flowing], dtype: torch.dtype, s
     key = (query, semiring.name, dtype, circuit.dtype)
     if key not in circuit.queries:
         circuit.queries[key] = FlowProgram(circuit, query, dtype, semiring)
-    found: FlowProgram = circuit.queries[key]
-    return found
+    program: FlowProgram = circuit.queries[key]
+    return program
 
 
 @torch.no_grad()
@@ -97,38 +97,37 @@ def read_flows(
     keep: Callable[[list[Tensor]], list[Tensor]] = list,
     otherwise: str = "nothing to be expected of the rest",
 ) -> tuple[LoweredFlows, list[Tensor]]:
-    """What a query reads off for rows that are checked, in parts that the memory is enough for.
+    """The results of a query for checked rows, in parts that fit the memory.
 
-    On the CPU from scaled numbers first, where there are enough of them, and from logarithms for rows that these do not
-    prove.
+    On the CPU large batches are computed in scaled numbers first, and again in logarithms for rows whose bound fails.
 
     Args:
         circuit: The circuit.
-        query: What is asked.
+        query: The query.
         x: The rows.
-        keep: What is kept of what is read off a part; the axis of rows stays where the query has it.
-        otherwise: What there is where a row has no probability, for the message.
+        keep: Chooses results of a part; the axis of rows stays where the query has it.
+        otherwise: The end of the message about a row of probability zero.
     """
     x = floating(x)
-    asked = _program(circuit, query, x.dtype, circuit.stages(LSE_SUM, x)[0].semiring)
-    rows, whole, logs = asked.run.rows_at_once(), [], []
+    program = _program(circuit, query, x.dtype, circuit.stages(LSE_SUM, x)[0].semiring)
+    rows, joined, logs = program.run.rows_at_once(), [], []
     for start, stop in parts(len(x), rows):
         part = x[start:stop]
-        found, holds = asked(circuit, part)
+        answers, holds = program(circuit, part)
         if holds is not None:
-            axes = [*[query.policy.rows] * (len(found) - 1), 0]
+            axes = [*[query.policy.rows] * (len(answers) - 1), 0]
             exact = partial(_exact, circuit, query, part)
-            found = computed_again(found, axes, rows_without(holds), exact)
-        *results, log_value = found
+            answers = computed_again(answers, axes, rows_without(holds), exact)
+        *results, log_value = answers
         results = keep(results)
         if not start:
-            whole = results if stop == len(x) else [_longer(one, query.policy.rows, len(x)) for one in results]
-        if whole is not results:
-            for one, result in zip(whole, results, strict=True):
-                one.narrow(query.policy.rows, start, stop - start).copy_(result)
+            joined = results if stop == len(x) else [_longer(result, query.policy.rows, len(x)) for result in results]
+        if joined is not results:
+            for array, result in zip(joined, results, strict=True):
+                array.narrow(query.policy.rows, start, stop - start).copy_(result)
         logs.append(log_value)
     check_known(torch.cat(logs), 1, otherwise)
-    return asked.lowered, whole
+    return program.lowered, joined
 
 
 def _longer(array: Tensor, axis: int, size: int) -> Tensor:
@@ -146,7 +145,7 @@ def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
 
 
 def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> None:
-    """Write a probability of 1 for the state of what is known of some variables, where zeros are."""
+    """Overwrite the zeros of known variables with a probability of 1 at their category."""
     known = x.isnan().logical_not_()
     if len(variables) < x.shape[1]:
         known[:, sorted({*range(x.shape[1])}.difference(variables))] = False
@@ -160,7 +159,7 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
 
 
 def read_off(circuit: TorchCircuit, query: Query[Flowing], x: Tensor) -> Any:
-    """What a query reads off the flows of rows: one array, or a tuple of several."""
+    """The results of a query of flows for rows: one array, or a tuple of several."""
     device_of(circuit, query.name)
     results = read_flows(circuit, query, whole_layers(circuit, query.needs, x))[1]
     return results[0] if len(results) == 1 else tuple(results)
@@ -169,14 +168,14 @@ def read_off(circuit: TorchCircuit, query: Query[Flowing], x: Tensor) -> Any:
 def latent_posterior(circuit: TorchCircuit, x: Tensor) -> dict[int, Tensor]:
     """See `plica.queries.latent_posterior`."""
     device_of(circuit, LATENTS.name)
-    lowered, results = read_flows(circuit, LATENTS, circuit.readable(x, LATENTS.needs.carrier(circuit.semiring)))
-    found = {
+    lowered, results = read_flows(circuit, LATENTS, circuit.checked(x, LATENTS.needs.carrier(circuit.semiring)))
+    terms_of = {
         index: terms
         for indices, group in zip(lowered.sums, results, strict=True)
         for index, terms in zip(indices, group, strict=True)
     }
     for index, count in lowered.unread:
-        found[index] = torch.zeros(
+        terms_of[index] = torch.zeros(
             (len(x), count), dtype=results[0].dtype if results else circuit.dtype, device=x.device
         )
-    return dict(sorted(found.items()))
+    return dict(sorted(terms_of.items()))

@@ -21,7 +21,7 @@ from plica.symbolic.scope import Scope
 class IntegrateQuery:
     """Scores rows of which some entries are hidden: the variables are summed out, or maximized over.
 
-    What is hidden may be any number, or NaN: it contributes neither to the value nor to gradients.
+    Hidden entries may be any number, or NaN: they contribute neither to the value nor to gradients.
 
     Args:
         circuit: A compiled circuit, smooth and decomposable.
@@ -51,9 +51,9 @@ class IntegrateQuery:
 
         Args:
             x: Rows `(B, D)` of integers or floats, where NaN is hidden too.
-            integrate_vars: What is summed out: booleans `(B, D)`, or `(D,)` for all rows; a `Scope`, or a sequence of
-                scopes, one for each row or one for all.
-            observed: In its place what is known, in the same forms.
+            integrate_vars: The variables to sum out: booleans `(B, D)`, or `(D,)` for all rows; a `Scope`, or a
+                sequence of scopes, one for each row or one for all.
+            observed: In its place the variables that are known, in the same forms.
 
         Returns:
             `(B, outputs, units)` in the circuit's semiring.
@@ -62,7 +62,7 @@ class IntegrateQuery:
             DTypeError: It is neither a mask of booleans nor made of scopes.
             InputError: It does not fit the rows, has a variable that is not the circuit's, or none or both are given.
         """
-        x = self._circuit.taken(x)
+        x = self._circuit.converted(x)
         if (integrate_vars is None) == (observed is None):
             raise InputError(
                 "IntegrateQuery takes one of integrate_vars, true where a variable is summed out, and observed, true "
@@ -77,9 +77,9 @@ class IntegrateQuery:
     def _mask(self, name: str, given: Any, x: Tensor) -> Tensor:
         """`(B, D)`, from any of the forms."""
         scopes = [given] if isinstance(given, Scope) else given
-        if isinstance(scopes, Sequence) and all(isinstance(one, Scope) for one in scopes):
+        if isinstance(scopes, Sequence) and all(isinstance(scope, Scope) for scope in scopes):
             return self._mask_of_scopes(name, scopes, x)
-        if isinstance(scopes, Sequence) and scopes and all(type(one) is int for one in scopes):
+        if isinstance(scopes, Sequence) and scopes and all(type(entry) is int for entry in scopes):
             raise DTypeError(f"{name} is a mask or made of scopes, found numbers: {given}; try {name}=Scope({given}).")
         return mask_of(name, given, x)
 

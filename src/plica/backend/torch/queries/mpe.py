@@ -23,13 +23,13 @@ def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
     """See `plica.queries.mpe_bounds`."""
     x = whole_layers(circuit, MPE.needs, x)
     rows, values = complete(circuit, MPE, x)
-    found = log_values(circuit, rows)
+    logs = log_values(circuit, rows)
     is_exact = once(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))
-    return Explanations(rows, values, found, torch.maximum(found, values if is_exact else _most(circuit, x)), is_exact)
+    return Explanations(rows, values, logs, torch.maximum(logs, values if is_exact else _most(circuit, x)), is_exact)
 
 
 def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
-    """What no completion of each row exceeds, `(B,)`."""
+    """Upper bounds of the completions of each row, `(B,)`."""
 
     def program() -> QueryProgram:
         leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
@@ -37,5 +37,5 @@ def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
         return QueryProgram((*key, circuit.dtype), lowered, MOST.name)
 
     key = (MOST.name, x.dtype)
-    asked = once(circuit, key, program)
-    return in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
+    run = once(circuit, key, program)
+    return in_parts(lambda part: run(circuit, part), run.rows_at_once, x)[:, 0, 0]

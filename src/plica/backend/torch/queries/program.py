@@ -30,15 +30,14 @@ _ROOM = 2  # a table that is looked up on the way up and multiplied on the way d
 
 @final
 class QueryProgram:
-    """What runs a Program that was lowered for a circuit.
+    """Runs a Program that was lowered for a circuit.
 
-    Where the circuit is in eval mode and nobody asks for gradients of its tensors, what depends on these alone is
-    computed once.
+    In eval mode, where no gradients of its tensors are needed, values that depend on these alone are computed once.
 
     Args:
-        key: What tells the Program from the others of the circuit.
+        key: Identifies the Program among those of the circuit.
         lowered: The Program.
-        name: What the generated function is called.
+        name: The name of the generated function.
     """
 
     def __init__(self, key: Hashable, lowered: LoweredProgram, name: str) -> None:
@@ -62,7 +61,7 @@ class QueryProgram:
         return self.run(self.leaves(circuit), *arguments) if ready is None else ready(*arguments)
 
     def _ready(self, circuit: TorchCircuit) -> Ready | None:
-        """What runs once the circuit's tensors are folded, where they may be."""
+        """The folded Program; None if it has to run unfolded."""
         constants, leaves = circuit.constants, circuit.leaves
         watch = constants.watching(leaves, training=False)
         if watch is None:
@@ -72,7 +71,7 @@ class QueryProgram:
     def leaves(self, circuit: TorchCircuit) -> SimpleNamespace:
         """The circuit's tensors as they are now, under the names and in the dtypes of this Program's variables."""
         own, device = dict(circuit.leaves.items()), circuit.leaves.device
-        found = SimpleNamespace(device=device, **dict(circuit.leaves.named_children()))
+        namespace = SimpleNamespace(device=device, **dict(circuit.leaves.named_children()))
         for var, captured in zip(self.program.consts, self._lowered.captured, strict=True):
             if isinstance(captured, Constant):
                 tensor = self._constant(captured, device)
@@ -80,11 +79,11 @@ class QueryProgram:
                 if captured not in own:
                     refuse_without_value(circuit.compiled.keys[captured.members[0]])
                 tensor = own[captured].to(getattr(torch, var.type.dtype.value)).to(device)
-            setattr(found, attribute_of(var.name), tensor)
-        return found
+            setattr(namespace, attribute_of(var.name), tensor)
+        return namespace
 
     def _constant(self, constant: Constant, device: torch.device) -> Tensor:
-        """An array that nobody changes, brought to a device once."""
+        """A constant array, brought to a device once."""
         key = (constant.digest, device)
         if key not in self._constants:
             with torch.inference_mode(False):
@@ -106,7 +105,7 @@ def as_described(circuit: TorchCircuit) -> FoldedCircuit:
 
 
 def query_dtype(circuit: TorchCircuit) -> DType:
-    """What queries compute in: float32 at least, as logarithms of float16 do not tell apart what a sum chooses."""
+    """The dtype of queries: float32 at least, as logarithms of float16 do not tell apart the terms of a sum."""
     real = real_dtype(circuit.dtype)
     return DType.FLOAT32 if real == DType.FLOAT16 else real
 

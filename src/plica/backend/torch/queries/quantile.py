@@ -46,19 +46,19 @@ class _Shares:
         owners = owners_of(leaf for leaf, _ in circuit.leaves.items())
         lowered = lower_shares(folded, variable, DType.FLOAT64, owners)
         self._runs = [
-            QueryProgram(("shares", variable, number, circuit.dtype), one, "shares")
-            for number, one in enumerate(lowered)
+            QueryProgram(("shares", variable, number, circuit.dtype), program, "shares")
+            for number, program in enumerate(lowered)
         ]
-        self._widths = [sum(layer.num_output_units for layer in one.layers) for one in lowered]
+        self._widths = [sum(layer.num_output_units for layer in program.layers) for program in lowered]
         groups = [group for group in reversed(folded.groups) if isinstance(folded.row(group.representative), InputRow)]
         places = {
             layer: (number, fold) for number, group in enumerate(groups) for fold, layer in enumerate(group.members)
         }
-        self._places = [places[layer] for one in lowered for layer in one.layers]
+        self._places = [places[layer] for program in lowered for layer in program.layers]
 
-    def flows(self, found: list[Tensor]) -> list[Tensor]:
+    def flows(self, groups: list[Tensor]) -> list[Tensor]:
         """The flows of the units of the variable, `(1, B, U)`, among those of all groups."""
-        return [torch.cat([found[number][fold] for number, fold in self._places], dim=1)[None]]
+        return [torch.cat([groups[number][fold] for number, fold in self._places], dim=1)[None]]
 
     def __call__(self, circuit: TorchCircuit, x: Tensor, flows: Tensor) -> Tensor:
         """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`, float64 as the flows."""
@@ -85,11 +85,11 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     if levels.ndim > 1 or not bool(((levels > 0) & (levels < 1)).all()):
         raise InputError(f"p is {shown(p)}, expected a number above 0 and below 1, or several of them `(P,)`.")
     width = max(circuit.scope) + 1
-    x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.taken(given)
+    x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.converted(given)
     rows = _without(circuit, layers, variable, floating(x))
     shares = once(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
-    _, (found,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
-    told, domain = found[0].double(), folded.described.domains[variable]
+    _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
+    told, domain = flows[0].double(), folded.described.domains[variable]
     # both sides are sums in one order: the last state suffices, however they are rounded
     last = math.inf if domain.num_states is None else domain.most
     total = shares(circuit, torch.full((len(rows), 1), last, dtype=torch.float64, device=device), told)
@@ -122,14 +122,14 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
         row = circuit.folded.row(layer)
         if isinstance(row, InputRow) and row.conditional is independent:
             continue
-        others = list(layer.scope - Scope([variable]))
-        known = rows[:, others].isnan().logical_not().any(1).nonzero()
+        beside = list(layer.scope - Scope([variable]))
+        known = rows[:, beside].isnan().logical_not().any(1).nonzero()
         if len(known):
             raise InputError(
                 f"row {int(known[0])}: {QUANTILE.name} of variable {variable} needs all variables {layer.scope!s} of "
                 f"{circuit.symbolic.layer_name(layer)} to be missing; make the others missing, too."
             )
-    return circuit.readable(rows, QUANTILE.needs.carrier(circuit.semiring))
+    return circuit.checked(rows, QUANTILE.needs.carrier(circuit.semiring))
 
 
 def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
@@ -147,7 +147,7 @@ def _first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: 
     low, high = _in_order(ends).tolist()
     low -= math.isfinite(domain.least)  # the least number is an answer; without one, -inf is none
     lows = torch.full_like(like, low, dtype=_INTEGERS[dtype])
-    return _number_at(_halved(lambda place: suffices(_number_at(place, dtype)), lows, high), dtype)
+    return _number_at(_halved(lambda numbers: suffices(_number_at(numbers, dtype)), lows, high), dtype)
 
 
 def _halved(suffices: Suffices, low: Tensor, high: int) -> Tensor:

@@ -1,4 +1,4 @@
-"""What users give to queries, checked: rows that a circuit can read, counts, tensors with numbers."""
+"""Checks of the arguments of queries: rows that a circuit can read, counts, tensors with numbers."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def whole_layers(circuit: TorchCircuit, needs: Needs, x: Tensor) -> Tensor:
     Raises:
         InputError: A row does not fit the circuit, or has some of the variables of such a layer.
     """
-    x = circuit.taken(x)
+    x = circuit.converted(x)
     several = once(
         circuit,
         ("layers that are filled in as a whole",),
@@ -52,7 +52,7 @@ def whole_layers(circuit: TorchCircuit, needs: Needs, x: Tensor) -> Tensor:
                 f"{circuit.symbolic.layer_name(layer)} or none, and the row has some of them; give all of them, or "
                 "make all of them missing."
             )
-    return circuit.readable(x, needs.carrier(circuit.semiring))
+    return circuit.checked(x, needs.carrier(circuit.semiring))
 
 
 def floating(x: Tensor) -> Tensor:
@@ -135,11 +135,11 @@ def check_total(log_value: Tensor) -> None:
 
 
 def check_known(log_value: Tensor, times: int, so: str = "nothing to sample from") -> None:
-    """Raise where what is known of a row, which stands for `times` rows, has probability zero."""
+    """Raise if the evidence of a row, which stands for `times` rows, has probability zero."""
     wrong = torch.isfinite(log_value).logical_not().nonzero()
     if len(wrong):
-        place = int(wrong[0])
+        row = int(wrong[0])
         raise InputError(
-            f"row {place // times}: the logarithm of the probability of what is given is {float(log_value[place])}, so "
+            f"row {row // times}: the logarithm of the probability of what is given is {float(log_value[row])}, so "
             f"there is {so}; give values that the circuit can have."
         )

@@ -32,13 +32,13 @@ def draw(
     device = device_of(circuit, query.name)
     generator = None if seed is None else torch.Generator(device).manual_seed(integer("seed", seed) % 2**64)
     if given is None:
-        found = choose(circuit, query, number, generator=generator)
-        check_total(found.log_value)
-        return found.rows
+        answer = choose(circuit, query, number, generator=generator)
+        check_total(answer.log_value)
+        return answer.rows
     x = whole_layers(circuit, query.needs, given)
-    found = choose(circuit, query, len(x) * number, x, times=number, generator=generator)
-    check_known(found.log_value, number)
-    return found.rows
+    answer = choose(circuit, query, len(x) * number, x, times=number, generator=generator)
+    check_known(answer.log_value, number)
+    return answer.rows
 
 
 @final
@@ -82,7 +82,7 @@ class SamplingQuery:
             InputError: `num_samples` is negative, or the circuit's total is zero or not finite.
             StructuralPropertyError: A weight is negative, so that the circuit describes no distribution.
         """
-        found = choose(self._circuit, SAMPLING, count("num_samples", num_samples), generator=generator)
-        check_total(found.log_value)
+        answer = choose(self._circuit, SAMPLING, count("num_samples", num_samples), generator=generator)
+        check_total(answer.log_value)
         sums = query_of(self._circuit, SAMPLING, None).lowered.sums
-        return found.rows, dict(zip(sums, found.terms, strict=True))
+        return answer.rows, dict(zip(sums, answer.terms, strict=True))

@@ -31,16 +31,16 @@ Found = TypeVar("Found")
 
 
 def once(circuit: TorchCircuit, key: tuple[Any, ...], make: Callable[[], Found]) -> Found:
-    """What is made once for a circuit and the dtype of its tensors."""
+    """An object that is made once for a circuit and the dtype of its tensors."""
     key = (*key, circuit.dtype)
     if key not in circuit.queries:
         circuit.queries[key] = make()
-    found: Found = circuit.queries[key]
-    return found
+    result: Found = circuit.queries[key]
+    return result
 
 
 def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
-    """Raise where a circuit cannot be asked; looked at once."""
+    """Raise if a circuit cannot answer a query; checked once."""
 
     def check() -> bool:
         folded = circuit.folded
@@ -51,7 +51,7 @@ def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
 
 
 def carrier_of(circuit: TorchCircuit) -> Semiring:
-    """The carrier in which the probabilities of a circuit are added and multiplied."""
+    """The number format in which the probabilities of a circuit are added and multiplied."""
     return LOG_LIKELIHOOD.needs.carrier(circuit.semiring)
 
 
@@ -69,8 +69,8 @@ class CarriedProgram:
 
     Args:
         circuit: The circuit.
-        carrier: What its numbers are carried in.
-        key: What tells the Program from the others.
+        carrier: The number format.
+        key: Identifies the Program.
         lower: Lowers it: of the folded circuit, the carrier, the dtype that it computes in, and the leaves.
     """
 
@@ -91,8 +91,8 @@ class CarriedProgram:
             UnsupportedError: A weight has become negative, and the carrier has no such numbers.
         """
         self._weights.check(circuit.leaves)
-        found: Tensor = self._run(circuit, *arguments)
-        return found
+        result: Tensor = self._run(circuit, *arguments)
+        return result
 
 
 Lower: TypeAlias = Callable[[FoldedCircuit, Semiring, DType, Owners], _Lowered]
@@ -117,16 +117,16 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
         return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
 
-    asked = carried(circuit, ("log values", x.dtype), lower)
-    found = in_parts(lambda part: asked(circuit, part), asked.rows_at_once, x)[:, 0, 0]
-    if x.is_cpu and not is_abstract(found) and bool(found.detach().isnan().any()):
-        circuit.readable(x, carrier)
-    return _logs(found, carrier)
+    program = carried(circuit, ("log values", x.dtype), lower)
+    results = in_parts(lambda part: program(circuit, part), program.rows_at_once, x)[:, 0, 0]
+    if x.is_cpu and not is_abstract(results) and bool(results.detach().isnan().any()):
+        circuit.checked(x, carrier)
+    return _logs(results, carrier)
 
 
-def _logs(found: Tensor, carrier: Semiring) -> Tensor:
+def _logs(results: Tensor, carrier: Semiring) -> Tensor:
     """Results of a carrier as logarithms."""
-    return real_logs(found if carrier.logarithmic else safe_log(found))
+    return real_logs(results if carrier.logarithmic else safe_log(results))
 
 
 def real_logs(logs: Tensor) -> Tensor:
@@ -138,7 +138,7 @@ def real_logs(logs: Tensor) -> Tensor:
 
 
 def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
-    """What a circuit returns for rows, `(B, outputs, units)`, in parts as `log_values` computes them."""
+    """The values of a circuit for rows, `(B, outputs, units)`, in parts as `log_values` computes them."""
 
     def plan() -> int:
         return rows_within_budget(circuit.lowered(x.dtype).program)
@@ -147,11 +147,11 @@ def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
 
 
 def in_parts(ask: Callable[..., Tensor], rows_at_once: Callable[[], int], *arrays: Tensor) -> Tensor:
-    """What is asked of the rows of arrays: in parts, unless gradients are asked for, which would keep them all."""
+    """The results of a function of rows, in parts; at once if gradients are needed, which would keep all parts."""
     count = len(arrays[0])
     rows = max(1, count) if torch.is_grad_enabled() or any(map(is_abstract, arrays)) else rows_at_once()
-    found = [ask(*(one[start:stop] for one in arrays)) for start, stop in parts(count, rows)]
-    return found[0] if len(found) == 1 else torch.cat(found)
+    results = [ask(*(array[start:stop] for array in arrays)) for start, stop in parts(count, rows)]
+    return results[0] if len(results) == 1 else torch.cat(results)
 
 
 def log_total(circuit: TorchCircuit) -> Tensor:
