@@ -51,46 +51,28 @@ def test_no_such_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     torch.testing.assert_close(huge_pages.matmul(a, a.mT), a @ a.mT)
 
 
-def test_empty() -> None:
-    like = torch.rand(2, dtype=torch.float64)
-    assert huge_pages.empty((3, 4), like).fill_(1.0).sum() == 12
-    assert huge_pages.empty((0, 4), like).dtype == torch.float64
-
-
-def test_taken() -> None:
-    x, index = torch.rand(3, 4, 5), torch.tensor([2, 0, 2, 1, 3])
-    torch.testing.assert_close(huge_pages.take(x, 1, index), x[:, index], rtol=0, atol=0)
-    torch.testing.assert_close(huge_pages.take(x, 1, index[:0]), x[:, :0])
-
-
-@pytest.mark.parametrize("axis", [0, -1])
-def test_softmax(axis: int) -> None:
-    x = torch.rand(3, 4, 5).mT
-    torch.testing.assert_close(huge_pages.softmax(x, axis), torch.softmax(x, axis), rtol=0, atol=0)
-
-
 def test_memory_is_lent_to_one_result_at_a_time() -> None:
-    huge_pages._kept.clear()
-    x = torch.rand(3, 4)
-    first = huge_pages.softmax(x, 0)
-    place, expected = first.data_ptr(), first.clone()
+    huge_pages._cache.clear()
+    x = torch.rand(2, 3, 4)
+    first = huge_pages.matmul(x, x.mT)
+    address, expected = first.data_ptr(), first.clone()
     view = first[1:]
     del first
-    second = huge_pages.softmax(x + x, 0)
+    second = huge_pages.matmul(x + x, x.mT)
     torch.testing.assert_close(view, expected[1:], rtol=0, atol=0)
-    assert second.data_ptr() != place
+    assert second.data_ptr() != address
     del view
-    assert huge_pages.softmax(x, 0).data_ptr() == place
+    assert huge_pages.matmul(x, x.mT).data_ptr() == address
 
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::torch.jit.TracerWarning")
 def test_what_is_recorded_has_memory_of_its_own() -> None:
-    x = torch.rand(3, 4)
+    x = torch.rand(2, 3, 4)
     for record in (partial(torch.jit.trace, example_inputs=(x,), check_trace=False), lambda fn: make_fx(fn)(x)):
-        recorded = record(lambda x: huge_pages.softmax(x, 0))
+        recorded = record(lambda x: huge_pages.matmul(x, x.mT))
         first = recorded(x)
         recorded(x * 3)
-        torch.testing.assert_close(first, torch.softmax(x, 0), rtol=0, atol=0)
+        torch.testing.assert_close(first, x @ x.mT, rtol=0, atol=0)
 
 
 def test_autocast() -> None:
@@ -99,13 +81,13 @@ def test_autocast() -> None:
         assert huge_pages.matmul(huge_pages.matmul(a, a.mT), a).dtype == torch.bfloat16
 
 
-def test_little_memory_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(huge_pages, "_KEPT", 3 * 4096)
-    huge_pages._kept.clear()
-    results = [huge_pages.softmax(torch.rand(1024), 0) for _ in range(5)]
-    expected = [one.clone() for one in results]
+def test_the_cache_has_a_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(huge_pages, "_BUDGET", 3 * 4096)
+    huge_pages._cache.clear()
+    results = [huge_pages.matmul(torch.rand(1, 32, 2), torch.rand(1, 2, 32)) for _ in range(5)]
+    expected = [result.clone() for result in results]
     del results[0]
-    assert sum(map(len, huge_pages._kept)) == 4096
+    assert sum(map(len, huge_pages._cache)) == 4096
     torch.testing.assert_close(results, expected[1:], rtol=0, atol=0)
     results.clear()
-    assert sum(map(len, huge_pages._kept)) == 3 * 4096
+    assert sum(map(len, huge_pages._cache)) == 3 * 4096

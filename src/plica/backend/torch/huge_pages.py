@@ -1,8 +1,9 @@
-"""Large results in huge pages that are kept for the next one, where the system has them for those who ask.
+"""Large products of matrices in huge pages, which are cached for the next product, where the system has such pages.
 
-Memory of tens of megabytes is new at each call, and the first write to each page of it waits for the system: with pages
-of 4 KiB that takes longer than a product that fills them. So such memory is asked for in huge pages, and some of it is
-kept when nobody reads it any more: the system may take its pages when it needs them (`MADV_FREE`).
+Memory of tens of megabytes is new at each call. The first write to each page of it waits for the system; with pages of
+4 KiB that takes longer than a product that fills them. So a large product is written to huge pages, and freed pages are
+cached. The system may take cached pages when it needs them (`MADV_FREE`). A posterior of 128 images of 28x28 pixels
+takes 1.7 times as long without (`benchmarks/README.md`).
 
 >>> matmul(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape
 torch.Size([2, 3, 5])
@@ -21,45 +22,23 @@ from plica.backend.torch.indexing import is_traced, may_write
 
 LARGE = 2**24
 """Bytes from which a result is large: the C library keeps smaller pieces of memory, whose pages are there already."""
-_KEPT = 2**28  # bytes that are kept at most
-_LENT = 2**25  # bytes of the pieces that the C library keeps as they are: of larger ones the system may take the pages
+_BUDGET = 2**28  # bytes that are cached at most
+_RESIDENT = 2**25  # bytes up to which pieces keep their pages; the system may take those of larger ones
 _HUGE = getattr(mmap, "MADV_HUGEPAGE", None)
 _FREE = getattr(mmap, "MADV_FREE", None)
 
-_kept: list[mmap.mmap] = []  # in the order in which they were left
+_cache: list[mmap.mmap] = []  # the piece that was freed first comes first
 
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     """`torch.matmul` of two stacks of matrices."""
     shape = (a.shape[0], a.shape[1], b.shape[2])
-    if len(a) != len(b) or not is_worth_it(shape, a, b):
+    if len(a) != len(b) or not _is_worth_it(shape, a, b):
         return torch.matmul(a, b)
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
 
 
-def empty(shape: Sequence[int], like: Tensor) -> Tensor:
-    """`torch.empty`, of the dtype and on the device of another array."""
-    if not is_worth_it(shape, like):
-        return like.new_empty(shape)
-    return _empty(shape, like.dtype)
-
-
-def take(x: Tensor, axis: int, index: Tensor) -> Tensor:
-    """`torch.index_select`."""
-    shape = (*x.shape[:axis], len(index), *x.shape[axis + 1 :])
-    if not is_worth_it(shape, x):
-        return torch.index_select(x, axis, index)
-    return torch.index_select(x, axis, index, out=_empty(shape, x.dtype))
-
-
-def softmax(x: Tensor, axis: int) -> Tensor:
-    """`torch.softmax`."""
-    if not is_worth_it(x.shape, x) or not x.is_floating_point():
-        return torch.softmax(x, axis)
-    return torch.softmax(x, axis, out=_empty(x.shape, x.dtype))
-
-
-def is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
+def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:
     """Whether a result of some shape is large, and may be written into memory of its own."""
     is_large = prod(shape) * arrays[0].element_size() >= LARGE and arrays[0].is_cpu
     if _HUGE is None or not is_large or torch.is_autocast_enabled("cpu"):  # which leaves `out=` as it is
@@ -75,17 +54,17 @@ def _empty(shape: Sequence[int], dtype: torch.dtype) -> Tensor:
     except OSError:  # no such pages, or no memory, which torch says better
         return torch.empty(shape, dtype=dtype)
     lent = memoryview(memory)  # lives as long as a tensor reads it
-    weakref.finalize(lent, _keep, memory).atexit = False
+    weakref.finalize(lent, _give_back, memory).atexit = False
     return torch.frombuffer(lent, dtype=dtype).view(shape)
 
 
 def _memory(size: int) -> mmap.mmap:
-    """Memory in huge pages, kept or new."""
+    """Memory in huge pages, cached or new."""
     _keep_freed_memory()
-    for memory in [memory for memory in _kept if len(memory) == size]:
+    for memory in [memory for memory in _cache if len(memory) == size]:
         try:
-            _kept.remove(memory)
-        except ValueError:  # another thread has taken it
+            _cache.remove(memory)
+        except ValueError:  # another thread has removed it
             continue
         return memory
     memory = mmap.mmap(-1, size, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
@@ -95,24 +74,24 @@ def _memory(size: int) -> mmap.mmap:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Let the C library keep what is freed, up to twice its largest piece.
+    """Let the C library keep freed memory, up to twice its largest piece.
 
-    It does so once a piece of that size was freed (M_TRIM_THRESHOLD in mallopt(3)), and the arrays beside large ones
-    would else be new pages at each call. No page of this piece is ever written.
+    It does so once a piece of that size was freed (M_TRIM_THRESHOLD in mallopt(3)). Otherwise the arrays beside large
+    ones would be new pages at each call. No page of this piece is ever written.
     """
-    torch.empty(_LENT - 2**16, dtype=torch.uint8)
+    torch.empty(_RESIDENT - 2**16, dtype=torch.uint8)
 
 
-def _keep(memory: mmap.mmap) -> None:
-    """Keep memory that nobody reads any more, rather than what is kept for longest.
+def _give_back(memory: mmap.mmap) -> None:
+    """Cache freed memory; evict the pieces that were freed first beyond the budget.
 
-    The system may take the pages of what was kept before: those of the last piece stay as they are, since asking for
-    them back takes about a tenth of the time in which a product fills them.
+    The system may take the pages of earlier pieces. Those of the last piece stay, since asking for them again takes
+    about a tenth of the time in which a product fills them.
     """
     if _FREE is None:
         return
-    if _kept and len(_kept[-1]) > _LENT:
-        _kept[-1].madvise(_FREE)
-    _kept.append(memory)
-    while sum(map(len, _kept)) > _KEPT:
-        del _kept[:1]
+    if _cache and len(_cache[-1]) > _RESIDENT:
+        _cache[-1].madvise(_FREE)
+    _cache.append(memory)
+    while sum(map(len, _cache)) > _BUDGET:
+        del _cache[:1]

@@ -16,7 +16,7 @@ from plica.backend.torch.directed import directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
 from plica.backend.torch.fourier import transform
 from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
-from plica.backend.torch.huge_pages import matmul, softmax, take
+from plica.backend.torch.huge_pages import matmul
 from plica.backend.torch.indexing import (
     gather,
     index,
@@ -92,11 +92,9 @@ __all__ = [
     "search_cumulative",
     "searchsorted",
     "sign",
-    "softmax",
     "softplus",
     "steps",
     "stirling_error",
-    "take",
     "take_along",
     "told",
     "total",

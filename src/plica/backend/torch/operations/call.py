@@ -3,10 +3,8 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from math import prod
 from typing import Any
 
-from plica.backend.torch.huge_pages import LARGE
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
 from plica.ir.sizes import Dim, Opaque, is_nonnegative
@@ -151,12 +149,6 @@ def wide(row: Text) -> Text:
 def function(name: str) -> Text:
     """A function of all operands, as tensors."""
     return lambda call: f"{name}({call.tensors})"
-
-
-def is_large(equation: Equation) -> bool:
-    """Whether the result takes memory of its own, however large arguments of unknown size are."""
-    (type_,) = (output.type for output in equation.outputs)
-    return prod(dim for dim in type_.shape if isinstance(dim, int)) * type_.dtype.numpy.itemsize >= LARGE
 
 
 def along(name: str) -> Text:

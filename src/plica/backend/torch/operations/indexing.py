@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 
-from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices, is_large
+from plica.backend.torch.operations.call import Call, Row, Unsigned, bounds_source, indices
 from plica.backend.torch.operations.subscripts import Part, parts_written, subscript
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
@@ -23,8 +23,7 @@ def _gather(call: Call) -> str:
 
 
 def _take(call: Call) -> str:
-    x, axis, places = call.tensor(0), call.params["axis"], indices(call, 1)
-    return f"kernels.take({x}, {axis}, {places})" if is_large(call.equation) else f"{x}.index_select({axis}, {places})"
+    return f"{call.tensor(0)}.index_select({call.params['axis']}, {indices(call, 1)})"
 
 
 def is_python_index(call: Call) -> bool:

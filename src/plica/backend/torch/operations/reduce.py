@@ -1,6 +1,6 @@
 """Rows of reductions."""
 
-from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, is_large, wide
+from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, wide
 from plica.ir.sizes import Size
 
 
@@ -59,7 +59,7 @@ REDUCE: dict[str, Row] = {
     ),
     "argmax": Row(_extreme("torch.argmax"), unsigned=Unsigned.ORDERED),
     "argmin": Row(_extreme("torch.argmin"), unsigned=Unsigned.ORDERED),
-    "softmax": Row(lambda call: along("kernels.softmax" if is_large(call.equation) else "torch.softmax")(call)),
+    "softmax": Row(along("torch.softmax")),
     "log_softmax": Row(along("torch.log_softmax")),
     "cumulative_sum": Row(wide(along("torch.cumsum"))),
     "cumulative_prod": Row(wide(along("torch.cumprod"))),

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.huge_pages import empty
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
 from plica.errors import StructuralPropertyError, UnsupportedError
@@ -132,7 +131,7 @@ def read_flows(
 
 def _longer(array: Tensor, axis: int, size: int) -> Tensor:
     """An array of another size along one axis, whose numbers are not set."""
-    return empty((*array.shape[:axis], size, *array.shape[axis + 1 :]), array)
+    return array.new_empty((*array.shape[:axis], size, *array.shape[axis + 1 :]))
 
 
 def posterior(circuit: TorchCircuit, x: Tensor) -> Posterior:
