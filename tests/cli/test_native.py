@@ -195,7 +195,7 @@ entries
       100 rows of n at a time
   score(x: float64[n]) -> score: float64[n]
       100 rows of n at a time
-      rows that it does not prove are asked of exact
+      rows whose bound fails are computed by exact
   exact(x: float64[n]) -> score: float64[n]
       asked by other entries alone
       7 rows of n at a time

@@ -11,7 +11,7 @@ from plica.backend.native.build import compile_text
 from plica.runtime.container import write
 from plica.runtime.faults import VALUES, marked
 from plica.runtime.machine import LEVELS, architecture
-from plica.runtime.manifest import ArrayType, Entry, Fold, Manifest, Rows, Target, Tensor, WayOut
+from plica.runtime.manifest import ArrayType, Entry, Fallback, Fold, Manifest, Rows, Target, Tensor
 
 MODULE = f"""
 module @plica {{
@@ -30,7 +30,7 @@ module @plica {{
     return %y : tensor<?x3xf32>
   }}
 
-  // score = x * x, proven where x < 10; the way out gives -x
+  // score = x * x, proven where x < 10; the fallback gives -x
   func.func @quick(%x: tensor<?xf64>) -> (tensor<?xf64>, tensor<?xi1>) {{
     %axis = arith.constant 0 : index
     %n = tensor.dim %x, %axis : tensor<?xf64>
@@ -163,7 +163,7 @@ ENTRIES = (
         (_X,),
         (_SCORE, ArrayType("proven", "bool", ("n",))),
         rows=_ROWS,
-        way_out=WayOut("exact", proven="proven"),
+        fallback=Fallback("exact", bound="proven"),
     ),
     Entry("exact", "slow", (_X,), (_SCORE,), rows=Rows("n", chunk=7), public=False),
     Entry("plus", "plus", (_X3, replace(_X3, name="y")), (_S3,)),

@@ -9,7 +9,7 @@ import pytest
 
 from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.runtime.checks import check_manifest
-from plica.runtime.manifest import Floor
+from plica.runtime.manifest import NonNegativeCheck
 from plica.runtime.module import NativeModule, load
 from tests.harness.native_files import MANIFEST, SHIFT, native_file, parts
 
@@ -22,8 +22,8 @@ class TestParts:
         """`shift` in three parts, one of which stays; what is computed of it has a floor."""
         weight, shift, doubled = MANIFEST.tensors
         shift = replace(shift, parts=("first", "", "third"))
-        floors = (Floor("doubled", ("one", "two", "three")),)
-        return load(native_file(tmp_path / "x.plicab", tensors=(weight, shift, doubled), floors=floors))
+        checks = (NonNegativeCheck("doubled", ("one", "two", "three")),)
+        return load(native_file(tmp_path / "x.plicab", tensors=(weight, shift, doubled), non_negative=checks))
 
     def test_parts(self, module: NativeModule) -> None:
         assert list(module.constants) == ["first", "third"]
@@ -46,8 +46,11 @@ class TestParts:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"floors": (Floor("doubled", ("one",)),)}, "floor: doubled is no tensor of 1 numbers"),
-        ({"floors": (Floor("none", ()),)}, "floor: none is no tensor of 0 numbers"),
+        (
+            {"non_negative": (NonNegativeCheck("doubled", ("one",)),)},
+            "non-negative check: doubled is no tensor of 1 numbers",
+        ),
+        ({"non_negative": (NonNegativeCheck("none", ()),)}, "non-negative check: none is no tensor of 0 numbers"),
         ({"also": ("exact",)}, "the entry exact cannot be asked in place of product"),
         ({"also": ("plus",)}, "the entry plus cannot be asked in place of product"),
         ({"tensors": (replace(MANIFEST.tensors[0], parts=("a",) * 4), *MANIFEST.tensors[1:])}, "has 4 parts"),

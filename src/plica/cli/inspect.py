@@ -89,8 +89,8 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
         notes.append("asked by other entries alone")
     if entry.rows is not None and entry.rows.chunk is not None:
         notes.append(f"{entry.rows.chunk} rows of {entry.rows.symbol} at a time")
-    if entry.way_out is not None:
-        notes.append(f"rows that it does not prove are asked of {entry.way_out.entry}")
+    if entry.fallback is not None:
+        notes.append(f"rows whose bound fails are computed by {entry.fallback.entry}")
     if entry.draws:
         free = "".join(f", {name}" for name in free_sizes(entry))
         notes.append(f"draws {', '.join(map(str, entry.draws))}; takes seed{free}")

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Floor, Fold, Manifest, Tensor, Tree
+from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Fallback, Fold, Manifest, NonNegativeCheck, Tensor, Tree
 from plica.runtime.sizes import is_symbol, symbols
 
 ITEM_SIZES: Mapping[str, int] = {
@@ -64,8 +64,8 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
         _check_entry(entry, entries, tensors)
     _check_folds(manifest.folds, tensors)
     _unique("constant", (name for tensor in manifest.tensors for name in tensor.updates))
-    for floor in manifest.floors:
-        _check_floor(floor, tensors)
+    for check in manifest.non_negative:
+        _check_non_negative(check, tensors)
 
 
 def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
@@ -130,8 +130,8 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     )
     if entry.rows is not None:
         _check_rows(where, entry, entry.rows.symbol, entry.rows.chunk)
-    if entry.way_out is not None:
-        _check_way_out(where, entry, entries)
+    if entry.fallback is not None:
+        _check_fallback(where, entry, entry.fallback, entries)
 
 
 def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
@@ -165,26 +165,25 @@ def _check_rows(where: str, entry: Entry, rows: str, chunk: int | None) -> None:
         _require(rows in array.shape, f"{where}: the result {array} has no axis of {rows}")
 
 
-def _check_way_out(where: str, entry: Entry, entries: Mapping[str, Entry]) -> None:
-    assert entry.way_out is not None  # the caller checks
-    proven = [result for result in entry.results if result.name == entry.way_out.proven]
-    _require(entry.rows is not None, f"{where}: has a way out and no rows")
+def _check_fallback(where: str, entry: Entry, fallback: Fallback, entries: Mapping[str, Entry]) -> None:
+    bounds = [result for result in entry.results if result.name == fallback.bound]
+    _require(entry.rows is not None, f"{where}: has a fallback and no rows")
     rows = entry.rows.symbol if entry.rows is not None else ""
     _require(
-        [(result.dtype, result.shape) for result in proven] == [("bool", (rows,))],
-        f"{where}: no result says what is proven",
+        [(result.dtype, result.shape) for result in bounds] == [("bool", (rows,))],
+        f"{where}: no result says where its bound holds",
     )
     seen = {entry.name}
     step = entry
-    while step.way_out is not None:
-        following = entries.get(step.way_out.entry)
+    while step.fallback is not None:
+        following = entries.get(step.fallback.entry)
         if following is None or following.name in seen:
-            raise NativeFileError(f"{where}: its way out {step.way_out.entry} is missing or leads back to it")
+            raise NativeFileError(f"{where}: its fallback {step.fallback.entry} is missing or leads back to it")
         seen.add(following.name)
         step = following
-    fallback = entries[entry.way_out.entry]
-    same = (entry.arguments, entry.draws, entry.shown) == (fallback.arguments, fallback.draws, fallback.shown)
-    _require(same and fallback.rows is not None, f"{where}: its way out {fallback.name} has other arguments or results")
+    exact = entries[fallback.entry]
+    same = (entry.arguments, entry.draws, entry.shown) == (exact.arguments, exact.draws, exact.shown)
+    _require(same and exact.rows is not None, f"{where}: its fallback {exact.name} has other arguments or results")
 
 
 def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None:
@@ -202,10 +201,10 @@ def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None
         computed_before.update(fold.outputs)
 
 
-def _check_floor(floor: Floor, tensors: Mapping[str, Tensor]) -> None:
-    tensor = tensors.get(floor.tensor)
-    fits = tensor is not None and tensor.dtype in _UNIFORMS and tensor.shape == (len(floor.names),)
-    _require(fits, f"floor: {floor.tensor} is no tensor of {len(floor.names)} numbers")
+def _check_non_negative(check: NonNegativeCheck, tensors: Mapping[str, Tensor]) -> None:
+    tensor = tensors.get(check.tensor)
+    fits = tensor is not None and tensor.dtype in _UNIFORMS and tensor.shape == (len(check.names),)
+    _require(fits, f"non-negative check: {check.tensor} is no tensor of {len(check.names)} numbers")
 
 
 def _unique(kind: str, names: Iterable[str]) -> None:

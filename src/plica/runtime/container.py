@@ -29,7 +29,7 @@ from typing import Any
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
 from plica.runtime.decode import many, number, parse, read_manifest, record, word, word_or_empty
-from plica.runtime.manifest import Manifest
+from plica.runtime.manifest import KEYS, Manifest
 from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_signature, sign
 
 MAGIC = b"\x93PLICAB\n"
@@ -310,8 +310,16 @@ def _placed(
     return rows
 
 
+def _keyed(fields: list[tuple[str, Any]]) -> dict[str, Any]:
+    """The fields of a record by their keys in files."""
+    return {KEYS.get(name, name): value for name, value in fields}
+
+
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    description: dict[str, Any] = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
+    description: dict[str, Any] = {
+        "manifest": asdict(manifest, dict_factory=_keyed),
+        "parts": [asdict(row) for row in rows],
+    }
     for entry in description["manifest"]["entries"]:
         for name in ("takes", "gives"):  # older readers do not know these keys
             if entry[name] is None:

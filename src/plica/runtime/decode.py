@@ -10,7 +10,19 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ArrayType, Entry, Floor, Fold, Manifest, Rows, Target, Tensor, Tree, WayOut
+from plica.runtime.manifest import (
+    KEYS,
+    ArrayType,
+    Entry,
+    Fallback,
+    Fold,
+    Manifest,
+    NonNegativeCheck,
+    Rows,
+    Target,
+    Tensor,
+    Tree,
+)
 
 Reader = Callable[[Any, str], Any]
 
@@ -36,13 +48,14 @@ def parse(text: bytes, where: str) -> Any:
 
 
 def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Reader:
-    """A reader of objects whose keys are the fields of `kind`; the `optional` ones may be left out."""
+    """A reader of objects with a key for each field of `kind` (`manifest.KEYS`); `optional` ones may be left out."""
+    fields = {KEYS.get(field, field): field for field in readers}
 
     def read(value: Any, where: str) -> Any:
-        if not isinstance(value, dict) or value.keys() | set(optional) != readers.keys():
+        if not isinstance(value, dict) or value.keys() | set(optional) != fields.keys():
             shown = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
-            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {shown}")
-        return kind(**{name: readers[name](item, f"{where}.{name}") for name, item in value.items()})
+            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(fields))}, found {shown}")
+        return kind(**{fields[key]: readers[fields[key]](item, f"{where}.{key}") for key, item in value.items()})
 
     return read
 
@@ -131,7 +144,7 @@ def _no_constant(text: str) -> Any:
 
 _ARRAY = record(ArrayType, name=word, dtype=word, shape=many(_dim))
 _ROWS = record(Rows, symbol=word, chunk=_optional(number), alone=number)
-_WAY_OUT = record(WayOut, entry=word, proven=word)
+_FALLBACK = record(Fallback, entry=word, bound=word)
 _NODE = record(Tree, kind=word, items=many(_tree), keys=many(_key), name=word_or_empty)
 _ENTRY = record(
     Entry,
@@ -144,7 +157,7 @@ _ENTRY = record(
     draws=many(_ARRAY),
     constants=many(word),
     rows=_optional(_ROWS),
-    way_out=_optional(_WAY_OUT),
+    fallback=_optional(_FALLBACK),
     public=_flag,
     text=_text,
     takes=_optional(_NODE),
@@ -161,7 +174,7 @@ _TENSOR = record(
     parts=many(word_or_empty),
 )
 _FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word))
-_FLOOR = record(Floor, tensor=word, names=many(word))
+_CHECK = record(NonNegativeCheck, tensor=word, names=many(word))
 _TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
 read_manifest = record(
     Manifest,
@@ -171,7 +184,7 @@ read_manifest = record(
     iree=word,
     tensors=many(_TENSOR),
     folds=many(_FOLD),
-    floors=many(_FLOOR),
+    non_negative=many(_CHECK),
     provenance=_words,
     also=many(word),
 )

@@ -26,7 +26,7 @@ def answer(
 
     Args:
         sessions: Gives a session for each entry that is called.
-        manifest: The manifest, which has the fallbacks.
+        manifest: The manifest, failed has the fallbacks.
         entry: The entry to call.
         inputs: Its arguments and draws.
         sizes: The symbols of the call.
@@ -34,7 +34,7 @@ def answer(
     """
     total = 0 if entry.rows is None else sizes[entry.rows.symbol]
     chunk = max(total, 1) if entry.rows is None else entry.rows.chunk or max(total, 1)
-    if entry.rows is None or (total <= chunk and entry.way_out is None):  # a single call answers
+    if entry.rows is None or (total <= chunk and entry.fallback is None):  # a single call answers
         with sessions(entry, sizes) as session:
             outputs = session.call(entry.function, inputs, entry.results, entry.constants, tensors)
             for array, result in zip(outputs, entry.results, strict=True):
@@ -50,21 +50,23 @@ def answer(
             piece = slice(start, min(start + chunk, total))
             cut = [_part(array, axis, piece) for array, axis in zip(inputs, inward, strict=True)]
             outputs = session.call(entry.function, cut, entry.results, entry.constants, tensors)
-            if entry.way_out is not None:
-                proven_index = [result.name for result in entry.results].index(entry.way_out.proven)
-                open_rows.append(start + np.flatnonzero(~outputs.pop(proven_index)))
+            if entry.fallback is not None:
+                bound = [result.name for result in entry.results].index(entry.fallback.bound)
+                open_rows.append(start + np.flatnonzero(~outputs.pop(bound)))
             if not results:
                 results = [_results(array, axis, total) for array, axis in zip(outputs, outward, strict=True)]
-            for whole, array, axis in zip(results, outputs, outward, strict=True):
-                part = _part(whole, axis, piece)
+            for joined, array, axis in zip(results, outputs, outward, strict=True):
+                part = _part(joined, axis, piece)
                 _check(entry, array, part.shape)
                 part[...] = array
-    if entry.way_out is not None and (which := np.concatenate(open_rows)).size:
-        again = [array if axis is None else array.take(which, axis) for array, axis in zip(inputs, inward, strict=True)]
-        following = manifest.entry(entry.way_out.entry)
-        outputs = answer(sessions, manifest, following, again, {**sizes, rows: which.size}, tensors)
-        for whole, array, axis in zip(results, outputs, outward, strict=True):
-            whole[(slice(None),) * (axis or 0) + (which,)] = array
+    if entry.fallback is not None and (failed := np.concatenate(open_rows)).size:
+        again = [
+            array if axis is None else array.take(failed, axis) for array, axis in zip(inputs, inward, strict=True)
+        ]
+        fallback = manifest.entry(entry.fallback.entry)
+        outputs = answer(sessions, manifest, fallback, again, {**sizes, rows: failed.size}, tensors)
+        for joined, array, axis in zip(results, outputs, outward, strict=True):
+            joined[(slice(None),) * (axis or 0) + (failed,)] = array
     return results
 
 

@@ -2,16 +2,16 @@
 
 The head of the file holds the manifest as JSON. `decode.py` reads it back; `checks.py` refuses a manifest whose parts
 do not fit together. A size of a shape is a number, a symbol (`"n"`) or a formula of symbols as Programs print it
-(`"2*n^2"`, `"max(n-1,0)"`). The field `way_out` names the fallback of an entry, and `proven` the result that says of
-which rows the bound holds.
+(`"2*n^2"`, `"max(n-1,0)"`). Keys of the JSON are the names of fields, except for
+`KEYS`.
 
 >>> score = Entry(
 ...     "log_likelihood",
 ...     function="scaled",
 ...     arguments=(ArrayType("x", "int64", ("n", 64)),),
-...     results=(ArrayType("score", "float32", ("n",)), ArrayType("proven", "bool", ("n",))),
+...     results=(ArrayType("score", "float32", ("n",)), ArrayType("holds", "bool", ("n",))),
 ...     rows=Rows("n", chunk=128),
-...     way_out=WayOut("log_space", proven="proven"),
+...     fallback=Fallback("log_space", bound="holds"),
 ... )
 >>> score.shown, str(score.arguments[0])
 ((ArrayType(name='score', dtype='float32', shape=('n',)),), 'x: int64[n, 64]')
@@ -21,6 +21,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 Dim = int | str
+
+KEYS: Mapping[str, str] = {"fallback": "way_out", "bound": "proven", "non_negative": "floors"}
+"""Fields whose keys in files have other names, so that files of earlier versions stay readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +78,16 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class WayOut:
+class Fallback:
     """The fallback of an entry: it computes the rows whose bound fails.
 
     Args:
         entry: The name of another entry, of the same arguments, draws and results.
-        proven: The result of shape (rows,) and dtype `bool` that says where the bound holds; callers do not see it.
+        bound: The result of shape (rows,) and dtype `bool` that says where the bound holds; callers do not see it.
     """
 
     entry: str
-    proven: str
+    bound: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +104,7 @@ class Entry:
         draws: Uniforms in [0, 1) that the host draws, from the seed of the call.
         constants: Tensors of the file that are passed as arguments: those that `NativeModule.update` may change.
         rows: Set if rows are independent of each other.
-        way_out: Set if the function says for which rows its bound holds.
+        fallback: Set if the function says for which rows its bound holds.
         public: Whether users see the entry; they do not see an entry that is only a fallback.
         text: One sentence for `help` and `plica inspect`.
         takes: The arguments by the names of parameters, a dict of trees of `arguments`; None where each is an array.
@@ -115,7 +118,7 @@ class Entry:
     draws: tuple[ArrayType, ...] = ()
     constants: tuple[str, ...] = ()
     rows: Rows | None = None
-    way_out: WayOut | None = None
+    fallback: Fallback | None = None
     public: bool = True
     text: str = ""
     takes: Tree | None = None
@@ -124,7 +127,7 @@ class Entry:
     @property
     def shown(self) -> tuple[ArrayType, ...]:
         """The results that callers get."""
-        return tuple(result for result in self.results if self.way_out is None or result.name != self.way_out.proven)
+        return tuple(result for result in self.results if self.fallback is None or result.name != self.fallback.bound)
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,8 +189,8 @@ class Fold:
 
 
 @dataclass(frozen=True, slots=True)
-class Floor:
-    """A non-negative check: an update that would make one of these numbers negative is refused.
+class NonNegativeCheck:
+    """Refuses an update that would make one of these numbers negative.
 
     Args:
         tensor: The numbers, of one axis, stored or computed, such as the smallest entry of each of several weights.
@@ -231,7 +234,7 @@ class Manifest:
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
         also: Entries that `module(x)` calls instead of the main one if the data has their kind of dtype, for example
             floats where the main entry takes integers.
-        floors: The non-negative checks that an update must pass.
+        non_negative: The checks that an update must pass.
     """
 
     main: str
@@ -242,7 +245,7 @@ class Manifest:
     folds: tuple[Fold, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     also: tuple[str, ...] = ()
-    floors: tuple[Floor, ...] = ()
+    non_negative: tuple[NonNegativeCheck, ...] = ()
 
     def entry(self, name: str) -> Entry:
         """The entry of a name; names are checked before (`checks.py`)."""

@@ -23,7 +23,7 @@ from plica.runtime.container import Image, read
 from plica.runtime.entries import answer
 from plica.runtime.entry_points import EntryPoint, signature
 from plica.runtime.machine import misfit
-from plica.runtime.manifest import Entry, Floor, Manifest, Target
+from plica.runtime.manifest import Entry, Manifest, NonNegativeCheck, Target
 from plica.runtime.memory import MEMORIES
 from plica.runtime.sessions import ALONE, Code, Session, Tensors, first_values, owned_copy
 from plica.runtime.signature import PublicKey
@@ -179,8 +179,8 @@ class NativeModule:
                     results = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
                     changed |= {name: owned_copy(array) for name, array in zip(fold.outputs, results, strict=True)}
                     fresh.update(fold.outputs)
-            for floor in self.manifest.floors:
-                _check_floor(floor, changed[floor.tensor])
+            for check in self.manifest.non_negative:
+                _refuse_negative(check, changed[check.tensor])
             self._open()
             self._state = (code, MappingProxyType(changed))
             self._updated = True
@@ -289,13 +289,13 @@ def _of_kind(entries: list[Entry], arguments: tuple[Any, ...]) -> Entry:
     return entries[0]
 
 
-def _check_floor(floor: Floor, numbers: Array) -> None:
+def _refuse_negative(check: NonNegativeCheck, numbers: Array) -> None:
     wrong = (numbers < 0).nonzero()[0]
     if wrong.size:
         number = numbers[wrong[0]]
         entry = "an entry that is negative or NaN" if np.isinf(number) else f"a negative entry ({number:.6g})"
         raise UnsupportedError(
-            f"update: {floor.names[wrong[0]]} would have {entry}, and the circuit carries no negative numbers; nothing "
+            f"update: {check.names[wrong[0]]} would have {entry}, and the circuit carries no negative numbers; nothing "
             "is replaced"
         )
 

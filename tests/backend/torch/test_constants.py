@@ -80,7 +80,7 @@ def test_the_values_are_those_without_folding_bit_for_bit(name, semiring) -> Non
 
 @FLOATS
 @WAYS
-def test_rows_that_underflow_take_the_way_out(dtype, way, monkeypatch) -> None:
+def test_rows_that_underflow_take_the_fallback(dtype, way, monkeypatch) -> None:
     by(way, monkeypatch)
     first = CategoricalLayer([0], 2, num_categories=2, logits=tensor([[0.0, -5000.0], [-9000.0, 0.0]]))
     total = SumLayer(2, 1, weight=Parameter.from_unary(SoftmaxParameter((1, 2)), tensor([[0.0, -3000.0]])))

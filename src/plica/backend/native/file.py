@@ -23,7 +23,7 @@ from plica.backend.native.questions import Question
 from plica.backend.native.targets import Target
 from plica.errors import UnsupportedError
 from plica.ir.program import Var
-from plica.runtime.manifest import ALIGNMENT, Floor, Fold, Manifest, Tensor
+from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
 from plica.runtime.sessions import ALONE
 
@@ -178,7 +178,9 @@ def file_of(
         iree=version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
-        floors=tuple(Floor(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors),
+        non_negative=tuple(
+            NonNegativeCheck(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors
+        ),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, manifest

@@ -70,7 +70,7 @@ class Question:
             ),
             constants=constants,
             rows=manifest.Rows(self.rows, self.chunk, self.alone) if self.rows else None,
-            way_out=manifest.WayOut(self.proven[1], self.proven[0]) if self.proven else None,
+            fallback=manifest.Fallback(self.proven[1], self.proven[0]) if self.proven else None,
             public=self.public,
             text=self.text,
             takes=self.takes,
