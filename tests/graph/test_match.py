@@ -177,7 +177,7 @@ def test_one_input_is_not_each_of_several_nor_one_node_twice(text: str) -> None:
 
 
 def test_commutative_entries_match_in_any_order() -> None:
-    one = Entry("one", "number", (), {"value": 1}, kept=True)
+    one = Entry("one", "number", (), {"value": 1}, preserved=True)
     pattern = Pattern(Entry("op", "times", ("x", "one"), commutative=True), one)
     for text in ("x; n = number; a = times x n", "x; n = number; a = times n x"):
         (match,) = find(letters(text, "a", n={"value": 1}), pattern).matches
@@ -234,7 +234,7 @@ def test_is_output_asks_for_an_output() -> None:
 
 
 def test_a_kept_node_may_have_other_readers() -> None:
-    pattern = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True))
+    pattern = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), preserved=True))
     graph = letters("x; b = g x; a = f b; c = h b", "a", "c")
     (match,) = find(graph, pattern).matches
     assert [node.name for node in match.fused] == ["a"]
@@ -284,7 +284,7 @@ def test_matches_do_not_overlap() -> None:
 
 
 def test_what_a_match_looks_at_is_not_fused_by_another() -> None:
-    looks = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True))
+    looks = Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), preserved=True))
     fuses = Pattern.chain("g", "h")
     graph = letters("x; c = h x; b = g c; a = f b", "a")
     assert [match.number for match in find(graph, looks, fuses).matches] == [0]
@@ -395,7 +395,7 @@ MALFORMED: Any = (
     ((Entry("a", "f", ("x", "*x")),), {}, "one input and also any number"),
     ((Entry("a", "f", ("x y",)),), {}, "'x y' of 'a' is no name"),
     ((Entry("a", "f", ("*x",), commutative=True),), {}, "commutative and variadic"),
-    ((Entry("a", "f", kept=True),), {}, "so that nothing is replaced"),
+    ((Entry("a", "f", preserved=True),), {}, "so that nothing is replaced"),
     ((Entry("a", "f", ("x", "b+")), Entry("b", "g")), {}, "which are all inputs of a root, in order"),
     ((Entry("a", "f", ("b",)), Entry("b", "g", ("c+",)), Entry("c", "h")), {}, "which are all inputs of a root"),
     ((Entry("b_0", "f", ("b+",)), Entry("b", "g")), {}, "call the root otherwise"),

@@ -84,7 +84,7 @@ def test_a_kept_node_goes_only_when_nothing_reads_it_any_more() -> None:
     rule = Rule(
         "look",
         "f(g(x)) -> k(x)",
-        Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), kept=True)),
+        Pattern(Entry("outer", "f", ("inner",)), Entry("inner", "g", ("x",), preserved=True)),
         lambda match: Replacement.chain([match["x"]], Letter("k", "k")),
         laws=ORDINARY,
     )

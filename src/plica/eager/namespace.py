@@ -34,9 +34,9 @@ from plica.ops import OPS
 from plica.passes.results import own_results
 from plica.tracing import namespace as _tracing
 from plica.tracing.elsewhere import advice
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.results import Updates
-from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace
 from plica.tracing.signatures import signature_of, with_plain_settings
 from plica.tracing.trace import TracedFunction, trace_function

@@ -15,8 +15,8 @@ from plica.ir.sizes import Dim
 from plica.ir.types import Spec, spec
 from plica.tracing.control import parameter_names, place_of
 from plica.tracing.leaves import PYTHON_NUMBERS, dtype_of, is_array, shape_of
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import as_tracer, cast
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.trace import NUMBERS, AbstractedAxes, abstracted, axes_of_arguments, axis_names, check_axes
 from plica.tracing.trees import flatten, shown, unflatten

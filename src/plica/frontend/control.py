@@ -39,7 +39,7 @@ from plica.tracing.control import (
     trace_scan,
     trace_while,
 )
-from plica.tracing.places import user_line
+from plica.tracing.locations import user_line
 from plica.tracing.scope import current_trace, scope_of
 from plica.tracing.shared_sizes import SharedSizes, handed_over
 from plica.tracing.tracer import Tracer

@@ -273,6 +273,6 @@ def _bound(search: _PatternSearch, name: str, node: Any, binding: _Binding) -> _
         return binding if binding.nodes[name] is node else None
     if not kind_fits(graph.fits, graph.kind(node), entry):
         return None
-    if not entry.kept and any(node is bound for bound in binding.nodes.values()):
+    if not entry.preserved and any(node is bound for bound in binding.nodes.values()):
         return None
     return binding._replace(nodes={**binding.nodes, name: node})

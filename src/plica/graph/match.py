@@ -47,7 +47,7 @@ class Search:
     Args:
         graph: The graph of matches and of the strategy; by default the nodes and their inputs alone.
         conditions: For each pattern why a match is declined.
-        begins: The positions of the patterns that may have their root at a node, all by default.
+        rules_at: The positions of the patterns that may have their root at a node, all by default.
         on_near_miss: Called where a pattern nearly matched, or its match was declined.
         replacement: Gives the replacement of a match.
         names: The names of the patterns in messages; by default those of their roots.
@@ -55,7 +55,7 @@ class Search:
 
     graph: GraphView[Any] | None = None
     conditions: Sequence[Condition | None] = ()
-    begins: Callable[[Any], Iterable[int]] | None = None
+    rules_at: Callable[[Any], Iterable[int]] | None = None
     on_near_miss: Callable[[NearMiss[Any]], None] | None = None
     replacement: Callable[[GraphOptMatch[Any]], Replacement[Any]] = _no_rules
     names: Sequence[str] = ()
@@ -91,7 +91,7 @@ def match_optimization_patterns(
     graph = search.graph or GraphView(order, results, inputs)
     matches: list[GraphOptMatch[Node]] = []
     for node in order:
-        for number in range(len(patterns)) if search.begins is None else search.begins(node):
+        for number in range(len(patterns)) if search.rules_at is None else search.rules_at(node):
             try:
                 pattern = patterns[number].for_inputs(len(inputs(node)))
                 result = None if pattern is None else match_function(node, pattern, inputs, readers)

@@ -135,19 +135,19 @@ def optimize_graph(
         assert on_near_miss is not None, "it is called only where there is a listener"
         on_near_miss(rules[miss.number], miss)
 
-    begins = _begins(graph, rules, by_inputs=match_function is None)
-    if not begins:
+    rules_at = _rules_by_root(graph, rules, by_inputs=match_function is None)
+    if not rules_at:
         return None
     search = Search(
         graph,
         [rule.condition for rule in rules],
-        begins.__getitem__,
+        rules_at.__getitem__,
         None if on_near_miss is None else tell,
         replacement,
         [rule.name for rule in rules],
     )
     matches, by_root = match_optimization_patterns(
-        begins,
+        rules_at,
         graph.outputs,
         [rule.pattern for rule in rules],
         graph.inputs,
@@ -176,7 +176,7 @@ def _safe(match_function: MatchFunction, graph: GraphView[Node]) -> MatchFunctio
     return safe
 
 
-def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> dict[Node, Sequence[int]]:
+def _rules_by_root(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -> dict[Node, Sequence[int]]:
     """For each node where rules may have their roots, which rules: looked up by kind, since most nodes have none.
 
     Args:
@@ -186,7 +186,7 @@ def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -
     """
     roots: dict[Any, list[int]] = {}
     known: dict[Any, list[int]] = {}
-    begins: dict[Node, Sequence[int]] = {}
+    rules_at: dict[Node, Sequence[int]] = {}
     for node in graph.nodes:
         kind = graph.kind(node)
         numbers = roots.get(kind)
@@ -204,8 +204,8 @@ def _begins(graph: GraphView[Node], rules: Sequence[Rule], *, by_inputs: bool) -
                 ]
             numbers = known[kinds]
         if numbers:
-            begins[node] = numbers
-    return begins
+            rules_at[node] = numbers
+    return rules_at
 
 
 def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
@@ -221,7 +221,7 @@ def _replacement(rule: Rule, match: GraphOptMatch[Node]) -> Replacement[Node]:
             "Replacement.chain(inputs, node, ...) for new nodes, or Replacement.by(node) for one that is there"
         )
     known: dict[Node, None] = {node: None for nodes in match.inputs.values() for node in nodes}
-    known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.kept)
+    known.update((match.nodes[entry.name], None) for entry in match.pattern.entries if entry.preserved)
     for node, inputs in replacement.nodes:
         for child in inputs:
             if child not in known:

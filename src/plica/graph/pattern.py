@@ -46,7 +46,7 @@ class Entry:
             lists.
         sub_patterns: For names of small graphs that the node carries, the pattern that must be found there.
         facts: As `config`, for further facts of the node: its other attributes.
-        kept: The replacement does not stand for the node, which others may read; the rule only looks at it.
+        preserved: The rule only looks at the node: the replacement leaves it in place, since other nodes may read it.
         commutative: The inputs may come in any order.
     """
 
@@ -56,7 +56,7 @@ class Entry:
     config: Mapping[str, Any] = field(default_factory=dict)
     sub_patterns: Mapping[str, "Pattern"] = field(default_factory=dict)
     facts: Mapping[str, Any] = field(default_factory=dict)
-    kept: bool = False
+    preserved: bool = False
     commutative: bool = False
 
 
@@ -193,8 +193,8 @@ def _problems(entries: tuple[Entry, ...]) -> Iterator[str]:
         for name, pattern in entry.sub_patterns.items():
             if not isinstance(pattern, Pattern):
                 yield f"the sub-pattern {name!r} of {entry.name!r} is {type(pattern).__name__}; give a Pattern"
-    if entries[0].kept:
-        yield f"the root {names[0]!r} is kept, so that nothing is replaced; take away kept=True"
+    if entries[0].preserved:
+        yield f"the root {names[0]!r} is preserved, so that nothing is replaced; take away preserved=True"
     both = [name for name in read if f"*{name}" in read]
     if both:
         yield f"{both[0]!r} is one input and also any number of inputs; use two names"

@@ -118,7 +118,7 @@ class GraphOptMatch(Generic[Node]):
     @property
     def fused(self) -> tuple[Node, ...]:
         """The nodes that the replacement stands for, the root first."""
-        return tuple(self.nodes[entry.name] for entry in self.pattern.entries if not entry.kept)
+        return tuple(self.nodes[entry.name] for entry in self.pattern.entries if not entry.preserved)
 
     @property
     def context(self) -> Any:

@@ -48,8 +48,8 @@ from plica.symbolic.layers import InputRow, Layer, held_layers, with_sub_layers
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, TensorParameter, exponential
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight, are_one_number
 from plica.tracing import namespace as xp
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import as_dims
-from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
 

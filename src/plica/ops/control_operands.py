@@ -7,7 +7,7 @@ from plica.ir.sizes import Dim, Size, as_size
 from plica.ops.regions import regions_of
 
 
-def returning(equation: Equation) -> tuple[Program, ...]:
+def branch_programs(equation: Equation) -> tuple[Program, ...]:
     """The regions of branches and calls, whose outputs are those of the equation."""
     match equation.op.name:
         case "cond":

@@ -201,8 +201,8 @@ def _by_ones(operation: str, *, commutative: bool) -> Pattern:
     """`x op full(1)`."""
     return Pattern(
         Entry("op", operation, ("x", "ones"), commutative=commutative),
-        Entry("ones", "full", ("one",), kept=True),
-        Entry("one", CONSTANT, (), config={"value": every(1)}, kept=True),
+        Entry("ones", "full", ("one",), preserved=True),
+        Entry("one", CONSTANT, (), config={"value": every(1)}, preserved=True),
     )
 
 

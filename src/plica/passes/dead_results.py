@@ -22,7 +22,7 @@ from typing import Any
 
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 from plica.ir.sizes import Size
-from plica.ops.control_operands import bounds_of, carries, explicit_outputs, implicit_operand, returning, scanned
+from plica.ops.control_operands import bounds_of, branch_programs, carries, explicit_outputs, implicit_operand, scanned
 from plica.ops.regions import read_by, regions_of, with_regions, without_unread
 
 Clean = Callable[[Program], Program]
@@ -73,7 +73,7 @@ def _fewer(equation: Equation, needed: Container[Var], clean: Clean) -> Equation
                 program, outputs=tuple(program.outputs[index] for index in indices), num_implicit_outputs=len(sizes)
             )
         )
-        for program in returning(equation)
+        for program in branch_programs(equation)
     ]
     params = {**equation.params, "num_implicit_outputs": len(sizes)}
     outputs = tuple(equation.outputs[index] for index in indices)

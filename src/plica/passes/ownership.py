@@ -30,7 +30,7 @@ from itertools import count
 from plica.ir.op import Memory, OpTable
 from plica.ir.program import Equation, Literal, Operand, Program, Var, nested
 from plica.ops import OPS
-from plica.ops.control_operands import bounds_of, call_inputs, carries, explicit_outputs, returning
+from plica.ops.control_operands import bounds_of, branch_programs, call_inputs, carries, explicit_outputs
 from plica.ops.regions import regions_of
 
 
@@ -217,7 +217,7 @@ class _Block:
             return [self._update(index, equation)]
         if "body" in equation.params:
             return (self._loop if self._writes else self._returning_loop)(index, equation)
-        if returning(equation):
+        if branch_programs(equation):
             return self._branches(index, equation)
         memory = memory_of(equation, self._table)
         read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs

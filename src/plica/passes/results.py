@@ -20,7 +20,7 @@ from dataclasses import replace
 
 from plica.ir.builder import Names
 from plica.ir.program import Equation, Operand, OpRef, Program, Var
-from plica.ops.control_operands import carries, explicit_outputs, first_place, returning
+from plica.ops.control_operands import branch_programs, carries, explicit_outputs, first_place
 from plica.passes.ownership import CALLERS, Analysis, Storage, memory_of_results
 from plica.passes.replacements import names_of
 
@@ -104,7 +104,7 @@ def _branches(
     del names
     programs = tuple(
         _owning(program, inside, indices, reserved)
-        for program, inside in zip(returning(equation), known.regions[equation], strict=True)
+        for program, inside in zip(branch_programs(equation), known.regions[equation], strict=True)
     )
     changed = {"branches": programs} if equation.op.name == "cond" else {"program": programs[0]}
     return [replace(equation, params={**equation.params, **changed})]

@@ -60,14 +60,14 @@ def of_graph_with(rules: Sequence[Rule], operations: Mapping[str, Any]) -> tuple
 
 def chain(outer: str | tuple[str, ...], inner: str | tuple[str, ...]) -> Pattern:
     """`outer(inner(x))`; others may read the inner node."""
-    return Pattern(Entry("outer", outer, ("inner",)), Entry("inner", inner, ("x",), kept=True))
+    return Pattern(Entry("outer", outer, ("inner",)), Entry("inner", inner, ("x",), preserved=True))
 
 
 def with_constant(op: str, value: Callable[[Any], bool], *, commutative: bool) -> Pattern:
     """`x op constant`, where the constant's value meets a condition."""
     return Pattern(
         Entry("op", op, ("x", "constant"), commutative=commutative),
-        Entry("constant", CONSTANT, (), config={"value": value}, kept=True),
+        Entry("constant", CONSTANT, (), config={"value": value}, preserved=True),
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from plica.ir.program import Program
 from plica.ir.sizes import Dim, substitute
-from plica.tracing.agree import Agree
+from plica.tracing.branch_sizes import BranchSizes
 from plica.tracing.control import place_of
 from plica.tracing.namespace.operands import as_tracer
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
@@ -48,7 +48,7 @@ def trace_call(
             name=name,
         )
 
-    results, structure = bind_nested("call", [function], inputs, Agree(name), record)
+    results, structure = bind_nested("call", [function], inputs, BranchSizes(name), record)
     return unflatten(structure, results)
 
 

@@ -14,11 +14,11 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Operand, Var
 from plica.ir.sizes import Dim
 from plica.ir.types import SCALAR_SIZE, array_type
-from plica.tracing.agree import Agree
-from plica.tracing.carry import Carry
+from plica.tracing.branch_sizes import BranchSizes
+from plica.tracing.locations import user_line
+from plica.tracing.loop_sizes import LoopSizes
 from plica.tracing.namespace.operands import as_dim, as_tracer, cast, is_array, is_number
 from plica.tracing.nested import Expanded, Function, Region, bind_nested
-from plica.tracing.places import user_line
 from plica.tracing.refine import apply_nested
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
@@ -219,7 +219,7 @@ def trace_for(bounds: Sequence[Any], fn: Body, init: tuple[Any, ...], *, shared:
         )
 
     body = Function(call, "body", location, (SCALAR_SIZE,), argument_names(fn, 1, init))
-    results, _ = bind_nested("for_loop", [body], carried.leaves, Carry(shared, len(carried.leaves)), record)
+    results, _ = bind_nested("for_loop", [body], carried.leaves, LoopSizes(shared, len(carried.leaves)), record)
     return carried.result(results)
 
 
@@ -257,7 +257,7 @@ def trace_while(condition: Callable[..., Any], fn: Body, init: tuple[Any, ...], 
         Function(ask, "cond", place_of(condition), (), argument_names(condition, 0, init)),
         Function(call, "body", location, (), argument_names(fn, 0, init)),
     ]
-    results, _ = bind_nested("while_loop", functions, carried.leaves, Carry(shared, len(carried.leaves)), record)
+    results, _ = bind_nested("while_loop", functions, carried.leaves, LoopSizes(shared, len(carried.leaves)), record)
     return carried.result(results)
 
 
@@ -284,7 +284,7 @@ def trace_cond(
             preserve_dimensions=shared,
         )
 
-    results, structure = bind_nested("cond", functions, (), Agree("cond", shared), record)
+    results, structure = bind_nested("cond", functions, (), BranchSizes("cond", shared), record)
     return unflatten(structure, results)
 
 
@@ -324,7 +324,7 @@ def trace_scan(body: Body, init: Any, xs: Any, length: Any, *, reverse: bool, sh
     rows = [Tracer(Var("row", array_type(array.dims[1:], array.dtype)), scope) for array in arrays if array.ndim]
     function = Function(call, "body", location, (), argument_names(body, 0, (init, xs)))
     _length(arrays, length)
-    results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], Carry(shared, count), record)
+    results, _ = bind_nested("scan", [function], [*carried.leaves, *rows], LoopSizes(shared, count), record)
     return carried.result(results[:count]), unflatten(structures[-1], results[count:])
 
 

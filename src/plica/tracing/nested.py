@@ -10,7 +10,7 @@
         expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
         outputs                      <-  collapse(expanded outputs)
 
-The strategies are `Carry` in `carry.py` and `Agree` in `agree.py`.
+The strategies are `LoopSizes` in `loop_sizes.py` and `BranchSizes` in `branch_sizes.py`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from plica.ir.builder import Builder
 from plica.ir.program import Operand, Program, Var
 from plica.ir.sizes import Dim, Size, as_size, atoms, single_atom, substitute
 from plica.ir.types import SCALAR_SIZE, ArrayType, DBIdx, array_type
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import as_tracer
-from plica.tracing.places import user_line
 from plica.tracing.scope import Trace, scope_of
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten

@@ -17,7 +17,7 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.program import Operand, Var
 from plica.ir.sizes import Size, substitute
 from plica.ir.types import array_type
-from plica.tracing.places import user_line
+from plica.tracing.locations import user_line
 from plica.tracing.tracer import Recorder, Tracer
 
 _CURRENT: ContextVar[Trace | None] = ContextVar("plica_trace", default=None)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import TraceError
-from plica.tracing.places import user_line
+from plica.tracing.locations import user_line
 
 
 @cache

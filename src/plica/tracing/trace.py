@@ -25,8 +25,8 @@ from plica.ir.program import Bound, Program, Var
 from plica.ir.types import Spec, spec
 from plica.ops import OPS
 from plica.tracing.control import argument_names, parameter_names, place_of
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import as_tracer
-from plica.tracing.places import user_line
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer
 from plica.tracing.trees import Structure, flatten, unflatten

@@ -14,7 +14,7 @@ from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.elsewhere import advice
-from plica.tracing.places import has_word, statement, user_line, user_place
+from plica.tracing.locations import has_word, statement, user_line, user_location
 from plica.tracing.signatures import refuse_misfit, unfit
 
 
@@ -297,7 +297,7 @@ class Tracer:
             raise MissingNameError(what, name=name, obj=self)
 
     def _refusal(self, what: str, instead: str) -> TraceError:
-        name, line = user_place()
+        name, line = user_location()
         text = linecache.getline(name, line).strip()
         shown = f"\n    {text}\n" if text else " "
         return TraceError(

@@ -15,6 +15,7 @@ from plica.ir.program import Equation, Literal, Operand, Program, Var, nested, s
 from plica.ir.sizes import Size
 from plica.ops.control_operands import (
     bounds_of,
+    branch_programs,
     call_inputs,
     carries,
     explicit_outputs,
@@ -22,7 +23,6 @@ from plica.ops.control_operands import (
     implicit_operand,
     implicit_operands,
     kept_sizes,
-    returning,
 )
 from plica.ops.regions import regions_of
 from plica.passes.dead_code import checks_sizes
@@ -141,7 +141,7 @@ class Plan:
         for index, _ in self.unread_sizes(equation):
             if "body" in equation.params:
                 self._need_size(implicit_operand(equation, index))
-            for program in returning(equation):
+            for program in branch_programs(equation):
                 self._need_size(program.outputs[index])
         if regions_of(equation):
             self._need_arrays_of_sizes(equation)

@@ -12,7 +12,7 @@ from plica.lower.data import input_width
 from plica.lower.leaves import opaque_keys
 from plica.symbolic.circuit import Circuit
 from plica.tracing.call import call_program
-from plica.tracing.places import user_line
+from plica.tracing.locations import user_line
 from plica.tracing.scope import Reference
 from plica.tracing.tracer import Tracer
 

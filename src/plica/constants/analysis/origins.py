@@ -30,11 +30,11 @@ from plica.ir.sizes import Size
 from plica.ops import OPS
 from plica.ops.control_operands import (
     bounds_of,
+    branch_programs,
     call_inputs,
     carries,
     explicit_outputs,
     implicit_operands,
-    returning,
     scanned,
 )
 from plica.ops.regions import regions_of
@@ -206,7 +206,7 @@ class _Graph:
         scopes = [self._region(region, operands, scope) for region, operands in regions_of(equation)]
         for var in equation.outputs:
             self.add(scope, var, own, (scope[size] for size in size_variables(tuple(equation.params.values()))))
-        if returning(equation):
+        if branch_programs(equation):
             self._returned(equation, scope, scopes)
         else:
             self._looped(equation, scope, scopes)
@@ -238,7 +238,7 @@ class _Graph:
             predicates: tuple[Operand, ...] = ()
         else:
             predicates = equation.inputs[: len(scopes) - 1]
-        for program, inner in zip(returning(equation), scopes, strict=True):
+        for program, inner in zip(branch_programs(equation), scopes, strict=True):
             for var, result in zip(equation.outputs, program.outputs, strict=True):
                 self._join(scope, var, inner, result)
         for var in equation.outputs:

@@ -213,8 +213,8 @@ def _or(bound: float | None, default: float) -> float:
 def _of_constants(op: str) -> Pattern:
     return Pattern(
         Entry("op", op, ("first", "second")),
-        Entry("first", CONSTANT, (), kept=True),
-        Entry("second", CONSTANT, (), kept=True),
+        Entry("first", CONSTANT, (), preserved=True),
+        Entry("second", CONSTANT, (), preserved=True),
     )
 
 
@@ -223,8 +223,8 @@ def _with_two_constants(op: str) -> Pattern:
     return Pattern(
         Entry("outer", op, ("inner", "second"), commutative=True),
         Entry("inner", op, ("x", "first"), commutative=True),
-        Entry("first", CONSTANT, (), kept=True),
-        Entry("second", CONSTANT, (), kept=True),
+        Entry("first", CONSTANT, (), preserved=True),
+        Entry("second", CONSTANT, (), preserved=True),
     )
 
 
@@ -243,7 +243,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
     Rule(
         "clamp-clamp",
         "clamp(clamp(x, a, b), c, d) -> clamp(x, clamp(a, c, d), clamp(b, c, d))",
-        Pattern(Entry("outer", ClampParameter, ("inner",)), Entry("inner", ClampParameter, ("x",), kept=True)),
+        Pattern(Entry("outer", ClampParameter, ("inner",)), Entry("inner", ClampParameter, ("x",), preserved=True)),
         _one_clamp,
         source="clamp(., c, d) is monotone",
         laws=ORDINARY,

@@ -306,7 +306,7 @@ class _Loop:
     def _remember(self, stage: str, applied: Applied[Layer], change: Change, output: Layer) -> None:
         """Note the step of each layer of a match."""
         rules = ((applied.rule.name, applied.rule.equation),)
-        entries = (entry for entry in applied.match.pattern.entries if not entry.kept)
+        entries = (entry for entry in applied.match.pattern.entries if not entry.preserved)
         for entry, layer in zip(entries, change.before, strict=True):
             self._steps[layer] = Step(stage, rules, entry.name, change.before, change.after, output)
 

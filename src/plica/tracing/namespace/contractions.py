@@ -7,10 +7,10 @@ from string import ascii_letters
 
 from plica.errors import ShapeError
 from plica.ops.rules import normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import conj
 from plica.tracing.namespace.operands import Array, as_count, as_tracer, promoted
 from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer
 

@@ -9,6 +9,7 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, Size, floor_divide, opaque
 from plica.ops.rules import real_dtype
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import FUNCTIONS, astype, where
 from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.operands import (
@@ -25,7 +26,6 @@ from plica.tracing.namespace.operands import (
     unary,
 )
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, reshape, stack
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer, default_dtype, literal
 

@@ -11,6 +11,7 @@ from typing import Any
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ops.elementwise import ARITIES, KINDS
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import (
     Array,
     as_floats,
@@ -22,7 +23,6 @@ from plica.tracing.namespace.operands import (
     size_of,
     unary,
 )
-from plica.tracing.places import user_line
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer, literal
 

@@ -10,10 +10,10 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, floor_divide
 from plica.ops.fourier import COMPLEX_OF
 from plica.ops.rules import normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import arange
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.operands import Array, as_dim, as_tracer, elementwise, unary
-from plica.tracing.places import user_line
 from plica.tracing.tracer import Tracer
 
 __all__ = [

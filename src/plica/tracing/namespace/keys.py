@@ -19,8 +19,8 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Literal
 from plica.ir.sizes import Dim, Size, floor_divide, opaque, same
 from plica.ops.indexing import outside_message
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import as_dim, as_tracer, cast, is_array, size_of
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, record_all, scope_of
 from plica.tracing.tracer import Tracer, literal
 

@@ -15,13 +15,13 @@ from typing import Any, NamedTuple
 
 from plica.errors import DTypeError, ShapeError, TraceError
 from plica.ops.rules import normal_axes, normal_axis, real_dtype
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.contractions import matmul, tensordot, vecdot
 from plica.tracing.namespace.creation import eye
 from plica.tracing.namespace.elementwise import astype
 from plica.tracing.namespace.operands import Array, as_tracer, elementwise, is_number, promoted, unary
 from plica.tracing.namespace.reductions import max, min, sum  # noqa: A004 - the standard's names
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer, literal
 

@@ -13,7 +13,7 @@ from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import DType, as_dtype, promote, require_computed, scalar_dtype
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
-from plica.tracing.places import user_line
+from plica.tracing.locations import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer, call_traced, default_dtype, literal
 

@@ -8,10 +8,10 @@ from typing import Any
 from plica.errors import ShapeError
 from plica.ir.sizes import Dim, floor_divide
 from plica.ops.rules import normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import full
 from plica.tracing.namespace.operands import Array, as_count, as_dims, as_tracer, unary
 from plica.tracing.namespace.shapes import concat
-from plica.tracing.places import user_line
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer
 

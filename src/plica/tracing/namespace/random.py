@@ -25,12 +25,12 @@ from plica.ir.dtypes import DType, as_dtype
 from plica.ir.sizes import Dim, Size, product
 from plica.ops.random import DIGITS
 from plica.ops.rules import broadcast, normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.indexing import index, take
 from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, cast, elementwise, is_number, unary
 from plica.tracing.namespace.reductions import argmax
 from plica.tracing.namespace.shapes import broadcast_to, moveaxis, reshape
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer, literal
 

@@ -10,10 +10,10 @@ from plica.errors import ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.sizes import product
 from plica.ops.rules import normal_axes, normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import conj, real
 from plica.tracing.namespace.operands import Array, as_floating, as_tracer, cast, elementwise, unary
 from plica.tracing.namespace.shapes import broadcast_to, concat, reshape
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer, literal
 

@@ -8,6 +8,7 @@ from typing import Any
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType
 from plica.ops.rules import normal_axis
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import arange
 from plica.tracing.namespace.indexing import take
 from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, cast, size_of
@@ -15,7 +16,6 @@ from plica.tracing.namespace.reductions import cumulative_sum
 from plica.tracing.namespace.reductions import sum as total
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, reshape
 from plica.tracing.namespace.sorting import searchsorted
-from plica.tracing.places import user_line
 from plica.tracing.tracer import Tracer
 
 

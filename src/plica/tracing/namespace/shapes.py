@@ -10,8 +10,8 @@ from plica.ir.sizes import Dim, Size, product, same
 from plica.ops.rules import broadcast as broadcast_dims
 from plica.ops.rules import normal_axes, normal_axis
 from plica.ops.shape import reshape_dims
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, promoted, unary
-from plica.tracing.places import user_line
 from plica.tracing.scope import current_trace, record, record_all
 from plica.tracing.tracer import Tracer
 

@@ -12,6 +12,7 @@ from plica.ir.program import Literal
 from plica.ir.sizes import same
 from plica.ir.types import ArrayType
 from plica.ops.update import AT, MODES, AxisIndex, indexed_dims
+from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.keys import (
     Entry,
@@ -29,7 +30,6 @@ from plica.tracing.namespace.keys import (
 from plica.tracing.namespace.operands import Array, as_tracer, is_number, result_dtype
 from plica.tracing.namespace.results import Updates
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
-from plica.tracing.places import user_line
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer
 

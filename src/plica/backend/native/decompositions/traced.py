@@ -7,7 +7,7 @@ from plica.ir.program import Program
 from plica.ir.sizes import Dim, Size
 from plica.ir.types import ArrayType, spec
 from plica.tracing import namespace
-from plica.tracing.places import standing_at
+from plica.tracing.locations import reported_at
 from plica.tracing.trace import trace
 
 
@@ -47,7 +47,7 @@ def traced_decomposition(
         settings = {name: _with_numbers(value, numbers) for name, value in params.items()}
         return decompose(namespace, *arguments[: len(specs)], **settings)
 
-    with standing_at(source):
+    with reported_at(source):
         return trace(run, *specs, *[int] * len(sizes))
 
 

@@ -1,4 +1,4 @@
-"""`Agree`: the strategy of branches and calls, whose results are those of one function."""
+"""`BranchSizes`: the strategy of branches and calls, whose results are those of one function."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plica.tracing.trees import shown
 
 
 @dataclass(frozen=True, slots=True)
-class Agree:
+class BranchSizes:
     """Results are those of one function among several.
 
     A size of a result is the enclosing one if all functions agree on it, else a new one.

@@ -20,28 +20,28 @@ _LIBRARIES = (
 _PACKAGE = str(Path(__file__).parents[1]) + os.sep
 
 
-_STANDING: ContextVar[str | None] = ContextVar("standing", default=None)
+_REPORTED: ContextVar[str | None] = ContextVar("reported", default=None)
 
 
 @contextmanager
-def standing_at(line: str) -> Iterator[None]:
+def reported_at(line: str) -> Iterator[None]:
     """Operations that are traced in the block report `line` as the user's line."""
-    token = _STANDING.set(line)
+    token = _REPORTED.set(line)
     try:
         yield
     finally:
-        _STANDING.reset(token)
+        _REPORTED.reset(token)
 
 
 def user_line() -> str:
     """`file:line` of the innermost frame outside this package and the libraries that call tracers and circuits."""
-    if (standing := _STANDING.get()) is not None:
-        return standing
-    name, line = user_place()
+    if (reported := _REPORTED.get()) is not None:
+        return reported
+    name, line = user_location()
     return f"{name}:{line}"
 
 
-def user_place() -> tuple[str, int]:
+def user_location() -> tuple[str, int]:
     """The file and the line of that frame."""
     frame = sys._getframe(1)
     while frame.f_back is not None and (
@@ -53,10 +53,10 @@ def user_place() -> tuple[str, int]:
 
 def has_word(word: str) -> bool:
     """Whether the user's line has `word` in it, outside comments."""
-    return re.search(rf"\b{word}\b", linecache.getline(*user_place()).split("#")[0]) is not None
+    return re.search(rf"\b{word}\b", linecache.getline(*user_location()).split("#")[0]) is not None
 
 
 def statement() -> str:
     """The first word of the user's line."""
-    text = linecache.getline(*user_place()).split("#")[0].split()
+    text = linecache.getline(*user_location()).split("#")[0].split()
     return text[0].rstrip(":(") if text else ""

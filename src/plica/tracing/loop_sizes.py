@@ -1,4 +1,4 @@
-"""`Carry`: the strategy of loops, whose results become the next arguments."""
+"""`LoopSizes`: the strategy of loops, whose results become the next arguments."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Axis = tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Carry:
+class LoopSizes:
     """Results become the next arguments.
 
     The body was traced with sizes that stand for those of any iteration. A size stays the enclosing one if the results
@@ -99,7 +99,7 @@ class Carry:
 class _Solver:
     """Decides which sizes of a loop keep their outer value, and what the others become."""
 
-    def __init__(self, strategy: Carry, expanded: Expanded, body: Traced, results: tuple[Tracer, ...]) -> None:
+    def __init__(self, strategy: LoopSizes, expanded: Expanded, body: Traced, results: tuple[Tracer, ...]) -> None:
         self._strategy = strategy
         self._expanded = expanded
         self._body = body
