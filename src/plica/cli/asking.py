@@ -116,10 +116,10 @@ class Unknown:
         if not self._seen:
             return
         shown = ", ".join(f"{cell!r:.40} in column {name!r:.40}" for (name, cell), _ in self._seen.most_common(_SHOWN))
-        total, rest = sum(self._seen.values()), ", ..." if len(self._seen) > _SHOWN else ""
+        total, more = sum(self._seen.values()), ", ..." if len(self._seen) > _SHOWN else ""
         click.echo(
             f"plica: warning: {self._source}: {total:,} cell{'s have' if total > 1 else ' has'} a category that the "
-            f"model has never seen ({shown}{rest}), taken for missing; --unknown error refuses them",
+            f"model has never seen ({shown}{more}), taken for missing; --unknown error refuses them",
             err=True,
         )
 
@@ -167,5 +167,5 @@ def bar(total: int | None, *, quiet: bool) -> Any:
 
 def as_array(tensor: "torch.Tensor") -> "Array":
     """A tensor as an array of numpy."""
-    found: Array = tensor.detach().cpu().numpy()
-    return found
+    array: Array = tensor.detach().cpu().numpy()
+    return array

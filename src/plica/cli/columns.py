@@ -43,8 +43,8 @@ def show_kinds(encoding: Encoding) -> str:
         groups.setdefault(description, []).append(f"{column.name} ({shown})" if shown else column.name)
     lines = []
     for description, names in groups.items():
-        rest = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
-        lines.append(f"  {description}: {', '.join(names[:_SHOWN])}{rest}")
+        more = f", ... ({len(names):,} columns)" if len(names) > _SHOWN else ""
+        lines.append(f"  {description}: {', '.join(names[:_SHOWN])}{more}")
     example = json.dumps({encoding.columns[0].name: "categorical"}, ensure_ascii=False)
     return "\n".join(["columns:", *lines, f"  to change one: --columns FILE, a file with {example}; kinds: {_KINDS}"])
 

@@ -83,8 +83,8 @@ def _mean(model: "Model", x: "torch.Tensor", seed: tuple[int, int]) -> "torch.Te
     filled: torch.Tensor = conditionals.mean.clone()
     domains = column_domains(model.circuit.symbolic)
     states = [variable for variable, domain in enumerate(domains) if domain.num_states is not None]
-    whole = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
-    filled[:, whole] = filled[:, whole].round()
+    integers = [variable for variable, domain in enumerate(domains) if domain.whole and domain.num_states is None]
+    filled[:, integers] = filled[:, integers].round()
     if states:  # else there may be no probabilities at all
         filled[:, states] = conditionals.probabilities[:, states].argmax(dim=-1).to(filled.dtype)
     return filled

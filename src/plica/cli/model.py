@@ -109,9 +109,9 @@ class Model:
         """The cells of rows `(B, D)` of numbers, none of which is NaN, in one form for each variable."""
         x = widened(x)
         if self.encoding is None:
-            whole = [domain.whole for domain in column_domains(self.circuit.symbolic)]
+            are_whole = [domain.whole for domain in column_domains(self.circuit.symbolic)]
             return [
-                [int(value) if is_whole else float(value) for value, is_whole in zip(row, whole, strict=True)]
+                [int(value) if is_whole else float(value) for value, is_whole in zip(row, are_whole, strict=True)]
                 for row in x
             ]
         columns = [

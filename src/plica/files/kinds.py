@@ -270,8 +270,8 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
 
 def _boolean_numbers(column: TableColumn, wholes: Sequence[int], values: Sequence[Any]) -> TableColumn | None:
     """The column if its truth values are numbers such as 0,0 and 1,0, each written in one way alone."""
-    spelled = sorted({(whole, str(cell).strip()) for whole, cell in zip(wholes, values, strict=True)})
-    if [whole for whole, _ in spelled] != [0, 1]:
+    spelled = sorted({(number, str(cell).strip()) for number, cell in zip(wholes, values, strict=True)})
+    if [number for number, _ in spelled] != [0, 1]:
         return None
     return replace(column, categories=tuple(word for _, word in spelled))
 

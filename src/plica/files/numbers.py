@@ -111,9 +111,9 @@ def _pattern(thousands: str, point: str) -> re.Pattern[str]:
 
 def _of_text(cell: str) -> Number | None:
     """The number that Python reads from a text, except texts such as 1_000 that only Python takes for a number."""
-    whole = _WHOLE.fullmatch(cell)
-    if whole:
-        return int(whole[1])
+    match = _WHOLE.fullmatch(cell)
+    if match:
+        return int(match[1])
     if not cell.isascii() or "_" in cell:
         return None
     try:
@@ -150,11 +150,11 @@ def text(number: Number, form: str) -> str:
         digits = f"{decimal.Decimal(digits):.{parts.decimals}f}"
         if parts.decimals and not parts.fixed:
             digits = digits.rstrip("0").rstrip(".")
-    whole, _, rest = digits.partition(".")
+    integer, _, fraction = digits.partition(".")
     if parts.thousands:
-        whole = f"{int(whole):,}".replace(",", parts.thousands) if whole not in ("-0",) else whole
-    sign = "-" if whole[0] == "-" else ""
-    return f"{sign}{parts.before}{whole[len(sign) :]}{parts.point if rest else ''}{rest}{parts.after}"
+        integer = f"{int(integer):,}".replace(",", parts.thousands) if integer not in ("-0",) else integer
+    sign = "-" if integer[0] == "-" else ""
+    return f"{sign}{parts.before}{integer[len(sign) :]}{parts.point if fraction else ''}{fraction}{parts.after}"
 
 
 def guess(cells: Sequence[Any]) -> str | None:

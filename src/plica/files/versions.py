@@ -55,14 +55,14 @@ def _layers(circuit: Json) -> Iterator[Json]:
 
 def _objects(circuit: Json) -> Iterator[Json]:
     """Every JSON object of a circuit."""
-    rest = [circuit]
-    while rest:
-        item = rest.pop()
+    todo = [circuit]
+    while todo:
+        item = todo.pop()
         if isinstance(item, dict):
             yield item
-            rest.extend(item.values())
+            todo.extend(item.values())
         elif isinstance(item, list):
-            rest.extend(item)
+            todo.extend(item)
 
 
 def _without_modules(_: Json) -> None:

@@ -106,8 +106,8 @@ class _Requirement:
 def _requirement(argument: ArrayType) -> _Requirement:
     axes = tuple(enumerate(argument.shape))
     bound = tuple((axis, str(size)) for axis, size in axes if is_symbol(size))
-    rest = tuple((axis, size) for axis, size in axes if not is_symbol(size))
-    return _Requirement(argument, numpy_dtype(argument.dtype), len(axes), bound, rest)
+    fixed = tuple((axis, size) for axis, size in axes if not is_symbol(size))
+    return _Requirement(argument, numpy_dtype(argument.dtype), len(axes), bound, fixed)
 
 
 def _source(source: tuple[int, ArrayType | None]) -> str:

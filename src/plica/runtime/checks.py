@@ -90,8 +90,8 @@ def _check_offsets(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
         )
         ends[tensor.part] = expected + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
     for name, end in ends.items():
-        whole = end <= parts[name] <= _aligned(end)
-        _require(whole, f"the tensors of part {name} end at {end} of its {parts[name]} bytes")
+        fits = end <= parts[name] <= _aligned(end)
+        _require(fits, f"the tensors of part {name} end at {end} of its {parts[name]} bytes")
 
 
 def _aligned(size: int) -> int:

@@ -218,10 +218,10 @@ def _checked(path: str, view: memoryview) -> Image:
     description, begin, end = _described(view)
     views = _parts(path, description.parts, view, end)
     check_manifest(description.manifest, {part.name: part.length for part in description.parts})
-    whole = hashlib.sha256(view[:begin]).hexdigest()
+    identity = hashlib.sha256(view[:begin]).hexdigest()
     signer = bytes(view[_HEAD.size : begin])[:32]
     return Image(
-        path, description.manifest, {part.name: part for part in description.parts}, signer, whole, view, views
+        path, description.manifest, {part.name: part for part in description.parts}, signer, identity, view, views
     )
 
 

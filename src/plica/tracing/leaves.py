@@ -60,5 +60,6 @@ def described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[in
         DTypeError: A number is none of the kind that is declared.
     """
     return [
-        (shape_of(one), declared_dtype(one, var).value) for var, one in zip(program.arguments, arguments, strict=True)
+        (shape_of(argument), declared_dtype(argument, var).value)
+        for var, argument in zip(program.arguments, arguments, strict=True)
     ]

@@ -96,8 +96,8 @@ def parse(x: Tracer, key: Any) -> list[Entry]:
     if missing < 0:
         raise BoundsError(f"{user_line()}: {_shown(key)} indexes {x.ndim - missing} axes, but {x.aval} has {x.ndim}.")
     position = ellipses[0] if ellipses else len(keys)
-    rest: list[Any] = [slice(None)] * missing or [Gap()] * len(ellipses)
-    readers[position : position + 1] = rest
+    readers_between: list[Any] = [slice(None)] * missing or [Gap()] * len(ellipses)
+    readers[position : position + 1] = readers_between
     return list(_entries(x, readers))
 
 

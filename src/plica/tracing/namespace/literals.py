@@ -34,10 +34,10 @@ def array_of_numbers(obj: Any, dtype: object = None) -> NDArray[Any]:
     if numbers.dtype.kind == "f" and bool((np.abs(numbers) >= _BEYOND).any()):
         exact = np.asarray(obj, dtype=object)  # numpy makes floats of integers on both sides of 2**63
         numbers = exact if _are_whole(exact) else numbers
-    whole = numbers.dtype.kind == "O" and numbers.size > 0 and _are_whole(numbers)
-    if numbers.dtype.kind not in "biufc" and not whole:
+    are_whole = numbers.dtype.kind == "O" and numbers.size > 0 and _are_whole(numbers)
+    if numbers.dtype.kind not in "biufc" and not are_whole:
         raise DTypeError(f"asarray needs numbers and arrays, found {reprlib.repr(obj)}.")
-    beyond = whole or numbers.dtype.kind == "u"  # which numpy makes of Python's integers from 2**63 on
+    beyond = are_whole or numbers.dtype.kind == "u"  # which numpy makes of Python's integers from 2**63 on
     wanted = as_dtype(dtype) if dtype is not None else DType.INT64 if beyond else as_dtype(numbers.dtype)
     _check(numbers, wanted)
     return numbers.astype(wanted.value)

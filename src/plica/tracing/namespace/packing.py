@@ -62,16 +62,16 @@ def unpack(
         raise ShapeError(f"{user_line()}: unpack takes {len(inner_tiles)} tile(s) and has {value.ndim} axes only.")
     axes = tuple(normal_axis(axis, rank) for axis in inner_dims_pos)
     tiles = tuple(as_count("a tile", tile) for tile in inner_tiles)
-    whole = unary(
+    unpacked = unary(
         "unpack", value, outer_dims_perm=_order(outer_dims_perm, rank), inner_dims_pos=axes, inner_tiles=tiles
     )
-    dims = whole.dims if shape is None else as_dims(shape)
+    dims = unpacked.dims if shape is None else as_dims(shape)
     if len(dims) != rank:
         raise ShapeError(f"{user_line()}: unpack gives {rank} axes, but the shape {tuple(dims)} has {len(dims)}.")
     for axis, stop in enumerate(dims):
-        if stop != whole.dims[axis]:
-            whole = record("slice", whole, axis=axis, start=0, stop=stop, step=1)
-    return whole
+        if stop != unpacked.dims[axis]:
+            unpacked = record("slice", unpacked, axis=axis, start=0, stop=stop, step=1)
+    return unpacked
 
 
 def _order(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
@@ -84,5 +84,5 @@ def _padded(x: Tracer, axis: int, tile: int, value: Any) -> Tracer:
     missing = floor_divide(size + tile - 1, tile) * tile - size
     if isinstance(missing, int) and not missing:
         return x
-    rest = full((*x.dims[:axis], missing, *x.dims[axis + 1 :]), value, dtype=x.dtype)
-    return concat([x, rest], axis=axis)
+    padding = full((*x.dims[:axis], missing, *x.dims[axis + 1 :]), value, dtype=x.dtype)
+    return concat([x, padding], axis=axis)
