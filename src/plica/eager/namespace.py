@@ -30,7 +30,7 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.interpret import interpret_program
 from plica.ir.program import Bound, Program
 from plica.ir.types import spec
-from plica.ops import OPS
+from plica.ops import ADDED, OPS
 from plica.passes.results import own_results
 from plica.tracing import namespace as _tracing
 from plica.tracing.elsewhere import advice
@@ -61,7 +61,7 @@ else:
     def __getattr__(name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(f"{_PUBLIC} has no {name!r}")
-        if name not in _NAMES:
+        if name not in _NAMES and name not in ADDED:
             raise _missing(_PUBLIC, name)
         return _public(name, getattr(_tracing, name))
 
@@ -72,7 +72,7 @@ def _missing(module: str, name: str) -> MissingNameError:
 
 
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return sorted({*_NAMES, *ADDED})
 
 
 def _public(name: str, traced: Any) -> Any:

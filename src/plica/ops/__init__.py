@@ -1,10 +1,13 @@
-"""The tables of operations, and the one table that holds them all.
+"""The tables of operations, and the one table that holds them all, operations from outside of Plica among them.
 
 >>> OPS["exp"].name
 'exp'
 """
 
-from plica.ir.op import op_table
+from collections.abc import Iterable
+
+from plica.errors import DTypeError, UnsupportedError
+from plica.ir.op import Op, op_table
 from plica.ops.control import CONTROL
 from plica.ops.densities import DENSITIES
 from plica.ops.directed import DIRECTED
@@ -24,6 +27,7 @@ from plica.ops.special import SPECIAL
 from plica.ops.update import UPDATE
 
 __all__ = [
+    "ADDED",
     "CONTROL",
     "DENSITIES",
     "DIRECTED",
@@ -42,6 +46,8 @@ __all__ = [
     "SORTING",
     "SPECIAL",
     "UPDATE",
+    "add_operation",
+    "with_private",
 ]
 
 OPS = op_table(
@@ -63,3 +69,38 @@ OPS = op_table(
     RANDOM,
     OPAQUE,
 )
+
+ADDED: dict[str, Op] = {}
+"""The operations from outside, which are in `OPS` too."""
+_TABLES = [OPS]
+
+
+def with_private(operations: Iterable[Op]) -> dict[str, Op]:
+    """A table of a backend: all operations, those that are added later too, and some that nobody else has.
+
+    Raises:
+        ValueError: Two operations have one name.
+    """
+    table = op_table(OPS.values(), operations)
+    _TABLES.append(table)
+    return table
+
+
+def add_operation(op: Op) -> None:
+    """Have an operation from now on, in the whole process: `plica.numpy` has a function of its name.
+
+    Backends write its decomposition, unless they have a row for it.
+
+    Args:
+        op: The operation; `plica.ops.elementwise.elementwise` makes one that works on entries.
+
+    Raises:
+        DTypeError: It is no `Op`, or its name is no name.
+        UnsupportedError: There is an operation of its name.
+    """
+    if not isinstance(op, Op) or not op.name.isidentifier():
+        raise DTypeError(f"add_operation takes an Op whose name is an identifier, found {op!r:.80}.")
+    if any(op.name in table for table in _TABLES):
+        raise UnsupportedError(f"there is an operation {op.name!r} already; choose another name.")
+    for table in (ADDED, *_TABLES):
+        table[op.name] = op

@@ -12,7 +12,7 @@ import numpy as np
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
-from plica.ir.op import ALWAYS, Array, Derivative, Memory, Op, Sample, View, sample
+from plica.ir.op import ALWAYS, PRIMITIVE, Array, Derivative, Memory, Op, Sample, Unsupported, View, sample
 from plica.ir.ranges import (
     ANYTHING,
     NOT_NEGATIVE,
@@ -104,12 +104,37 @@ class _Row(NamedTuple):
     agreed: bool = True
     derivative: Derivative = Derivative.OF_VALUES
     of_dtype: bool = False
+    decompose: Callable[..., Any] | Unsupported = PRIMITIVE
 
 
-def _elementwise(row: _Row, arity: int, result: DType | None = None) -> Op:
-    columns: dict[str, Any] = {name: getattr(row, name) for name in _Row._fields[4:]}
-    rule, samples = _rule(arity, row.kinds, result), _samples(arity, row.kinds, row.domain)
-    return Op(row.name, rule, row.reference, samples, **columns)
+def elementwise(
+    name: str,
+    reference: Callable[..., Any],
+    kinds: Sequence[str],
+    domain: str = "any",
+    *,
+    arity: int = 1,
+    result: DType | None = None,
+    **columns: Any,
+) -> Op:
+    """An operation on each entry of broadcast operands, which all have one dtype.
+
+    Args:
+        name: Its name.
+        reference: It on arrays of NumPy.
+        kinds: The kinds of dtype that it takes: of `bool`, `int`, `float`, `complex`.
+        domain: The numbers of its samples: `any`, `positive`, `unit` (-1 to 1), `above_one`, `zero_too`, `special`.
+        arity: The number of operands.
+        result: The dtype of the result; by default that of the operands.
+        columns: Further fields of `Op`, such as `decompose`.
+    """
+    rule, samples = _rule(arity, kinds, result), _samples(arity, kinds, domain)
+    return Op(name, rule, reference, samples, **{"never_raises": ALWAYS} | columns)
+
+
+def _of_row(row: _Row, arity: int, result: DType | None = None) -> Op:
+    columns = {name: getattr(row, name) for name in _Row._fields[4:]}
+    return elementwise(row.name, row.reference, row.kinds, row.domain, arity=arity, result=result, **columns)
 
 
 def _safe_log(x: Array) -> Any:
@@ -327,10 +352,10 @@ def _astype_samples() -> list[Sample]:
 
 
 ELEMENTWISE = (
-    *(_elementwise(row, 1) for row in _UNARY),
-    *(_elementwise(row, 1, DType.BOOL) for row in _PREDICATES),
-    *(_elementwise(row, 2) for row in _BINARY),
-    *(_elementwise(row, 2, DType.BOOL) for row in _COMPARISONS),
+    *(_of_row(row, 1) for row in _UNARY),
+    *(_of_row(row, 1, DType.BOOL) for row in _PREDICATES),
+    *(_of_row(row, 2) for row in _BINARY),
+    *(_of_row(row, 2, DType.BOOL) for row in _COMPARISONS),
     Op(
         "abs",
         _abs_type,

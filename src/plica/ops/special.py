@@ -4,7 +4,7 @@ The references are SciPy's, imported when one first runs: by the interpreter, or
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -20,12 +20,22 @@ _UNIT: Range = (0.0, 1.0)
 
 
 class _Row(NamedTuple):
-    """A function of floats: `reference(scipy.special, *arrays)` in float64."""
+    """A function of floats, computed in float64.
+
+    Args:
+        name: Its name.
+        operands: The kind of numbers that samples have for each operand, by name.
+        about: What it is.
+        range: The range of its results.
+        reference: It on arrays, after `scipy.special`; by default SciPy's function of its name.
+        tolerance: That of the `Op`.
+    """
 
     name: str
-    reference: Callable[..., Any]
-    operands: tuple[str, ...]
+    operands: Mapping[str, str]
+    about: str
     range: Range = ANYTHING
+    reference: Callable[..., Any] | None = None
     tolerance: float = 10.0
 
 
@@ -48,20 +58,50 @@ def _stirling_error(special: ModuleType, x: Array) -> Any:
     return np.where(x >= 10, series * inverse, np.where(x == 0, np.inf, np.where(x > 0, exact, np.nan)))
 
 
+_GAMMA, _BETA = {"a": "positive"}, {"a": "positive", "b": "another"}
 _ROWS = (
-    _Row("betainc", lambda special, a, b, x: special.betainc(a, b, x), ("positive", "another", "unit"), _UNIT),
-    _Row("betaincc", lambda special, a, b, x: special.betaincc(a, b, x), ("positive", "another", "unit"), _UNIT),
-    _Row("betaincinv", lambda special, a, b, p: special.betaincinv(a, b, p), ("positive", "another", "unit"), _UNIT),
-    _Row("digamma", lambda special, x: special.digamma(x), ("positive",)),
-    _Row("erfc", lambda special, x: special.erfc(x), ("any",), (0.0, 2.0)),
-    _Row("gammainc", lambda special, a, x: special.gammainc(a, x), ("positive", "another"), _UNIT),
-    _Row("gammaincc", lambda special, a, x: special.gammaincc(a, x), ("positive", "another"), _UNIT),
-    _Row("gammaincinv", lambda special, a, p: special.gammaincinv(a, p), ("positive", "unit"), NOT_NEGATIVE),
-    _Row("i0e", lambda special, x: special.i0e(x), ("any",), _UNIT),
-    _Row("i1e", lambda special, x: special.i1e(x), ("any",), (-1.0, 1.0)),
-    _Row("lgamma", lambda special, x: np.where(x == -np.inf, np.inf, special.gammaln(x)), ("positive",)),
-    _Row("log_ndtr", lambda special, x: special.log_ndtr(x), ("deep",), (-math.inf, 0.0)),
-    _Row("stirling_error", _stirling_error, ("positive",)),
+    _Row(
+        "betainc",
+        _BETA | {"x": "unit"},
+        "The regularized incomplete beta function: the beta distribution function of concentrations `a` and `b` at "
+        "`x`.\n\nIt has derivatives by all operands; those at the ends of `x` are taken to be 0.",
+        _UNIT,
+    ),
+    _Row("betaincc", _BETA | {"x": "unit"}, "`1 - betainc(a, b, x)`, right where it is tiny.", _UNIT),
+    _Row("betaincinv", _BETA | {"p": "unit"}, "The `x` at which `betainc(a, b, x)` is `p`.", _UNIT),
+    _Row("digamma", {"x": "positive"}, "The derivative of `lgamma`."),
+    _Row("erfc", {"x": "any"}, "`1 - erf(x)`, right where it is tiny.", (0.0, 2.0)),
+    _Row(
+        "gammainc",
+        _GAMMA | {"x": "another"},
+        "The regularized lower incomplete gamma function: the gamma distribution function of concentration `a` at "
+        "`x`.\n\nIt has derivatives by both operands; those at the ends of `x` are taken to be 0.",
+        _UNIT,
+    ),
+    _Row("gammaincc", _GAMMA | {"x": "another"}, "`1 - gammainc(a, x)`, right where it is tiny.", _UNIT),
+    _Row("gammaincinv", _GAMMA | {"p": "unit"}, "The `x` at which `gammainc(a, x)` is `p`.", NOT_NEGATIVE),
+    _Row("i0e", {"x": "any"}, "The modified Bessel function of order 0 times `exp(-abs(x))`.", _UNIT),
+    _Row("i1e", {"x": "any"}, "The modified Bessel function of order 1 times `exp(-abs(x))`.", (-1.0, 1.0)),
+    _Row(
+        "lgamma",
+        {"x": "positive"},
+        "The logarithm of the absolute value of the gamma function.",
+        reference=lambda special, x: np.where(x == -np.inf, np.inf, special.gammaln(x)),
+    ),
+    _Row(
+        "log_ndtr",
+        {"x": "deep"},
+        "The logarithm of the standard normal distribution function, right in both tails.",
+        (-math.inf, 0.0),
+    ),
+    _Row(
+        "stirling_error",
+        {"x": "positive"},
+        "`lgamma(x) - ((x - 1/2) log(x) - x + log(2 pi) / 2)` for positive `x`: what Stirling's formula lacks.\n\n"
+        "It is about `1 / (12 x)`. Differences of `lgamma` at large numbers lose all digits; written with this, they "
+        "do not.",
+        reference=_stirling_error,
+    ),
 )
 
 
@@ -85,13 +125,14 @@ def _op(row: _Row) -> Op:
 
     def reference(*arrays: Array) -> Any:
         with np.errstate(all="ignore"):
-            result = row.reference(_special(), *(np.asarray(array, "float64") for array in arrays))
+            wide = [np.asarray(array, "float64") for array in arrays]
+            result = row.reference(_special(), *wide) if row.reference else getattr(_special(), row.name)(*wide)
             return np.asarray(result).astype(arrays[0].dtype)
 
     def samples() -> list[Sample]:
         examples = []
         for dtype in ("float32", "float64"):
-            arrays = [np.asarray(_VALUES[name], dtype) for name in row.operands]
+            arrays = [np.asarray(_VALUES[name], dtype) for name in row.operands.values()]
             examples.append(sample(*(array.reshape(2, 3) for array in arrays)))
             examples.append(sample(*(array[:0].reshape(0, 3) for array in arrays)))
             examples.append(sample(arrays[0][:2, None], *(array[:3] for array in arrays[1:])))
@@ -103,3 +144,7 @@ def _op(row: _Row) -> Op:
 
 
 SPECIAL = tuple(map(_op, _ROWS))
+OPERANDS: Mapping[str, tuple[str, ...]] = {row.name: tuple(row.operands) for row in _ROWS}
+"""The names of the operands of each function."""
+ABOUT: Mapping[str, str] = {row.name: row.about for row in _ROWS}
+"""What each function is."""

@@ -1,91 +1,25 @@
 """A conformance case for each form of each layer: tests loop over them, and every row must have one.
 
-A new layer brings a file here and its line below; `tests/symbolic/layers/test_conformance.py` says what is missing.
+A new layer brings a file here, whose `CASES` are found; `tests/symbolic/layers/test_conformance.py` says what is
+missing.
 """
 
-from tests.harness.layer_cases import (
-    bernoulli,
-    beta,
-    binomial,
-    categorical,
-    cpt,
-    cut_poisson,
-    discretized_logistic,
-    embedding,
-    exponential,
-    gamma,
-    gaussian,
-    gaussians,
-    geometric,
-    hadamard,
-    histogram,
-    holding,
-    joint,
-    kronecker,
-    laplace,
-    log_normal,
-    logistic,
-    module,
-    negative_binomial,
-    neighbours,
-    poisson,
-    polynomial,
-    rounded_logistic,
-    student_t,
-    tensordot,
-    tucker,
-    unequal,
-    uniform,
-    variable_free,
-    von_mises,
-)
-from tests.harness.layer_cases import sum as sum_
+from importlib import import_module
+from pkgutil import iter_modules
+
+from plica.symbolic.layers import LAYER_ROWS
 from tests.harness.layer_cases.case import InnerCase, InputCase, LayerCase, Refused, num_states, references
 
-LAYER_CASES: tuple[LayerCase, ...] = (
-    *categorical.CASES,
-    *embedding.CASES,
-    *gaussian.CASES,
-    *polynomial.CASES,
-    *variable_free.CASES,
-    *gaussians.CASES,
-    *hadamard.CASES,
-    *kronecker.CASES,
-    *module.CASES,
-    *sum_.CASES,
-    *tucker.CASES,
-    *cpt.CASES,
-    *tensordot.CASES,
-    *beta.CASES,
-    *exponential.CASES,
-    *gamma.CASES,
-    *laplace.CASES,
-    *log_normal.CASES,
-    *student_t.CASES,
-    *von_mises.CASES,
-    *bernoulli.CASES,
-    *geometric.CASES,
-    *discretized_logistic.CASES,
-    *rounded_logistic.CASES,
-    *uniform.CASES,
-    *histogram.CASES,
-    *negative_binomial.CASES,
-    *binomial.CASES,
-    *poisson.CASES,
-)
+_MODULES = [import_module(f"{__name__}.{module.name}") for module in iter_modules(__path__)]
+_CASES: list[LayerCase] = [case for module in _MODULES for case in getattr(module, "CASES", ())]
+
+LAYER_CASES = tuple(case for case in _CASES if case.row.layer in LAYER_ROWS)
 
 # Layers of a user's own, as a context is given them: of several variables, of other distributions, sums, and layers
 # that hold layers.
-OWN_CASES: tuple[LayerCase, ...] = (
-    *joint.CASES,
-    *cut_poisson.CASES,
-    *logistic.CASES,
-    *neighbours.CASES,
-    *holding.CASES,
-    *unequal.CASES,
-)
+OWN_CASES = tuple(case for case in _CASES if case.row.layer not in LAYER_ROWS)
 
-CASES: tuple[LayerCase, ...] = (*LAYER_CASES, *OWN_CASES)
+CASES = (*LAYER_CASES, *OWN_CASES)
 
 __all__ = [
     "CASES",

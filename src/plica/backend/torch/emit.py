@@ -6,7 +6,7 @@ with `linecache`, so that tracebacks show its lines.
 
 import linecache
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import count
 from types import FunctionType
 from typing import Any
@@ -19,6 +19,7 @@ from plica.backend.torch.bounds import Bounds
 from plica.backend.torch.emit_control import CONTROL, INDENT, sizes_made
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import attribute_of
+from plica.backend.torch.names import variables
 from plica.backend.torch.operations import ROWS
 from plica.backend.torch.operations.call import (
     Call,
@@ -34,12 +35,15 @@ from plica.backend.torch.plan import Plan
 from plica.backend.torch.reading import Chain, joined_reads, sizes_read
 from plica.backend.torch.run_products import multiply_in_runs
 from plica.errors import UnsupportedError
+from plica.ir.op import Unsupported
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Dim
+from plica.passes.clean import clean
 from plica.passes.ownership import Owned, owned
 from plica.passes.results import own_results
 from plica.passes.reuse import overwritten
+from plica.tracing.decomposition import sizes_within, traced_decomposition
 
 _NUMBERS = count()
 _OVER = {name: tuple(range(len(row.over))) for name, row in ROWS.items()}
@@ -72,7 +76,7 @@ def emit(
         shares: Whether results may lie in the memory of arguments and leaves, as callers do not write to them.
 
     Raises:
-        UnsupportedError: An operation has no row here.
+        UnsupportedError: An operation has no row here, and no decomposition.
     """
     text = source(
         program, name, is_checked=is_checked, numbers=numbers, constants=constants, reuses=reuses, shares=shares
@@ -98,8 +102,9 @@ def source(
     leaves = dict(zip(named.consts, names, strict=True))
     leaves.update((var, var.name) for var in named.arguments if var.type.dtype.is_storage)
     over = overwritten(named, _OVER, TORCH_OPS) if reuses else {}
-    emitter = _Emitter(plan, leaves, owned(named, TORCH_OPS), Bounds(plan), over)
-    return "\n".join(emitter.function(name, is_checked)) + "\n"
+    emitter = _Emitter(name, plan, leaves, owned(named, TORCH_OPS), Bounds(plan), over)
+    lines = list(emitter.function(is_checked))
+    return "\n".join([*lines, *emitter.helpers]) + "\n"
 
 
 def number_arguments(program: Program, numbers: frozenset[int] = frozenset()) -> frozenset[int]:
@@ -127,24 +132,28 @@ class _Emitter:
     """Lines of Python for a plan.
 
     Args:
+        name: The name of the function.
         plan: Live equations, and scalars that are Python numbers.
         leaves: The text that reads each const of the whole Program, and each argument that is unpacked when it is read.
         owned: The arrays that may be updated in place where no gradient is needed.
         bounds: The bounds of slices that have names.
         over: By equation whose result may overwrite an operand, the number of that operand.
+        helpers: Functions that the text calls, for operations without a row.
     """
 
+    name: str
     plan: Plan
     leaves: Mapping[Var, str]
     owned: Owned
     bounds: Bounds
     over: Mapping[Equation, int]
+    helpers: list[str] = field(default_factory=list)
 
-    def function(self, name: str, is_checked: bool) -> Iterator[str]:
+    def function(self, is_checked: bool) -> Iterator[str]:
         """The whole function."""
         program = self.plan.program
         body = list(self._body(program))
-        yield f"def {name}(leaves{''.join(f', {var.name}' for var in program.arguments)}):"
+        yield f"def {self.name}(leaves{''.join(f', {var.name}' for var in program.arguments)}):"
         if any("device=device" in line for line in body):
             yield f"{INDENT}device = leaves.device"
         sources = size_sources(program)
@@ -304,14 +313,28 @@ class _Emitter:
             return row.format(*map(self.host, equation.inputs))
         entry = ROWS.get(equation.op.name)
         if entry is None:
-            raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-        if equation.op.name == "slice" or len(chain) > 1:
+            text = self._decomposed(equation)
+        elif equation.op.name == "slice" or len(chain) > 1:
             text = self._part(chain)
         else:
             text = entry.text(self._as_call(equation))
         if len(equation.outputs) == 1 and equation.outputs[0] in plan.sizes:
             return f"{plan.dtype_of_size(equation.outputs[0])}({text})"
         return text
+
+    def _decomposed(self, equation: Equation) -> str:
+        """A call of a function that computes an operation in terms of others."""
+        op, sizes = TORCH_OPS[equation.op.name], sizes_within(equation.params)
+        if isinstance(op.decompose, Unsupported):
+            raise UnsupportedError(f"the torch backend has no row for the operation {op.name!r}.")
+        types = [operand.type for operand in equation.inputs]
+        program = clean(traced_decomposition(op.decompose, types, equation.params, sizes, equation.source))
+        taken = {var.name for var in variables(self.plan.program)}
+        names = (f"{self.name}_{op.name}_{number}" for number in count(len(self.helpers)))
+        name = next(name for name in names if name not in taken)
+        self.helpers.append(source(program, name))
+        arguments = ["leaves", *map(self.tensor, equation.inputs), *map(self.bounds.text, sizes)]
+        return f"{name}({', '.join(arguments)})"
 
     def _part(self, chain: Chain) -> str:
         parts = parts_read(chain, self.text)

@@ -1,6 +1,7 @@
 """The registry entries of layers, one row per class: rules written for any array namespace and semiring.
 
-A row of another layer is a new file with its class and its `ROW`, and one line in `plica.symbolic.layers`.
+A row of another layer is a new file with its class and its `ROW`, and the import of the class in
+`plica.symbolic.layers`.
 
 Shapes: a value of a semiring is a tuple of arrays of shape `(F, B, K)`; parameters are `(F, *shape)`; the data of an
 input layer is `(F, B, num_variables)`. The batch size may be symbolic; sizes of units are taken from the layer.
@@ -14,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import ModuleType
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -258,6 +260,17 @@ def with_sub_layers(params: Params, layer: Layer, row_of: Callable[[Layer], Laye
         for name, sub_layer in layer.sub_layers.items()
     }
     return params.holding(sub_layers)
+
+
+def rows_of(values: Iterable[object]) -> list[LayerRow]:
+    """The rows of layers (`row`) and of modules of layers (`ROW`) among some values, by the names of the layers."""
+    rows: list[LayerRow] = []
+    for value in values:
+        if isinstance(value, type) and issubclass(value, Layer):
+            rows += [vars(value)["row"]] if "row" in vars(value) else []
+        elif isinstance(value, ModuleType):
+            rows += [value.ROW] if hasattr(value, "ROW") else []
+    return sorted(rows, key=lambda row: row.layer.__name__.casefold())
 
 
 def layer_table(rows: Iterable[LayerRow]) -> dict[type[Layer], LayerRow]:

@@ -1,8 +1,8 @@
 """The array namespace over tracers: the Array API standard's names, and what circuits need beside them.
 
 Elementwise functions are the rows of `ops/elementwise.py`, found by name, and of `ops/special.py`; operands are
-promoted first and Python numbers take the dtype of the arrays that they meet. Other functions are in the modules of
-this folder.
+promoted first and Python numbers take the dtype of the arrays that they meet. So do those of operations that are added
+from outside. Other functions are in the modules of this folder.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from plica.ir.dtypes import DType
+from plica.ops import ADDED
 from plica.tracing.namespace import (
     contractions,
     creation,
@@ -31,6 +32,7 @@ from plica.tracing.namespace import (
     updating,
 )
 from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
+from plica.tracing.namespace.operands import added
 from plica.tracing.tracer import serve
 
 if TYPE_CHECKING:
@@ -45,12 +47,10 @@ if TYPE_CHECKING:
     from plica.tracing.namespace.sets import *  # noqa: F403
     from plica.tracing.namespace.shapes import *  # noqa: F403
     from plica.tracing.namespace.sorting import *  # noqa: F403
-    from plica.tracing.namespace.special import *  # noqa: F403
     from plica.tracing.namespace.updating import *  # noqa: F403
 
 _MODULES: tuple[ModuleType, ...] = (
     elementwise,
-    special,
     reductions,
     shapes,
     creation,
@@ -75,7 +75,7 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 
 def _functions() -> dict[str, Any]:
     """The public functions of the modules, each under its name."""
-    functions: dict[str, Any] = dict(elementwise.FUNCTIONS)
+    functions: dict[str, Any] = elementwise.FUNCTIONS | special.FUNCTIONS
     for module in _MODULES:
         for name, value in vars(module).items():
             if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
@@ -94,6 +94,8 @@ def __getattr__(name: str) -> Any:
     # nothing is put into globals: a function called `abs` or a dtype called `bool` would hide Python's own in here
     if name in _NAMES:
         return _NAMES[name]
+    if name in ADDED:
+        return added(ADDED[name])
     raise AttributeError(f"plica.numpy has no {name!r}")
 
 
@@ -106,7 +108,7 @@ __array_api_version__ = VERSION
 
 
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return sorted({*_NAMES, *ADDED})
 
 
 serve(sys.modules[__name__])

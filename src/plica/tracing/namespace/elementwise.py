@@ -14,19 +14,19 @@ from plica.ops.elementwise import ARITIES, KINDS
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import (
     Array,
+    Function,
     as_floats,
     as_tracer,
     cast,
     elementwise,
     is_number,
+    named,
     promoted,
     size_of,
     unary,
 )
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer, literal
-
-Function = Callable[..., Tracer]
 
 
 def _of_row(name: str) -> Function:
@@ -37,7 +37,7 @@ def _of_row(name: str) -> Function:
         return elementwise(name, *(as_floats(name, values) if needs_floats else values))  # type: ignore[no-any-return]
 
     meaning = f"`{name}` of each element: {', '.join(KINDS[name])}; operands are promoted and broadcast."
-    return _named(name, meaning, _WITH_ARITY[ARITIES[name]](apply))
+    return named(name, meaning, _WITH_ARITY[ARITIES[name]](apply))
 
 
 def _unary(apply: Function) -> Function:
@@ -57,12 +57,6 @@ def _binary(apply: Function) -> Function:
 _WITH_ARITY: Mapping[int, Callable[[Function], Function]] = {1: _unary, 2: _binary}
 
 
-def _named(name: str, meaning: str, function: Function) -> Function:
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = meaning
-    return function
-
-
 def _rounding(name: str) -> Function:
     """The function that records one row on floats; integers are round."""
     rounded = _of_row(name)
@@ -71,7 +65,7 @@ def _rounding(name: str) -> Function:
         value = as_tracer(name, x)
         return value if value.dtype.kind == "int" else rounded(value)
 
-    return _named(name, f"`{name}` of each element; integers stay as they are.", function)
+    return named(name, f"`{name}` of each element; integers stay as they are.", function)
 
 
 _ROUNDING = ("ceil", "floor", "round", "trunc")

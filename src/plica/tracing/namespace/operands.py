@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Sequence
-from functools import reduce
+from collections.abc import Callable, Sequence
+from functools import cache, reduce
 from typing import Any, TypeAlias
 
 import numpy as np
 
 from plica.errors import ShapeError, TraceError
 from plica.ir.dtypes import DType, as_dtype, promote, require_computed, scalar_dtype
+from plica.ir.op import Op
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
 from plica.tracing.locations import user_line
@@ -20,6 +21,7 @@ from plica.tracing.tracer import Tracer, call_traced, default_dtype, literal
 Number = bool | int | float | complex
 Array: TypeAlias = Any  # what functions compute with: an array of any library, a tracer or a number
 Value = Tracer | Number
+Function: TypeAlias = Callable[..., Tracer]
 
 
 def is_number(value: object) -> bool:
@@ -244,3 +246,20 @@ def as_dim(entry: Any) -> Dim:
             f"{user_line()}: a size is a scalar integer, found {type(entry).__name__} {entry!r}; "
             "write an int, or use // instead of /."
         ) from None
+
+
+def named(name: str, meaning: str, function: Function) -> Function:
+    """`function` with a name and a documentation."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = meaning
+    return function
+
+
+@cache
+def added(op: Op) -> Function:
+    """The function that records an operation from outside: operands are promoted, parameters are given by name."""
+
+    def function(*arrays: Array, **params: Any) -> Any:
+        return record(op.name, *promoted(op.name, arrays), **params)
+
+    return named(op.name, op.reference.__doc__ or f"The operation `{op.name}`; operands are promoted.", function)

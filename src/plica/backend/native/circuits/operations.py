@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plica.errors import ShapeError
-from plica.ir.op import Array, Op, Sample, op_table, sample
+from plica.ir.op import Array, Op, Sample, sample
 from plica.ir.types import ArrayType, array_type
-from plica.ops import OPS
+from plica.ops import OPS, with_private
 from plica.ops.rules import require_equal_sizes, require_kind, require_same_dtype
 
 
@@ -235,5 +235,5 @@ SUM_OF_PRODUCTS = Op("sum_of_products", _type, _reference, _samples)
 TREE_OF_SUMS = Op("tree_of_sums", _tree_type, _tree, _tree_samples)
 
 PRIVATE = (LOOK_UP, SUM_OF_PRODUCTS, TREE_OF_SUMS)
-NATIVE_OPS = op_table(OPS.values(), PRIVATE)
+NATIVE_OPS = with_private(PRIVATE)
 """The operations of Programs that become native code."""

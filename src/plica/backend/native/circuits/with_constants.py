@@ -6,6 +6,7 @@ written: the interpreter computes in float64, and each result is rounded once.
 
 from __future__ import annotations
 
+from collections import ChainMap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
@@ -152,5 +153,5 @@ def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) ->
 
 _EXACT = OPS["log_matmul_exp"]
 _SMALL = 2.0**-900  # beside which terms that are no numbers of float64 do not count
-_FOLDING: OpTable = {**OPS, "log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}
+_FOLDING: OpTable = ChainMap({"log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}, OPS)
 """The operations by which constants are computed."""

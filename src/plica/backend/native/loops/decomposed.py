@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 from plica.backend.native.decompositions import DECOMPOSITIONS
-from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
 from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.control import inlined
@@ -14,6 +13,7 @@ from plica.ir.program import Equation, Operand
 from plica.ir.signature import size_sources
 from plica.ops import OPS
 from plica.passes.clean import clean
+from plica.tracing.decomposition import sizes_within, traced_decomposition
 from plica.tracing.scope import record
 
 

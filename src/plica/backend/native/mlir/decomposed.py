@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from plica.backend.native.decompositions import DECOMPOSITIONS
-from plica.backend.native.decompositions.traced import sizes_within, traced_decomposition
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Write
 from plica.backend.native.mlir.types import Value
@@ -11,6 +10,7 @@ from plica.ir.op import Unsupported
 from plica.ir.signature import size_sources
 from plica.ir.types import array_type
 from plica.ops import OPS
+from plica.tracing.decomposition import sizes_within, traced_decomposition
 
 
 def decomposed(name: str) -> Write | None:

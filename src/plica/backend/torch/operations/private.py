@@ -12,10 +12,10 @@ from numpy.typing import NDArray
 
 from plica.backend.torch.operations.call import Row
 from plica.errors import ShapeError
-from plica.ir.op import Op, Sample, op_table, sample
+from plica.ir.op import Op, Sample, sample
 from plica.ir.sizes import Dim
 from plica.ir.types import ArrayType, array_type
-from plica.ops import OPS
+from plica.ops import with_private
 from plica.ops.rules import require_equal_sizes, require_kind, require_same_dtype
 
 
@@ -82,7 +82,7 @@ def _samples() -> list[Sample]:
 
 PRIVATE = (Op("multiply_runs", _multiply_runs_type, _multiply_runs, _samples),)
 
-TORCH_OPS = op_table(OPS.values(), PRIVATE)
+TORCH_OPS = with_private(PRIVATE)
 """The operations of Programs that become generated code."""
 
 PRIVATE_ROWS: dict[str, Row] = {

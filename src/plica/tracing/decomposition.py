@@ -1,4 +1,4 @@
-"""The Program of a decomposition, at operands of given types."""
+"""The Program of a decomposition, at operands of given types: backends write it where they have no row."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
