@@ -22,6 +22,7 @@ LAZY = {
     "plica": ("jit", "load", "Circuit", "__version__"),
     "plica.native": ("compile", "load", "make_keys", "stablehlo"),
     "plica.numpy": ("sum", "linalg", "float32"),
+    "plica.queries": ("ask", "mean", "Posterior"),
 }
 
 

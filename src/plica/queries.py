@@ -12,10 +12,27 @@ have one output of one unit; it need not be normalized. The functions are those 
 (`plica/lower/queries/table.py`); `queries.pyi` names them for editors and type checkers.
 """
 
-from plica.lower.queries.answers import Explanations, Posterior
-from plica.lower.queries.query import ask
+from importlib import import_module
+from typing import Any
+
 from plica.lower.queries.table import QUERIES
 
-__all__ = ["Explanations", "Posterior", "ask", *QUERIES]
+_OTHERS = {"Explanations": "answers", "Posterior": "answers", "ask": "query"}
 
-globals().update({name: query.ask for name, query in QUERIES.items()})
+__all__ = [*_OTHERS, *QUERIES]
+
+
+def __getattr__(name: str) -> Any:
+    """A public name, imported now and kept."""
+    if name in QUERIES:
+        value: Any = QUERIES[name].ask
+    elif name in _OTHERS:
+        value = getattr(import_module(f"plica.lower.queries.{_OTHERS[name]}"), name)
+    else:
+        raise AttributeError(f"module 'plica.queries' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*__all__, *(name for name in globals() if name.startswith("__"))})

@@ -1,4 +1,4 @@
-# Made by `python -m plica.lower.queries stub > src/plica/queries.pyi`: the names of plica.queries.
+# Made by `python -m tests.harness.generated`: the names of plica.queries for editors.
 from plica.lower.queries.answers import Explanations
 from plica.lower.queries.answers import Posterior
 from plica.lower.queries.boxes import cdf

@@ -7,7 +7,6 @@ import pydoc
 import re
 from collections.abc import Callable
 from functools import reduce
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +18,7 @@ import plica
 import plica.numpy as pnp
 from plica.errors import TraceError
 from plica.ir.dtypes import DType
-from plica.tracing.namespace.__main__ import stub
+from plica.tracing.namespace.stub import stub
 from tests.harness.standard import NAMES, SIGNATURES
 
 
@@ -115,11 +114,6 @@ def test_methods_of_a_tracer_say_what_to_write() -> None:
 
 
 # What editors and type checkers see
-
-
-def test_the_names_for_editors_are_those_of_the_namespace() -> None:
-    """`python -m plica.tracing.namespace > src/plica/eager/names.pyi` makes them anew."""
-    assert (Path(plica.__file__).parent / "eager/names.pyi").read_text() == stub()
 
 
 def test_the_names_for_editors_have_the_same_signatures() -> None:

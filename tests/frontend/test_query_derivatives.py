@@ -10,7 +10,7 @@ from torch import Tensor
 from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.table import NEEDS
+from plica.lower.queries.docs_table import NEEDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, StudentTLayer, SumLayer
 from tests.harness.flat_units import leaf

@@ -5,6 +5,7 @@ work, if what was put in has a meaning, or refuse it with one of Plica's errors,
 inside. Some calls write files to the current folder.
 """
 
+import inspect
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -89,44 +90,32 @@ def _tensor(*shape: int) -> TensorParameter:
     return TensorParameter(*shape, initializer=initializers.NormalInitializer())
 
 
-_INPUT_LAYERS: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {  # settings, and names of parameters
-    "BernoulliLayer": ({}, ("logits", "probs")),
-    "BetaLayer": ({}, ("alpha", "beta")),
-    "BinomialLayer": ({"total_count": 3}, ("logits", "probs")),
-    "CategoricalLayer": ({"num_categories": 3}, ("logits", "probs")),
-    "DiagonalGaussianLayer": ({}, ("mean", "stddev")),
-    "DiscretizedLogisticLayer": ({"num_states": 4}, ("mean", "scale")),
-    "EmbeddingLayer": ({"num_states": 3}, ("weight",)),
-    "ExponentialLayer": ({}, ("rate",)),
-    "GammaLayer": ({}, ("concentration", "rate")),
-    "GaussianLayer": ({}, ("mean", "stddev", "log_partition")),
-    "GeometricLayer": ({}, ("logits", "probs")),
-    "RoundedLogisticLayer": ({}, ("loc", "scale")),
-    "HistogramLayer": ({"num_bins": 3, "edges": [0.0, 1.0, 2.0, 3.0]}, ("probs", "logits")),
-    "LaplaceLayer": ({}, ("loc", "scale")),
-    "LogNormalLayer": ({}, ("loc", "scale")),
-    "MultivariateGaussianLayer": ({}, ("mean", "scale_tril")),
-    "NegativeBinomialLayer": ({}, ("total_count", "logits", "probs")),
-    "PoissonLayer": ({}, ("rate",)),
-    "PolynomialLayer": ({"degree": 2}, ("coeff",)),
-    "StudentTLayer": ({}, ("df", "loc", "scale")),
-    "UniformLayer": ({"low": 0.0, "high": 1.0}, ()),
-    "VonMisesLayer": ({}, ("loc", "concentration")),
+_SETTINGS: dict[type, dict[str, Any]] = {
+    layers.HistogramLayer: {"num_bins": 3, "edges": [0.0, 1.0, 2.0, 3.0]},
+    layers.PolynomialLayer: {"degree": 2},
+    layers.UniformLayer: {"low": 0.0, "high": 1.0},
 }
+"""Arguments that a layer needs beside those that follow from the number of values."""
+
+
+def _input_layer_calls() -> Iterator[Call]:
+    """The constructor of each input layer of a variable, with one of its optional arguments after another."""
+    for row in layers.LAYER_ROWS.values():
+        names = inspect.signature(row.layer).parameters
+        if not isinstance(row, layers.InputRow) or "num_output_units" not in names or "scope" not in names:
+            continue
+        settings = {} if row.distribution is None else row.distribution.settings_for(3)
+        settings |= _SETTINGS.get(row.layer, {})
+        optional = [name for name, one in names.items() if one.default is None and name not in settings]
+        if row.layer is not layers.ModuleLayer:
+            yield call(row.layer, [0], 2, **settings)
+            yield from (call(row.layer, [0], 2, **settings, **{name: None}) for name in optional)
 
 
 def _layer_calls() -> list[Call]:
-    calls = []
-    for name, (settings, names) in _INPUT_LAYERS.items():
-        layer = getattr(layers, name)
-        calls.append(call(layer, [0], 2, **settings))
-        calls += [call(layer, [0], 2, **settings, **{one: None}) for one in names]
-        calls += [
-            call(layer, [0], 2, **settings, **{f"{one}_factory": None}) for one in names if one != "log_partition"
-        ]
     embedding, weight = layers.EmbeddingLayer([0], 2), _tensor(2, 4)
     return [
-        *calls,
+        *_input_layer_calls(),
         call(layers.ModuleLayer, [0], 2, module=torch.nn.Linear(1, 2), log_space=True, normalized=False, answers=()),
         call(layers.ConstantValueLayer, 2, log_space=True, value=1.0),
         call(layers.EvidenceLayer, embedding, observation=[1]),

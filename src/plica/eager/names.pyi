@@ -1,4 +1,4 @@
-# Made by `python -m plica.tracing.namespace > src/plica/eager/names.pyi`: the names of plica.numpy for editors.
+# Made by `python -m tests.harness.generated`: the names of plica.numpy for editors.
 from typing import Any
 
 from plica.ir.dtypes import DType

@@ -9,7 +9,7 @@ import torch
 
 import plica.queries
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.table import NEEDS
+from plica.lower.queries.docs_table import NEEDS
 from plica.tracing.trees import flatten
 from tests.harness import query_checks
 from tests.harness.layer_cases import LayerCase

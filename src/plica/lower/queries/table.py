@@ -1,110 +1,56 @@
-"""All queries, and tables of the layers and semirings that each works for: `python -m plica.lower.queries`.
+"""The table of queries: for each its name and the module of its row, which is imported when the query is first asked.
 
->>> from plica.symbolic.layers import CategoricalLayer
->>> [needs.function for needs in NEEDS if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
-[]
+>>> list(QUERIES)[:3], QUERIES["covariance"].driver
+(['log_likelihood', 'conditional_log_likelihood', 'cdf'], 'covariance')
 """
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
 
-from plica.ir.op import Unsupported
-from plica.lower.queries.answers import Explanations, Posterior
-from plica.lower.queries.boxes import CDF, PROBABILITY
-from plica.lower.queries.covariance import COVARIANCE
-from plica.lower.queries.expect import LATENTS, MEAN, POSTERIOR, VARIANCE
-from plica.lower.queries.likelihood import CONDITIONAL, LOG_LIKELIHOOD, integration
-from plica.lower.queries.mpe import BOUNDS, MPE
-from plica.lower.queries.needs import Needs
-from plica.lower.queries.quantile import QUANTILE
-from plica.lower.queries.query import Query, ask
-from plica.lower.queries.sample import SAMPLING
-from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
-from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-_ROWS: tuple[Query[Any], ...] = (
-    LOG_LIKELIHOOD,
-    CONDITIONAL,
-    CDF,
-    PROBABILITY,
-    QUANTILE,
-    SAMPLING,
-    MPE,
-    BOUNDS,
-    POSTERIOR,
-    LATENTS,
-    MEAN,
-    VARIANCE,
-    COVARIANCE,
-)
-QUERIES: Mapping[str, Query[Any]] = {query.function: query for query in _ROWS}
-"""The queries of `plica.queries` by name, in the order of its documentation."""
+if TYPE_CHECKING:
+    from plica.lower.queries.query import Query
 
-NEEDS: tuple[Needs, ...] = (*(query.needs for query in _ROWS), integration())
-"""The needs of all queries, and of `IntegrateQuery`."""
-_COLUMNS = (*NEEDS, integration(MAX_SUM))
-_KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
+_MODULES: Mapping[str, str] = {
+    "log_likelihood": "likelihood",
+    "conditional_log_likelihood": "likelihood",
+    "cdf": "boxes",
+    "probability": "boxes",
+    "quantile": "quantile",
+    "sample": "sample",
+    "mpe": "mpe",
+    "mpe_bounds": "mpe",
+    "posterior": "expect",
+    "latent_posterior": "expect",
+    "mean": "expect",
+    "variance": "expect",
+    "covariance": "covariance",
+}
+"""By the name of the function, in the order of the documentation: the module beside this one that has its `Query`."""
 
 
-def layers_table() -> str:
-    """Markdown: a row for each kind of layer, a column for each query."""
-    names = [f"`{needs.function}`" for needs in NEEDS]
-    lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
-    kinds, reasons = list(_KINDS), _reasons()
-    for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
-        reasons_of_row = [_why(needs.lacking(row)) for needs in _COLUMNS]
-        cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in reasons_of_row]
-        lines.append(_line([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells]))
-    return "\n".join(lines)
+@cache
+def _query(function: str) -> Query[Any]:
+    module = import_module(f"plica.lower.queries.{_MODULES[function]}")
+    return next(row for row in vars(module).values() if getattr(row, "ask", None) is getattr(module, function))
 
 
-def reasons_list() -> str:
-    """Markdown: why layers do not answer some queries, by the numbers of `layers_table`."""
-    return "\n".join(f"{number}. {why}" for number, why in enumerate(_reasons(), start=1))
+class _Queries(Mapping[str, "Query[Any]"]):
+    def __getitem__(self, function: str) -> Query[Any]:
+        return _query(function)
+
+    def __contains__(self, function: object) -> bool:
+        return function in _MODULES
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MODULES)
+
+    def __len__(self) -> int:
+        return len(_MODULES)
 
 
-def _reasons() -> list[str]:
-    reasons = (_why(needs.lacking(row)) for row in LAYER_ROWS.values() for needs in _COLUMNS)
-    return [why for why in dict.fromkeys(reasons) if why is not None]
-
-
-def _why(lacking: Unsupported | None) -> str | None:
-    return None if lacking is None else lacking.why.split(";")[0]
-
-
-def semirings_table() -> str:
-    """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
-    lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
-    for needs in NEEDS:
-        lines.append(_line([f"`{needs.function}`", *(_computed(needs, semiring) for semiring in SEMIRINGS.values())]))
-    return "\n".join(lines)
-
-
-def passes_table() -> str:
-    """Markdown: for each query its passes through the circuit, and its names in native files and `plica export`."""
-    lines = [_line(["query", "passes", "in native files"]), _line(["---"] * 3)]
-    for query in QUERIES.values():
-        passes = "up and down" if query.needs.sums else "up"
-        entries = ", ".join(f"`{entry.name}`" for entry in query.entries)
-        lines.append(_line([f"`{query.function}`", passes, entries or "not"]))
-    return "\n".join(lines)
-
-
-def _computed(needs: Needs, default: Semiring) -> str:
-    """The semiring that a query computes in, and whether it takes negative weights."""
-    carrier = needs.carrier(default)
-    return f"`{carrier.name}`" if carrier.negative or not default.negative else f"`{carrier.name}`; no negative weights"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
-
-
-def stub() -> str:
-    """The names of `plica.queries` for editors and type checkers, which do not read the table."""
-    homes = {"Explanations": Explanations, "Posterior": Posterior, "ask": ask}
-    homes |= {name: query.ask for name, query in QUERIES.items()}
-    imports = sorted(f"from {home.__module__} import {name}" for name, home in homes.items())
-    names = [f'    "{name}",' for name in homes]
-    head = "# Made by `python -m plica.lower.queries stub > src/plica/queries.pyi`: the names of plica.queries."
-    return "\n".join([head, *imports, "", "__all__ = [", *names, "]", ""])
+QUERIES: Mapping[str, Query[Any]] = _Queries()
+"""By the name of the function: those of `plica.queries`, in the order of its documentation."""

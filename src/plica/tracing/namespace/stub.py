@@ -1,4 +1,4 @@
-"""Prints the names of `plica.numpy` for editors and type checkers: `python -m plica.tracing.namespace`.
+"""The names of `plica.numpy` for editors and type checkers.
 
 They are found by name when a program runs, which editors cannot see. The text is kept in `plica/eager/names.pyi`,
 without the dtype `bool`, which would hide Python's own where the names are imported.
@@ -15,7 +15,7 @@ from plica.tracing import namespace
 from plica.tracing.signatures import signature_of
 
 _HEAD = """\
-# Made by `python -m plica.tracing.namespace > src/plica/eager/names.pyi`: the names of plica.numpy for editors.
+# Made by `python -m tests.harness.generated`: the names of plica.numpy for editors.
 from typing import Any
 
 from plica.ir.dtypes import DType
@@ -48,7 +48,3 @@ def _function(name: str, function: Callable[..., Any]) -> str:
     meaning = (inspect.getdoc(function) or "").split("\n\n")[0].replace("\\", r"\\")
     shown = str(typed).replace("typing.", "")
     return f'\ndef {name}{shown}:\n    """{" ".join(meaning.split())}"""\n'
-
-
-if __name__ == "__main__":
-    print(stub(), end="")

@@ -1,4 +1,4 @@
-"""Prints the table of errors for `docs/native.md`: `python -m plica.backend.native.scalars`."""
+"""The table of errors in `docs/native.md`."""
 
 from plica.backend.native.scalars import SCALARS
 
@@ -11,7 +11,3 @@ def accuracy_table() -> str:
             single, double = row.ulps
             lines.append(f"| `{name}` | {single:g} | {double:g} | {row.relative_to} |")
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(accuracy_table())

@@ -1,4 +1,4 @@
-"""Prints the table of rules for `docs/optimize.md`: `python -m plica.lower.optimize`."""
+"""The table of rules in `docs/optimize.md`."""
 
 from plica.graph.optimize import Rule
 from plica.lower.optimize import DEFAULT_RULES
@@ -25,7 +25,3 @@ def rules_table() -> str:
 def _line(rule: Rule, stages: list[str]) -> str:
     laws = ", ".join(sorted(law.name.lower().replace("_", " ") for law in rule.laws or ()))
     return f"| {', '.join(stages)} | `{rule.name}` | `{rule.equation}` | {rule.source} | {laws} |"
-
-
-if __name__ == "__main__":
-    print(rules_table())

@@ -1,4 +1,4 @@
-"""Prints the table of input layers for `docs/layers.md`: `python -m plica.symbolic.layers`.
+"""The table of input layers in `docs/layers.md`.
 
 Each default is written as the parameter that it is: `normal` is a tensor of normal draws that is learned. K is the
 number of units.
@@ -81,7 +81,3 @@ def input_layers_table() -> str:
             f"{layer.domain.name} |"
         )
     return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    print(input_layers_table())

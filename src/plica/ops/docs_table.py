@@ -1,4 +1,4 @@
-"""Prints the table of operations for `docs/ir.md`: `python -m plica.ops`."""
+"""The table of operations in `docs/ir.md`."""
 
 import inspect
 
@@ -61,7 +61,3 @@ def _line(kind: str, op: Op) -> str:
     return (
         f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {bounds} | {decomposition} |"
     )
-
-
-if __name__ == "__main__":
-    print(operations_table())

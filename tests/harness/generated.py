@@ -1,0 +1,70 @@
+"""What is made from the tables of the source: tables of pages, between two comments, and names for editors.
+
+    python -m tests.harness.generated    # writes what is not up to date
+
+A page has `<!-- operations_table -->` before a table, and `<!-- end -->` behind it.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from plica.backend.native.scalars.docs_table import accuracy_table
+from plica.lower.optimize.docs_table import rules_table
+from plica.lower.queries import docs_table as queries
+from plica.ops.docs_table import operations_table
+from plica.symbolic.layers.docs_table import input_layers_table
+from plica.tracing.namespace import stub as names
+
+ROOT = Path(__file__).parents[2]
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    table.__name__: table
+    for table in (
+        accuracy_table,
+        input_layers_table,
+        operations_table,
+        queries.layers_table,
+        queries.passes_table,
+        queries.reasons_list,
+        queries.semirings_table,
+        rules_table,
+    )
+}
+"""Tables of pages, by the name that a page calls them."""
+
+STUBS: Mapping[str, Callable[[], str]] = {
+    "src/plica/eager/names.pyi": names.stub,
+    "src/plica/queries.pyi": queries.stub,
+}
+"""Files that are made as a whole."""
+
+_TABLE = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.DOTALL)
+
+
+def tables_of(page: str) -> list[str]:
+    """The names of the tables in the text of a page."""
+    return [name for name, _ in _TABLE.findall(page)]
+
+
+def made(path: Path) -> str:
+    """The text of a page or of another generated file as it should be."""
+    make = STUBS.get(path.relative_to(ROOT).as_posix())
+    if make is not None:
+        return make()
+    return _TABLE.sub(lambda table: f"<!-- {table[1]} -->\n{TABLES[table[1]]()}\n<!-- end -->", path.read_text())
+
+
+def generated_files() -> list[Path]:
+    """Every page that has tables, and every other generated file."""
+    pages = [page for page in sorted(ROOT.glob("docs/*.md")) if tables_of(page.read_text())]
+    return [*pages, *(ROOT / path for path in STUBS)]
+
+
+if __name__ == "__main__":
+    for file in generated_files():
+        text = made(file)
+        if text != file.read_text():
+            file.write_text(text)
+            sys.stdout.write(f"wrote {file.relative_to(ROOT)}\n")
