@@ -10,6 +10,7 @@ import pytest
 import plica
 from plica.templates.data_modalities import image_data
 from tests.harness.generated import TABLES, generated_files, made, tables_of
+from tests.harness.own_operations import own_operations
 from tests.harness.pages import LANGUAGES, blocks_of, is_typed, run_page
 
 ROOT = Path(__file__).parents[1]
@@ -28,7 +29,8 @@ def _pages(pages: Sequence[Path]) -> pytest.MarkDecorator:
 
 @_pages(sorted(ROOT.glob("docs/*.md")))
 def test_examples_of_a_page_run(page: Path) -> None:
-    failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
+    with own_operations():
+        failures, _ = doctest.testfile(str(page), module_relative=False, optionflags=doctest.ELLIPSIS)
     assert failures == 0
 
 

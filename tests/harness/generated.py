@@ -7,22 +7,41 @@ A page has `<!-- operations_table -->` before a table, and `<!-- end -->` behind
 
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from plica.backend.native.scalars.docs_table import accuracy_table
 from plica.lower.optimize.docs_table import rules_table
 from plica.lower.queries import docs_table as queries
 from plica.ops.docs_table import operations_table
+from plica.ops.elementwise import KINDS
+from plica.ops.special import OPERANDS
 from plica.symbolic.layers.docs_table import input_layers_table
 from plica.tracing.namespace import stub as names
+from tests.harness import standard
 
 ROOT = Path(__file__).parents[2]
+
+
+def elementwise_names() -> str:
+    """The elementwise functions that are not in the standard."""
+    return f"* {_listed(name for name in KINDS if name not in standard.NAMES)}: elementwise functions."
+
+
+def special_names() -> str:
+    """The special functions."""
+    return f"* {_listed(OPERANDS)}: special functions."
+
+
+def _listed(names_: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names_)
+
 
 TABLES: Mapping[str, Callable[[], str]] = {
     table.__name__: table
     for table in (
         accuracy_table,
+        elementwise_names,
         input_layers_table,
         operations_table,
         queries.layers_table,
@@ -30,6 +49,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
         queries.reasons_list,
         queries.semirings_table,
         rules_table,
+        special_names,
     )
 }
 """Tables of pages, by the name that a page calls them."""
@@ -40,12 +60,12 @@ STUBS: Mapping[str, Callable[[], str]] = {
 }
 """Files that are made as a whole."""
 
-_TABLE = re.compile(r"<!-- (\w+) -->\n(.*?)\n<!-- end -->", re.DOTALL)
+_TABLE = re.compile(r"<!-- (\w+) -->\n.*?<!-- end -->", re.DOTALL)
 
 
 def tables_of(page: str) -> list[str]:
     """The names of the tables in the text of a page."""
-    return [name for name, _ in _TABLE.findall(page)]
+    return _TABLE.findall(page)
 
 
 def made(path: Path) -> str:

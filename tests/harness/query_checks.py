@@ -19,6 +19,7 @@ import torch
 from plica import queries
 from plica.backend.torch.queries import IntegrateQuery
 from plica.errors import InputError
+from plica.lower.queries.docs_table import NEEDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.semirings import LSE_SUM
@@ -155,7 +156,7 @@ def check_log_likelihood(asked: Asked) -> None:
     asked.close(queries.log_likelihood(asked.compiled, torch.from_numpy(x)), np.log(values / values[0]))
 
 
-def check_conditional(asked: Asked) -> None:
+def check_conditional_log_likelihood(asked: Asked) -> None:
     """Rows that differ in what they are conditioned on."""
     x, given = asked.data(0.2), _masked(asked, 1)
     expected = np.log(asked.values(x) / asked.values(np.where(given, x, np.nan)))
@@ -351,7 +352,7 @@ def check_latent_posterior(asked: Asked) -> None:
         asked.close(found[circuit.layer_index(output)], terms / terms.sum(axis=1, keepdims=True))
 
 
-def check_integrate(asked: Asked) -> None:
+def check_IntegrateQuery(asked: Asked) -> None:  # noqa: N802 - as the class is called
     """Hidden entries, whatever they hold, are reduced as the algebra says."""
     compiled, hidden = asked.compiled, _masked(asked, 7)
     x = asked.data(0.0)
@@ -411,19 +412,6 @@ def check_impossible(asked: Asked, x: Array) -> None:
         queries.sample(asked.compiled, 2, rows)
 
 
-QUERY_CHECKS: dict[str, Callable[[Asked], None]] = {
-    "log_likelihood": check_log_likelihood,
-    "conditional_log_likelihood": check_conditional,
-    "cdf": check_cdf,
-    "probability": check_probability,
-    "quantile": check_quantile,
-    "sample": check_sample,
-    "mpe": check_mpe,
-    "mpe_bounds": check_mpe_bounds,
-    "posterior": check_posterior,
-    "latent_posterior": check_latent_posterior,
-    "mean": check_mean,
-    "variance": check_variance,
-    "covariance": check_covariance,
-    "IntegrateQuery": check_integrate,
+QUERY_CHECKS: Mapping[str, Callable[[Asked], None]] = {
+    needs.function: globals()[f"check_{needs.function}"] for needs in NEEDS
 }

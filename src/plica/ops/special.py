@@ -144,7 +144,7 @@ def _op(row: _Row) -> Op:
 
 
 SPECIAL = tuple(map(_op, _ROWS))
-OPERANDS: Mapping[str, tuple[str, ...]] = {row.name: tuple(row.operands) for row in _ROWS}
-"""The names of the operands of each function."""
+OPERANDS: Mapping[str, Mapping[str, str]] = {row.name: row.operands for row in _ROWS}
+"""The operands of each function by name, and the numbers of their samples."""
 ABOUT: Mapping[str, str] = {row.name: row.about for row in _ROWS}
 """What each function is."""

@@ -46,6 +46,7 @@ KINDS: Mapping[str, tuple[Callable[[int, int], Array], tuple[str | int, ...]]] =
     "f": (_floats, ("n", "m")),
     "u": (_units, ("n", "m")),
     "p": (_positive, ("n", "m")),
+    "q": (lambda n, m: np.abs(_units(n, m)), ("n", "m")),
     "d": (lambda n, m: _floats(n, m).astype("float64"), ("n", "m")),
     "i": (_integers, ("n", "m")),
     "b": (_truths, ("n", "m")),
