@@ -82,9 +82,14 @@ def generated_files() -> list[Path]:
     return [*pages, *(ROOT / path for path in STUBS)]
 
 
+def write() -> None:
+    """Write what is not up to date."""
+    for path in generated_files():
+        text = made(path)
+        if text != path.read_text():
+            path.write_text(text)
+            sys.stdout.write(f"wrote {path.relative_to(ROOT)}\n")
+
+
 if __name__ == "__main__":
-    for file in generated_files():
-        text = made(file)
-        if text != file.read_text():
-            file.write_text(text)
-            sys.stdout.write(f"wrote {file.relative_to(ROOT)}\n")
+    write()
