@@ -36,6 +36,7 @@ __all__ = [
     "FOURIER",
     "INDEXING",
     "LINALG",
+    "NAMES",
     "OPAQUE",
     "OPS",
     "PACKING",
@@ -73,6 +74,8 @@ OPS = op_table(
 ADDED: dict[str, Op] = {}
 """The operations from outside, which are in `OPS` too."""
 _TABLES = [OPS]
+NAMES: set[str] = set()
+"""What `plica.numpy` has beside operations, once it is imported: no operation from outside can be called so."""
 
 
 def with_private(operations: Iterable[Op]) -> dict[str, Op]:
@@ -96,11 +99,11 @@ def add_operation(op: Op) -> None:
 
     Raises:
         DTypeError: It is no `Op`, or its name is no name.
-        UnsupportedError: There is an operation of its name.
+        UnsupportedError: There is an operation or a function of its name.
     """
     if not isinstance(op, Op) or not op.name.isidentifier():
         raise DTypeError(f"add_operation takes an Op whose name is an identifier, found {op!r:.80}.")
-    if any(op.name in table for table in _TABLES):
-        raise UnsupportedError(f"there is an operation {op.name!r} already; choose another name.")
+    if any(op.name in table for table in (NAMES, *_TABLES)):
+        raise UnsupportedError(f"plica.numpy or a backend has {op.name!r} already; choose another name.")
     for table in (ADDED, *_TABLES):
         table[op.name] = op

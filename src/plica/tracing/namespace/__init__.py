@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from plica.ir.dtypes import DType
-from plica.ops import ADDED
+from plica.ops import ADDED, NAMES
 from plica.tracing.namespace import (
     contractions,
     creation,
@@ -88,6 +88,7 @@ def _functions() -> dict[str, Any]:
 STATIC = frozenset({"broadcast_shapes", "can_cast", "finfo", "iinfo", "isdtype", "result_type"})
 _EXTENSIONS = {"fft": fft, "linalg": linalg, "random": random}
 _NAMES: dict[str, Any] = {**_functions(), **_EXTENSIONS, **_DTYPES, **_CONSTANTS}
+NAMES.update(_NAMES)
 
 
 def __getattr__(name: str) -> Any:

@@ -15,7 +15,7 @@ from plica.ir.op import Op
 from plica.ir.program import Literal
 from plica.ir.sizes import SIZE_ARITHMETIC, SIZE_COMPARISONS, Dim, Size, as_size
 from plica.tracing.locations import user_line
-from plica.tracing.scope import record, scope_of
+from plica.tracing.scope import record, record_all, scope_of
 from plica.tracing.tracer import Tracer, call_traced, default_dtype, literal
 
 Number = bool | int | float | complex
@@ -260,6 +260,7 @@ def added(op: Op) -> Function:
     """The function that records an operation from outside: operands are promoted, parameters are given by name."""
 
     def function(*arrays: Array, **params: Any) -> Any:
-        return record(op.name, *promoted(op.name, arrays), **params)
+        results = record_all(op.name, *promoted(op.name, arrays), **params)
+        return results if len(results) > 1 else results[0]
 
     return named(op.name, op.reference.__doc__ or f"The operation `{op.name}`; operands are promoted.", function)
