@@ -4,17 +4,20 @@ made = random_circuit(np.random.default_rng(0), num_variables=3)
 made.log_value(made.numbers, made.rows(1)[0])
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from plica.symbolic import layers, parameters
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
-from plica.symbolic.parameters import ConstantParameter, Parameter, ReferenceParameter, TensorParameter
+from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterInput, ReferenceParameter, TensorParameter
+from tests.harness.layer_cases import LAYER_CASES, InputCase, num_states
+from tests.harness.layer_cases.numbers import SHARE
+from tests.harness.spaces import LOG, WIDE
 
 Array = Any
 Shape = tuple[int, ...]
@@ -29,15 +32,13 @@ class Variable:
 
     Args:
         layer: The layer.
-        log_density: Of the numbers of leaves and an entry, `(K,)`.
+        log_values: The logarithms of its units, `(K,)`, for the numbers of leaves and an entry; NaN is summed out.
         draw: An entry that is possible.
-        log_total: What the units sum or integrate to, of the numbers of leaves.
     """
 
     layer: Any
-    log_density: Callable[[Numbers, float], Array]
+    log_values: Callable[[Numbers, float], Array]
     draw: Callable[[], float]
-    log_total: Callable[[Numbers], Array] = lambda _: 0.0
 
 
 @dataclass
@@ -103,96 +104,49 @@ class Writer:
         return self.of(parameters.SoftmaxParameter, lambda one: special.softmax(one, -1), shape)
 
 
-def _table(cls: Any, name: str, states: str) -> Callable[[Writer, Sequence[int], int], Variable]:
-    def make(writer: Writer, scope: Sequence[int], units: int) -> Variable:
-        size = int(writer.rng.integers(2, 5))
-        table, value = writer.shares(units, size)
-        return Variable(
-            cls(scope, units, **{states: size, name: table}),
-            lambda numbers, x: np.log(value(numbers))[:, int(x)],
-            lambda: int(writer.rng.integers(size)),
-            lambda numbers: np.log(value(numbers).sum(-1)),
-        )
+def _makers(case: InputCase) -> Mapping[str, Callable[[Writer], Callable[..., Known]]] | None:
+    """What writes each parameter of a case: of any numbers, positive ones, or weights; None where one is none of these.
 
-    return make
-
-
-def _family(
-    cls: Any, names: Sequence[str], log_density: Callable[..., Array], draw: Callable[[Any], float]
-) -> Callable[[Writer, Sequence[int], int], Variable]:
-    """A family by a formula of SciPy's; parameters whose names begin with `_` are any numbers, others positive."""
-
-    def make(writer: Writer, scope: Sequence[int], units: int) -> Variable:
-        made = {one.lstrip("_"): (writer.real if one[0] == "_" else writer.positive)(units) for one in names}
-        return Variable(
-            cls(scope, units, **{name: parameter for name, (parameter, _) in made.items()}),
-            lambda numbers, x: log_density(x, *(value(numbers) for _, value in made.values())),
-            lambda: draw(writer.rng),
-        )
-
-    return make
+    Parameters that are never learned, and probabilities, are none.
+    """
+    rng, makers = np.random.default_rng(0), {}
+    for name, kind in case.parameters.items():
+        values = kind.draw(rng, (100,), 1.0)
+        if kind.fixed or kind.shared or kind is SHARE:
+            return None
+        makers[name] = Writer.real if (values < 0).any() else Writer.shares if (values == 0).any() else Writer.positive
+    return makers
 
 
-def _normal(rng: Any) -> float:
-    return float(rng.normal())
+def _variable(case: InputCase, writer: Writer, place: int, units: int) -> Variable:
+    """An input layer of a case, with its values by the case's reference."""
+    (layer, *_) = writer.rng.permutation([build([place], units) for build in (case.build, *case.alike)])
+    makers = _makers(case) or {}
+    made = {name: maker(writer, *layer.all_params[name].shape) for name, maker in makers.items()}
+    layer = layer.with_params(
+        {
+            name: Parameter.from_input(parameter) if isinstance(parameter, ParameterInput) else parameter
+            for name, (parameter, _) in made.items()
+        }
+    )
+
+    def log_values(numbers: Numbers, entry: float) -> Array:
+        row = np.full((1, place + 1), entry, WIDE)
+        params = {name: value(numbers).astype(WIDE) for name, (_, value) in made.items()}
+        return case.reference(LOG, layer, params, row)[0].astype(float)
+
+    return Variable(layer, log_values, lambda: float(case.draw(layer, writer.rng, 1)[0, 0]))
 
 
-def _count(rng: Any) -> int:
-    return int(rng.integers(6))
-
-
-def _above(rng: Any) -> float:
-    return float(rng.uniform(0.1, 3.0))
-
-
-def _rounded_logistic(x: Any, loc: Array, scale: Array) -> Array:
-    return np.log(stats.logistic.cdf(x + 0.5, loc, scale) - stats.logistic.cdf(x - 0.5, loc, scale))
-
-
-STATES = {
-    "categorical": _table(layers.CategoricalLayer, "probs", "num_categories"),
-    "embedding": _table(layers.EmbeddingLayer, "weight", "num_states"),
-    "bernoulli": _family(
-        layers.BernoulliLayer,
-        ["_logits"],
-        lambda x, a: stats.bernoulli.logpmf(x, special.expit(a)),
-        lambda rng: rng.integers(2),
-    ),
+_ORDERED = layers.UniformLayer  # one of whose parameters must lie above the other
+FAMILIES: Mapping[str, InputCase] = {
+    case.name: case
+    for case in LAYER_CASES
+    if isinstance(case, InputCase) and case.num_variables == 1 and case.row.layer is not _ORDERED
+    if not case.signed and case.parameters and _makers(case)
 }
-FAMILIES: dict[str, Callable[[Writer, Sequence[int], int], Variable]] = STATES | {
-    "geometric": _family(
-        layers.GeometricLayer, ["_logits"], lambda x, a: stats.geom.logpmf(x + 1, special.expit(a)), _count
-    ),
-    "negative binomial": _family(
-        layers.NegativeBinomialLayer,
-        ["total_count", "_logits"],
-        lambda x, n, a: stats.nbinom.logpmf(x, n, special.expit(a)),
-        _count,
-    ),
-    "rounded logistic": _family(layers.RoundedLogisticLayer, ["_loc", "scale"], _rounded_logistic, _count),
-    "poisson": _family(layers.PoissonLayer, ["rate"], stats.poisson.logpmf, _count),
-    "gaussian": _family(layers.GaussianLayer, ["_mean", "stddev"], stats.norm.logpdf, _normal),
-    "laplace": _family(layers.LaplaceLayer, ["_loc", "scale"], stats.laplace.logpdf, _normal),
-    "student": _family(layers.StudentTLayer, ["df", "_loc", "scale"], stats.t.logpdf, _normal),
-    "log-normal": _family(
-        layers.LogNormalLayer,
-        ["_loc", "scale"],
-        lambda x, m, s: stats.norm.logpdf(np.log(x), m, s) - np.log(x),
-        _above,
-    ),
-    "gamma": _family(
-        layers.GammaLayer, ["concentration", "rate"], lambda x, a, r: stats.gamma.logpdf(x, a, scale=1 / r), _above
-    ),
-    "exponential": _family(layers.ExponentialLayer, ["rate"], lambda x, r: stats.expon.logpdf(x, scale=1 / r), _above),
-    "beta": _family(layers.BetaLayer, ["alpha", "beta"], stats.beta.logpdf, lambda rng: float(rng.uniform(0.05, 0.95))),
-    "von mises": _family(
-        layers.VonMisesLayer,
-        ["_loc", "concentration"],
-        lambda x, m, k: k * (np.cos(x - m) - 1) - np.log(2 * np.pi * special.i0e(k)),
-        lambda rng: float(rng.uniform(-3, 3)),
-    ),
-}
-"""By name, what writes an input layer over a scope of one variable with a number of units."""
+"""By name, the cases of input layers of one variable whose parameters are numbers that calls may give."""
+STATES = [name for name, case in FAMILIES.items() if (num_states(case.build([0], 1)) or 9) < 9]
 
 
 @dataclass(frozen=True)
@@ -236,25 +190,17 @@ def random_circuit(rng: np.random.Generator, num_variables: int, families: Seque
     """A smooth and decomposable circuit: sums of products of random parts of the variables, evidence and constants."""
     writer, units = Writer(rng), int(rng.integers(1, 4))
     chosen = rng.choice(list(families or FAMILIES), num_variables)
-    variables = [FAMILIES[name](writer, [place], units) for place, name in enumerate(chosen)]
+    variables = [_variable(FAMILIES[name], writer, place, units) for place, name in enumerate(chosen)]
     edges: dict[Any, list[Any]] = {}
 
     def leaf_unit(place: int) -> Unit:
         one = variables[place]
-
-        def log_values(numbers: Numbers, row: Array) -> Array:
-            return (
-                one.log_total(numbers) + np.zeros(units)
-                if np.isnan(row[place])
-                else one.log_density(numbers, row[place])
-            )
-
-        return one.layer, log_values
+        return one.layer, lambda numbers, row: one.log_values(numbers, row[place])
 
     def evidence() -> Unit:
-        one = FAMILIES["student"](writer, [num_variables], units)
+        one = _variable(FAMILIES["student-t"], writer, num_variables, units)
         seen = float(rng.normal())
-        return layers.EvidenceLayer(one.layer, observation=seen), lambda numbers, _: one.log_density(numbers, seen)
+        return layers.EvidenceLayer(one.layer, observation=seen), lambda numbers, _: one.log_values(numbers, seen)
 
     def constant() -> Unit:
         parameter, value = writer.positive(units)
