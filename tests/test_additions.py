@@ -29,7 +29,8 @@ LINES = {
     f"{QUERIES}/table.py": ('    "mpe":', '    "greedy": "greedy",\n'),
     "src/plica/ops/elementwise.py": (
         '    _Row("safe_log",',
-        '    _Row("rsqrt", lambda x: 1 / np.sqrt(x), ("float",), "positive", decompose=lambda xp, x: 1.0 / xp.sqrt(x)),\n',
+        '    _Row("rsqrt", lambda x: 1 / np.sqrt(x), ("float",), "positive", '
+        "decompose=lambda xp, x: 1 / xp.sqrt(x)),\n",
     ),
 }
 # what stands for the references: of a query its check, of a distribution its case, which reads the layer from Plica
