@@ -19,6 +19,22 @@ from plica.backend.native.loops.rows.shape import SHAPE
 from plica.backend.native.loops.rows.sorting import SORTING
 from plica.ops import ADDED, OPS
 
+_ROWS: Mapping[str, Row] = {
+    **{name: decomposed for name in OPS if has_decomposition(name)},
+    **CONTROL,
+    **ELEMENTWISE,
+    **SHAPE,
+    **INDEXING,
+    **SORTING,
+    **REDUCE,
+    **{name: in_float32(row) for name, row in {**SUMS, **LINALG}.items()},
+    **FACTORIZATIONS,
+    **FOURIER,
+    **PACKING,
+    **RANDOM,
+    **CIRCUITS,
+}
+
 
 class _Rows(dict[str, Row]):
     """The rows, and `decomposed` of operations that were added from outside with a decomposition."""
@@ -28,21 +44,5 @@ class _Rows(dict[str, Row]):
         return decomposed if row is None and name in ADDED and has_decomposition(name) else row
 
 
-ROWS: Mapping[str, Row] = _Rows(
-    {
-        **{name: decomposed for name in OPS if has_decomposition(name)},
-        **CONTROL,
-        **ELEMENTWISE,
-        **SHAPE,
-        **INDEXING,
-        **SORTING,
-        **REDUCE,
-        **{name: in_float32(row) for name, row in {**SUMS, **LINALG}.items()},
-        **FACTORIZATIONS,
-        **FOURIER,
-        **PACKING,
-        **RANDOM,
-        **CIRCUITS,
-    }
-)
+ROWS: Mapping[str, Row] = _Rows(_ROWS)
 """A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""
