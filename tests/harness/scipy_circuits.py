@@ -104,12 +104,13 @@ class Writer:
         return self.of(parameters.SoftmaxParameter, lambda one: special.softmax(one, -1), shape)
 
 
-def _makers(case: InputCase) -> Mapping[str, Callable[[Writer], Callable[..., Known]]] | None:
+def _makers(case: InputCase) -> dict[str, Callable[..., Known]] | None:
     """What writes each parameter of a case: of any numbers, positive ones, or weights; None where one is none of these.
 
     Parameters that are never learned, and probabilities, are none.
     """
-    rng, makers = np.random.default_rng(0), {}
+    rng = np.random.default_rng(0)
+    makers: dict[str, Callable[..., Known]] = {}
     for name, kind in case.parameters.items():
         values = kind.draw(rng, (100,), 1.0)
         if kind.fixed or kind.shared or kind is SHARE:
