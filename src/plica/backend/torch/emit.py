@@ -324,9 +324,9 @@ class _Emitter:
 
     def _decomposed(self, equation: Equation) -> str:
         """A call of a function that computes an operation in terms of others."""
-        op, sizes = TORCH_OPS[equation.op.name], sizes_within(equation.params)
-        if isinstance(op.decompose, Unsupported):
-            raise UnsupportedError(f"the torch backend has no row for the operation {op.name!r}.")
+        op, sizes = TORCH_OPS.get(equation.op.name), sizes_within(equation.params)
+        if op is None or isinstance(op.decompose, Unsupported):
+            raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
         types = [operand.type for operand in equation.inputs]
         program = clean(traced_decomposition(op.decompose, types, equation.params, sizes, equation.source))
         taken = {var.name for var in variables(self.plan.program)}
