@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,7 +107,7 @@ SLOW = "import time\nBEGUN = True\ntime.sleep(0.3)\nEND = 'reached'\n"
 def test_a_fork_waits_for_an_import_of_another_thread(tmp_path, monkeypatch) -> None:
     (tmp_path / "slow.py").write_text(SLOW)
     monkeypatch.syspath_prepend(tmp_path)
-    importer = {"__name__": "plica.importer"}
+    importer: dict[str, Any] = {"__name__": "plica.importer"}
     exec(IMPORTER, importer)
     thread = threading.Thread(target=importer["import_slowly"])
     thread.start()

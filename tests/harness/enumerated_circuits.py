@@ -125,7 +125,8 @@ class EnumeratedCircuit:
             if kind == "embedding":
                 layer: Any = EmbeddingLayer([variable], units, num_states=count, weight=parameter)
             else:
-                layer = CategoricalLayer([variable], units, num_categories=count, **{kind: parameter})
+                given: dict[str, Any] = {kind: parameter}
+                layer = CategoricalLayer([variable], units, num_categories=count, **given)
             power = np.exp if kind == "logits" else np.array
             self.tables[layer] = lambda values: power(value(values)).T
         else:

@@ -165,7 +165,6 @@ class WeightCheck:
         least = self._least = _Least(real, emit(program, "least", shares=True), read, constants)
         return least
 
-
     def _refuse(self, number: int, value: float) -> None:
         layers = [(layer, name) for group, name in self._weights for layer in group.members]
         layer, name = layers[number]

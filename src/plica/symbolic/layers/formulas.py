@@ -148,12 +148,12 @@ _WHOLE: Mapping[str, Source] = {"xp": lambda xp, _, __: xp, "params": lambda _, 
 # The columns of a row.
 
 
-def _result(formula: str, xp: Namespace, layer: Any, params: Params, *place: Place, **operands: Array) -> Any:
-    """What a formula gives, which only `log_total` may leave out."""
-    found = layer.formulas[formula](xp, layer, params, *place, **operands)
-    if found is None:
+def _result(formula: str, xp: Namespace, layer: Any, params: Params, *expand: Arrangement, **operands: Array) -> Any:
+    """The value of a formula, which only `log_total` may leave out."""
+    value = layer.formulas[formula](xp, layer, params, *expand, **operands)
+    if value is None:
         raise DTypeError(f"{layer.formulas[formula].name} gave None, expected an array; return one")
-    return found
+    return value
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
