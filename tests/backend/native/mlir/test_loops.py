@@ -2,6 +2,7 @@
 
 import re
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -355,3 +356,19 @@ def test_every_operation_in_a_dispatch(cases: list[Case], monkeypatch) -> None:
     modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
     for place, case in enumerate(some):
         assert_interpreted(modules, f"f{place}", case.inputs, case.op)
+
+
+def test_loops_that_add_entries_up_name_the_width_of_their_vectors() -> None:
+    """IREE drops the flags by which LLVM would take sums in any order."""
+
+    def add_up(x: Any, y: Any) -> Any:
+        @plica.for_loop(0, 3)
+        def step(_, total):
+            return total + pnp.sum(x * x) + pnp.max(x) + pnp.sum(y)
+
+        return step(pnp.zeros((), dtype=x.dtype))
+
+    for dtype, width in (("float32", 16), ("float64", 8)):
+        text = emit(plica.trace(add_up, plica.spec("n", dtype), plica.spec(5, dtype))).text
+        # the sum of all x: the greatest entry needs no width, and five entries are straight code
+        assert text.count("vectorize = <") == text.count(f"vectorize = <width = {width} : i32>") == 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.backend.native.loops.lines import Lines
-from plica.backend.native.loops.most_work import Loop, Place, Split, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Place, Split, is_straight, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -39,7 +39,6 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
-    blocks_of,
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
@@ -59,9 +58,6 @@ from plica.ir.dtypes import DType
 
 LOOP = "loop."
 """How the names of functions begin that are loops."""
-
-_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
-_LOOP = 5  # statements in straight code that a statement of a loop in it is as good as
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,19 +108,6 @@ class _Outlined:
     hot: _Module = field(default_factory=_Module)
     warm: _Module = field(default_factory=_Module)
     heads: list[str] = field(default_factory=list)
-
-
-def _weight(block: Iterable[Statement]) -> int:
-    """About how many statements a block is when it is printed."""
-    return sum(1 + _copies(statement) * sum(map(_weight, blocks_of(statement))) for statement in block)
-
-
-def _copies(statement: Statement) -> int:
-    """How often the blocks of a statement are printed, or what is as bad."""
-    if not isinstance(statement, For):
-        return 1
-    is_known = isinstance(statement.lower, int) and isinstance(statement.upper, int)
-    return min(statement.upper - statement.lower, _LOOP) if is_known else _LOOP  # type: ignore[operator]
 
 
 class _Printer(Lines):
@@ -373,16 +356,15 @@ class _Printer(Lines):
         """A loop with its test at the end, as LLVM would rotate it, and one before it if it may have no iteration."""
         if self._is_outlined(statement):
             return
+        if is_straight(statement):
+            for turn in range(statement.lower, statement.upper):  # type: ignore[arg-type]
+                self._values[statement.index.text] = str(turn)
+                self._block(statement.body)
+            return
         code = self._code
         body, after, index = self._label(), self._label(), code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         if isinstance(statement.lower, int) and isinstance(statement.upper, int):
-            turns = range(statement.lower, statement.upper)
-            if len(turns) <= _FEW and _weight(statement.body) * len(turns) <= _SHORT:
-                for turn in turns:
-                    self._values[statement.index.text] = str(turn)
-                    self._block(statement.body)
-                return
             self._put(f"br label %{body}")
         else:
             some = code.fresh()

@@ -13,6 +13,7 @@ from typing import Any
 
 from plica.backend.native.loops.entries import scalar_code
 from plica.backend.native.loops.memory import Arithmetic, Sizes
+from plica.backend.native.loops.most_work import is_straight, known_turns
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -52,7 +53,9 @@ _INDICES = {
     "room": "arith.muli {}, {} : i64",  # the host allocates this memory, and checks for overflow
 }
 _COMPARED = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
+_SUMS = ("sum", "sum_product")
 _ANY_ORDER = "fastmath<reassoc, contract>"
+_VECTOR = 64  # bytes of a vector of sums: the widest register
 
 
 def fault_size(nest: Nest) -> int:
@@ -200,7 +203,7 @@ class _Printer:
         operands, code, name = [self._scalar(value) for value in statement.operands], self._code, statement.name
         if name in _INDICES:
             text = self._op(_INDICES[name].format(*(value.text for value in operands)))
-        elif name in ("sum", "sum_product"):
+        elif name in _SUMS:
             text = self._sum(*operands)
         elif name in _COMPARED:
             text = code.compare(name, *operands).text
@@ -329,18 +332,30 @@ class _Printer:
 
     def _for(self, statement: For) -> None:
         """A loop whose test stands at its end, and in front of it."""
+        if is_straight(statement):
+            for turn in range(statement.lower, statement.upper):  # type: ignore[arg-type]
+                self._values[statement.index.text] = self._index(turn)
+                self._block(statement.body)
+            return
         body, after, index = self._label(), self._label(), self._code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
         self._turn(lower, upper, body, after)
         self._begin(body, index)
         self._values[statement.index.text] = index
         self._block(statement.body)
-        self._turn(self._op(f"arith.addi {index}, {self._index(1)} overflow<nsw> : i64"), upper, body, after)
+        following = self._op(f"arith.addi {index}, {self._index(1)} overflow<nsw> : i64")
+        self._turn(following, upper, body, after, _hints(statement))
         self._begin(after)
 
-    def _turn(self, index: str, upper: str, body: str, after: str) -> None:
+    def _turn(self, index: str, upper: str, body: str, after: str, hints: str = "") -> None:
         goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
-        self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
+        if not hints:
+            self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
+            return
+        self._put(
+            f'"llvm.cond_br"({goes}, {index})[{body}, {after}] <{{operandSegmentSizes = array<i32: 1, 1, 0>, '
+            f"loop_annotation = #llvm.loop_annotation<{hints}>}}> : (i1, i64) -> ()"
+        )
 
     def _while(self, statement: While) -> None:
         head, body, after = self._label(), self._label(), self._label()
@@ -361,6 +376,25 @@ class _Printer:
             self._block(block)
             self._put(f"cf.br {after}")
         self._begin(after)
+
+
+def _hints(loop: For) -> str:
+    """What LLVM is told of a loop: how wide its vectors are if it adds entries up, and how many to take side by side.
+
+    IREE 3.13 replaces the flags of all operations on floats by its own, so that none may be reordered. LLVM adds in any
+    order all the same where a loop names the width of its vectors.
+    """
+    sums = {
+        statement.result.text: bytes_of(statement.result.dtype)
+        for statement in loop.body
+        if isinstance(statement, Compute) and statement.name in _SUMS and statement.result.dtype.kind == "float"
+    }
+    put = [statement.value for statement in loop.body if isinstance(statement, Put)]
+    widths = [_VECTOR // sums[value.text] for value in put if isinstance(value, Scalar) and value.text in sums]
+    if (turns := known_turns(loop)) is not None:
+        widths = [min(width, 1 << turns.bit_length() - 1) for width in widths]
+    hints = [f"vectorize = <width = {min(widths)} : i32>"] if widths else []
+    return ", ".join([*hints, "interleave = <count = 2 : i32>"] if loop.in_strands else hints)
 
 
 def _buffers(nest: Nest) -> Iterable[Buffer]:

@@ -39,6 +39,33 @@ _SMALL, _LARGE = 100, 80  # statements of a function that is optimized as a whol
 _TURNS = 64  # of a loop, where they are not known
 _HEAVY = 40  # instructions that an elementwise operation takes which is no instruction itself
 _RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
+_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
+_COPIES = 5  # statements in straight code that a statement of a loop in it is as good as
+
+
+def is_straight(loop: For) -> bool:
+    """Whether a loop is written as straight code: it has few turns, which are known, and few statements."""
+    turns = known_turns(loop)
+    return turns is not None and turns <= _FEW and _weight(loop.body) * turns <= _SHORT
+
+
+def known_turns(loop: For) -> int | None:
+    """How many turns a loop has; None where that is not known."""
+    is_known = isinstance(loop.lower, int) and isinstance(loop.upper, int)
+    return max(0, loop.upper - loop.lower) if is_known else None  # type: ignore[operator]
+
+
+def _weight(block: Iterable[Statement]) -> int:
+    """About how many statements a block is when it is printed."""
+    return sum(1 + _copies(statement) * sum(map(_weight, blocks_of(statement))) for statement in block)
+
+
+def _copies(statement: Statement) -> int:
+    """How often the blocks of a statement are printed, or what is as bad."""
+    if not isinstance(statement, For):
+        return 1
+    turns = known_turns(statement)
+    return _COPIES if turns is None else min(turns, _COPIES)
 
 
 def count(block: Iterable[Statement]) -> int:

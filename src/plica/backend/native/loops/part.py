@@ -1,10 +1,10 @@
-"""One equation as a nest of its own: what it reads are parameters, what it gives lies in memory of the caller.
+"""Some equations as a nest of their own: what they read are parameters, what they give lies in memory of the caller.
 
-A loop becomes such a part where its memory can be allocated before it begins. So no turn changes a size, and no product
-is large enough for a kernel of its own.
+Equations become such a part where its memory can be allocated before it begins. So no turn changes a size, and no
+product is large enough for a kernel of its own.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from plica.backend.native.loops.arrays import Value, solid
@@ -36,7 +36,7 @@ _STACK = 16384  # bytes of stack after which a part puts no further array there
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A nest of one equation.
+    """A nest of some equations.
 
     Args:
         nest: The nest.
@@ -54,11 +54,11 @@ class Part:
     small: tuple[tuple[Index, Index], ...]
 
 
-def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
-    """The nest of an equation; None where its memory cannot be had before it begins.
+def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
+    """The nest of equations that follow each other; None where its memory cannot be had before it begins.
 
     Args:
-        equation: The equation.
+        equations: The equations.
         results: The outputs that are wanted, whose sizes are known outside.
         same: Scalars that are known: the number, or what others that are equal have as well.
 
@@ -66,11 +66,11 @@ def part_of(equation: Equation, results: Iterable[Var], same: Mapping[Var, Hasha
         UnsupportedError: An operation or a dtype has no loop nest.
     """
     wanted = tuple(results)
-    inputs = dict.fromkeys(operand for operand in equation.inputs if isinstance(operand, Var))
-    sizes = dict.fromkeys(sizes_of(equation))
+    inputs = operands_of(equations)
+    sizes = dict.fromkeys(sizes_of(equations))
     writer = Writer()
     env: dict[Operand, Value] = {}
-    block = Block(writer, ROWS, _program(equation, sizes, inputs, wanted), env)
+    block = Block(writer, ROWS, _program(equations, sizes, inputs, wanted), env)
     parameters: dict[Var, Scalar | Buffer] = {}
     values: dict[Hashable, Value] = {}
     for var in (*sizes, *(operand for operand in inputs if operand not in sizes)):
@@ -116,11 +116,21 @@ def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
             yield allocation
 
 
-def sizes_of(equation: Equation) -> list[Var]:
-    """The variables in sizes of an equation, but for those that it makes."""
-    types = (operand.type for operand in (*equation.inputs, *equation.outputs))
-    variables = [var for value in (*types, *equation.params.values()) for var in size_variables(value)]
-    return [var for var in variables if var not in equation.outputs]
+def operands_of(equations: Sequence[Equation]) -> dict[Var, None]:
+    """The variables that equations read, but for those that they make."""
+    own = {var for equation in equations for var in equation.outputs}
+    read = (operand for equation in equations for operand in equation.inputs)
+    return dict.fromkeys(operand for operand in read if isinstance(operand, Var) and operand not in own)
+
+
+def sizes_of(equations: Sequence[Equation]) -> list[Var]:
+    """The variables in sizes of equations, but for those that they make."""
+    own = {var for equation in equations for var in equation.outputs}
+    values: list[object] = []
+    for equation in equations:
+        values += [operand.type for operand in (*equation.inputs, *equation.outputs)]
+        values += equation.params.values()
+    return [var for value in values for var in size_variables(value) if var not in own]
 
 
 def _without_kernels(block: list[Statement]) -> list[Scalar]:
@@ -139,7 +149,9 @@ def _without_kernels(block: list[Statement]) -> list[Scalar]:
     return conditions
 
 
-def _program(equation: Equation, sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]) -> Program:
+def _program(
+    equations: Sequence[Equation], sizes: Iterable[Var], inputs: Iterable[Var], results: tuple[Var, ...]
+) -> Program:
     own = [var for var in inputs if var not in sizes]
     known = tuple(sizes)
-    return Program((), (*known, *own), (equation,), results, len(known))
+    return Program((), (*known, *own), tuple(equations), results, len(known))

@@ -13,7 +13,7 @@ from dataclasses import replace
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Check, Index, Site, all_of
-from plica.backend.native.loops.part import Part, part_of, sizes_of
+from plica.backend.native.loops.part import Part, operands_of, part_of, sizes_of
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.emitter import Emitter
@@ -43,7 +43,7 @@ def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
     if not wanted or any(0 in operand.type.shape for operand in (*call.operands, *wanted)) or sizes & set(call.outputs):
         return None
     try:
-        part = part_of(equation, wanted, _same(emitter, equation))
+        part = part_of([equation], wanted, _same(emitter, [equation]))
     except UnsupportedError:
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
@@ -66,11 +66,10 @@ def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
     return values
 
 
-def _same(emitter: Emitter, equation: Equation) -> dict[Var, Hashable]:
+def _same(emitter: Emitter, equations: Sequence[Equation]) -> dict[Var, Hashable]:
     """Scalars that are numbers, or sizes."""
     same: dict[Var, Hashable] = {}
-    operands = [operand for operand in equation.inputs if isinstance(operand, Var)]
-    for var in (*sizes_of(equation), *operands):
+    for var in (*sizes_of(equations), *operands_of(equations)):
         if var.type == SCALAR_SIZE:
             size = emitter.read(var).size
             if size is not None:
