@@ -38,6 +38,7 @@ class Block:
         capacities: Buffers that may grow, and for how many entries they have room.
         temporaries: Memory that ends with this block.
         leaving: Variables whose memory is handed over at the end of the block.
+        has_kernels: Whether large products are those of a library.
     """
 
     writer: Writer
@@ -49,6 +50,7 @@ class Block:
     capacities: dict[Buffer, Cell] = field(default_factory=dict)
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
+    has_kernels: bool = True
     place: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
     _uses: dict[Operand, int] = field(default_factory=dict)
@@ -261,4 +263,4 @@ class Block:
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
         """A Program within this one."""
-        return Block(self.writer, self.rows, program, env, set(owned))
+        return Block(self.writer, self.rows, program, env, set(owned), has_kernels=self.has_kernels)

@@ -221,7 +221,7 @@ class _Printer(Lines):
         name = self._buffers[statement.buffer] = self._code.fresh()
         if is_on_stack(statement):
             self._stack[statement.buffer] = statement
-            self._entry.append(f"{name} = alloca [{statement.count} x {stored(dtype)}], align 32")
+            self._entry.append(f"{name} = alloca [{statement.count} x {stored(dtype)}], align 64")
             return
         self._put(
             f"{name} = call ptr @plica.take(ptr %head, i64 {self._index(statement.count)}, i64 {bytes_of(dtype)})"

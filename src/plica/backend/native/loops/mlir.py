@@ -297,7 +297,8 @@ class _Printer:
         """Memory on the stack, the same for all iterations; other memory is allocated before the nest runs."""
         if statement.buffer not in self._buffers:
             text = (
-                f"llvm.alloca {self._index(statement.count)} x {_stored(statement.buffer.dtype)} : (i64) -> !llvm.ptr"
+                f"llvm.alloca {self._index(statement.count)} x {_stored(statement.buffer.dtype)} "
+                "{alignment = 64 : i64} : (i64) -> !llvm.ptr"
             )
             self._buffers[statement.buffer] = self._start(f"%{statement.buffer.name}", text)
 

@@ -1,7 +1,7 @@
 """Some equations as a nest of their own: what they read are parameters, what they give lies in memory of the caller.
 
-Equations become such a part where its memory can be allocated before it begins. So no turn changes a size, and no
-product is large enough for a kernel of its own.
+Equations become such a part where its memory can be allocated before it begins: no turn changes a size. All products
+are loops.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
@@ -15,15 +15,9 @@ from plica.backend.native.loops.most_work import parts_of
 from plica.backend.native.loops.nest import (
     Allocate,
     Buffer,
-    Compute,
-    If,
-    Index,
     Nest,
-    Product,
     Reserve,
-    Statement,
     all_of,
-    blocks_of,
 )
 from plica.backend.native.loops.rows import ROWS
 from plica.backend.native.loops.support import bytes_of, is_on_stack
@@ -43,15 +37,12 @@ class Part:
         operands: The variables that its parameters stand for.
         results: Those that its results stand for.
         memory: Its allocations, but for those on the stack.
-        small: Pairs of numbers of which the first has to be less. Its products are loops, and a kernel is faster for
-            large ones.
     """
 
     nest: Nest
     operands: tuple[Var, ...]
     results: tuple[Var, ...]
     memory: tuple[Allocate, ...]
-    small: tuple[tuple[Index, Index], ...]
 
 
 def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
@@ -70,7 +61,7 @@ def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping
     sizes = dict.fromkeys(sizes_of(equations))
     writer = Writer()
     env: dict[Operand, Value] = {}
-    block = Block(writer, ROWS, _program(equations, sizes, inputs, wanted), env)
+    block = Block(writer, ROWS, _program(equations, sizes, inputs, wanted), env, has_kernels=False)
     parameters: dict[Var, Scalar | Buffer] = {}
     values: dict[Hashable, Value] = {}
     for var in (*sizes, *(operand for operand in inputs if operand not in sizes)):
@@ -86,23 +77,17 @@ def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping
             parameters[var] = buffer = writer.buffer(var.type.dtype, "a")
             env[var] = solid(writer, buffer, block.dims(var.type))
     written = written_results(block, block.program)
-    compared = {
-        statement.result: statement.operands for statement in all_of(writer.block) if isinstance(statement, Compute)
-    }
-    small = [compared[condition] for condition in _without_kernels(writer.block)]
     writer.block[:] = hoist_memory(writer.block)
     statements = list(all_of(writer.block))
     memory = tuple(statement for statement in statements if isinstance(statement, Allocate))
     if any(allocation.leaves for allocation in memory) or any(
-        isinstance(statement, Product | Reserve) for statement in statements
+        isinstance(statement, Reserve) for statement in statements
     ):
         return None
     if any(part.dtype.kind == "complex" for statement in statements for part in parts_of(statement)):
         return None
     nest = Nest((), tuple(parameters.values()), written, writer.block, tuple(writer.sites))
-    return Part(
-        nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)), tuple((count, bound) for count, bound in small)
-    )
+    return Part(nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)))
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
@@ -131,22 +116,6 @@ def sizes_of(equations: Sequence[Equation]) -> list[Var]:
         values += [operand.type for operand in (*equation.inputs, *equation.outputs)]
         values += equation.params.values()
     return [var for value in values for var in size_variables(value) if var not in own]
-
-
-def _without_kernels(block: list[Statement]) -> list[Scalar]:
-    """Take products to be small that are loops then, and give the comparisons that have to hold."""
-    conditions: list[Scalar] = []
-    kept: list[Statement] = []
-    for statement in block:
-        for inner in blocks_of(statement):
-            conditions += _without_kernels(inner)
-        if isinstance(statement, If) and any(isinstance(each, Product) for each in statement.otherwise):
-            conditions.append(statement.condition)
-            kept += statement.then
-        else:
-            kept.append(statement)
-    block[:] = kept
-    return conditions
 
 
 def _program(

@@ -5,7 +5,7 @@ from math import prod
 
 from plica.backend.native.loops.arrays import Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Buffer, If, Index, Product, Put
+from plica.backend.native.loops.nest import Buffer, Copy, If, Index, Product, Put
 from plica.backend.native.loops.support import PRODUCTS
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
@@ -13,14 +13,18 @@ from plica.ir.program import Equation
 from plica.ir.sizes import Dim
 
 BLAS_FROM = 24**3
-"""Products of fewer multiplications are loops: a call of BLAS costs about as much."""
+"""Products of fewer multiplications are loops: a call of BLAS, or code for blocks, costs about as much."""
 _UNROLLED = 512
 """Products of known sizes with fewer multiplications keep their sums in registers."""
 _TERMS = 4
 """Terms that are added to a row of a product at a time; a power of two."""
+_ROWS = 4
+"""Rows of a large product that are computed at a time, from entries that are read once; a power of two."""
 _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 Factor = tuple[Array, str]
+_Row = tuple[Mapping[str, Index], Buffer, Index]
+"""A row of a result: its indices, and where its sums lie."""
 
 
 def einsum(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -61,22 +65,19 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
     contraction = _Contraction(block, factors, numbers, sizes, result, var.type.dtype)
     if target is None:
         return contraction.total({})
-    matrices = contraction.as_matrices()
-    if matrices is None:
-        contraction.loops(target)
-        return target
-    product, count = matrices, writer.product([sizes[letter] for letter in sizes])
-    if isinstance(count, int):
-        if count < BLAS_FROM:
-            contraction.loops(target)
-        else:
-            product.put(target)
-        return target
-    with writer.into([]) as small:
-        contraction.loops(target)
-    with writer.into([]) as large:
+    count = writer.product([sizes[letter] for letter in sizes])
+    is_small = isinstance(count, int) and count < BLAS_FROM
+    product = contraction.as_matrices() if block.has_kernels else None
+    if is_small or product is None:
+        contraction.loops(target, in_blocks=not (is_small or block.has_kernels))
+    elif isinstance(count, int):
         product.put(target)
-    writer.put(If(writer.compare("less", count, BLAS_FROM), small, large))
+    else:
+        with writer.into([]) as small:
+            contraction.loops(target)
+        with writer.into([]) as large:
+            product.put(target)
+        writer.put(If(writer.compare("less", count, BLAS_FROM), small, large))
     return target
 
 
@@ -184,13 +185,15 @@ class _Contraction:
             writer.put(Put(cell, self._added(writer.get(cell), inner)))
         return writer.get(cell)
 
-    def loops(self, target: Array) -> None:
-        """The result, by loops."""
+    def loops(self, target: Array, *, in_blocks: bool = False) -> None:
+        """The result, by loops; `in_blocks` several rows are computed at a time, which takes more code."""
         writer, buffer = self._block.writer, target.buffer
         assert buffer is not None, "it is new memory"
         dims = [self._sizes[letter] for letter in self._result]
+        if self._summed and in_blocks:
+            self._factors = [self._along_rows(x, term) for x, term in self._factors]
         if self._summed and self._runs_along_rows():
-            self._rows(target)
+            self._rows(target, self._shared() if in_blocks else None)
             return
         with writer.nest(dims) as index:
             value = self.total(dict(zip(self._result, index, strict=True)))
@@ -203,37 +206,75 @@ class _Contraction:
             return False
         return any(term.endswith(self._result[-1]) for _, term in self._factors)
 
-    def _rows(self, target: Array) -> None:
-        writer, buffer = self._block.writer, target.buffer
-        assert buffer is not None, "it is new memory"
-        outside, last = self._result[:-1], self._result[-1]
-        width = self._sizes[last]
-        dims = [self._sizes[letter] for letter in outside]
-        with writer.nest(dims) as outer:
-            begin = writer.add(target.start, writer.multiply(writer.flat(outer, dims), width))
-            with writer.nest([width]) as (column,):
-                writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
-            at = dict(zip(outside, outer, strict=True))
-            *others, step = self._summed
-            with writer.nest([self._sizes[letter] for letter in others]) as steps:
-                at.update(zip(others, steps, strict=True))
-                blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
-                with writer.loop(blocks) as block:
-                    first = writer.multiply(block, _TERMS)
-                    terms = [{**at, step: writer.add(first, index)} for index in range(_TERMS)]
-                    self._add_to_row(target, begin, terms)
-                with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
-                    self._add_to_row(target, begin, [{**at, step: last_step}])
+    def _shared(self) -> str | None:
+        """A letter of the result such that what has the last letter serves all of its rows."""
+        last = self._result[-1]
+        wide = {letter for _, term in self._factors if last in term for letter in term}
+        return next((letter for letter in reversed(self._result) if letter not in wide), None)
 
-    def _add_to_row(self, target: Array, begin: Index, terms: Sequence[Mapping[str, Index]]) -> None:
-        """Add terms to a row of the result, which is read and written once for all of them."""
+    def _along_rows(self, x: Array, term: str) -> Factor:
+        """A factor that serves several rows of the result, in memory as they are."""
+        last = self._result[-1]
+        if last not in term or self._shared() is None or (term.endswith(last) and x.buffer is not None):
+            return x, term
+        letters = term.replace(last, "") + last
+        places = [letters.index(letter) for letter in term]
+        dims = [x.dims[term.index(letter)] for letter in letters]
+        return self._block.in_memory(moved(x, dims, lambda index: [index[place] for place in places])), letters
+
+    def _rows(self, target: Array, shared: str | None) -> None:
+        """The result, a row at a time, or several that share what has the last letter."""
+        writer, width = self._block.writer, self._sizes[self._result[-1]]
+        outside = [letter for letter in self._result[:-1] if letter != shared]
+        sums = [self._block.temporary(self._dtype, [width]) for _ in range(_ROWS if shared else 0)]
+        with writer.nest([self._sizes[letter] for letter in outside]) as outer:
+            at = dict(zip(outside, outer, strict=True))
+            if shared is None:
+                self._add_up([(at, _buffer(target), self._begin(target, at))])
+                return
+            blocks = writer.shift_right(self._sizes[shared], _ROWS.bit_length() - 1)
+            with writer.loop(blocks) as block:
+                first = writer.multiply(block, _ROWS)
+                rows = [{**at, shared: writer.add(first, index)} for index in range(_ROWS)]
+                self._add_up([(row, _buffer(total), 0) for row, total in zip(rows, sums, strict=True)])
+                for row, total in zip(rows, sums, strict=True):
+                    writer.put(Copy(_buffer(target), self._begin(target, row), _buffer(total), 0, width))
+            with writer.loop(self._sizes[shared], writer.multiply(blocks, _ROWS)) as index:
+                at[shared] = index
+                self._add_up([(at, _buffer(target), self._begin(target, at))])
+
+    def _begin(self, target: Array, at: Mapping[str, Index]) -> Index:
+        """Where a row of the result begins."""
+        writer, outside = self._block.writer, self._result[:-1]
+        row = writer.flat([at[letter] for letter in outside], [self._sizes[letter] for letter in outside])
+        return writer.add(target.start, writer.multiply(row, self._sizes[self._result[-1]]))
+
+    def _add_up(self, rows: Sequence[_Row]) -> None:
+        """Rows of the result, each in memory of its own."""
+        writer = self._block.writer
+        with writer.nest([self._sizes[self._result[-1]]]) as (column,):
+            for _, buffer, begin in rows:
+                writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
+        *others, step = self._summed
+        with writer.nest([self._sizes[letter] for letter in others]) as steps:
+            at = dict(zip(others, steps, strict=True))
+            blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
+            with writer.loop(blocks) as block:
+                first = writer.multiply(block, _TERMS)
+                self._add_terms(rows, [{**at, step: writer.add(first, index)} for index in range(_TERMS)])
+            with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
+                self._add_terms(rows, [{**at, step: last_step}])
+
+    def _add_terms(self, rows: Sequence[_Row], terms: Sequence[Mapping[str, Index]]) -> None:
+        """Add terms to rows of the result, which are read and written once for all of them."""
         writer, last = self._block.writer, self._result[-1]
         with writer.nest([self._sizes[last]]) as (column,):
-            offset = writer.add(begin, column)
-            total = writer.load(_buffer(target), offset)
-            for at in terms:
-                total = self._added(total, {**at, last: column})
-            writer.store(_buffer(target), offset, total)
+            for row, buffer, begin in rows:
+                offset = writer.add(begin, column)
+                total = writer.load(buffer, offset)
+                for at in terms:
+                    total = self._added(total, {**row, **at, last: column})
+                writer.store(buffer, offset, total)
 
     def as_matrices(self) -> _Matrices | None:
         """The contraction as a product of two matrices of floats; None if it is none."""

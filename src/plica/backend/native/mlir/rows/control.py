@@ -273,25 +273,14 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
 
 
 def _one_dispatch(host: Write) -> Write:
-    """A loop as one dispatch where that is possible and what each turn does is small, else as blocks of the host."""
+    """A loop as one dispatch where that is possible, else as blocks of the host."""
 
     def write(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
         loop = dispatch_of(emitter, call)
         if loop is None:
             return host(emitter, call)
-        holds = loop.is_small()
-        if holds is None:
-            by_output = loop.written()
-        else:
-            like = [_like(var.type, is_scalar=False) for var in loop.wanted]
-
-            def large() -> list[Value]:
-                results = dict(zip(call.outputs, host(emitter, call), strict=True))  # type: ignore[arg-type]
-                return [results[var] for var in loop.wanted]
-
-            values = either(emitter, holds, like, lambda: [*loop.written().values()], large)
-            by_output = dict(zip(loop.wanted, values, strict=True))
-        return [loop.kept[var] if var in loop.kept else by_output[var] for var in call.outputs]
+        values = {**loop.kept, **loop.written()}
+        return [values[var] for var in call.outputs]
 
     return write
 

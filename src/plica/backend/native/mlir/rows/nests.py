@@ -92,17 +92,8 @@ class LoopDispatch:
 
     @property
     def is_possible(self) -> bool:
-        """Whether the host can compute how much memory it needs, and whether its products are small."""
-        part, bounds = self._part, (value for pair in self._part.small for value in pair)
-        return self._sizes.are_known((*(allocation.count for allocation in part.memory), *bounds))
-
-    def is_small(self) -> Value | None:
-        """Whether its products are small, so that it may run: a scalar of the host; None where it always may."""
-        code, sizes, holds = self._emitter.code, self._arithmetic(), ""
-        for pair in self._part.small:
-            less = code.op(f"arith.cmpi slt, {', '.join(map(sizes.value, pair))} : i64")
-            holds = code.op(f"arith.andi {holds}, {less} : i1") if holds else less
-        return Value(holds, (), DType.BOOL, is_scalar=True) if holds else None
+        """Whether the host can compute how much memory it needs."""
+        return self._sizes.are_known(allocation.count for allocation in self._part.memory)
 
     def written(self) -> dict[Var, Value]:
         """Its results, by variable."""
