@@ -107,13 +107,31 @@ class Store:
         return b"".join(array.tobytes() + bytes(-array.nbytes % ALIGNMENT) for array in self.arrays.values())
 
 
-def module_of(questions: Sequence[Question], store: Store, *, embedded: bool = False, is_gpu: bool = False) -> str:
-    """The MLIR of some questions, whose constants go into a store; with `embedded` they stand in the text too."""
+def module_of(
+    questions: Sequence[Question],
+    store: Store,
+    *,
+    embedded: bool = False,
+    is_gpu: bool = False,
+    is_alone: bool = True,
+) -> str:
+    """The MLIR of some questions.
+
+    Args:
+        questions: The questions.
+        store: Where their constants go.
+        embedded: Whether constants stand in the text too.
+        is_gpu: Whether graphics processors run it.
+        is_alone: Whether the thread that calls runs what is not asked row by row.
+    """
     functions = []
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
         known = one.are_places_known
-        function = emit(one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu)
+        in_nests = is_alone and not is_gpu and not one.rows
+        function = emit(
+            one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu, in_nests=in_nests
+        )
         functions.append(function)
         if function.branches:
             store.branching.add(one.name)
@@ -150,7 +168,9 @@ def file_of(
             "those of graphics processors, and write another file for the others."
         )
     store = Store(targets[0].is_gpu)
-    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu) for is_gpu, some in written.items()}
+    texts = {
+        is_gpu: module_of(some, store, is_gpu=is_gpu, is_alone=driver == ALONE) for is_gpu, some in written.items()
+    }
     for one in questions:
         if driver != ALONE and one.name in store.branching and not one.rows:
             raise UnsupportedError(

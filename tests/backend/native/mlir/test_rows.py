@@ -52,7 +52,7 @@ class _Rows:
         for program in self._programs.values():
             names.setdefault(program, f"f{len(names)}")
         self._names = names
-        self._modules = NativePrograms({name: program for program, name in names.items()})
+        self._modules = NativePrograms({name: program for program, name in names.items()}, in_nests=False)
 
     def check(self, case: Case) -> None:
         """A case gives what the interpreter gives, as it is and with each of `BATCHES` for its first size."""

@@ -15,6 +15,7 @@ from plica.backend.native.mlir.checks import values_text
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.rows import ROWS
+from plica.backend.native.mlir.rows.nests import write_runs
 from plica.backend.native.mlir.types import Value
 from plica.ir.program import Program, Var
 from plica.ir.signature import size_sources
@@ -49,6 +50,7 @@ def emit(
     *,
     are_places_known: bool = False,
     is_gpu: bool = False,
+    in_nests: bool = False,
 ) -> Function:
     """The function of a Program.
 
@@ -58,11 +60,15 @@ def emit(
         parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
         are_places_known: Whether all indices are known to lie within their axes, so that they are not checked.
         is_gpu: Whether graphics processors run it.
+        in_nests: Whether equations become loop nests where they have some, as many as possible in one dispatch, which
+            one thread runs.
 
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
-    emitter = Emitter(name, _row, are_places_known=are_places_known, is_gpu=is_gpu)
+    emitter = Emitter(
+        name, _row, are_places_known=are_places_known, is_gpu=is_gpu, write_runs=write_runs if in_nests else None
+    )
     code = emitter.code
     known = {} if parameters is None else parameters
     read = {}

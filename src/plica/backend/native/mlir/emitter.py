@@ -42,12 +42,19 @@ class Emitter:
         row_of: The row of an operation, by its name; None where it has none.
         are_places_known: Whether all indices are known to lie within their axes.
         is_gpu: Whether graphics processors run the function.
+        write_runs: Writes the equations of a Program, given what writes one of them on tensors; by default each is.
     """
 
     def __init__(
-        self, name: str, row_of: Callable[[str], Row | None], *, are_places_known: bool = False, is_gpu: bool = False
+        self,
+        name: str,
+        row_of: Callable[[str], Row | None],
+        *,
+        are_places_known: bool = False,
+        is_gpu: bool = False,
+        write_runs: WriteRuns | None = None,
     ) -> None:
-        self._row_of = row_of
+        self._row_of, self._write_runs = row_of, write_runs
         self.name, self.are_places_known, self.is_gpu = name, are_places_known, is_gpu
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
@@ -241,11 +248,18 @@ class Emitter:
     def equations(self, program: Program, shared: Iterable[Operand] = ()) -> None:
         """All equations of a Program, whose inputs are bound; other Programs read `shared`, and what it captures."""
         bases = copied_bases(program, (*program.consts, *shared), is_nested=self._depth > 0)
-        for equation in program.equations:
+
+        def write(equation: Equation) -> None:
             inputs = [self.read(operand) for operand in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in bases:
                 inputs[0] = copied(self, inputs[0])
             self.bind(equation.outputs, self.equation(equation, inputs))
+
+        if self._write_runs is not None:
+            self._write_runs(self, program, write)
+            return
+        for equation in program.equations:
+            write(equation)
 
     def equation(self, equation: Equation, inputs: Sequence[Value]) -> Sequence[Value]:
         """The results of one equation."""
@@ -302,6 +316,7 @@ class Emitter:
 
 
 Write = Callable[[Emitter, Call], Value | Sequence[Value]]
+WriteRuns = Callable[[Emitter, Program, Callable[[Equation], None]], None]
 
 
 @dataclass(frozen=True, slots=True)

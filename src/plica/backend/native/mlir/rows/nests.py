@@ -7,27 +7,34 @@ host, and so do all on graphics processors.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Check, Index, Site, all_of
 from plica.backend.native.loops.part import Part, operands_of, part_of, sizes_of
+from plica.backend.native.loops.rows import ROWS
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.rows.dispatch import braced
-from plica.backend.native.mlir.types import HOST, Value
+from plica.backend.native.mlir.sizes import index_constant
+from plica.backend.native.mlir.types import HOST, Value, tensor_type
 from plica.backend.native.scalars import Scalar
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, OpRef, Var, size_variables
-from plica.ir.types import SCALAR_SIZE
+from plica.ir.program import Equation, OpRef, Program, Var, size_variables
+from plica.ir.sizes import Size, is_nonnegative_by_cases
+from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops.control_operands import carries, implicit_operand
 
 _MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
+ON_TENSORS = ("log_einsum_exp", "log_matmul_exp", "for_loop", "scan", "while_loop", "cond", "call")
+"""Operations that are no part of a run: their tensors are faster, or they are dispatches of their own."""
+_MOVES = ("reshape", "expand_dims", "squeeze", "slice", "split", "unstack", "assert_shape")
+"""Operations that compute nothing, of which alone no dispatch is made."""
 
 
 def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
@@ -40,10 +47,100 @@ def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
         return None
     wanted = [var for var in call.outputs if var not in kept]
     sizes = {var for output in wanted for var in size_variables(output.type)}
-    if not wanted or any(0 in operand.type.shape for operand in (*call.operands, *wanted)) or sizes & set(call.outputs):
+    return None if sizes & set(call.outputs) else _dispatch(emitter, [equation], wanted, kept)
+
+
+def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], None]) -> None:
+    """Write the equations of a Program: those that have nests in runs, each of which is one dispatch.
+
+    Args:
+        emitter: Where lines go.
+        program: The Program, whose inputs are bound.
+        write: Writes one equation as an operation on tensors.
+    """
+    readers: dict[Var, set[int]] = {}
+    for place, equation in enumerate(program.equations):
+        for var in (*operands_of([equation]), *sizes_of([equation])):
+            readers.setdefault(var, set()).add(place)
+    for var in program.outputs:
+        if isinstance(var, Var):
+            readers.setdefault(var, set()).add(len(program.equations))
+    run: dict[int, Equation] = {}
+    made: set[Var] = set()
+
+    def end() -> None:
+        wanted = [var for var in made if readers.get(var, set()) - run.keys()]
+        _write_run(emitter, [*run.values()], sorted(wanted, key=order.__getitem__), write)
+        run.clear()
+        made.clear()
+
+    order: dict[Var, int] = {}
+    for place, equation in enumerate(program.equations):
+        sizes = {*sizes_of([equation])}
+        joins = _has_nest(equation) and not made & sizes
+        if not joins and made & {*operands_of([equation]), *sizes}:
+            end()
+            joins = _has_nest(equation)
+        if joins and not (_is_of_host(emitter, equation, made)):
+            run[place] = equation
+            made.update(equation.outputs)
+            order.update({var: len(order) for var in equation.outputs})
+        else:
+            write(equation)
+    end()
+
+
+def _has_nest(equation: Equation) -> bool:
+    """Whether an equation may be part of a run: it makes no size, and its nest is not slower than its tensors."""
+    values = (*equation.inputs, *equation.outputs)
+    types = [value.type for value in values]
+    made = {var for output in equation.outputs for var in size_variables(output.type)}
+    return (
+        equation.op.name in ROWS
+        and equation.op.name not in ON_TENSORS
+        and not made & {*equation.outputs}
+        and not any(type_.dtype.is_storage or type_.dtype.kind == "complex" or 0 in type_.shape for type_ in types)
+    )
+
+
+def _is_of_host(emitter: Emitter, equation: Equation, made: Collection[Var]) -> bool:
+    """Whether the host computes an equation: numbers that sizes or branches may be made of."""
+    if any(output.type.shape or output.type.dtype not in HOST for output in equation.outputs):
+        return False
+    values = [emitter.read(operand) for operand in equation.inputs if operand not in made]
+    return len(values) == len(equation.inputs) and all(value.is_scalar and value.dtype in HOST for value in values)
+
+
+def _write_run(
+    emitter: Emitter, run: Sequence[Equation], wanted: Sequence[Var], write: Callable[[Equation], None]
+) -> None:
+    """Write equations as one dispatch, else in halves, at last each on tensors."""
+    dispatch = _dispatch(emitter, run, wanted, {}) if any(one.op.name not in _MOVES for one in run) else None
+    if dispatch is not None:
+        values = dispatch.written()
+        emitter.bind([*values], [*values.values()])
+        return
+    if len(run) < 2:
+        for equation in run:
+            write(equation)
+        return
+    middle = len(run) // 2
+    later = {*operands_of(run[middle:]), *wanted}
+    first = [var for equation in run[:middle] for var in equation.outputs if var in later]
+    _write_run(emitter, run[:middle], first, write)
+    own = {var for equation in run[middle:] for var in equation.outputs}
+    _write_run(emitter, run[middle:], [var for var in wanted if var in own], write)
+
+
+def _dispatch(
+    emitter: Emitter, equations: Sequence[Equation], wanted: Sequence[Var], kept: Mapping[Var, Value]
+) -> LoopDispatch | None:
+    """Equations as one dispatch; None where they have no nest, or one that the runtime does not take."""
+    given = operands_of(equations)
+    if not wanted or any(0 in operand.type.shape for operand in (*given, *wanted)):
         return None
     try:
-        part = part_of([equation], wanted, _same(emitter, [equation]))
+        part = part_of(equations, wanted, _same(emitter, equations))
     except UnsupportedError:
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
@@ -100,7 +197,9 @@ class LoopDispatch:
         emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
         emitter.checks.settle()  # wrong numbers could turn loops for years
         arrays, numbers = self._operands()
-        empty = [_tensor(emitter, Value("", var.type.shape, var.type.dtype)) for var in part.results]
+        sizes = {dim for var in part.results for dim in var.type.shape if isinstance(dim, Size)}
+        doubtful = [dim for dim in sizes if not is_nonnegative_by_cases(dim)]
+        empty = [self._memory_of(var.type, doubtful) for var in part.results]
         if part.memory:
             _, size = self._arithmetic().places(part.memory)
             empty.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
@@ -121,8 +220,21 @@ class LoopDispatch:
                 check.site + 1: _fault(emitter, told, nest.sites[check.site], check.numbers) for check in checks
             }
             emitter.checks.told(told, by_number)
+            if doubtful:
+                emitter.checks.settle()
         made_of = zip(part.results, results, strict=False)
         return {var: Value(text, var.type.shape, var.type.dtype) for var, text in made_of}
+
+    def _memory_of(self, type_: ArrayType, doubtful: Collection[Size]) -> str:
+        """The type of a result with its sizes; of one that is negative there is none, and the dispatch says so."""
+        emitter, sizes = self._emitter, []
+        for dim in type_.shape:
+            if isinstance(dim, Size):
+                size = emitter.size(dim)
+                least = index_constant(emitter.code, 0)
+                sizes.append(emitter.code.op(f"arith.maxsi {size}, {least} : index") if dim in doubtful else size)
+        braces = f"{{{', '.join(sizes)}}}" if sizes else ""
+        return f"{tensor_type(type_.shape, type_.dtype)}{braces}"
 
     def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
         """Its operands: arrays, and numbers of the host."""
