@@ -38,7 +38,7 @@ class Block:
         capacities: Buffers that may grow, and for how many entries they have room.
         temporaries: Memory that ends with this block.
         leaving: Variables whose memory is handed over at the end of the block.
-        has_kernels: Whether large products are those of a library.
+        in_file: Whether it is code of a file, which calls no library, and adds many numbers of float32 up in float64.
     """
 
     writer: Writer
@@ -50,7 +50,7 @@ class Block:
     capacities: dict[Buffer, Cell] = field(default_factory=dict)
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
-    has_kernels: bool = True
+    in_file: bool = False
     place: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
     _uses: dict[Operand, int] = field(default_factory=dict)
@@ -263,4 +263,4 @@ class Block:
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
         """A Program within this one."""
-        return Block(self.writer, self.rows, program, env, set(owned), has_kernels=self.has_kernels)
+        return Block(self.writer, self.rows, program, env, set(owned), in_file=self.in_file)

@@ -61,7 +61,7 @@ def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping
     sizes = dict.fromkeys(sizes_of(equations))
     writer = Writer()
     env: dict[Operand, Value] = {}
-    block = Block(writer, ROWS, _program(equations, sizes, inputs, wanted), env, has_kernels=False)
+    block = Block(writer, ROWS, _program(equations, sizes, inputs, wanted), env, in_file=True)
     parameters: dict[Var, Scalar | Buffer] = {}
     values: dict[Hashable, Value] = {}
     for var in (*sizes, *(operand for operand in inputs if operand not in sizes)):

@@ -31,6 +31,13 @@ class Slot:
     row: Array | None
     is_whole: bool
 
+    @property
+    def dtype(self) -> DType:
+        """The dtype of its numbers."""
+        held = self.cell or self.row
+        assert held is not None, "it is one of the two"
+        return held.dtype
+
 
 class Lanes:
     """The loops of a reduction.
@@ -124,9 +131,8 @@ class Lanes:
 
     def fill(self, slot: Slot, value: complex) -> None:
         """Let all numbers of a slot be one."""
-        dtype = slot.cell.dtype if slot.cell is not None else slot.row.dtype  # type: ignore[union-attr]
         with self.columns():
-            self.put(slot, self._writer.number(value, dtype))
+            self.put(slot, self._writer.number(value, slot.dtype))
 
     def store(self, target: Array, value: Scalar) -> None:
         """Write the current number of the result."""

@@ -67,9 +67,9 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
         return contraction.total({})
     count = writer.product([sizes[letter] for letter in sizes])
     is_small = isinstance(count, int) and count < BLAS_FROM
-    product = contraction.as_matrices() if block.has_kernels else None
+    product = None if block.in_file else contraction.as_matrices()
     if is_small or product is None:
-        contraction.loops(target, in_blocks=not (is_small or block.has_kernels))
+        contraction.loops(target, in_blocks=block.in_file and not is_small)
     elif isinstance(count, int):
         product.put(target)
     else:

@@ -62,9 +62,9 @@ def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], N
     for place, equation in enumerate(program.equations):
         for var in (*operands_of([equation]), *sizes_of([equation])):
             readers.setdefault(var, set()).add(place)
-    for var in program.outputs:
-        if isinstance(var, Var):
-            readers.setdefault(var, set()).add(len(program.equations))
+    for output in program.outputs:
+        if isinstance(output, Var):
+            readers.setdefault(output, set()).add(len(program.equations))
     run: dict[int, Equation] = {}
     made: set[Var] = set()
 
