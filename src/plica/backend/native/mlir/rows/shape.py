@@ -170,58 +170,6 @@ def _places(count: int, first: int = 0) -> list[str]:
     return [f"{{{index}}}" for index in range(first, first + count)]
 
 
-def _roll(emitter: Emitter, call: Call) -> Value:
-    x, code = call.inputs[0], emitter.code
-    if not call.params["axis"]:
-        return x
-    x, by = apart(emitter, x), dict[int, Dim]()
-    for shift, along in zip(call.params["shift"], call.params["axis"], strict=True):
-        axis = normal_axis(along, len(x.shape))
-        by[axis] = by.get(axis, 0) + shift
-    sizes = {axis: emitter.size(x.shape[axis]) for axis in by}
-    one = index_constant(code, 1)
-    moves = {}
-    for axis, shift in by.items():  # how far along the axis the first entry of the result stands
-        size = code.op(f"arith.maxsi {sizes[axis]}, {one} : index")
-        moves[axis] = _floor_remainder(emitter, emitter.size(-shift), size)
-
-    def body(places: Sequence[str]) -> str:
-        read = list(places)
-        for axis, move in moves.items():
-            moved = code.op(f"arith.addi {places[axis]}, {move} : index")
-            beyond = code.op(f"arith.cmpi sge, {moved}, {sizes[axis]} : index")
-            wrapped = code.op(f"arith.subi {moved}, {sizes[axis]} : index")
-            read[axis] = code.op(f"arith.select {beyond}, {wrapped}, {moved} : index")
-        return entry_at(emitter, x, read)
-
-    return indexed(emitter, x.shape, x.dtype, body)
-
-
-def _floor_remainder(emitter: Emitter, value: str, size: str) -> str:
-    """`value` modulo a positive size."""
-    code = emitter.code
-    quotient = code.op(f"arith.floordivsi {value}, {size} : index")
-    return code.op(f"arith.subi {value}, {code.op(f'arith.muli {quotient}, {size} : index')} : index")
-
-
-def _triangle(kind: str) -> Row:
-    """The entries on one side of a diagonal, those whose column minus row compares as `kind` with it."""
-
-    def write(emitter: Emitter, call: Call) -> Value:
-        (x,), code, rank = call.inputs, emitter.code, len(call.inputs[0].shape)
-        diagonal, zero = emitter.size(call.params["k"]), emitter.constant(0, x.dtype)
-
-        def body(entries: Sequence[str]) -> str:
-            row, column = (code.op(f"linalg.index {axis} : index") for axis in (rank - 2, rank - 1))
-            offset = code.op(f"arith.subi {column}, {row} : index")
-            kept = code.op(f"arith.cmpi {kind}, {offset}, {diagonal} : index")
-            return code.op(f"arith.select {kept}, {entries[0]}, {zero.text} : {x.element}")
-
-        return entrywise(emitter, [x], x.shape, x.dtype, body)
-
-    return Row(write)
-
-
 def _flip(emitter: Emitter, call: Call) -> Value:
     (x,), code = call.inputs, emitter.code
     axes = normal_axes(call.params["axis"], len(x.shape))
@@ -280,12 +228,9 @@ SHAPE = {
     "full": Row(_broadcast_to),
     "permute_dims": Row(_permute_dims),
     "reshape": Row(_reshape),
-    "roll": Row(_roll),
     "slice": Row(_slice),
     "split": Row(_split),
     "squeeze": Row(_squeeze),
     "stack": Row(_stack),
-    "tril": _triangle("sle"),
-    "triu": _triangle("sge"),
     "unstack": Row(_unstack),
 }
