@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 from benchmarks.command import benchmark_parser
 from benchmarks.harness import Settings, compare, table
 from benchmarks.machine import save, use_threads
+from plica.tracing.scope import record
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Call = Callable[..., Any]
@@ -63,8 +64,8 @@ TASKS: dict[str, tuple[Call, tuple[Array, ...]]] = {
         lambda xp, x, y, w: xp.einsum("bfi,bfi,foi->bfo", x, y, w),
         (_draw(128, 32, 32), _draw(129, 32, 32)[1:], _draw(32, 32, 32)),
     ),
-    "log_einsum_exp": (lambda xp, x, w: xp.log_einsum_exp("fbi,foi->fbo", x, w), (_LOGS, _WEIGHTS)),
-    "log_matmul_exp": (lambda xp, x, w: xp.log_matmul_exp(x, w), (_LOGS, _WEIGHTS)),
+    "log_einsum_exp": (lambda _, x, w: record("log_einsum_exp", x, w, equation="fbi,foi->fbo"), (_LOGS, _WEIGHTS)),
+    "log_matmul_exp": (lambda _, x, w: record("log_matmul_exp", x, w), (_LOGS, _WEIGHTS)),
     # along an axis
     "sum": (lambda xp, x: xp.sum(x, axis=1), _SQUARE),
     "sum, first axis": (lambda xp, x: xp.sum(x, axis=0), _SQUARE),
@@ -107,7 +108,8 @@ def contenders(name: str, folder: Path) -> tuple[dict[str, Callable[[], Any]], t
     written, arguments = TASKS[name]
     given = ", ".join(f"a{index}" for index in range(len(arguments)))
     function = eval(f"lambda {given}: written(xp, {given})", {"written": written, "xp": pnp})  # jit reads the names
-    axes = tuple({0: f"n{index}"} if name[:3] != "log_" and index == 0 else {} for index in range(len(arguments)))
+    is_known = name in ("log_einsum_exp", "log_matmul_exp")  # the folds of both operands
+    axes = tuple({} if index or is_known else {0: "n"} for index in range(len(arguments)))
     traced = plica.jit(function, abstracted_axes=axes)
     traced(*arguments)
     process = plica.jit(function, abstracted_axes=axes, backend="native")
@@ -123,18 +125,16 @@ def contenders(name: str, folder: Path) -> tuple[dict[str, Callable[[], Any]], t
 
 
 def _file(function: Any, path: Path, *, in_nests: bool) -> Any:
-    """A file that one thread runs; code that several may share is that of tensors."""
+    """A file that one thread runs, where nests are asked for of what tensors are faster at too."""
     from plica import native
     from plica.backend.native.file import file_of
     from plica.backend.native.targets import target_of
     from plica.frontend.native import questions_of
     from plica.runtime.container import write
 
-    parts, manifest = file_of(
-        questions_of(function), [target_of("host")], "local-sync" if in_nests else "local-task", {}
-    )
-    targets = tuple(replace(target, driver="local-sync") for target in manifest.targets)
-    write(path, parts, replace(manifest, targets=targets))
+    with patch("plica.backend.native.mlir.rows.nests.ON_TENSORS", {}):
+        parts, manifest = file_of(questions_of(function), [target_of("host")], "local-sync", {}, in_nests=in_nests)
+    write(path, parts, manifest)
     return native.load(path)
 
 

@@ -113,7 +113,7 @@ def module_of(
     *,
     embedded: bool = False,
     is_gpu: bool = False,
-    is_alone: bool = True,
+    in_nests: bool = True,
 ) -> str:
     """The MLIR of some questions.
 
@@ -122,15 +122,19 @@ def module_of(
         store: Where their constants go.
         embedded: Whether constants stand in the text too.
         is_gpu: Whether graphics processors run it.
-        is_alone: Whether the thread that calls runs what is not asked row by row.
+        in_nests: Whether what is not asked row by row, which one thread runs then, becomes loop nests.
     """
     functions = []
     for one in questions:
         parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
         known = one.are_places_known
-        in_nests = is_alone and not is_gpu and not one.rows
         function = emit(
-            one.body.program, one.name, parameters, are_places_known=known, is_gpu=is_gpu, in_nests=in_nests
+            one.body.program,
+            one.name,
+            parameters,
+            are_places_known=known,
+            is_gpu=is_gpu,
+            in_nests=in_nests and not is_gpu and not one.rows,
         )
         functions.append(function)
         if function.branches:
@@ -146,6 +150,8 @@ def file_of(
     driver: str,
     provenance: Mapping[str, str],
     also: Sequence[str] = (),
+    *,
+    in_nests: bool | None = None,
 ) -> tuple[dict[str, bytes], Manifest]:
     """The parts of a file and its manifest; the first question is the main one.
 
@@ -155,6 +161,7 @@ def file_of(
         driver: The driver of the runtime, for targets that name none.
         provenance: Words about the origin of the file.
         also: The names of questions that are called instead of the main one where the data has their dtype.
+        in_nests: Whether functions that no rows enter become loop nests; by default where one thread runs them.
 
     Raises:
         UnsupportedError: A target cannot run a question, or several threads would run branches of the host.
@@ -168,9 +175,8 @@ def file_of(
             "those of graphics processors, and write another file for the others."
         )
     store = Store(targets[0].is_gpu)
-    texts = {
-        is_gpu: module_of(some, store, is_gpu=is_gpu, is_alone=driver == ALONE) for is_gpu, some in written.items()
-    }
+    in_nests = driver == ALONE if in_nests is None else in_nests
+    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu, in_nests=in_nests) for is_gpu, some in written.items()}
     for one in questions:
         if driver != ALONE and one.name in store.branching and not one.rows:
             raise UnsupportedError(

@@ -31,8 +31,22 @@ from plica.ops.control_operands import carries, implicit_operand
 
 _MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
-ON_TENSORS = ("log_einsum_exp", "log_matmul_exp", "for_loop", "scan", "while_loop", "cond", "call")
-"""Operations that are no part of a run: their tensors are faster, or they are dispatches of their own."""
+
+
+def _turns_rows(equation: Equation) -> bool:
+    """Whether rows become columns, which IREE does in tiles."""
+    *_, last = equation.params["axes"]
+    return bool(last != len(equation.params["axes"]) - 1)
+
+
+ON_TENSORS: Mapping[str, Callable[[Equation], bool]] = {
+    "log_einsum_exp": lambda _: True,  # its nest takes an exponential for each term
+    "log_matmul_exp": lambda _: True,
+    "permute_dims": _turns_rows,
+}
+"""Operations that are a fifth faster on tensors, where a condition holds (`python -m benchmarks.native_rows`)."""
+_CONTROL = ("call", "cond", "for_loop", "scan", "while_loop")
+"""Operations of nested Programs: loops are dispatches of their own, the equations of others may be."""
 _MOVES = ("reshape", "expand_dims", "squeeze", "slice", "split", "unstack", "assert_shape")
 """Operations that compute nothing, of which alone no dispatch is made."""
 
@@ -97,7 +111,8 @@ def _has_nest(equation: Equation) -> bool:
     made = {var for output in equation.outputs for var in size_variables(output.type)}
     return (
         equation.op.name in ROWS
-        and equation.op.name not in ON_TENSORS
+        and equation.op.name not in _CONTROL
+        and not (equation.op.name in ON_TENSORS and ON_TENSORS[equation.op.name](equation))
         and not made & {*equation.outputs}
         and not any(type_.dtype.is_storage or type_.dtype.kind == "complex" or 0 in type_.shape for type_ in types)
     )
