@@ -334,6 +334,6 @@ def test_loops_that_add_entries_up_name_the_width_of_their_vectors() -> None:
         return step(pnp.zeros((), dtype=x.dtype))
 
     for dtype, width in (("float32", 16), ("float64", 8)):
-        text = emit(plica.trace(add_up, plica.spec("n", dtype), plica.spec(5, dtype))).text
+        text = emit(plica.trace(add_up, plica.spec(100, dtype), plica.spec(5, dtype))).text
         # the sum of all x: the greatest entry needs no width, and five entries are straight code
         assert text.count("vectorize = <") == text.count(f"vectorize = <width = {width} : i32>") == 1

@@ -306,17 +306,12 @@ class _Printer:
         """Nothing: memory is allocated for the whole run."""
 
     def _copy(self, statement: Copy) -> None:
-        """A loop over entries, which becomes vectors; a call of IREE's own copy takes longer."""
-        name = self._label()
-        index, source, to = (Scalar(f"{name}.{part}", DType.INT64) for part in ("index", "source", "target"))
-        entry = Scalar(f"{name}.entry", statement.source.dtype)
-        body: list[Statement] = [
-            Compute(source, "index_add", (statement.start, index)),
-            Load(entry, statement.source, source),
-            Compute(to, "index_add", (statement.to, index)),
-            Store(statement.target, to, entry),
-        ]
-        self._for(For(index, 0, statement.count, body))
+        to, start = self._address(statement.target, statement.to), self._address(statement.source, statement.start)
+        each = self._index(bytes_of(statement.target.dtype))
+        size = self._op(f"arith.muli {self._index(statement.count)}, {each} : i64")
+        self._put(
+            f'"llvm.intr.memcpy"({to}, {start}, {size}) <{{isVolatile = false}}> : (!llvm.ptr, !llvm.ptr, i64) -> ()'
+        )
 
     # Control flow
 

@@ -1,8 +1,8 @@
-"""Loops as one dispatch each: what a loop does in all its turns runs without the host, which costs microseconds a turn.
+"""Loop nests as dispatches: loops, of which all turns run without the host, and runs of equations.
 
-A loop becomes one under four conditions. Each operation of its body has a loop nest (`loops/`). No turn changes the
-size of a carried array. No number is complex. The sizes of its memory are known before it begins. Others stay with the
-host, and so do all on graphics processors.
+Equations become one under four conditions. Each operation has a loop nest (`loops/`). No turn of a loop changes the
+size of a carried array. No number is complex. The sizes of its memory are known before it begins. Others are written on
+tensors, loops turn by turn on the host, and so are all on graphics processors.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOVES = ("reshape", "expand_dims", "squeeze", "slice", "split", "unstack", "ass
 """Operations that compute nothing, of which alone no dispatch is made."""
 
 
-def dispatch_of(emitter: Emitter, call: Call) -> LoopDispatch | None:
+def dispatch_of(emitter: Emitter, call: Call) -> NestDispatch | None:
     """A loop as one dispatch; None where it stays with the host."""
     if emitter.is_gpu:  # whose kernels are not nests
         return None
@@ -95,7 +95,7 @@ def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], N
         if not joins and made & {*operands_of([equation]), *sizes}:
             end()
             joins = _has_nest(equation)
-        if joins and not (_is_of_host(emitter, equation, made)):
+        if joins and not _is_of_host(emitter, equation, made):
             run[place] = equation
             made.update(equation.outputs)
             order.update({var: len(order) for var in equation.outputs})
@@ -149,7 +149,7 @@ def _write_run(
 
 def _dispatch(
     emitter: Emitter, equations: Sequence[Equation], wanted: Sequence[Var], kept: Mapping[Var, Value]
-) -> LoopDispatch | None:
+) -> NestDispatch | None:
     """Equations as one dispatch; None where they have no nest, or one that the runtime does not take."""
     given = operands_of(equations)
     if not wanted or any(0 in operand.type.shape for operand in (*given, *wanted)):
@@ -160,7 +160,7 @@ def _dispatch(
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
         return None
-    dispatch = LoopDispatch(emitter, part, kept)
+    dispatch = NestDispatch(emitter, part, kept)
     return dispatch if dispatch.is_possible else None
 
 
@@ -189,7 +189,7 @@ def _same(emitter: Emitter, equations: Sequence[Equation]) -> dict[Var, Hashable
     return same
 
 
-class LoopDispatch:
+class NestDispatch:
     """The lines of the host around one dispatch.
 
     Attributes:
