@@ -53,6 +53,7 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "jit": "plica.jit(lambda x: x + 1, backend='native')(np.ones(2))",
         "a Program": "plica.jit(plica.trace(lambda x: x + 1, plica.spec((2,))), backend='native')",
     },
+    "ziglang": {"a library": "from plica.backend.native.loops.link import shared_library; shared_library(b'')"},
 }
 # Without any of the libraries.
 WORKS = {

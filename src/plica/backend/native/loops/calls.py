@@ -25,6 +25,7 @@ from plica.ir.program import Program
 from plica.ir.signature import bind_sizes, size_sources
 from plica.ir.sizes import Dim, Size, evaluate, single_atom
 from plica.ir.types import SCALAR_SIZE
+from plica.runtime.library import Owner, Release
 
 
 class NativeCall:
@@ -193,26 +194,13 @@ def _info_length(nest: Nest) -> int:
 
 
 @cache
-def _free() -> Any:
-    function = ctypes.CDLL(None).free
-    function.argtypes, function.restype = [ctypes.c_void_p], None
-    return function
-
-
-class _Owner:
-    """Memory that a nest allocated; freed with the last array that lies in it."""
-
-    __slots__ = ("__array_interface__", "_address", "_give")
-
-    def __init__(self, address: int, shape: tuple[int, ...], dtype: Any) -> None:
-        self._address, self._give = address - HEADER_BYTES, _free()
-        self.__array_interface__ = {"data": (address, False), "shape": shape, "typestr": dtype.str, "version": 3}
-
-    def __del__(self) -> None:
-        self._give(self._address)
+def _release() -> Release:
+    free = ctypes.CDLL(None).free
+    free.argtypes, free.restype = [ctypes.c_void_p], None
+    return lambda address: free(address - HEADER_BYTES)
 
 
 def _array_at(info: Any, position: int, rank: int, dtype: Any) -> Any:
     """The array that a nest left at an address."""
     address, *shape = info[position : position + 1 + rank].tolist()
-    return np.asarray(_Owner(address, tuple(shape), dtype))
+    return np.asarray(Owner(address, tuple(shape), dtype, _release()))

@@ -85,17 +85,16 @@ def _engine(binding: Any, module: Any, target: Any) -> Any:
     return engine
 
 
-def optimized(text: str, target: Any, *, in_vectors: bool = True) -> Any:
-    """The module of a text, optimized for a machine.
+def optimized(module: Any, target: Any, *, in_vectors: bool = True) -> Any:
+    """A module, optimized for a machine.
 
     Args:
-        text: The text of the module.
+        module: The module, as LLVM has parsed its text.
         target: The machine.
         in_vectors: Whether it has loops of many iterations. Passes on loops take as long as all others together.
             Without such loops, only cells become registers, and code generation does the rest.
     """
     binding = machine().binding
-    module = binding.parse_assembly(text)
     module.triple, module.data_layout = target.triple, str(target.target_data)
     # vectors are worth their time; more copies of loops take longer to compile than most of them ever run
     options = binding.create_pipeline_tuning_options(speed_level=2)
@@ -119,13 +118,13 @@ def _compiled(texts: Texts) -> list[Any]:
     binding, target = machine().binding, machine().target()
     engines = []
     parts = [(texts.hot, True), (texts.warm, False)]
-    loops = [optimized(text, target, in_vectors=in_vectors) for text, in_vectors in parts if text]
+    loops = [optimized(binding.parse_assembly(text), target, in_vectors=fast) for text, fast in parts if text]
     if loops:
         for loop in loops[1:]:
             loops[0].link_in(loop)
         engines.append(_engine(binding, loops[0], target))
         target = machine().target(level=0)
-    main = optimized(texts.main, target, in_vectors=texts.hot is None)
+    main = optimized(binding.parse_assembly(texts.main), target, in_vectors=texts.hot is None)
     engine = binding.create_mcjit_compiler(main, target)
     for function in main.functions:
         if function.is_declaration and function.name.startswith(LOOP):

@@ -59,6 +59,9 @@ from plica.ir.dtypes import DType
 LOOP = "loop."
 """How the names of functions begin that are loops."""
 
+WriteProduct = Callable[[DType, set[str]], str]
+"""Writes the function of a product of matrices of a dtype, and adds to declarations of intrinsics."""
+
 
 @dataclass(frozen=True, slots=True)
 class Texts:
@@ -87,6 +90,20 @@ def llvm_text(nest: Nest) -> Texts:
         "\n".join([*module.lines(), *metadata]) if module.loops else "" for module in (outlined.warm, outlined.hot)
     )
     return Texts(main, warm, None if division is None else hot)
+
+
+def whole_text(nest: Nest, entry: str, write_product: WriteProduct) -> str:
+    """The text of one module of a nest, which LLVM is to optimize as a whole.
+
+    Args:
+        nest: The nest.
+        entry: The text of a function that calls `run`.
+        write_product: Writes the function of a product of matrices.
+    """
+    printer = _Printer(nest, None, write_product=write_product)
+    run = printer.function()
+    parts = [*sorted(printer.declared), CALLED, *printer.functions.values(), run, entry]
+    return "\n".join([*parts, *METADATA, *printer.scopes.lines()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,10 +137,16 @@ class _Printer(Lines):
     """
 
     def __init__(
-        self, nest: Nest, division: Split | None, scopes: Scopes | None = None, module: _Module | None = None
+        self,
+        nest: Nest,
+        division: Split | None,
+        scopes: Scopes | None = None,
+        module: _Module | None = None,
+        write_product: WriteProduct = product_text,
     ) -> None:
         module = module or _Module()
         super().__init__(module.declared, module.functions)
+        self._write_product = write_product
         self.outlined = _Outlined()
         self.scopes = scopes or Scopes(nest)
         self._split, self._nest = division or Split(frozenset(), frozenset()), nest
@@ -280,21 +303,22 @@ class _Printer(Lines):
         self._code.begin(label)
 
     def _product(self, statement: Product) -> None:
-        """A call of BLAS, by a function that each module with a product has."""
-        name = PRODUCTS[statement.target[0].dtype]
+        """A call of the function for products that each module with one has."""
+        dtype = statement.target[0].dtype
         buffers = ", ".join(
             f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)
         )
         sizes = ", ".join(f"i64 {self._index(size)}" for size in statement.sizes)
         turned = ", ".join(f"i1 {str(flag).lower()}" for flag in statement.turned)
-        self.functions[name] = product_text(statement.target[0].dtype)
-        self._put(f"call void @{name}({buffers}, {sizes}, {turned})")
+        if PRODUCTS[dtype] not in self.functions:
+            self.functions[PRODUCTS[dtype]] = self._write_product(dtype, self.declared)
+        self._put(f"call void @{PRODUCTS[dtype]}({buffers}, {sizes}, {turned})")
 
     # Control flow
 
     def _outline(self, loop: Loop, module: _Module) -> None:
         """Write a loop as a function of a module, and call it."""
-        inner = _Printer(self._nest, None, self.scopes, module)
+        inner = _Printer(self._nest, None, self.scopes, module, self._write_product)
         arguments: list[str] = []
         parameters: list[str] = []
         values, outside, private = used(loop, self._named)

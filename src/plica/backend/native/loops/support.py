@@ -174,7 +174,7 @@ def _kernel(name: str) -> int:
     return address
 
 
-def product_text(dtype: DType) -> str:
+def product_text(dtype: DType, _: set[str]) -> str:
     """The function of a product of matrices in row-major order, by BLAS, which reads them as transposed matrices.
 
     C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns.

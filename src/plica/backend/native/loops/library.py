@@ -1,0 +1,138 @@
+"""Loop nests as a shared library, for this machine or others: entries that take pointers, and need no Python.
+
+    int64_t NAME(void *const *arguments, const int64_t *sizes, void *const *results, int64_t *info);
+    void plica_release(void *array);
+
+`arguments` point to what the nest captures and its arguments, in order, row-major; a number is an array of no
+dimension. `sizes` are those that are read off arguments, in the order of `Nest.sizes`, and `results` the arrays that
+the caller gives. The function returns 0, or the number of the site that ended the run, counted from 1, or `NO_MEMORY`.
+`info` receives what `llvm.py` says: for each result that the caller has no memory for, its address and its sizes.
+`plica_release` gives such memory back. A boolean is a byte.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from typing import Any
+
+from plica.backend.native.loops.compile import machine, optimized
+from plica.backend.native.loops.link import shared_library
+from plica.backend.native.loops.llvm import whole_text
+from plica.backend.native.loops.nest import Buffer, Nest
+from plica.backend.native.loops.product import Registers, blocked_product
+from plica.backend.native.loops.support import HEADER_BYTES, SUPPORT, stored
+from plica.backend.native.scalars.llvm import llvm_type
+from plica.ir.dtypes import DType
+
+RELEASE = "plica_release"
+"""The function that gives memory back."""
+
+_RELEASE = f"""
+declare void @free(ptr)
+define void @{RELEASE}(ptr %array) {{
+  %memory = getelementptr i8, ptr %array, i64 -{HEADER_BYTES}
+  call void @free(ptr %memory)
+  ret void
+}}
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """A kind of machine that libraries are made for.
+
+    Args:
+        name: Its name.
+        triple: As LLVM says it.
+        cpu: A processor that all of the kind can stand for.
+        registers: Its vector registers.
+        features: Further words for LLVM.
+    """
+
+    name: str
+    triple: str
+    cpu: str
+    registers: Registers
+    features: str = ""
+
+
+_LINUX = "x86_64-unknown-linux-gnu"
+MACHINES: Mapping[str, Machine] = {
+    one.name: one
+    for one in (
+        Machine("x86-64", _LINUX, "x86-64", Registers(16, 6)),
+        Machine("x86-64-v2", _LINUX, "x86-64-v2", Registers(16, 6)),
+        Machine("x86-64-v3", _LINUX, "x86-64-v3", Registers(32, 6)),
+        Machine("x86-64-v4", _LINUX, "x86-64-v4", Registers(64, 8), "-prefer-256-bit"),
+        Machine("aarch64", "aarch64-unknown-linux-gnu", "generic", Registers(16, 8)),
+    )
+}
+"""By name. Registers of 16 bytes are few on x86-64, and 32 on arm64."""
+
+
+@cache
+def _targets() -> Any:
+    """LLVM for all machines."""
+    binding = machine().binding
+    binding.initialize_all_targets()
+    binding.initialize_all_asmprinters()
+    return binding.Target
+
+
+def library(nests: Mapping[str, Nest], kind: Machine) -> bytes:
+    """A shared library.
+
+    Args:
+        nests: The nests, by the names of their entries: words of C.
+        kind: The machine that it is for.
+
+    Raises:
+        UnsupportedError: There is no linker, or it refuses the code.
+        MissingExtraError: llvmlite or ziglang is not installed.
+        WriteError: The folder for temporary files is full, or cannot be written to.
+    """
+    binding = machine().binding
+    target = (
+        _targets()
+        .from_triple(kind.triple)
+        .create_target_machine(cpu=kind.cpu, features=kind.features, opt=2, reloc="pic", codemodel="small")
+    )
+    module = binding.parse_assembly(SUPPORT)
+    write_product = partial(blocked_product, registers=kind.registers)
+    texts = [whole_text(nest, entry_text(name, nest), write_product) for name, nest in nests.items()]
+    for text in (_RELEASE, *texts):
+        module.link_in(binding.parse_assembly(text))
+    public = {*nests, RELEASE}
+    for function in module.functions:
+        if not function.is_declaration and function.name not in public:
+            function.linkage = "internal"
+    return shared_library(target.emit_object(optimized(module, target)))
+
+
+def entry_text(name: str, nest: Nest) -> str:
+    """The function of a name that takes pointers, and calls `run`."""
+    lines: list[str] = []
+    given = ["ptr %info"]
+
+    def loaded(type_: str, array: str, place: int) -> str:
+        value = f"%x{len(lines)}"
+        lines.append(f"{value}.p = getelementptr {type_}, ptr %{array}, i64 {place}")
+        lines.append(f"{value} = load {type_}, ptr {value}.p")
+        return value
+
+    for place in range(len(nest.sizes)):
+        given.append(f"i64 {loaded('i64', 'sizes', place)}")
+    for place, parameter in enumerate(nest.parameters):
+        pointer = loaded("ptr", "arguments", place)
+        if isinstance(parameter, Buffer):
+            given.append(f"ptr {pointer}")
+            continue
+        value = loaded(stored(parameter.dtype), pointer.removeprefix("%"), 0)
+        if parameter.dtype == DType.BOOL:
+            byte, value = value, f"{value}.bit"
+            lines.append(f"{value} = icmp ne i8 {byte}, 0")
+        given.append(f"{llvm_type(parameter.dtype)} {value}")
+    results = [result for result in nest.results if result.is_given]
+    given += [f"ptr {loaded('ptr', 'results', place)}" for place in range(len(results))]
+    head = f"define i64 @{name}(ptr %arguments, ptr %sizes, ptr %results, ptr %info) {{"
+    return "\n".join([head, *lines, f"%status = call i64 @run({', '.join(given)})", "ret i64 %status", "}"])

@@ -1,0 +1,53 @@
+"""Object code becomes a shared library, by the linker in the `ziglang` wheel."""
+
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+from plica.errors import UnsupportedError, WriteError
+from plica.extras import require
+
+_OPTIONS = (
+    "-shared",
+    "--gc-sections",
+    "--strip-all",
+    "-z",
+    "noexecstack",
+    "--no-undefined",
+    "--warn-unresolved-symbols",
+)
+_OF_THE_SYSTEM = {"malloc", "realloc", "free", "memcpy", "memmove", "memset"}
+_UNDEFINED = re.compile(r"undefined symbol: (\S+)")
+
+
+def shared_library(code: bytes) -> bytes:
+    """The shared library of an object file for Linux, whose memory is that of the C library of its process.
+
+    Raises:
+        UnsupportedError: The linker refuses the code.
+        MissingExtraError: ziglang is not installed.
+        WriteError: The folder for temporary files is full, or cannot be written to.
+    """
+    linker = Path(require("ziglang").__path__[0]) / "zig"
+    try:
+        with tempfile.TemporaryDirectory() as folder:
+            source, target = Path(folder) / "code.o", Path(folder) / "code.so"
+            source.write_bytes(code)
+            command = [str(linker), "ld.lld", *_OPTIONS, str(source), "-o", str(target)]
+            run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
+            missing = {*_UNDEFINED.findall(run.stderr)} - _OF_THE_SYSTEM
+            if missing:
+                raise UnsupportedError(
+                    f"this machine has no instructions for {', '.join(sorted(missing))}, which would be functions of "
+                    "another library; take a machine that is newer."
+                )
+            if run.returncode:
+                said = " ".join(run.stderr.split())[:200]
+                raise UnsupportedError(f"the linker makes no library of this code: {said or 'it says nothing'}")
+            return target.read_bytes()
+    except OSError as error:
+        raise WriteError(
+            f"a shared library needs a folder for temporary files ({(error.strerror or str(error)).lower()}); set "
+            "TMPDIR to another folder"
+        ) from error

@@ -1,0 +1,264 @@
+"""A product of matrices where no BLAS is: blocks that fit the caches, packed, and a tile of the result in registers.
+
+    for each block of columns, and of steps:          pack the right factor in panels as wide as a tile
+        for each block of rows:                       pack the left factor in panels as high as a tile
+            for each panel of columns, and of rows:   tile += the sum over steps of column times row
+
+The order of loops is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Panels
+at the edges are filled with zeros; their tiles are computed whole, beside the result.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+from plica.backend.native.loops.functions import Function, Operand
+from plica.backend.native.loops.support import PRODUCTS
+from plica.backend.native.scalars.llvm import llvm_type
+from plica.ir.dtypes import DType
+
+_ROWS, _COLUMNS = 192, 1024  # of a block: left panels stay in the second cache, right ones in the third
+_STEP_BYTES = 1536  # of a row of a block: a panel stays in the first cache
+_ALIGNMENT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The vector registers of a processor, as a tile uses them.
+
+    Args:
+        size: Bytes of a register.
+        rows: Rows of a tile, which is two registers wide.
+    """
+
+    size: int
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Tile:
+    """A tile of a result.
+
+    Args:
+        type: The type of an entry.
+        size: Bytes of an entry.
+        lanes: Entries of a vector.
+        rows: Rows of the tile.
+    """
+
+    type: str
+    size: int
+    lanes: int
+    rows: int
+
+    @property
+    def columns(self) -> int:
+        """Two vectors."""
+        return 2 * self.lanes
+
+    @property
+    def vector(self) -> str:
+        """The type of a vector."""
+        return f"<{self.lanes} x {self.type}>"
+
+    @property
+    def block(self) -> int:
+        """Rows of a block."""
+        return _ROWS // self.rows * self.rows
+
+    @property
+    def steps(self) -> int:
+        """Steps of a block."""
+        return _STEP_BYTES // self.size
+
+
+def blocked_product(dtype: DType, declared: set[str], registers: Registers) -> str:
+    """The functions of a product of matrices in row-major order, `(c, a, b, m, n, k, left, right)`.
+
+    `left` and `right` say whether a factor lies transposed, as for BLAS's product (`support.product_text`).
+
+    Args:
+        dtype: That of the entries: float32 or float64.
+        declared: Declarations of intrinsics, which it adds to.
+        registers: Those of the processor.
+    """
+    declared |= {"declare ptr @malloc(i64)", "declare void @free(ptr)"}
+    name = PRODUCTS[dtype]
+    size = dtype.numpy.itemsize
+    tile = _Tile(llvm_type(dtype), size, registers.size // size, registers.rows)
+    parts = [
+        _tile(f"{name}.tile", tile, declared),
+        _pack(f"{name}.left", tile, tile.rows, declared),
+        _pack(f"{name}.right", tile, tile.columns, declared),
+        _blocks(name, tile, declared),
+        _product(name, tile, declared),
+    ]
+    return "\n".join(part.text() for part in parts)
+
+
+def _tile(name: str, tile: _Tile, declared: set[str]) -> Function:
+    """`name(c, a, b, k, width, first)`: a tile of c, whose rows are `width` apart, is set, or added to."""
+    head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %k", "i64 %width", "i1 %first"]
+    function, vector = Function(name, head, declared), tile.vector
+    sums = [[function.slot(vector) for _ in range(2)] for _ in range(tile.rows)]
+    for slot in (slot for row in sums for slot in row):
+        function.store(vector, "zeroinitializer", slot)
+    with function.loop(0, "%k") as step:
+        column = function.at(tile.type, "%a", function.multiply(step, tile.rows))
+        row = function.at(tile.type, "%b", function.multiply(step, tile.columns))
+        parts = [function.load(vector, function.at(tile.type, row, half * tile.lanes), tile.size) for half in range(2)]
+        for place, slots in enumerate(sums):
+            entry = function.load(tile.type, function.at(tile.type, column, place))
+            entry = function.op(f"insertelement {vector} poison, {tile.type} {entry}, i64 0")
+            spread = f"<{tile.lanes} x i32> zeroinitializer"
+            entry = function.op(f"shufflevector {vector} {entry}, {vector} poison, {spread}")
+            for slot, part in zip(slots, parts, strict=True):
+                kernel = f"llvm.fmuladd.v{tile.lanes}f{8 * tile.size}"
+                function.store(vector, function.call(vector, kernel, entry, part, function.load(vector, slot)), slot)
+
+    def written(*, is_first: bool) -> None:
+        for place, slots in enumerate(sums):
+            row = function.at(tile.type, "%c", function.multiply("%width", place))
+            for half, slot in enumerate(slots):
+                where, total = function.at(tile.type, row, half * tile.lanes), function.load(vector, slot)
+                if not is_first:
+                    total = function.op(f"fadd {vector} {function.load(vector, where, tile.size)}, {total}")
+                function.store(vector, total, where, tile.size)
+
+    function.either("%first", lambda: written(is_first=True), lambda: written(is_first=False))
+    return function
+
+
+def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
+    """`name(to, x, count, k, stride, step)`: panels of `width` of `count` rows of a block, step after step.
+
+    Entry (i, p) of the block is `x[i * stride + p * step]`, and goes to `to[i - i % width][p][i % width]`.
+    """
+    head = ["ptr noalias %to", "ptr noalias readonly %x", "i64 %count", "i64 %k", "i64 %stride", "i64 %step"]
+    function = Function(name, head, declared)
+    with function.loop(0, "%count", width) as first:
+        to = function.at(tile.type, "%to", function.multiply(first, "%k"))
+        x = function.at(tile.type, "%x", function.multiply(first, "%stride"))
+        left = function.subtract("%count", first)
+
+        def copied(write: Callable[[str, str], None], to: str = to, x: str = x) -> None:
+            with function.loop(0, "%k") as step:
+                source = function.at(tile.type, x, function.multiply(step, "%step"))
+                write(source, function.at(tile.type, to, function.multiply(step, width)))
+
+        def entry(source: str, target: str, place: Operand, offset: Operand) -> None:
+            number = function.load(tile.type, function.at(tile.type, source, offset))
+            function.store(tile.type, number, function.at(tile.type, target, place))
+
+        def row(source: str, target: str) -> None:
+            with function.loop(0, width) as place:
+                entry(source, target, place, place)
+
+        def column(source: str, target: str) -> None:
+            for place in range(width):  # and no loop, of which LLVM would make a gather
+                entry(source, target, place, function.multiply("%stride", place))
+
+        def edge(source: str, target: str, left: Operand = left) -> None:
+            with function.loop(0, left) as place:
+                entry(source, target, place, function.multiply("%stride", place))
+            with function.loop(left, width) as place:
+                function.store(tile.type, "0.0", function.at(tile.type, target, place))
+
+        def whole(copied: Callable[[Callable[[str, str], None]], None] = copied) -> None:
+            is_row = function.op("icmp eq i64 %stride, 1")
+            function.either(is_row, lambda: copied(row), lambda: copied(column))
+
+        is_whole = function.op(f"icmp sge i64 {left}, {width}")
+        function.either(is_whole, whole, partial(copied, edge))
+    return function
+
+
+def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
+    """The product: by blocks, or entry by entry where there is no memory for them."""
+    head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %m", "i64 %n", "i64 %k"]
+    function = Function(name, [*head, "i1 %left", "i1 %right"], declared)
+    row, step = (function.op(f"select i1 %left, i64 {own}") for own in ("1, i64 %k", "%m, i64 1"))
+    down, right = (function.op(f"select i1 %right, i64 {own}") for own in ("1, i64 %n", "%k, i64 1"))
+    with function.loop(0, function.multiply("%m", "%n")) as place:  # what has no steps is 0
+        function.store(tile.type, "0.0", function.at(tile.type, "%c", place))
+    steps = function.minimum("%k", tile.steps)
+    sizes = [
+        function.multiply(function.multiply(function.round_up(function.minimum(count, most), width), steps), tile.size)
+        for count, most, width in (("%m", tile.block, tile.rows), ("%n", _COLUMNS, tile.columns))
+    ]
+    sizes[0] = function.round_up(sizes[0], _ALIGNMENT)
+    room = function.op(f"call ptr @malloc(i64 {function.add(function.add(*sizes), _ALIGNMENT)})")
+
+    def by_entries() -> None:
+        with function.loop(0, "%m") as i, function.loop(0, "%k") as p, function.loop(0, "%n") as j:
+            where = function.at(tile.type, "%c", function.add(function.multiply(i, "%n"), j))
+            left = function.add(function.multiply(i, row), function.multiply(p, step))
+            below = function.add(function.multiply(p, down), function.multiply(j, right))
+            factors = [function.load(tile.type, function.at(tile.type, *one)) for one in (("%a", left), ("%b", below))]
+            term = function.op(f"fmul {tile.type} {', '.join(factors)}")
+            total = function.op(f"fadd {tile.type} {function.load(tile.type, where)}, {term}")
+            function.store(tile.type, total, where)
+
+    def by_blocks() -> None:
+        address = function.round_up(function.op(f"ptrtoint ptr {room} to i64"), _ALIGNMENT)
+        panels = function.op(f"inttoptr i64 {address} to ptr")
+        numbers = ", ".join(f"i64 {number}" for number in ("%m", "%n", "%k", row, step, down, right))
+        pointers = ", ".join(f"ptr {one}" for one in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0])))
+        function.put(f"call void @{name}.blocks({pointers}, {numbers})")
+        function.put(f"call void @free(ptr {room})")
+
+    function.either(function.op(f"icmp eq ptr {room}, null"), by_entries, by_blocks)
+    return function
+
+
+def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
+    """The loops over blocks and panels; strides are `row`, `step` (a), `down`, `right` (b)."""
+    pointers = ["ptr noalias %c", *(f"ptr noalias readonly %{one}" for one in "ab"), "ptr %lefts", "ptr %rights"]
+    numbers = [f"i64 %{one}" for one in ("m", "n", "k", "row", "step", "down", "right")]
+    function = Function(f"{name}.blocks", [*pointers, *numbers], declared)
+    aside = function.slot(f"[{tile.rows * tile.columns} x {tile.type}]")
+    with function.loop(0, "%n", _COLUMNS) as column, function.loop(0, "%k", tile.steps) as begin:
+        columns = function.minimum(function.subtract("%n", column), _COLUMNS)
+        steps = function.minimum(function.subtract("%k", begin), tile.steps)
+        is_first = function.op(f"icmp eq i64 {begin}, 0")
+        offset = function.add(function.multiply(begin, "%down"), function.multiply(column, "%right"))
+        source = function.at(tile.type, "%b", offset)
+        given = f"i64 {columns}, i64 {steps}, i64 %right, i64 %down"
+        function.put(f"call void @{name}.right(ptr %rights, ptr {source}, {given})")
+        with function.loop(0, "%m", tile.block) as top:
+            rows = function.minimum(function.subtract("%m", top), tile.block)
+            offset = function.add(function.multiply(top, "%row"), function.multiply(begin, "%step"))
+            source = function.at(tile.type, "%a", offset)
+            given = f"i64 {rows}, i64 {steps}, i64 %row, i64 %step"
+            function.put(f"call void @{name}.left(ptr %lefts, ptr {source}, {given})")
+            with function.loop(0, columns, tile.columns) as at_column, function.loop(0, rows, tile.rows) as at_row:
+                place = function.add(
+                    function.multiply(function.add(top, at_row), "%n"), function.add(column, at_column)
+                )
+                target = function.at(tile.type, "%c", place)
+                panels = ", ".join(
+                    f"ptr {function.at(tile.type, panel, function.multiply(at, steps))}"
+                    for panel, at in (("%lefts", at_row), ("%rights", at_column))
+                )
+                height = function.minimum(function.subtract(rows, at_row), tile.rows)
+                width = function.minimum(function.subtract(columns, at_column), tile.columns)
+
+                def whole(target: str = target, panels: str = panels) -> None:
+                    given = f"i64 {steps}, i64 %n, i1 {is_first}"
+                    function.put(f"call void @{name}.tile(ptr {target}, {panels}, {given})")
+
+                def part(
+                    target: str = target, panels: str = panels, height: Operand = height, width: Operand = width
+                ) -> None:
+                    given = f"i64 {steps}, i64 {tile.columns}, i1 true"
+                    function.put(f"call void @{name}.tile(ptr {aside}, {panels}, {given})")
+                    with function.loop(0, height) as r, function.loop(0, width) as c:
+                        source = function.at(tile.type, aside, function.add(function.multiply(r, tile.columns), c))
+                        where = function.at(tile.type, target, function.add(function.multiply(r, "%n"), c))
+                        terms = [function.load(tile.type, pointer) for pointer in (where, source)]
+                        function.store(tile.type, function.op(f"fadd {tile.type} {', '.join(terms)}"), where)
+
+                is_high = function.op(f"icmp eq i64 {height}, {tile.rows}")
+                is_wide = function.op(f"icmp eq i64 {width}, {tile.columns}")
+                function.either(function.op(f"and i1 {is_high}, {is_wide}"), whole, part)
+    return function

@@ -1,0 +1,213 @@
+"""Nests as shared libraries: what pointers give is what the interpreter gives, and what they leave is given back."""
+
+import ctypes
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+
+import plica
+import plica.numpy as pnp
+from plica.backend.native.loops.build import build_nest
+from plica.backend.native.loops.compile import machine, optimized
+from plica.backend.native.loops.library import MACHINES, library
+from plica.backend.native.loops.product import blocked_product
+from plica.backend.native.loops.support import PRODUCTS
+from plica.errors import NativeFileError, UnsupportedError
+from plica.ir.dtypes import DType
+from plica.ir.interpret import interpret_program
+from plica.ops import OPS
+from plica.runtime.library import Left, Library
+from plica.runtime.machine import LEVELS, architecture, features
+from tests.harness.function_runs import TOLERANCE, assert_same
+from tests.harness.libraries import HOST, compile_library
+from tests.harness.random_programs import SIZES, arguments, programs
+
+pytest.importorskip("ziglang")  # comes with the extra `libraries`
+_ELF_OF = {"x86_64": 62, "aarch64": 183}
+
+
+def _fitting() -> list[Any]:
+    """The machines that this one is; by default the best of them."""
+    is_known = architecture() == "x86_64"
+    names = [name for name, wanted in LEVELS.items() if set(wanted) <= features()] if is_known else [HOST.name]
+    return [pytest.param(MACHINES[name], id=name, marks=[pytest.mark.full] * (name != HOST.name)) for name in names]
+
+
+def _traced(function: Callable[..., Any], *specs: Any) -> Any:
+    return plica.trace(function, *(plica.spec(*one) if isinstance(one, tuple) else one for one in specs))
+
+
+def _agrees(program: Any, *given_: Any) -> None:
+    for one, other in zip(compile_library(program)(*given_), interpret_program(program, OPS, given_), strict=True):
+        tolerance = TOLERANCE.get(other.dtype.name, 0.0)
+        assert_same(one, np.asarray(other), tolerance, "a library")
+
+
+@settings(max_examples=4, deadline=None)
+@given(programs())
+def test_random_programs_give_what_the_interpreter_gives(program):
+    run = compile_library(program)
+    for sizes in SIZES:
+        drawn = arguments(program, sizes)
+        for one, other in zip(run(*drawn), interpret_program(program, OPS, drawn), strict=True):
+            assert_same(one, other, TOLERANCE.get(other.dtype.name, 0.0), f"a library at {sizes}")
+
+
+def test_numbers_of_all_kinds_go_in_and_out():
+    def function(x, half, brain, flags, point, count, flag, phase):
+        chosen = pnp.where(flags, x, half.astype("float64"))
+        return chosen * point + count, pnp.logical_xor(flags, flag), half * half, brain + 1.0, phase * phase, flag
+
+    specs = [(("n",), name) for name in ("float64", "float16", "bfloat16", "bool")]
+    scalars = [((), name) for name in ("float64", "int64", "bool", "complex128")]
+    program = _traced(function, *specs, *scalars)
+    x = np.linspace(-2, 2, 5)
+    flags = np.asarray([True, False, True, False, False])
+    given_ = [x, x.astype(np.float16), x.astype(ml_dtypes.bfloat16), flags, 1.5, 7, True, 1 + 2j]
+    given_ = [np.asarray(one) for one in given_]
+    _agrees(program, *given_)
+
+
+def test_results_whose_sizes_only_the_nest_knows_live_on_and_are_given_back(monkeypatch):
+    given_back, release = [], Library._release
+
+    def noted(self, address):
+        given_back.append(address)
+        release(self, address)
+
+    monkeypatch.setattr(Library, "_release", noted)
+    program = _traced(lambda x: (pnp.nonzero(x > 0.0)[0], x * 2.0), (("n",), "float64"))
+    nest = build_nest(program)
+    loaded = Library(library({"main": nest}, HOST))
+    x = np.asarray([1.0, -1.0, 3.0])
+    doubled = np.empty(3)
+    _, [places], _ = loaded.call("main", [x], [3], [doubled], [Left(1, np.dtype(np.int64))])
+    address = places.ctypes.data
+    del loaded
+    np.testing.assert_array_equal(places, [0, 2])
+    np.testing.assert_array_equal(doubled, [2.0, -2.0, 6.0])
+    part = places[1:]
+    del places
+    assert not given_back
+    del part
+    assert given_back == [address]
+
+
+def test_an_error_tells_its_numbers():
+    program = _traced(lambda x, i: pnp.take(x, i), (("n",), "float64"), (("m",), "int64"))
+    run = compile_library(program)
+    np.testing.assert_array_equal(run(np.arange(3.0), np.asarray([2, 0]))[0], [2.0, 0.0])
+    with pytest.raises(IndexError) as found:
+        run(np.arange(3.0), np.asarray([0, 5]))
+    with pytest.raises(IndexError) as expected:
+        interpret_program(program, OPS, [np.arange(3.0), np.asarray([0, 5])])
+    assert "5" in str(found.value)
+    assert type(found.value) is type(expected.value)
+
+
+@pytest.mark.parametrize("kind", _fitting())
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_products_without_blas_are_right_at_all_edges(dtype, kind):
+    def function(a, b, c, d):
+        return a @ b, pnp.permute_dims(c, (1, 0)) @ b, a @ pnp.permute_dims(d, (1, 0))
+
+    specs = [(shape, dtype) for shape in (("m", "k"), ("k", "n"), ("k", "m"), ("n", "k"))]
+    program = _traced(function, *specs)
+    generator = np.random.default_rng(0)
+    run = compile_library(program, kind)
+    # a tile, more than a block of rows, of columns and of steps, few rows, one entry, no steps, no rows
+    for m, n, k in (
+        (24, 24, 24),
+        (193, 70, 400),
+        (20, 1100, 65),
+        (7, 3, 900),
+        (1, 1, 20000),
+        (40, 40, 0),
+        (0, 40, 400),
+    ):
+        drawn = [generator.normal(size=shape).astype(dtype) for shape in ((m, k), (k, n), (k, m), (n, k))]
+        a, b, c, d = (one.astype(np.float64) for one in drawn)
+        for found, wanted in zip(run(*drawn), (a @ b, c.T @ b, a @ d.T), strict=True):
+            bound = np.finfo(dtype).eps * (k + 1) * 8  # entries are about 1
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=bound, err_msg=f"{m}, {n}, {k}")
+
+
+def test_a_product_that_gets_no_memory_is_right_all_the_same():
+    declared: set[str] = set()
+    text = blocked_product(DType.FLOAT64, declared, HOST.registers)
+    name = PRODUCTS[DType.FLOAT64]
+    text = "\n".join([*sorted(declared), text]).replace("@malloc(", "@nothing(")
+    text = text.replace("declare ptr @nothing(i64)", "define ptr @nothing(i64 %size) { ret ptr null }")
+    text = text.replace(f"define internal void @{name}(", "define void @multiplied(")
+    binding, target = machine().binding, machine().target()
+    engine = binding.create_mcjit_compiler(optimized(binding.parse_assembly(text), target), target)
+    engine.finalize_object()
+    types = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_bool, ctypes.c_bool]
+    multiplied = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("multiplied"))
+    a, b, c = np.random.default_rng(0).normal(size=(7, 5)), np.ones((7, 9)), np.empty((5, 9))
+    multiplied(c.ctypes.data, a.ctypes.data, b.ctypes.data, 5, 9, 7, True, False)
+    np.testing.assert_allclose(c, a.T @ b, rtol=1e-13, atol=1e-13)
+
+
+def test_one_library_has_several_entries_and_others_of_their_names_do_not_meet_them():
+    def nest(factor):
+        return build_nest(_traced(lambda x: pnp.exp(x) * factor, (("n",), "float64")))
+
+    x, result = np.zeros(2), np.empty(2)
+
+    def found(loaded, name):
+        assert loaded.call(name, [x], [2], [result])[0] == 0
+        return result.tolist()
+
+    first = Library(library({"two": nest(2.0), "three": nest(3.0)}, HOST))
+    second = Library(library({"two": nest(5.0)}, HOST))
+    assert [found(first, "two"), found(first, "three"), found(second, "two")] == [[2.0] * 2, [3.0] * 2, [5.0] * 2]
+    del first
+    third = Library(library({"two": nest(7.0)}, HOST))  # its file may have the number of the first's
+    assert [found(second, "two"), found(third, "two")] == [[5.0] * 2, [7.0] * 2]
+    with pytest.raises(NativeFileError, match="no function three"):
+        second.call("three", [x], [2], [result])
+
+
+def test_threads_call_at_one_time():
+    loaded = Library(library({"main": build_nest(_traced(pnp.cumulative_sum, (("n",), "float64")))}, HOST))
+    wrong = []
+
+    def ask(number):
+        x, result = np.full(1000, float(number)), np.empty(1000)
+        for _ in range(200):
+            loaded.call("main", [x], [1000], [result])
+            if result[-1] != 1000.0 * number:
+                wrong.append(number)
+
+    threads = [threading.Thread(target=ask, args=(number,)) for number in range(4)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+
+
+def test_other_machines_have_libraries_too():
+    nest = build_nest(_traced(lambda x: x * x, (("n",), "float32")))
+    for name, kind in MACHINES.items():
+        code = library({"main": nest}, kind)
+        assert code[:4] == b"\x7fELF"
+        assert int.from_bytes(code[18:20], "little") == _ELF_OF["aarch64" if name == "aarch64" else "x86_64"]
+
+
+def test_what_a_machine_has_no_instructions_for_is_refused_by_name():
+    nest = build_nest(_traced(lambda x: pnp.floor(x), (("n",), "float64")))
+    with pytest.raises(UnsupportedError, match="no instructions for floor"):
+        library({"main": nest}, MACHINES["x86-64"])
+    assert library({"main": nest}, MACHINES["x86-64-v2"])
+
+
+def test_what_is_no_library_is_refused():
+    with pytest.raises(NativeFileError, match="does not load"):
+        Library(b"no library at all")
