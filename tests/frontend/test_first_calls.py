@@ -11,7 +11,7 @@ import pytest
 import torch
 
 import plica
-import plica.backend.torch.circuits
+import plica.backend.torch.program_module
 import plica.numpy as pnp
 from plica.frontend.executors import EXECUTORS
 from plica.pipeline import PipelineContext
@@ -139,7 +139,7 @@ def test_a_circuit_is_compiled_lowered_and_generated_once(monkeypatch: pytest.Mo
 
         return counted
 
-    for module, name in ((plica.lower.compiled, "lower_score"), (plica.backend.torch.circuits, "emit")):
+    for module, name in ((plica.lower.compiled, "lower_score"), (plica.backend.torch.program_module, "emit")):
         monkeypatch.setattr(module, name, counting(module, name))
     circuit, context = (
         hmm(list(range(4)), "categorical", 2, input_layer_kwargs={"num_categories": 3}),

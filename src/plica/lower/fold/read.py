@@ -4,7 +4,7 @@ Folds that lie evenly spaced in one array are one run, read as a view: a slice, 
 Several runs are joined by a concatenation, and scattered folds by one gather.
 
 >>> list(runs([(0, 0), (0, 1), (0, 2), (1, 5), (1, 5)]))
-[Run(array=0, start=0, step=1, count=3), Run(array=1, start=5, step=0, count=2)]
+[FoldRun(array=0, start=0, step=1, count=3), FoldRun(array=1, start=5, step=0, count=2)]
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -61,6 +61,9 @@ from plica.symbolic.layers.tucker import TuckerLayer as TuckerLayer
 from plica.symbolic.layers.uniform import UniformLayer as UniformLayer
 from plica.symbolic.layers.von_mises import VonMisesLayer as VonMisesLayer
 
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
+__all__ += ["DISTRIBUTIONS", "LAYER_ROWS", "LayerRow"]
+
 LAYER_ROWS: Mapping[type[Layer], LayerRow] = layer_table(rows_of(globals().values()))
 
 # Templates, data files and the command line choose these by name.
