@@ -124,8 +124,8 @@ def test_the_same_seed_gives_the_same_files(plica: Plica, toy: str) -> None:
     ("options", "graph"),
     [
         (("--region-graph", "quad-tree-4", "--layer", "tucker"), "quad-tree-4"),
-        (("--region-graph", "quad-graph", "--num-values", 9), "quad-graph"),
-        (("--region-graph", "linear-tree", "--layer", "cp-t"), "linear-tree"),
+        pytest.param(("--region-graph", "quad-graph", "--num-values", 9), "quad-graph", marks=pytest.mark.full),
+        pytest.param(("--region-graph", "linear-tree", "--layer", "cp-t"), "linear-tree", marks=pytest.mark.full),
         (("--input", "gaussian", "--batch", 7, "--lr", 0.01), "quad-tree-2"),
     ],
 )

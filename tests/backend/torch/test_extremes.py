@@ -46,7 +46,7 @@ from plica.templates.region_graph import QuadTree
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.devices import forbid_branches
 from tests.harness.oracle import Oracle, gradients, numbers
-from tests.harness.pairwise import flagged
+from tests.harness.pairwise import by_turns, flagged
 
 pytestmark = pytest.mark.usefixtures("may_branch")
 
@@ -79,7 +79,7 @@ def quad_tree(sum_product: str, scale: float, kind: str) -> Circuit:
     )
 
 
-@flagged(
+@by_turns(
     sum_product=["cp", "cp-t", "tucker"],
     scale=[1.0, 30.0, 60.0, 1000.0],
     kind=["logits", "probs"],
