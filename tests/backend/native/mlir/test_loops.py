@@ -311,6 +311,11 @@ def _is_normal(case: Case) -> bool:
     return not (tiny and case.op == "search_cumulative")
 
 
+def test_an_array_without_axes_is_permuted() -> None:
+    program = plica.trace(lambda x: pnp.permute_dims(x, ()) * 2, plica.spec(()))
+    assert_interpreted(NativePrograms({"f": program}), "f", [np.float32(3)], "permute_dims")
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("cases", of_some_operations(filter(_is_normal, NATIVE)))
 @pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")

@@ -35,8 +35,8 @@ _MOST = 30
 
 def _turns_rows(equation: Equation) -> bool:
     """Whether rows become columns, which IREE does in tiles."""
-    *_, last = equation.params["axes"]
-    return bool(last != len(equation.params["axes"]) - 1)
+    axes = equation.params["axes"]
+    return bool(axes) and axes[-1] != len(axes) - 1
 
 
 ON_TENSORS: Mapping[str, Callable[[Equation], bool]] = {
