@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from plica.backend.native.loops.build import build_nest
-from plica.backend.native.loops.library import MACHINES, Machine, library
+from plica.backend.native.loops.shared_library import MACHINES, Machine, library
 from plica.backend.native.loops.support import NO_MEMORY
 from plica.backend.native.targets import target_of
 from plica.ir.program import Program
 from plica.ir.signature import size_sources
 from plica.ir.sizes import Size, evaluate
-from plica.runtime.library import Left, Library
+from plica.runtime.shared_library import Left, Library
 from tests.harness.programs import Array
 
 HOST: Machine = MACHINES[target_of("host").name]

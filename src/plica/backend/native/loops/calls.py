@@ -25,7 +25,7 @@ from plica.ir.program import Program
 from plica.ir.signature import bind_sizes, size_sources
 from plica.ir.sizes import Dim, Size, evaluate, single_atom
 from plica.ir.types import SCALAR_SIZE
-from plica.runtime.library import Owner, Release
+from plica.runtime.shared_library import Owner, Release
 
 
 class NativeCall:

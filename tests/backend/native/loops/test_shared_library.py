@@ -14,20 +14,19 @@ import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.compile import machine, optimized
-from plica.backend.native.loops.library import MACHINES, library
 from plica.backend.native.loops.product import blocked_product
+from plica.backend.native.loops.shared_library import MACHINES, library
 from plica.backend.native.loops.support import PRODUCTS
 from plica.errors import NativeFileError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.interpret import interpret_program
 from plica.ops import OPS
-from plica.runtime.library import Left, Library
 from plica.runtime.machine import LEVELS, architecture, features
+from plica.runtime.shared_library import Left, Library
 from tests.harness.function_runs import TOLERANCE, assert_same
 from tests.harness.libraries import HOST, compile_library
 from tests.harness.random_programs import SIZES, arguments, programs
 
-pytest.importorskip("ziglang")  # comes with the extra `libraries`
 _ELF_OF = {"x86_64": 62, "aarch64": 183}
 
 

@@ -1,4 +1,4 @@
-"""A shared library, loaded from memory and called with numpy arrays; `backend/native/loops/library.py` makes such."""
+"""A shared library, loaded from memory and called with numpy arrays: the code of `loops/shared_library.py`."""
 
 import ctypes
 import os
