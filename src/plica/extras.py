@@ -22,7 +22,7 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the lib
     "pyarrow": ("pyarrow", "parquet"),
     "sklearn": ("scikit-learn", "digits"),
     "torch": ("PyTorch", "torch"),
-    "ziglang": ("ziglang", "libraries"),
+    "ziglang": ("ziglang", "native"),
 }
 
 

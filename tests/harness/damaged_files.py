@@ -6,7 +6,7 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from plica.runtime.container import _HEAD, MAGIC, PAGE, VERSION
+from plica.runtime.container import _HEAD, MAGIC, PAGE
 
 Json = Any
 Damage = tuple[str, bytes]
@@ -56,7 +56,7 @@ def forged(whole: bytes, forge: Forgery) -> bytes:
 
 def with_description(whole: bytes, text: bytes) -> bytes:
     """A file with another description, its hash right and its parts moved to where they then begin."""
-    _, _, signed, length, _, _ = _HEAD.unpack(whole[: _HEAD.size])
+    _, version, signed, length, _, _ = _HEAD.unpack(whole[: _HEAD.size])
     body = whole[-(-(_HEAD.size + signed + length) // PAGE) * PAGE :]
     room = -(_HEAD.size + len(text)) % PAGE
     moved = _HEAD.size + len(text) + room - (len(whole) - len(body))
@@ -70,7 +70,7 @@ def with_description(whole: bytes, text: bytes) -> bytes:
             pass  # no description at all: where the parts are does not matter
         room = -(_HEAD.size + len(text)) % PAGE
     head = _HEAD.pack(
-        MAGIC, VERSION, 0, len(text), _HEAD.size + len(text) + room + len(body), hashlib.sha256(text).digest()
+        MAGIC, version, 0, len(text), _HEAD.size + len(text) + room + len(body), hashlib.sha256(text).digest()
     )
     return head + text + bytes(room) + body
 

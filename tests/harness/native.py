@@ -21,32 +21,26 @@ from plica.runtime import faults
 from plica.runtime.arrays import aligned
 from plica.runtime.binding import binding
 from plica.runtime.memory import HostMemory
+from tests.harness.libraries import LibraryPrograms
 from tests.harness.programs import Array, assert_same, unique
 from tests.harness.samples import Case
 
 
 class NativePrograms:
-    """Programs by name, in one module, the driver that runs them, and what stands behind their consts.
-
-    They are loop nests as far as possible, as functions in files are, or operations on tensors, as circuits are, and
-    what several threads run.
-    """
+    """Programs by name, in one module of operations on tensors, its driver, and what stands behind their consts."""
 
     def __init__(
         self,
         programs: Mapping[str, Program],
         driver: str = "local-sync",
         consts: Mapping[Var, Array] | None = None,
-        *,
-        in_nests: bool | None = None,
     ) -> None:
-        in_nests = driver == "local-sync" if in_nests is None else in_nests
         self.programs = programs
         rt = binding()
         names = {var: f"c{place}" for place, var in enumerate(consts or {})}
         arrays = {names[var]: array for var, array in (consts or {}).items()}
         own = {name: {var: names[var] for var in one.consts if var in names} for name, one in programs.items()}
-        functions = [emit(program, name, own[name], in_nests=in_nests) for name, program in programs.items()]
+        functions = [emit(program, name, own[name]) for name, program in programs.items()]
         text = module_text(functions, arrays)
         self._code = compile_text(text)
         instance = rt.VmInstance()
@@ -92,7 +86,7 @@ def _aligned(array: Array) -> Array:
 
 
 def assert_interpreted(
-    modules: NativePrograms, name: str, arguments: Sequence[Any], op: str = "", scale: float = 1.0
+    modules: NativePrograms | LibraryPrograms, name: str, arguments: Sequence[Any], op: str = "", scale: float = 1.0
 ) -> None:
     """Check that a Program gives what the interpreter gives, or raises what it raises."""
     scale = OPS[op].tolerance if op else scale

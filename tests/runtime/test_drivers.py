@@ -95,24 +95,24 @@ def test_calls_of_several_threads_at_one_time_run_on_one_each(tmp_path: Path, mo
     module = load(native_file(tmp_path / "wide.plicab", targets=targets, entries=(first, *ENTRIES[1:])))
     x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
     drivers: list[str] = []
-    session = module._session
-    monkeypatch.setattr(module, "_session", lambda code, driver: drivers.append(driver) or session(code, driver))
-    code, _ = module._open()
-    with module._wide(code, "local-task"):
+    code = module._state[0]
+    session = code._session
+    monkeypatch.setattr(code, "_session", lambda driver: drivers.append(driver) or session(driver))
+    with code._wide("local-task"):
         assert np.array_equal(module(x), x @ WEIGHT)
         assert np.array_equal(module(x[:10]), x[:10] @ WEIGHT)
     module(x[:10])
     module(x)
     assert drivers == ["local-task", "local-sync", "local-sync", "local-sync", "local-task"]
-    assert not module._calls
+    assert not code._calls
     with ThreadPoolExecutor(4) as pool:
         assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
-    assert not module._calls
+    assert not code._calls
 
 
 def test_sessions_share_the_threads_of_a_device(module: NativeModule) -> None:
     x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
     with ThreadPoolExecutor(4) as pool:
         assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
-    devices = {id(session._memory.device) for session in module._idle["local-task"]}
+    devices = {id(session._memory.device) for session in module._state[0]._idle["local-task"]}
     assert len(devices) == 1

@@ -14,9 +14,10 @@ def test_devices_with_memory_of_their_own_give_the_same(
 ) -> None:
     """The copies to and from a device, made on the CPU's, which needs none."""
     monkeypatch.setattr("plica.runtime.sessions.MEMORIES", {})
+    monkeypatch.setattr("plica.runtime.pool.MEMORIES", {})
     x = np.random.default_rng(0).integers(0, 20, (count, 4)).astype(np.float32)
     with load(path) as module:
-        assert isinstance(module._idle["local-sync"][0]._memory, memory.DeviceMemory)
+        assert isinstance(module._state[0]._idle["local-sync"][0]._memory, memory.DeviceMemory)
         assert np.array_equal(module(x), x @ WEIGHT)
         score = x[:, 0].astype(np.float64)
         assert np.array_equal(module.score(score), np.where(score < 10, score * score, -score))

@@ -289,7 +289,7 @@ def test_python_runs_while_code_does(module: NativeModule, monkeypatch: pytest.M
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(module, [_rows(3), _rows(3)]))
     assert np.array_equal(answers[0], answers[1])
-    assert len(module._idle["local-sync"]) == 2
+    assert len(module._state[0]._idle["local-sync"]) == 2
 
 
 def test_closing(path: Path) -> None:
@@ -307,6 +307,7 @@ def test_closing(path: Path) -> None:
 
 def test_a_call_that_runs_while_the_module_closes_finishes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(path)
+    code = module._state[0]
     call = sessions.Session.call
 
     def closing(self, *arguments):
@@ -315,7 +316,7 @@ def test_a_call_that_runs_while_the_module_closes_finishes(path: Path, monkeypat
 
     monkeypatch.setattr(sessions.Session, "call", closing)
     assert np.array_equal(module(_rows(3)), _rows(3) @ WEIGHT)
-    assert not any(module._idle.values())
+    assert not any(code._idle.values())
 
 
 def test_pickling_is_by_path(tmp_path: Path) -> None:
@@ -369,9 +370,10 @@ def test_parameters_that_are_missing_are_named(tmp_path: Path) -> None:
 def test_modules_are_let_go_in_any_order(path: Path) -> None:
     """Code and constants lie in the mapped file, which goes last."""
     for held in (
-        lambda module: module._idle["local-sync"][0],
+        lambda module: module._state[0]._idle["local-sync"][0],
         lambda module: module._state[0],
-        lambda module: module._state[0].module,
+        lambda module: module._state[0]._code,
+        lambda module: module._state[0]._code.module,
         lambda module: module.constants,
         lambda module: module.product,
     ):
@@ -407,6 +409,6 @@ def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monk
         ("OUT_OF_RANGE; broken", IndexError, NativeFileError),
         ("INVALID_ARGUMENT; broken", ValueError, NativeFileError),
     ):
-        monkeypatch.setattr(module._idle["local-sync"][0], "_context", Failing(kind(message)))
+        monkeypatch.setattr(module._state[0]._idle["local-sync"][0], "_context", Failing(kind(message)))
         with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
             module(_rows(1))

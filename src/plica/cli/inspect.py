@@ -44,18 +44,16 @@ def report(image: "Image", *, trusted: bool) -> str:
         image: The file.
         trusted: Whether its signature was checked by a key that the user gave.
     """
-    from plica.runtime.container import VERSION
-
     manifest = image.manifest
     facts = [
-        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {VERSION} of the format"),
+        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {image.version} of the format"),
         *(
             ("beside", f"{part.file}, {part.length:,} bytes, its {part.name}")
             for part in image.parts.values()
             if part.file
         ),
         ("signed", _signed(image.signer, trusted)),
-        ("compiler", f"IREE {manifest.iree}"),
+        ("compiler", f"IREE {manifest.iree}" if manifest.iree else "LLVM"),
         *((name, _plain(text)) for name, text in manifest.provenance.items()),
     ]
     sections = (

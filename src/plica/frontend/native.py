@@ -20,8 +20,9 @@ from plica.backend.native.circuits.scores import require_no_opaque_modules, scor
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import with_constants
+from plica.backend.native.code import ModuleCode
 from plica.backend.native.entry_programs import EntryProgram
-from plica.backend.native.file import TENSORS, Store, file_of, module_of
+from plica.backend.native.file import TENSORS, Store, file_of, write_functions
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
@@ -77,7 +78,7 @@ def compile(  # noqa: A001 - the word of the field
             captures, by any names.
         driver: "local-sync" runs the code of a call on one thread, "local-task" on several. By default several, where
             a call of a circuit has so many rows that these are faster. One thread answers questions with loops or
-            branches of the host.
+            branches of the host, and runs functions, for whose processors the file has shared libraries.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
         embedded: Whether the file contains the arrays; else a second file does, whose name holds their hash.
 
@@ -85,6 +86,7 @@ def compile(  # noqa: A001 - the word of the field
         InputError: There is no such target, query, driver or array.
         UnsupportedError: Something of the model has no native code, or a function has loops or branches of the host
             and is to run on several threads; the message names it.
+        MissingExtraError: A compiler is not installed (`pip install 'plica[native]'`).
         FileFormatError: Nothing can be written there, or it is the model file that is read.
     """
     if driver is not None and driver not in _DRIVERS:
@@ -128,10 +130,11 @@ def mlir(
         InputError: There is no such query.
         UnsupportedError: Something of the model has no native code; the message names it.
     """
-    store = Store()
+    code = ModuleCode()
+    store = Store(code)
     entry_programs = _with_joined_trees(entry_programs_of(model, (queries,) if isinstance(queries, str) else queries))
-    text = COMMAND + module_of(entry_programs, store, embedded=embedded)
-    return text, {} if embedded else store.arrays
+    write_functions(entry_programs, store, code)
+    return COMMAND + code.text(store.arrays if embedded else {}), {} if embedded else store.arrays
 
 
 def entry_programs_of(

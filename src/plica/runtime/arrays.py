@@ -116,7 +116,7 @@ def _source(source: tuple[int, ArrayType | None]) -> str:
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which the IREE runtime brings."""
+    """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which Plica and the IREE runtime bring."""
     if name == "bfloat16":
         import ml_dtypes  # noqa: F401 - with it numpy knows the name
 

@@ -3,8 +3,21 @@
 from collections.abc import Iterable, Iterator, Mapping
 from math import prod
 
+from plica import errors
 from plica.errors import NativeFileError
-from plica.runtime.manifest import ALIGNMENT, ArrayType, Entry, Fallback, Fold, Manifest, NonNegativeCheck, Tensor, Tree
+from plica.runtime.manifest import (
+    ALIGNMENT,
+    LIBRARY,
+    ArrayType,
+    Entry,
+    Fallback,
+    Fault,
+    Fold,
+    Manifest,
+    NonNegativeCheck,
+    Tensor,
+    Tree,
+)
 from plica.runtime.sizes import is_symbol, symbols
 
 ITEM_SIZES: Mapping[str, int] = {
@@ -55,6 +68,8 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
         fits = all(entry is not None and entry.public and len(entry.arguments) == 1 for entry in (main, alternative))
         _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
+    is_versioned = bool(manifest.iree) or all(target.driver == LIBRARY for target in manifest.targets)
+    _require(is_versioned, "there is no version of the compiler whose code it holds")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
     for tensor in manifest.tensors:
@@ -128,6 +143,7 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     _require(
         fits and all(isinstance(key, str) and key != SEED for key in names), f"{where}: its arguments have no names"
     )
+    _check_faults(where, entry.faults)
     if entry.rows is not None:
         _check_rows(where, entry, entry.rows.symbol, entry.rows.chunk)
     if entry.fallback is not None:
@@ -199,6 +215,14 @@ def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None
         late = [name for name in fold.inputs if name in outputs and name not in computed_before]
         _require(not late, f"{where}: reads {', '.join(late)}, which a later one gives")
         computed_before.update(fold.outputs)
+        _check_faults(where, fold.faults)
+
+
+def _check_faults(where: str, faults: tuple[Fault, ...]) -> None:
+    for fault in faults:
+        kind = getattr(errors, fault.error, None)
+        is_known = isinstance(kind, type) and issubclass(kind, errors.PlicaError)
+        _require(is_known, f"{where}: there is no error {fault.error}")
 
 
 def _check_non_negative(check: NonNegativeCheck, tensors: Mapping[str, Tensor]) -> None:

@@ -15,6 +15,7 @@ from plica.runtime.manifest import (
     ArrayType,
     Entry,
     Fallback,
+    Fault,
     Fold,
     Manifest,
     NonNegativeCheck,
@@ -145,11 +146,13 @@ def _no_constant(text: str) -> Any:
 _ARRAY = record(ArrayType, name=word, dtype=word, shape=many(_dim))
 _ROWS = record(Rows, symbol=word, chunk=_optional(number), alone=number)
 _FALLBACK = record(Fallback, entry=word, bound=word)
+_FAULT = record(Fault, error=word, message=many(_key))
 _NODE = record(Tree, kind=word, items=many(_tree), keys=many(_key), name=word_or_empty)
 _ENTRY = record(
     Entry,
     "takes",
     "gives",
+    "faults",
     name=word,
     function=word,
     arguments=many(_ARRAY),
@@ -162,6 +165,7 @@ _ENTRY = record(
     text=_text,
     takes=_optional(_NODE),
     gives=_optional(_NODE),
+    faults=many(_FAULT),
 )
 _TENSOR = record(
     Tensor,
@@ -173,7 +177,7 @@ _TENSOR = record(
     updatable=_flag,
     parts=many(word_or_empty),
 )
-_FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word))
+_FOLD = record(Fold, "faults", function=word, inputs=many(word), outputs=many(word), faults=many(_FAULT))
 _CHECK = record(NonNegativeCheck, tensor=word, names=many(word))
 _TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
 read_manifest = record(
@@ -181,7 +185,7 @@ read_manifest = record(
     main=word,
     entries=many(_ENTRY),
     targets=many(_TARGET),
-    iree=word,
+    iree=word_or_empty,
     tensors=many(_TENSOR),
     folds=many(_FOLD),
     non_negative=many(_CHECK),

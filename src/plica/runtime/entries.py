@@ -7,8 +7,9 @@ import numpy as np
 
 from plica.errors import NativeFileError
 from plica.runtime.arrays import Array
+from plica.runtime.code import Session
 from plica.runtime.manifest import ArrayType, Entry, Manifest
-from plica.runtime.sessions import Session, Tensors
+from plica.runtime.tensors import Tensors
 
 Sessions = Callable[[Entry, Mapping[str, int]], AbstractContextManager[Session]]
 Axes = tuple[int | None, ...]  # of rows, in each array; None where it has none
@@ -26,7 +27,7 @@ def answer(
 
     Args:
         sessions: Gives a session for each entry that is called.
-        manifest: The manifest, failed has the fallbacks.
+        manifest: The manifest, which has the fallbacks.
         entry: The entry to call.
         inputs: Its arguments and draws.
         sizes: The symbols of the call.
@@ -39,7 +40,7 @@ def answer(
             outputs = session.call(entry.function, inputs, entry.results, entry.constants, tensors)
             for array, result in zip(outputs, entry.results, strict=True):
                 _check(entry, array, _known(result, array.shape, sizes))
-            return [array.copy() for array in outputs]
+            return outputs if session.gives_own else [array.copy() for array in outputs]
     rows = entry.rows.symbol
     inward = _axes((*entry.arguments, *entry.draws), rows)
     outward = _axes(entry.shown, rows)

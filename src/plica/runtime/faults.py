@@ -1,6 +1,7 @@
 """Errors that native code finds while it runs: a size that does not fit, an index beyond its axis.
 
-The code fails with a text that names a class of Plica's errors and holds its message, with `{0}`, `{1}` for numbers.
+A function of a shared library returns the number of a `Fault` of the manifest, and reports the numbers of its message.
+IREE's code fails with a text that names a class of Plica's errors and holds its message, with `{0}`, `{1}` for numbers.
 The code stores the numbers in its state; the function `VALUES` of the module returns them.
 
 >>> text = marked("BoundsError", "index {0} does not lie within axis 1 of size {1}.")
@@ -12,9 +13,21 @@ import re
 from collections.abc import Callable, Sequence
 
 from plica import errors
+from plica.runtime.manifest import Fault
 
 VALUES = "plica_values"
 _MARKED = re.compile(r"<plica (\w+)>(.*)</plica>", re.DOTALL)
+
+
+def error_of(fault: Fault, numbers: Sequence[int]) -> errors.PlicaError:
+    """The error of a fault, with the numbers that the function reported.
+
+    >>> error_of(Fault("BoundsError", ("index ", 0, " does not lie within axis 1 of size ", 1, ".")), [7, 3])
+    BoundsError('index 7 does not lie within axis 1 of size 3.')
+    """
+    message = "".join(part if isinstance(part, str) else str(numbers[part]) for part in fault.message)
+    error: errors.PlicaError = getattr(errors, fault.error)(message)
+    return error
 
 
 def marked(error: str, message: str) -> str:

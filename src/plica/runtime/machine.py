@@ -5,11 +5,12 @@
 """
 
 import functools
+import os
 import platform
 from collections.abc import Mapping
 
 from plica.runtime.binding import missing_device
-from plica.runtime.manifest import Target
+from plica.runtime.manifest import LIBRARY, Target
 
 _V2 = ("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3")
 _V3 = (*_V2, "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
@@ -60,4 +61,6 @@ def misfit(target: Target) -> str:
     missing = sorted(set(target.features) - features()) if target.features else []
     if missing:
         return f"needs {', '.join(missing)}, which the processor of this machine does not have"
+    if target.driver == LIBRARY:
+        return "" if hasattr(os, "memfd_create") else "needs Linux, which loads libraries from memory"
     return missing_device(target.driver)

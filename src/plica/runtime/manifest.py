@@ -17,10 +17,13 @@ do not fit together. A size of a shape is a number, a symbol (`"n"`) or a formul
 ((ArrayType(name='score', dtype='float32', shape=('n',)),), 'x: int64[n, 64]')
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 Dim = int | str
+
+LIBRARY = "library"
+"""The driver of targets whose code is a shared library."""
 
 KEYS: Mapping[str, str] = {"fallback": "way_out", "bound": "proven", "non_negative": "floors"}
 """Fields whose keys in files have other names, so that files of earlier versions stay readable."""
@@ -91,6 +94,19 @@ class Fallback:
 
 
 @dataclass(frozen=True, slots=True)
+class Fault:
+    """An error that ends a function of a shared library.
+
+    Args:
+        error: The name of a class in `plica.errors`.
+        message: The pieces of its message: text, and indices of the numbers that the function reports.
+    """
+
+    error: str
+    message: tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Entry:
     """One question that the file answers, by a function of its code.
 
@@ -102,13 +118,15 @@ class Entry:
         arguments: The arrays that callers pass.
         results: The arrays that the function returns, in order.
         draws: Uniforms in [0, 1) that the host draws, from the seed of the call.
-        constants: Tensors of the file that are passed as arguments: those that `NativeModule.update` may change.
+        constants: Tensors of the file that are passed as arguments: those that `NativeModule.update` may change, and
+            to functions of shared libraries all that they read.
         rows: Set if rows are independent of each other.
         fallback: Set if the function says for which rows its bound holds.
         public: Whether users see the entry; they do not see an entry that is only a fallback.
         text: One sentence for `help` and `plica inspect`.
         takes: The arguments by the names of parameters, a dict of trees of `arguments`; None where each is an array.
         gives: The tree of `results` that callers get; None where it is an array, or a tuple of arrays.
+        faults: The errors that end the function in shared libraries, by the number that it returns, from 1 on.
     """
 
     name: str
@@ -123,6 +141,7 @@ class Entry:
     text: str = ""
     takes: Tree | None = None
     gives: Tree | None = None
+    faults: tuple[Fault, ...] = ()
 
     @property
     def shown(self) -> tuple[ArrayType, ...]:
@@ -134,8 +153,8 @@ class Entry:
 class Tensor:
     """A constant array, stored once for all targets.
 
-    Code reads it as a parameter of the scope `SCOPE` by its name (`#stream.parameter.named<"plica"::"name">`), in the
-    mapped memory of the file. If an entry names it among its constants, code gets it as an argument instead.
+    If an entry names it among its constants, code gets it as an argument. IREE's code reads others as parameters of the
+    scope `SCOPE` by their names (`#stream.parameter.named<"plica"::"name">`), in the mapped memory of the file.
 
     Args:
         name: Unique in the file.
@@ -181,11 +200,13 @@ class Fold:
         function: Its name in the code of every target.
         inputs: Tensors, passed in this order.
         outputs: Tensors that it gives, in this order; the file holds their first values.
+        faults: As of `Entry`.
     """
 
     function: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
+    faults: tuple[Fault, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +230,8 @@ class Target:
         name: The name for `plica export --target`.
         architecture: `x86_64`, `aarch64`, or empty where the processor does not matter.
         features: The features that the processor must have, by the names of `machine.py`.
-        driver: The driver of the IREE runtime that runs it.
+        driver: `LIBRARY` for a shared library, which runs on the thread that calls; else the driver of the IREE
+            runtime that runs it.
         part: The part of the file that holds it.
     """
 
@@ -228,7 +250,8 @@ class Manifest:
         main: The entry that `module(x)` calls.
         entries: Every entry, fallbacks included.
         targets: The best first: the first that fits the machine is taken.
-        iree: The version of the compiler; a runtime of the same major and minor version runs the code.
+        iree: The version of IREE's compiler, whose code runtimes of the same major and minor version run; empty if all
+            targets have shared libraries.
         tensors: The constants.
         folds: In an order in which they can run.
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
@@ -240,7 +263,7 @@ class Manifest:
     main: str
     entries: tuple[Entry, ...]
     targets: tuple[Target, ...]
-    iree: str
+    iree: str = ""
     tensors: tuple[Tensor, ...] = ()
     folds: tuple[Fold, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -251,6 +274,33 @@ class Manifest:
         """The entry of a name; names are checked before (`checks.py`)."""
         return next(entry for entry in self.entries if entry.name == name)
 
+    def functions(self) -> "Iterator[Function]":
+        """The functions of the code, once for each entry and each fold."""
+        types = {tensor.name: tensor.type for tensor in self.tensors}
+        for entry in self.entries:
+            inputs = (*entry.arguments, *entry.draws, *(types[name] for name in entry.constants))
+            yield Function(entry.function, inputs, entry.results, entry.faults)
+        for fold in self.folds:
+            inputs, outputs = (tuple(types[name] for name in names) for names in (fold.inputs, fold.outputs))
+            yield Function(fold.function, inputs, outputs, fold.faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A function of the code, as a manifest describes it.
+
+    Args:
+        name: Its name.
+        inputs: The types of what it takes, in order.
+        results: The types of what it returns.
+        faults: The errors that end it.
+    """
+
+    name: str
+    inputs: tuple[ArrayType, ...]
+    results: tuple[ArrayType, ...]
+    faults: tuple[Fault, ...]
+
 
 SCOPE = "plica"  # of parameters in the code
-ALIGNMENT = 64  # bytes: the code that IREE makes expects every array to begin at a multiple
+ALIGNMENT = 64  # bytes: code expects every tensor to begin at a multiple

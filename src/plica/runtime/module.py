@@ -9,8 +9,8 @@
 """
 
 import os
-from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -19,16 +19,15 @@ import numpy as np
 from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.forks import ForkSafeLock
 from plica.runtime.arrays import Array, Sizes
+from plica.runtime.code import Code, Session
 from plica.runtime.container import Image, read
 from plica.runtime.entries import answer
 from plica.runtime.entry_points import EntryPoint, signature
+from plica.runtime.library_code import LibraryCode
 from plica.runtime.machine import misfit
-from plica.runtime.manifest import Entry, Manifest, NonNegativeCheck, Target
-from plica.runtime.memory import MEMORIES
-from plica.runtime.sessions import ALONE, Code, Session, Tensors, first_values, owned_copy
+from plica.runtime.manifest import LIBRARY, Entry, Manifest, NonNegativeCheck, Target
 from plica.runtime.signature import PublicKey
-
-_MOST_IDLE = 16  # sessions that wait for a call; if more threads call at one time, the rest of the sessions are dropped
+from plica.runtime.tensors import Tensors, first_values, owned_copy
 
 
 def load(
@@ -47,7 +46,7 @@ def load(
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
         FileFormatError: There is no such file.
-        MissingExtraError: The IREE runtime is not installed (`pip install 'plica[native]'`).
+        MissingExtraError: Its code needs the IREE runtime, which is not installed (`pip install 'plica[native]'`).
     """
     image = read(path, public_key)
     try:
@@ -79,19 +78,7 @@ class NativeModule:
         self._entries = {entry.name: entry for entry in image.manifest.entries if entry.public}
         self._updating = ForkSafeLock()
         self._updated = False
-        code = Code(image, target)
-        tensors = {tensor.name: tensor.type for tensor in image.manifest.tensors}
-        for entry in image.manifest.entries:
-            argument_types = (*entry.arguments, *entry.draws, *(tensors[name] for name in entry.constants))
-            code.check_function(entry.function, argument_types, entry.results)
-        for fold in image.manifest.folds:
-            inputs, outputs = ([tensors[name] for name in names] for names in (fold.inputs, fold.outputs))
-            code.check_function(fold.function, inputs, outputs)
-        self._state: tuple[Code, Tensors] | None = (code, first_values(image))
-        self._idle: dict[str, list[Session]] = {ALONE: [], target.driver: []}
-        self._calls: list[object] = []  # running calls that are work for several threads
-        with self._session(code, ALONE if target.driver in MEMORIES else target.driver):
-            pass  # so that an error of the runtime is raised now
+        self._state: tuple[Code, Tensors] | None = (_code(image, target), first_values(image))
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """Calls the main entry, or the entry of `Manifest.also` whose argument has the data's kind of dtype."""
@@ -170,8 +157,7 @@ class NativeModule:
                         changed[tensor] = owned_copy(changed[tensor])
                     changed[tensor][index] = array
                 fresh.add(tensor)
-            driver = ALONE if self.target.driver in MEMORIES else self.target.driver
-            with self._session(code, driver) as session:
+            with code.session(rows=0, alone=1) as session:
                 for fold in self.manifest.folds:
                     if fresh.isdisjoint(fold.inputs):
                         continue
@@ -187,8 +173,9 @@ class NativeModule:
 
     def close(self) -> None:
         """Release the file and its memory; running calls finish."""
-        self._state = None
-        self._let_go()
+        state, self._state = self._state, None
+        if state is not None:
+            state[0].close()
 
     def __enter__(self) -> Self:
         return self
@@ -217,54 +204,25 @@ class NativeModule:
         code, tensors = self._open()
 
         def session(entry: Entry, sizes: Mapping[str, int]) -> AbstractContextManager[Session]:
-            rows, driver = entry.rows, self.target.driver
-            if rows is None or not rows.alone or driver not in MEMORIES:
-                return self._session(code, driver)
-            return self._session(code, ALONE) if sizes[rows.symbol] <= rows.alone else self._wide(code, driver)
+            rows = entry.rows
+            return code.session() if rows is None else code.session(sizes[rows.symbol], rows.alone)
 
         return answer(session, self.manifest, entry, given, sizes, tensors)
 
     def _open(self) -> tuple[Code, Tensors]:
-        """The current code and constants, read at once, so that both are of the same update."""
-        state = self._state
-        if state is None:
+        """The code and the current constants."""
+        if (state := self._state) is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
-        if state[0].stale:
-            self._let_go()
-            self._calls = []  # these were calls of the parent's other threads
-            state = self._state = (Code(state[0].image, self.target), state[1])
         return state
 
-    def _let_go(self) -> None:
-        for idle in self._idle.values():
-            idle.clear()
 
-    @contextmanager
-    def _wide(self, code: Code, driver: str) -> Iterator[Session]:
-        """A session for a call that is work for several threads, unless other such calls keep all threads busy."""
-        call, calls = object(), self._calls
-        calls.append(call)  # a list and not a counter: counting needs a lock, and locks outlive a fork
-        try:
-            is_busy = 2 * len(calls) > (os.cpu_count() or 1)
-            with self._session(code, ALONE if is_busy else driver) as session:
-                yield session
-        finally:
-            calls.remove(call)
+def _code(image: Image, target: Target) -> Code:
+    """The code of a target, which fits the manifest."""
+    if target.driver == LIBRARY:
+        return LibraryCode(image, target)
+    from plica.runtime.pool import IreeCode  # which takes a while
 
-    @contextmanager
-    def _session(self, code: Code, driver: str) -> Iterator[Session]:
-        """A session that no other thread uses."""
-        idle = self._idle[driver]
-        try:
-            session = idle.pop()
-        except IndexError:
-            session = Session(code, driver)
-        try:
-            yield session
-        finally:
-            session.release()
-            if self._state is not None and self._state[0] is code and len(idle) < _MOST_IDLE:
-                idle.append(session)
+    return IreeCode(image, target)
 
 
 def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> NativeModule:

@@ -1,6 +1,6 @@
 """Loads code and runs it: a `Code` for each loaded file, and a `Session` for each thread that calls it at one time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
@@ -12,16 +12,15 @@ import numpy as np
 from plica.errors import NativeFileError
 from plica.forks import ForkSafeLock, at_fork, keep_for_ever
 from plica.runtime import ending, faults
-from plica.runtime.arrays import Array, aligned, numpy_dtype, placed
+from plica.runtime.arrays import Array, numpy_dtype, placed
 from plica.runtime.binding import binding, check_version
 from plica.runtime.checks import ITEM_SIZES
 from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
-from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Target
+from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Function, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
+from plica.runtime.tensors import Tensors
 from plica.runtime.waiting import batch_scheduling
-
-Tensors = Mapping[str, Array]
 
 ALONE = "local-sync"  # the driver that runs code on the calling thread; others have their own threads or memory
 _MOST_REUSED = 16 * 2**20  # bytes of an argument whose memory is used again in the next call
@@ -91,16 +90,18 @@ class Code:
             raise NativeFileError(f"its code has no function {name}; export the model again")
         return function
 
-    def check_function(self, name: str, inputs: Sequence[ArrayType], results: Sequence[ArrayType]) -> None:
+    def check_function(self, function: Function) -> None:
         """Raise unless the code has a function of these types; with other types it would read beyond its arrays.
 
         Raises:
             NativeFileError: The code has no function of that name, or one of other types.
         """
-        declared = self.function(name).reflection.get("iree.abi.declaration", "")
-        problem = misfit_of_types(declared, inputs, results)
+        declared = self.function(function.name).reflection.get("iree.abi.declaration", "")
+        problem = misfit_of_types(declared, function.inputs, function.results)
         if problem:
-            raise NativeFileError(f"its code does not fit its manifest: {name} {problem}; export the model again")
+            raise NativeFileError(
+                f"its code does not fit its manifest: {function.name} {problem}; export the model again"
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +128,10 @@ class Session:
 
     Attributes:
         stale: As of `Code`.
+        gives_own: Whether results are arrays of the caller.
     """
+
+    gives_own = False
 
     def __init__(self, code: Code, driver: str) -> None:
         rt = binding()
@@ -257,24 +261,6 @@ def changeable(image: Image) -> frozenset[str]:
     """The tensors that updates replace: those that callers replace, and those computed from them."""
     updatable = (tensor.name for tensor in image.manifest.tensors if tensor.updatable)
     return frozenset((*updatable, *(name for fold in image.manifest.folds for name in fold.outputs)))
-
-
-def first_values(image: Image) -> Tensors:
-    """The tensors of a file where they are mapped."""
-    values = {}
-    for tensor in image.manifest.tensors:
-        dtype = numpy_dtype(tensor.dtype)
-        length = prod(tensor.shape) * dtype.itemsize
-        view = image.part(tensor.part)[tensor.offset : tensor.offset + length]
-        values[tensor.name] = np.asarray(view, np.uint8).view(dtype).reshape(tensor.shape)
-    return MappingProxyType(values)
-
-
-def owned_copy(array: Array) -> Array:
-    """A copy in aligned memory, which outlives the call that gave the array."""
-    copy = aligned(array.shape, array.dtype)
-    np.copyto(copy, array)
-    return copy
 
 
 def _failure(function: str, error: Exception) -> Exception:

@@ -3,7 +3,7 @@
 import ctypes
 import os
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,29 @@ from plica.errors import NativeFileError
 Array = np.ndarray[Any, np.dtype[Any]]
 Release = Callable[[int], object]
 
-_RELEASE = "plica_release"
+ENTRY = "plica_run_"
+"""How the names of entries begin, so that none is the name of a function of the C library."""
+RELEASE = "plica_release"
+"""The function that frees a result."""
+TYPES = "plica_types"
+"""The text that describes the entries, a line for each: `Signature`, its fields separated by tabs."""
+NO_MEMORY = -2
+"""What an entry returns if there is no more memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Signature:
+    """An entry, as a library describes it.
+
+    Args:
+        numbers: How many numbers the entry reports: of results that it allocates, or of an error.
+        sizes: The names of the sizes that it takes.
+        types: The types of its arguments and results (`types_text`).
+    """
+
+    numbers: int
+    sizes: tuple[str, ...]
+    types: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +80,33 @@ class Library:
     Args:
         code: The file, which was checked: it may do whatever the process may.
 
+    Attributes:
+        signatures: What the library says of its entries, by their names.
+
     Raises:
         NativeFileError: The system does not load it.
     """
 
-    def __init__(self, code: bytes) -> None:
-        if not hasattr(os, "memfd_create"):
-            raise NativeFileError("shared libraries are loaded from memory, which this system cannot do; use Linux")
-        file = os.memfd_create("plica")
+    def __init__(self, code: bytes | memoryview) -> None:
         try:
-            with os.fdopen(os.dup(file), "wb") as target:
+            file = os.memfd_create("plica")
+            with os.fdopen(file, "wb") as target:
                 target.write(code)
-            self._library = ctypes.CDLL(f"/proc/self/fd/{file}")
+                target.flush()
+                self._library = ctypes.CDLL(_path(file))
         except OSError as error:
-            os.close(file)
             raise NativeFileError(f"the system does not load its code: {error}") from error
-        # the file stays open, since another one of its number would be taken for it
-        closing = weakref.finalize(self, _close, self._library._handle, file)
+        closing = weakref.finalize(self, _close, self._library._handle)
         closing.atexit = False  # arrays of it may be released later
         self._functions: dict[str, Any] = {}
+        self.signatures: Mapping[str, Signature] = dict(map(_signature, self._text().splitlines()))
+
+    def _text(self) -> str:
+        try:
+            text = ctypes.c_char.in_dll(self._library, TYPES)
+        except ValueError as error:
+            raise NativeFileError(f"its code has no text {TYPES}") from error
+        return ctypes.string_at(ctypes.addressof(text)).decode()
 
     def _function(self, name: str, *arguments: type, result: type | None) -> Any:
         """A function, with its types."""
@@ -84,13 +114,13 @@ class Library:
             try:
                 function = self._library[name]
             except AttributeError as error:
-                raise NativeFileError(f"its code has no function {name}") from error
+                raise NativeFileError(f"its code has no function {name.removeprefix(ENTRY)}") from error
             function.argtypes, function.restype = arguments, result
             self._functions[name] = function
         return self._functions[name]
 
     def _release(self, address: int) -> None:
-        self._function(_RELEASE, ctypes.c_void_p, result=None)(address)
+        self._function(RELEASE, ctypes.c_void_p, result=None)(address)
 
     def call(
         self,
@@ -99,9 +129,8 @@ class Library:
         sizes: Sequence[int],
         results: Sequence[Array],
         left: Sequence[Left] = (),
-        numbers: int = 0,
     ) -> tuple[int, list[Array], list[int]]:
-        """Run a function once.
+        """Run an entry once.
 
         Args:
             name: Its name.
@@ -109,34 +138,49 @@ class Library:
             sizes: The sizes that it is told.
             results: What it writes, row-major.
             left: The results that it has memory of its own for.
-            numbers: How many numbers an error of it tells at most.
 
         Returns:
             0 or the number of what ended the run, the results that it left, and the numbers of an error.
 
         Raises:
-            NativeFileError: There is no such function.
+            NativeFileError: There is no such entry.
         """
-        function = self._function(name, *[ctypes.c_void_p] * 4, result=ctypes.c_int64)
-        info = (ctypes.c_int64 * max(numbers, sum(1 + one.rank for one in left), 1))()
-        told = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
+        function = self._function(f"{ENTRY}{name}", *[ctypes.c_void_p] * 4, result=ctypes.c_int64)
+        info = (ctypes.c_int64 * self.signatures[name].numbers)()
+        told = (ctypes.c_int64 * len(sizes))(*sizes)
         status: int = function(_pointers(arguments), told, _pointers(results), info)
         if status:
-            return status, [], list(info[:numbers])
+            return status, [], list(info)
         arrays, place = [], 0
-        for one in left:
-            address, *shape = info[place : place + 1 + one.rank]
-            arrays.append(np.asarray(Owner(address, tuple(shape), one.dtype, self._release)))
-            place += 1 + one.rank
+        for result in left:
+            address, *shape = info[place : place + 1 + result.rank]
+            arrays.append(array_at(address, tuple(shape), result.dtype, self._release))
+            place += 1 + result.rank
         return 0, arrays, []
 
 
+def array_at(address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Release) -> Array:
+    """The array in memory that native code allocated, which the array gives back."""
+    array: Array = np.asarray(Owner(address, shape, dtype, release))
+    return array if array.dtype == dtype else array.view(dtype)  # numpy's text for bfloat16 means plain bytes
+
+
 def _pointers(arrays: Sequence[Array]) -> Any:
-    return (ctypes.c_void_p * max(len(arrays), 1))(*(array.ctypes.data for array in arrays))
+    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
 
 
-def _close(handle: int, file: int) -> None:
+def _path(file: int) -> str:
+    """The path of an open file, another one each time: the system takes a path that it knows for the same library."""
+    bits = f"{int.from_bytes(os.urandom(8)):b}"
+    return f"/proc/self/fd/{'/'.join('.' if bit == '1' else '' for bit in bits)}/{file}"
+
+
+def _signature(line: str) -> tuple[str, Signature]:
+    name, numbers, sizes, types = line.split("\t")
+    return name, Signature(int(numbers), tuple(sizes.split(",")) if sizes else (), types)
+
+
+def _close(handle: int) -> None:
     from _ctypes import dlclose  # which only some systems have
 
     dlclose(handle)
-    os.close(file)

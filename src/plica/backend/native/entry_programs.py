@@ -53,8 +53,8 @@ class EntryProgram:
     arguments: tuple[str, ...] = ()
     plain: ProgramWithConstants | None = None
 
-    def entry(self, constants: tuple[str, ...] = ()) -> manifest.Entry:
-        """Its description in the manifest; `constants` are the names of its updatable constants."""
+    def entry(self, constants: tuple[str, ...] = (), faults: tuple[manifest.Fault, ...] = ()) -> manifest.Entry:
+        """Its description in the manifest, with the names of the tensors that it is passed and its errors."""
         program = self.body.program
         variables = [var for var in program.arguments if var not in self.body.updatable]
         names = self.arguments or [var.name for var in variables]
@@ -75,6 +75,7 @@ class EntryProgram:
             text=self.text,
             takes=self.takes,
             gives=self.gives,
+            faults=faults,
         )
 
     def as_fallback(self, name: str) -> EntryProgram:

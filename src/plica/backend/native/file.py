@@ -1,7 +1,8 @@
-"""Writes entry points as one native file: one module of code for each target, and every constant array once.
+"""Writes entry points as one native file: the code of each target, and every constant array once.
 
-Arrays of few bytes stand in the code. The others are tensors of the file, one for all arrays of equal contents; code
-reads tensors where the file is mapped. Updatable arrays are tensors of their own, passed to functions as arguments.
+Numbers stand in the code. Arrays are tensors of the file, one for all arrays of equal contents; code reads tensors
+where the file is mapped. Updatable arrays are tensors of their own. Shared libraries get all tensors as arguments,
+IREE's code those that are updatable.
 """
 
 from __future__ import annotations
@@ -15,19 +16,20 @@ from typing import Any
 
 import numpy as np
 
-from plica.backend.native.build import compile_text
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
+from plica.backend.native.code import Code, LibraryCode, ModuleCode, Written
 from plica.backend.native.entry_programs import EntryProgram
-from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.targets import Target
 from plica.errors import UnsupportedError
-from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
+from plica.extras import require
+from plica.runtime.manifest import ALIGNMENT, LIBRARY, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
 from plica.runtime.sessions import ALONE
 
 TENSORS = "tensors"  # the part of the file that holds them
 _PREFIX = "_w"  # of generated names
+_GPU = "gpu"  # the kind of code for graphics processors
 _ALWAYS = 2**48  # rows: more than any call has
 
 
@@ -36,26 +38,22 @@ class Store:
     """The constants of some entry points, each once.
 
     Args:
-        is_gpu: Whether graphics processors compute the constants that depend on updatable arrays.
+        code: The functions that compute the constants that depend on updatable arrays go there.
 
     Attributes:
         tensors: Their descriptions in the manifest.
         arrays: The arrays, by name.
-        functions: Functions that compute the constants that depend on updatable arrays.
         folds: The calls of these functions.
-        branching: The names of entry points in which the host runs branches or loops.
     """
 
-    is_gpu: bool = False
+    code: Code
     tensors: list[Tensor] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
-    functions: list[Function] = field(default_factory=list)
     folds: list[Fold] = field(default_factory=list)
-    branching: set[str] = field(default_factory=set)
     _names: dict[bytes, str] = field(default_factory=dict)
     _updatable: dict[UpdatableConstant, str] = field(default_factory=dict)
     _fold_outputs: dict[UpdatableFold, tuple[str, ...]] = field(default_factory=dict)
-    _outputs_by_text: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
+    _outputs_by_key: dict[tuple[str, tuple[str, ...]], tuple[str, ...]] = field(default_factory=dict)
     _size: int = 0
 
     def name(self, array: Array) -> str:
@@ -77,18 +75,17 @@ class Store:
         return self._updatable[constant]
 
     def _outputs(self, fold: UpdatableFold) -> tuple[str, ...]:
-        """The names of the results of a fold. Folds of equal text and equal inputs become one function."""
+        """The names of the results of a fold. Folds that compute the same of the same become one function."""
         if fold not in self._fold_outputs:
             inputs = tuple(self.updatable(constant) for constant in fold.updatable)
-            parameters = {var: self.name(array) for var, array in fold.constants.items()}
-            name = f"runtime_fold{len(self.folds)}"
-            function = emit(fold.program, name, parameters, is_gpu=self.is_gpu)
-            key = function.text.replace(f"@{name}", "@"), inputs
-            if key not in self._outputs_by_text:
-                self._outputs_by_text[key] = tuple(self._add(array) for array in fold.first)
-                self.functions.append(function)
-                self.folds.append(Fold(name, inputs, self._outputs_by_text[key]))
-            self._fold_outputs[fold] = self._outputs_by_text[key]
+            constants = {var: self.name(array) for var, array in fold.constants.items()}
+            function = self.code.written(f"runtime_fold{len(self.folds)}", fold.program, constants)
+            key = self.code.key(function), (*inputs, *function.constants)
+            if key not in self._outputs_by_key:
+                self._outputs_by_key[key] = tuple(self._add(array) for array in fold.first)
+                self.code.add(function)
+                self.folds.append(Fold(function.name, key[1], self._outputs_by_key[key], function.faults))
+            self._fold_outputs[fold] = self._outputs_by_key[key]
         return self._fold_outputs[fold]
 
     def _add(self, array: Array, name: str = "", parts: tuple[str, ...] = (), *, updatable: bool = False) -> str:
@@ -106,41 +103,21 @@ class Store:
         return b"".join(array.tobytes() + bytes(-array.nbytes % ALIGNMENT) for array in self.arrays.values())
 
 
-def module_of(
-    entry_programs: Sequence[EntryProgram],
-    store: Store,
-    *,
-    embedded: bool = False,
-    is_gpu: bool = False,
-    in_nests: bool = True,
-) -> str:
-    """The MLIR of some entry points.
-
-    Args:
-        entry_programs: The entry points.
-        store: Where their constants go.
-        embedded: Whether constants stand in the text too.
-        is_gpu: Whether graphics processors run it.
-        in_nests: Whether entry points without an axis of rows become loop nests, which one thread runs.
-    """
+def write_functions(entry_programs: Sequence[EntryProgram], store: Store, code: Code) -> list[Written]:
+    """The functions of some entry points, which are added to code; their constants go to a store."""
     functions = []
     for entry_program in entry_programs:
         body = entry_program.body
-        function = emit(
-            body.program,
-            entry_program.name,
-            {var: store.name(array) for var, array in body.constants.items()},
-            are_indices_in_bounds=entry_program.are_indices_in_bounds,
-            is_gpu=is_gpu,
-            in_nests=in_nests and not is_gpu and not entry_program.rows,
+        constants = {var: store.name(array) for var, array in body.constants.items()}
+        function = code.written(
+            entry_program.name, body.program, constants, are_indices_in_bounds=entry_program.are_indices_in_bounds
         )
+        code.add(function)
         functions.append(function)
-        if function.branches:
-            store.branching.add(entry_program.name)
         checked = (check.updatable for check in entry_program.non_negative)
         for array in (*entry_program.updatable, *body.updatable.values(), *checked):
             store.updatable(array)
-    return module_text([*functions, *store.functions], store.arrays if embedded else {})
+    return functions
 
 
 def file_of(
@@ -149,58 +126,58 @@ def file_of(
     driver: str,
     provenance: Mapping[str, str],
     also: Sequence[str] = (),
-    *,
-    in_nests: bool | None = None,
 ) -> tuple[dict[str, bytes], Manifest]:
     """The parts of a file and its manifest; the first entry point is the main one.
 
     Args:
         entry_programs: The functions of the file.
         targets: The best first.
-        driver: The driver of the runtime, for targets that name none.
+        driver: The driver of the runtime, for targets that name none. Functions without an axis of rows that one thread
+            runs become shared libraries instead.
         provenance: Words about the origin of the file.
         also: The names of entry points that are called instead of the main one where the data has their dtype.
-        in_nests: Whether entry points without an axis of rows become loop nests; by default if one thread runs them.
 
     Raises:
         UnsupportedError: A target cannot run an entry point, or several threads would run branches of the host.
+        MissingExtraError: The compiler or the linker is not installed.
     """
-    kinds = dict.fromkeys(target.is_gpu for target in targets)
-    written = {is_gpu: _for_processor(entry_programs, is_gpu=is_gpu) for is_gpu in kinds}
-    entry_programs = written[targets[0].is_gpu]
-    if len(kinds) > 1 and any(entry_program.updatable for entry_program in entry_programs):
+    if driver == ALONE and not any(entry_program.rows for entry_program in entry_programs):
+        driver = LIBRARY
+    kinds = {target.name: _GPU if target.is_gpu else driver for target in targets}
+    if len({*kinds.values()}) > 1 and any(entry_program.updatable for entry_program in entry_programs):
         raise UnsupportedError(
             "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
             "those of graphics processors, and write another file for the others."
         )
-    store = Store(targets[0].is_gpu)
-    in_nests = driver == ALONE if in_nests is None else in_nests
-    texts = {is_gpu: module_of(some, store, is_gpu=is_gpu, in_nests=in_nests) for is_gpu, some in written.items()}
+    codes = {kind: _code(kind, passes_constants=LIBRARY in kinds.values()) for kind in kinds.values()}
+    store = Store(codes[kinds[targets[0].name]])
+    written = {
+        kind: write_functions(_for_processor(entry_programs, is_gpu=kind == _GPU), store, code)
+        for kind, code in codes.items()
+    }
+    branching = {function.name for functions in written.values() for function in functions if function.branches}
     for entry_program in entry_programs:
-        if driver != ALONE and entry_program.name in store.branching and not entry_program.rows:
+        if driver not in (ALONE, LIBRARY) and entry_program.name in branching and not entry_program.rows:
             raise UnsupportedError(
                 f"{entry_program.name} has loops or branches that the host walks, which the thread that calls runs "
                 f"alone; leave out driver={driver!r}."
             )
-    parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}
-    if store.tensors:
-        parts[TENSORS] = store.part()
+    entry_programs = _for_processor(entry_programs, is_gpu=targets[0].is_gpu)
+    functions = written.get(LIBRARY) or next(iter(written.values()))
     manifest = Manifest(
         main=entry_programs[0].name,
         also=tuple(also),
         entries=tuple(
-            (replace(entry_program, alone=_ALWAYS) if entry_program.name in store.branching else entry_program).entry(
-                tuple(map(store.updatable, entry_program.body.updatable.values()))
+            (replace(entry_program, alone=_ALWAYS) if entry_program.name in branching else entry_program).entry(
+                (*map(store.updatable, entry_program.body.updatable.values()), *function.constants), function.faults
             )
-            for entry_program in entry_programs
+            for entry_program, function in zip(entry_programs, functions, strict=True)
         ),
         targets=tuple(
-            Described(
-                target.name, target.architecture, target.features, part=target.name, driver=target.driver or driver
-            )
+            Described(target.name, target.architecture, target.features, target.name, target.driver or driver)
             for target in targets
         ),
-        iree=version("iree-base-compiler"),
+        iree="" if {*kinds.values()} == {LIBRARY} else version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
         non_negative=tuple(
@@ -210,7 +187,18 @@ def file_of(
         ),
         provenance={**dict(_versions()), **provenance},
     )
+    parts = {target.name: codes[kinds[target.name]].compiled(target, manifest) for target in targets}
+    if store.tensors:
+        parts[TENSORS] = store.part()
     return parts, manifest
+
+
+def _code(kind: str, *, passes_constants: bool) -> Code:
+    """Code of a kind: of the driver of processors, or `_GPU`."""
+    if kind == LIBRARY:
+        return LibraryCode()
+    require("iree.compiler")  # before a long time passes
+    return ModuleCode(is_gpu=kind == _GPU, passes_constants=passes_constants)
 
 
 def _for_processor(entry_programs: Sequence[EntryProgram], *, is_gpu: bool) -> list[EntryProgram]:

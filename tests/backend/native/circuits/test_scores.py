@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from plica.backend.native.file import Store, module_of
+from plica.backend.native.code import ModuleCode
+from plica.backend.native.file import Store, write_functions
 from plica.errors import UnsupportedError
 from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import as_dtype
@@ -180,7 +181,8 @@ def test_all(semiring: str, tmp_path: Path) -> None:
         except UnsupportedError:  # as torch refuses it
             continue
         try:
-            module_of(entry_programs_of(model), Store())
+            code = ModuleCode()
+            write_functions(entry_programs_of(model), Store(code), code)
         except UnsupportedError:
             assert _is_refused(model)
         else:

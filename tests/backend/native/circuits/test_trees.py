@@ -101,7 +101,7 @@ def test_native_walks(tmp_path: Path) -> None:
         with torch.no_grad():
             expected = model(torch.from_numpy(_pixels(count))).numpy()
         np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)
-        assert len(module._idle["local-task"]) == (count > entry_program.alone)
+        assert len(module._state[0]._idle["local-task"]) == (count > entry_program.alone)
 
 
 @pytest.mark.full

@@ -114,7 +114,7 @@ def test_an_argument_of_a_wrong_size_is_refused_by_us() -> None:
         return pnp.linalg.cross(x, y, axis=0)
 
     program = plica.trace(products, plica.spec(("n", 2), "float64"), plica.spec(("n", 2), "float64"))
-    assert_interpreted(NativePrograms({"f": program}, in_nests=False), "f", [np.ones((2, 2)), np.ones((2, 2))])
+    assert_interpreted(NativePrograms({"f": program}), "f", [np.ones((2, 2)), np.ones((2, 2))])
 
 
 def test_errors_of_decompositions_name_the_line_of_the_operation() -> None:
@@ -142,8 +142,6 @@ def test_joins_that_begin_alike_are_two_arrays(rows: int) -> None:
     program, generator = _joins_that_begin_alike(rows), np.random.default_rng(0)
     weights = [generator.random((2, 4, 4)) for _ in program.consts]
     given = [generator.random((count, rows, 4)) for count in (2, 2, 1)] + [generator.random((2, rows, 1)) for _ in "12"]
-    (found,) = NativePrograms({"f": program}, consts=dict(zip(program.consts, weights, strict=True)), in_nests=False)(
-        "f", *given
-    )
+    (found,) = NativePrograms({"f": program}, consts=dict(zip(program.consts, weights, strict=True)))("f", *given)
     (expected,) = run_region(program, weights, given)
     np.testing.assert_allclose(found, expected, rtol=1e-13)

@@ -11,10 +11,7 @@ import plica.numpy as pnp
 from plica.backend.native.mlir.emit import emit
 from plica.errors import PlicaError
 from plica.frontend.programs import interpret
-from tests.backend.native.mlir.test_rows import NATIVE
-from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes, without_names
-from tests.harness.programs import one_equation
-from tests.harness.samples import Case, of_some_operations
+from tests.harness.native import NativePrograms, assert_interpreted, without_names
 
 SIZES = (0, 1, 7)
 COUNTS = (-2, 0, 3)
@@ -304,28 +301,9 @@ def test_a_text_with_braces_in_an_error_stays_as_it_is(monkeypatch) -> None:
     assert ": {{0}} of {0}: {1}</plica>" in emit(_program(reads_outside)).text
 
 
-def _is_normal(case: Case) -> bool:
-    """Whether no number is subnormal: these are zeros in files, but for what reads their bits, as only its row does."""
-    floats = [one for one in case.inputs if one.dtype.name in ("float32", "float64")]
-    tiny = any(np.any((one != 0) & (abs(one) < np.finfo(one.dtype).tiny)) for one in floats)
-    return not (tiny and case.op == "search_cumulative")
-
-
 def test_an_array_without_axes_is_permuted() -> None:
     program = plica.trace(lambda x: pnp.permute_dims(x, ()) * 2, plica.spec(()))
     assert_interpreted(NativePrograms({"f": program}), "f", [np.float32(3)], "permute_dims")
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("cases", of_some_operations(filter(_is_normal, NATIVE)))
-@pytest.mark.filterwarnings("ignore:Mean of empty slice", "ignore:Casting complex values")
-def test_every_operation_in_a_dispatch(cases: list[Case]) -> None:
-    """Every fifth of the samples of all rows of nests, printed for IREE."""
-    some = cases[(len(cases) - 1) % 5 :: 5]
-    programs = [with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params) for case in some]
-    modules = NativePrograms({f"f{place}": program for place, program in enumerate(programs)})
-    for place, case in enumerate(some):
-        assert_interpreted(modules, f"f{place}", case.inputs, case.op)
 
 
 def test_loops_that_add_entries_up_name_the_width_of_their_vectors() -> None:

@@ -87,7 +87,7 @@ SEEDS = [(13, 0, 1)]  # the first was wrong
 def test_native_is_the_interpreter(seeds: Sequence[int]) -> None:
     programs = {f"p{seed}": Writer(seed).program() for seed in seeds}
     consts = {var: one for p in programs.values() for var, one in zip(p.consts, _drawn(p.consts, 1), strict=True)}
-    modules = NativePrograms(programs, consts=consts, in_nests=False)
+    modules = NativePrograms(programs, consts=consts)
     for name, program in programs.items():
         given = _drawn(program.inputs, 0)
         expected = run_region(program, [consts[one] for one in program.consts], given)
@@ -104,7 +104,7 @@ def test_rows_of_any_number(seeds: Sequence[int]) -> None:
     """The first two were wrong: arrays were written over before others had read them."""
     programs = {f"p{seed}": Writer(seed, is_known=False).program() for seed in seeds}
     consts = {var: one for p in programs.values() for var, one in zip(p.consts, _drawn(p.consts, 1), strict=True)}
-    modules, random = NativePrograms(programs, consts=consts, in_nests=False), np.random.default_rng(0)
+    modules, random = NativePrograms(programs, consts=consts), np.random.default_rng(0)
     for name, program in programs.items():
         for rows in (1, 3):
             given = [

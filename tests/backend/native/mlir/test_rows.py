@@ -16,6 +16,7 @@ from plica.errors import InputError, UnsupportedError
 from plica.ir.program import Program
 from plica.ir.sizes import evaluate
 from plica.ops import CONTROL, REDUCE, SHAPE
+from tests.harness.libraries import LibraryPrograms
 from tests.harness.native import NativePrograms, assert_interpreted, with_unknown_sizes
 from tests.harness.programs import UNIQUE, Array, one_equation
 from tests.harness.samples import CASES, COMPLEX, Case, of_some_operations, over
@@ -43,16 +44,16 @@ def _program(case: Case) -> Program:
     return with_unknown_sizes(case) or one_equation(case.op, case.inputs, case.params)
 
 
-class _Rows:
+class Rows:
     """The Programs of some cases, of which equal ones are one function."""
 
-    def __init__(self, cases: Iterable[Case]) -> None:
+    def __init__(self, cases: Iterable[Case], kind: type[NativePrograms | LibraryPrograms] = NativePrograms) -> None:
         self._programs = {id(case): _program(case) for case in cases}
         names: dict[Program, str] = {}
         for program in self._programs.values():
             names.setdefault(program, f"f{len(names)}")
         self._names = names
-        self._modules = NativePrograms({name: program for program, name in names.items()}, in_nests=False)
+        self._modules = kind({name: program for program, name in names.items()})
 
     def check(self, case: Case) -> None:
         """A case gives what the interpreter gives, as it is and with each of `BATCHES` for its first size."""
@@ -125,8 +126,8 @@ FEW = (
 
 
 @cache
-def _few_rows() -> _Rows:
-    return _Rows(FEW)
+def _few_rows() -> Rows:
+    return Rows(FEW)
 
 
 @over(FEW)
@@ -141,7 +142,7 @@ def test_native_is_the_interpreter(case: Case) -> None:
 def test_samples_of_every_row(cases: list[Case]) -> None:
     """Every third of them."""
     some = cases[(len(cases) - 1) % 3 :: 3]
-    rows = _Rows(some)
+    rows = Rows(some)
     for case in some:
         rows.check(case)
 

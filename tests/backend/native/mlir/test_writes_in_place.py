@@ -245,7 +245,7 @@ OTHERS = (
 def _check(functions: Sequence[Any], rows: Any) -> None:
     shapes = [(2, rows, 4), (1, rows, 4)]
     specs = [*(plica.spec(shape, "float64") for shape in shapes), plica.spec((), "int64")]
-    modules = NativePrograms({one.__name__: plica.trace(one, *specs) for one in functions}, in_nests=False)
+    modules = NativePrograms({one.__name__: plica.trace(one, *specs) for one in functions})
     random = np.random.default_rng(0)
     for one in functions:
         for steps in (0, 1, 3):

@@ -19,13 +19,13 @@ import numpy as np
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.compile import Code, compile_nest
 from plica.backend.native.loops.nest import Nest
-from plica.backend.native.loops.support import HEADER_BYTES, NO_MEMORY, NOT_CONTIGUOUS
+from plica.backend.native.loops.support import HEADER_BYTES, NOT_CONTIGUOUS
 from plica.errors import InputError
 from plica.ir.program import Program
 from plica.ir.signature import bind_sizes, size_sources
 from plica.ir.sizes import Dim, Size, evaluate, single_atom
 from plica.ir.types import SCALAR_SIZE
-from plica.runtime.shared_library import Owner, Release
+from plica.runtime.shared_library import NO_MEMORY, Release, array_at
 
 
 class NativeCall:
@@ -149,7 +149,7 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
             "except ValueError:",
             "    raise too_large() from None",
         ]
-    numbers = _info_length(nest)
+    numbers = nest.num_reported
     texts_of_results = f"({', '.join(results)}{',' if results else ''})"
     body.append(f"info = empty({numbers}, i64)")
     body.append(f"status = entry({', '.join([*names, *results, 'info'])})")
@@ -185,11 +185,6 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
     return f"{name}({', '.join(texts.values())})"
 
 
-def _info_length(nest: Nest) -> int:
-    length = sum(1 + len(result.dims) for result in nest.results if not result.is_caller_allocated)
-    return max([length, *(site.count for site in nest.sites)])
-
-
 # Results whose sizes the run computes
 
 
@@ -203,4 +198,4 @@ def _release() -> Release:
 def _array_at(info: Any, position: int, rank: int, dtype: Any) -> Any:
     """The array that a nest left at an address."""
     address, *shape = info[position : position + 1 + rank].tolist()
-    return np.asarray(Owner(address, tuple(shape), dtype, _release()))
+    return array_at(address, tuple(shape), dtype, _release())

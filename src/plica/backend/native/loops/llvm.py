@@ -45,7 +45,6 @@ from plica.backend.native.loops.support import (
     CALLED,
     INTERLEAVED,
     METADATA,
-    NO_MEMORY,
     PRODUCTS,
     bytes_of,
     entry_text,
@@ -55,6 +54,7 @@ from plica.backend.native.loops.support import (
 )
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
+from plica.runtime.shared_library import NO_MEMORY
 
 LOOP = "loop."
 """How the names of functions begin that are loops."""

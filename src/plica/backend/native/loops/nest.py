@@ -322,6 +322,12 @@ class Nest:
     body: list[Statement]
     sites: tuple[Site, ...]
 
+    @property
+    def num_reported(self) -> int:
+        """How many numbers a run reports at most: of an error, or addresses and sizes of results that it allocates."""
+        length = sum(1 + len(result.dims) for result in self.results if not result.is_caller_allocated)
+        return max([length, *(site.count for site in self.sites)])
+
     def __str__(self) -> str:
         return "\n".join(line for statement in self.body for line in text(statement)) + "\n"
 

@@ -1,18 +1,21 @@
 """Loop nests as a shared library, for this machine or others: entries that take pointers, and need no Python.
 
-    int64_t NAME(void *const *arguments, const int64_t *sizes, void *const *results, int64_t *info);
+    int64_t plica_run_NAME(void *const *arguments, const int64_t *sizes, void *const *results, int64_t *info);
     void plica_release(void *array);
+    const char plica_types[];
 
 `arguments` point to the captures and the arguments of the nest, in order, row-major; a number is an array of no
 dimension. `sizes` are the symbolic sizes, in the order of `Nest.sizes`. `results` are the arrays that the caller
 allocates. The function returns 0, or the number of the site that ended the run, counted from 1, or `NO_MEMORY`.
-`info` receives the address and the sizes of each result that the nest allocates. `plica_release` frees such memory.
-A boolean is a byte.
+`info` receives the address and the sizes of each result that the nest allocates, or the numbers of an error.
+`plica_release` frees such memory. `plica_types` has a line for each entry (`runtime.shared_library.Signature`). A
+boolean is a byte.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache, partial
+from types import MappingProxyType
 from typing import Any
 
 from plica.backend.native.loops.compile import machine, optimized
@@ -20,13 +23,13 @@ from plica.backend.native.loops.link import shared_library
 from plica.backend.native.loops.llvm import whole_text
 from plica.backend.native.loops.nest import Buffer, Nest
 from plica.backend.native.loops.product import Registers, blocked_product
+from plica.backend.native.loops.rounding import with_rounding
 from plica.backend.native.loops.support import HEADER_BYTES, SUPPORT, stored
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
+from plica.runtime.shared_library import ENTRY, RELEASE, TYPES
 
-RELEASE = "plica_release"
-"""The function that frees a result."""
-
+_UNKNOWN = "\t"  # no sizes, no types
 _RELEASE = f"""
 declare void @free(ptr)
 define void @{RELEASE}(ptr %array) {{
@@ -47,6 +50,7 @@ class Machine:
         cpu: LLVM's name of a processor whose code runs on all of the kind.
         registers: Its vector registers.
         features: LLVM's names of further features.
+        rounds: Whether it has instructions that round to a whole number.
     """
 
     name: str
@@ -54,20 +58,21 @@ class Machine:
     cpu: str
     registers: Registers
     features: str = ""
+    rounds: bool = True
 
 
 _LINUX = "x86_64-unknown-linux-gnu"
 MACHINES: Mapping[str, Machine] = {
     machine_kind.name: machine_kind
     for machine_kind in (
-        Machine("x86-64", _LINUX, "x86-64", Registers(16, 6)),
+        Machine("x86-64", _LINUX, "x86-64", Registers(16, 6), rounds=False),
         Machine("x86-64-v2", _LINUX, "x86-64-v2", Registers(16, 6)),
         Machine("x86-64-v3", _LINUX, "x86-64-v3", Registers(32, 6)),
         Machine("x86-64-v4", _LINUX, "x86-64-v4", Registers(64, 8), "-prefer-256-bit"),
         Machine("aarch64", "aarch64-unknown-linux-gnu", "generic", Registers(16, 8)),
     )
 }
-"""Kinds of machines by name. x86-64 has 16 vector registers of 16 bytes, arm64 has 32."""
+"""Kinds of machines by the names of targets. x86-64 has 16 vector registers of 16 bytes, arm64 has 32."""
 
 
 @cache
@@ -79,12 +84,13 @@ def _targets() -> Any:
     return binding.Target
 
 
-def library(nests: Mapping[str, Nest], kind: Machine) -> bytes:
+def library(nests: Mapping[str, Nest], kind: Machine, described: Mapping[str, str] = MappingProxyType({})) -> bytes:
     """A shared library.
 
     Args:
         nests: The nests, by the names of their entries: words of C.
         kind: The machine that it is for.
+        described: For each entry the names of its sizes, a tab, and its types, as `plica_types` keeps them.
 
     Raises:
         UnsupportedError: There is no linker, or it refuses the code.
@@ -100,17 +106,24 @@ def library(nests: Mapping[str, Nest], kind: Machine) -> bytes:
     module = binding.parse_assembly(SUPPORT)
     write_product = partial(blocked_product, registers=kind.registers)
     texts = [whole_text(nest, entry_text(name, nest), write_product) for name, nest in nests.items()]
-    for text in (_RELEASE, *texts):
-        module.link_in(binding.parse_assembly(text))
-    public = {*nests, RELEASE}
+    lines = [f"{name}\t{nest.num_reported}\t{described.get(name, _UNKNOWN)}" for name, nest in nests.items()]
+    for text in (_RELEASE, _text_of("\n".join(lines)), *texts):
+        module.link_in(binding.parse_assembly(text if kind.rounds else with_rounding(text)))
+    public = {*(f"{ENTRY}{name}" for name in nests), RELEASE}
     for function in module.functions:
         if not function.is_declaration and function.name not in public:
             function.linkage = "internal"
     return shared_library(target.emit_object(optimized(module, target)))
 
 
+def _text_of(signatures: str) -> str:
+    """The text `plica_types` as a constant."""
+    data = signatures.encode() + b"\0"
+    return f'@{TYPES} = constant [{len(data)} x i8] c"' + "\\" + data.hex("\\") + '"'
+
+
 def entry_text(name: str, nest: Nest) -> str:
-    """The function `name`, which takes pointers and calls `run`."""
+    """The function of an entry, which takes pointers and calls `run`."""
     lines: list[str] = []
     call_operands = ["ptr %info"]
 
@@ -134,5 +147,5 @@ def entry_text(name: str, nest: Nest) -> str:
         call_operands.append(f"{llvm_type(parameter.dtype)} {value}")
     results = [result for result in nest.results if result.is_caller_allocated]
     call_operands += [f"ptr {loaded('ptr', 'results', index)}" for index in range(len(results))]
-    head = f"define i64 @{name}(ptr %arguments, ptr %sizes, ptr %results, ptr %info) {{"
+    head = f"define i64 @{ENTRY}{name}(ptr %arguments, ptr %sizes, ptr %results, ptr %info) {{"
     return "\n".join([head, *lines, f"%status = call i64 @run({', '.join(call_operands)})", "ret i64 %status", "}"])

@@ -15,8 +15,8 @@ from plica.backend.native.scalars.llvm import llvm_type
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 
-NOT_CONTIGUOUS, NO_MEMORY = -1, -2
-"""The statuses that `entry` returns for an array with gaps, and if there is no more memory."""
+NOT_CONTIGUOUS = -1
+"""The status that `entry` returns for an array with gaps."""
 
 HEADER_BYTES = 32
 """The size of the header in front of each allocation of a nest."""

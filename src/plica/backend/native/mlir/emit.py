@@ -15,7 +15,6 @@ from plica.backend.native.mlir.checks import values_text
 from plica.backend.native.mlir.decomposed import decomposed
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.rows import ROWS
-from plica.backend.native.mlir.rows.nests import write_runs
 from plica.backend.native.mlir.types import Value
 from plica.ir.program import Program, Var
 from plica.ir.signature import size_sources
@@ -50,7 +49,6 @@ def emit(
     *,
     are_indices_in_bounds: bool = False,
     is_gpu: bool = False,
-    in_nests: bool = False,
 ) -> Function:
     """The function of a Program.
 
@@ -60,19 +58,11 @@ def emit(
         parameters: The captured constants that are parameters of the module, each with its name there.
         are_indices_in_bounds: Whether all indices are known to lie within their axes, so that they are not checked.
         is_gpu: Whether graphics processors run it.
-        in_nests: Whether to write equations as loop nests where their operations have them. As many as possible form
-            one dispatch, a piece of work that the runtime starts at once, and that one thread runs.
 
     Raises:
         UnsupportedError: An operation has neither a registry entry nor a decomposition, or not for complex numbers.
     """
-    emitter = Emitter(
-        name,
-        _row,
-        are_indices_in_bounds=are_indices_in_bounds,
-        is_gpu=is_gpu,
-        write_runs=write_runs if in_nests else None,
-    )
+    emitter = Emitter(name, _row, are_indices_in_bounds=are_indices_in_bounds, is_gpu=is_gpu)
     code = emitter.code
     global_names = {} if parameters is None else parameters
     types_read = {}

@@ -42,8 +42,6 @@ class Emitter:
         row_of: The row of an operation, by its name; None where it has none.
         are_indices_in_bounds: Whether all indices are known to lie within their axes.
         is_gpu: Whether graphics processors run the function.
-        write_runs: Writes the equations of a Program, given a function that writes one of them on tensors. By default
-            that function writes each.
     """
 
     def __init__(
@@ -53,9 +51,8 @@ class Emitter:
         *,
         are_indices_in_bounds: bool = False,
         is_gpu: bool = False,
-        write_runs: WriteRuns | None = None,
     ) -> None:
-        self._row_of, self._write_runs = row_of, write_runs
+        self._row_of = row_of
         self.name, self.are_indices_in_bounds, self.is_gpu = name, are_indices_in_bounds, is_gpu
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
@@ -249,18 +246,11 @@ class Emitter:
     def equations(self, program: Program, shared: Iterable[Operand] = ()) -> None:
         """Write all equations of a Program, whose inputs are bound; other Programs read `shared` and its captures."""
         bases = copied_bases(program, (*program.consts, *shared), is_nested=self._depth > 0)
-
-        def write(equation: Equation) -> None:
+        for equation in program.equations:
             inputs = [self.read(operand) for operand in equation.inputs]
             if equation.op.name == "update" and equation.inputs[0] in bases:
                 inputs[0] = copied(self, inputs[0])
             self.bind(equation.outputs, self.equation(equation, inputs))
-
-        if self._write_runs is not None:
-            self._write_runs(self, program, write)
-            return
-        for equation in program.equations:
-            write(equation)
 
     def equation(self, equation: Equation, inputs: Sequence[Value]) -> Sequence[Value]:
         """The results of one equation."""
@@ -317,7 +307,6 @@ class Emitter:
 
 
 Write = Callable[[Emitter, Call], Value | Sequence[Value]]
-WriteRuns = Callable[[Emitter, Program, Callable[[Equation], None]], None]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,21 +1,20 @@
-"""Loop nests as dispatches: loops whose iterations run without the host, and runs of consecutive equations.
+"""Loops as dispatches, whose iterations run without the host.
 
-Equations become one dispatch under four conditions. Each operation has a loop nest (`loops/`). No iteration of a loop
-changes the size of a carried array. No number is complex. The sizes of the memory are known before the dispatch begins.
-Other equations are operations on tensors, and the host runs the iterations of other loops. Graphics processors run no
-nests.
+A loop becomes one dispatch under four conditions. Each operation has a loop nest (`loops/`). No iteration changes the
+size of a carried array. No number is complex. The sizes of the memory are known before the dispatch begins. The host
+runs the iterations of other loops. Graphics processors run no nests.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from plica.backend.native.loops.equation_nest import EquationNest, equation_nest_of, operands_of, sizes_of
+from plica.backend.native.loops.faults import fault_of
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Check, Index, Site, all_of
-from plica.backend.native.loops.rows import ROWS
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
 from plica.backend.native.mlir.emitter import Emitter
@@ -25,31 +24,13 @@ from plica.backend.native.mlir.types import HOST, Value, tensor_type
 from plica.backend.native.scalars import Scalar
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Equation, OpRef, Program, Var, size_variables
+from plica.ir.program import Equation, OpRef, Var, size_variables
 from plica.ir.sizes import Size, is_nonnegative_by_cases
 from plica.ir.types import SCALAR_SIZE, ArrayType
 from plica.ops.control_operands import carries, implicit_operand
 
 _MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
-
-
-def _moves_last_axis(equation: Equation) -> bool:
-    """Whether a permutation moves the last axis, which IREE does in tiles."""
-    axes = equation.params["axes"]
-    return bool(axes) and axes[-1] != len(axes) - 1
-
-
-ON_TENSORS: Mapping[str, Callable[[Equation], bool]] = {
-    "log_einsum_exp": lambda _: True,  # its nest takes an exponential for each term
-    "log_matmul_exp": lambda _: True,
-    "permute_dims": _moves_last_axis,
-}
-"""Operations that are a fifth faster on tensors, where a condition holds (`python -m benchmarks.native_rows`)."""
-_CONTROL = ("call", "cond", "for_loop", "scan", "while_loop")
-"""Operations with nested Programs: a loop is its own dispatch, and the equations of other Programs may be."""
-_MOVES = ("reshape", "expand_dims", "squeeze", "slice", "split", "unstack", "assert_shape")
-"""Operations that compute nothing: a run of these alone becomes no dispatch."""
 
 
 def dispatch_of(emitter: Emitter, call: Call) -> NestDispatch | None:
@@ -63,93 +44,6 @@ def dispatch_of(emitter: Emitter, call: Call) -> NestDispatch | None:
     wanted = [var for var in call.outputs if var not in unchanged]
     sizes = {var for output in wanted for var in size_variables(output.type)}
     return None if sizes & set(call.outputs) else _dispatch(emitter, [equation], wanted, unchanged)
-
-
-def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], None]) -> None:
-    """Write the equations of a Program: those that have nests in runs, each of which is one dispatch.
-
-    Args:
-        emitter: Where lines go.
-        program: The Program, whose inputs are bound.
-        write: Writes one equation as an operation on tensors.
-    """
-    readers: dict[Var, set[int]] = {}
-    for index, equation in enumerate(program.equations):
-        for var in (*operands_of([equation]), *sizes_of([equation])):
-            readers.setdefault(var, set()).add(index)
-    for output in program.outputs:
-        if isinstance(output, Var):
-            readers.setdefault(output, set()).add(len(program.equations))
-    run: dict[int, Equation] = {}
-    defined: dict[Var, None] = {}  # in order, so that the text is the same in each process
-
-    def end() -> None:
-        wanted = [var for var in defined if readers.get(var, set()) - run.keys()]
-        _write_run(emitter, [*run.values()], wanted, write)
-        run.clear()
-        defined.clear()
-
-    for index, equation in enumerate(program.equations):
-        sizes = {*sizes_of([equation])}
-        joins = _has_nest(equation) and not defined.keys() & sizes
-        if not joins and defined.keys() & {*operands_of([equation]), *sizes}:
-            end()
-            joins = _has_nest(equation)
-        if joins and not _is_of_host(emitter, equation, defined):
-            run[index] = equation
-            defined.update(dict.fromkeys(equation.outputs))
-        else:
-            write(equation)
-    end()
-
-
-def _has_nest(equation: Equation) -> bool:
-    """Whether an equation may be part of a run: it defines no size, and its nest is not slower than its tensors."""
-    values = (*equation.inputs, *equation.outputs)
-    types = [value.type for value in values]
-    sizes = {var for output in equation.outputs for var in size_variables(output.type)}
-    return (
-        equation.op.name in ROWS
-        and equation.op.name not in _CONTROL
-        and not (equation.op.name in ON_TENSORS and ON_TENSORS[equation.op.name](equation))
-        and not sizes & {*equation.outputs}
-        and not any(type_.dtype.is_storage or type_.dtype.kind == "complex" or 0 in type_.shape for type_ in types)
-    )
-
-
-def _is_of_host(emitter: Emitter, equation: Equation, defined: Collection[Var]) -> bool:
-    """Whether the host computes an equation, since sizes or branches may depend on its numbers.
-
-    Args:
-        emitter: Has the values of variables outside the run.
-        equation: The equation.
-        defined: The variables that the run defines.
-    """
-    if any(output.type.shape or output.type.dtype not in HOST for output in equation.outputs):
-        return False
-    values = [emitter.read(operand) for operand in equation.inputs if operand not in defined]
-    return len(values) == len(equation.inputs) and all(value.is_scalar and value.dtype in HOST for value in values)
-
-
-def _write_run(
-    emitter: Emitter, run: Sequence[Equation], wanted: Sequence[Var], write: Callable[[Equation], None]
-) -> None:
-    """Write equations as one dispatch; if that is impossible, each half of them; single equations on tensors."""
-    dispatch = _dispatch(emitter, run, wanted, {}) if any(equation.op.name not in _MOVES for equation in run) else None
-    if dispatch is not None:
-        values = dispatch.written()
-        emitter.bind([*values], [*values.values()])
-        return
-    if len(run) < 2:
-        for equation in run:
-            write(equation)
-        return
-    middle = len(run) // 2
-    later = {*operands_of(run[middle:]), *wanted}
-    first = [var for equation in run[:middle] for var in equation.outputs if var in later]
-    _write_run(emitter, run[:middle], first, write)
-    own = {var for equation in run[middle:] for var in equation.outputs}
-    _write_run(emitter, run[middle:], [var for var in wanted if var in own], write)
 
 
 def _dispatch(
@@ -291,27 +185,17 @@ def _tensor(emitter: Emitter, value: Value) -> str:
 # Faults
 
 
-class _Placeholder(int):
-    """Stands in a message for a number that is known only when the check fails: the index of the number."""
-
-    def __repr__(self) -> str:
-        return f"\0{int(self):d}\0"
-
-    __str__ = __repr__
-
-    def __format__(self, spec: str) -> str:
-        return repr(self)
-
-
 def _fault(emitter: Emitter, faults: Value, site: Site, numbers: Sequence[Index]) -> Fault:
     """The error of a site, as a format for numbers that are known only when the check fails."""
-    shown = [number if isinstance(number, int) else _Placeholder(index) for index, number in enumerate(numbers)]
-    error = site.error(shown)
-    parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
-    indices = [int(part) + 1 for part in parts[1::2]]
-    message = "".join(f"{{{index // 2}}}" if index % 2 else part for index, part in enumerate(parts))
+    fault = fault_of(site, numbers)
+    indices = [part + 1 for part in fault.message if isinstance(part, int)]
+    places = iter(range(len(indices)))
+    message = "".join(
+        part.replace("{", "{{").replace("}", "}}") if isinstance(part, str) else f"{{{next(places)}}}"
+        for part in fault.message
+    )
 
     def values() -> Sequence[Value]:
         return [emitter.checks.entry(faults, index) for index in indices]
 
-    return Fault(type(error).__name__, message, values, site.source)
+    return Fault(fault.error, message, values, site.source)

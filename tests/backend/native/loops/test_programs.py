@@ -1,16 +1,16 @@
-"""Functions as users write them, in native code and in the interpreter: loops, branches, dtypes, errors, sizes."""
+"""Functions as users write them, in files and in the interpreter: loops, branches, dtypes, errors, sizes."""
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.build import compile_text
-from plica.backend.native.mlir.emit import emit
-from plica.errors import InputError, UnsupportedError
-from plica.ir.types import spec
+from plica.backend.native.loops.build import build_nest
+from plica.errors import InputError
+from tests.harness.libraries import LibraryPrograms
 from tests.harness.native import NativePrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
@@ -126,7 +126,7 @@ def whole_numbers(x, times):
     computed = [one * one - one for one in kept[:7]]
     orders = [one > 100 for one in kept[:7]]
     back = [pnp.astype(one, "float64") for one in kept]
-    return kept, computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
+    return kept[:7], computed, orders, back, pnp.sum(kept[1]), kept[6] // 7
 
 
 def long_sums(x, times):
@@ -180,10 +180,16 @@ FURTHER = (counted, chosen, backwards, sizes, divided, halves, of_the_host)
 
 
 @cache
-def _modules(further: bool) -> NativePrograms:
+def _modules(further: bool, kind: type[LibraryPrograms | NativePrograms] = LibraryPrograms) -> Any:
     arguments = (plica.spec("n", "float64"), int)
     some = [one for one in FUNCTIONS if (one in FURTHER) == further]
-    return NativePrograms({one.__name__: plica.trace(one, *arguments) for one in some})
+    return kind({one.__name__: plica.trace(one, *arguments) for one in some})
+
+
+def _check(function: Any, times: int, kind: type[LibraryPrograms | NativePrograms]) -> None:
+    for size in SIZES if function is not until_long else SIZES[1:]:
+        x = np.sin(np.arange(size) + 0.5)
+        assert_interpreted(_modules(function in FURTHER, kind), function.__name__, [x, np.asarray(times)])
 
 
 @pytest.mark.parametrize(
@@ -192,10 +198,17 @@ def _modules(further: bool) -> NativePrograms:
 )
 @pytest.mark.parametrize("times", [4, 0, -3])
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
-def test_native_is_the_interpreter(function, times) -> None:
-    for size in SIZES if function is not until_long else SIZES[1:]:
-        x = np.sin(np.arange(size) + 0.5)
-        assert_interpreted(_modules(function in FURTHER), function.__name__, [x, np.asarray(times)])
+def test_a_file_is_the_interpreter(function, times) -> None:
+    _check(function, times, LibraryPrograms)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("times", [4, 0, -3])
+@pytest.mark.filterwarnings("ignore:Mean of empty slice")
+def test_operations_on_tensors_are_the_interpreter(function, times) -> None:
+    """As several threads run functions."""
+    _check(function, times, NativePrograms)
 
 
 def test_nothing_has_no_largest_element() -> None:
@@ -203,16 +216,9 @@ def test_nothing_has_no_largest_element() -> None:
         _modules(False)("extremes", np.zeros(0), np.asarray(1))
 
 
-def test_what_the_compiler_refuses_is_said_in_one_line() -> None:
-    with pytest.raises(
-        UnsupportedError, match=r'^the IREE compiler makes no code .*: it says: use of undeclared.*"native"'
-    ):
-        compile_text("func.func @f() -> i64 { return %x : i64 }")
-
-
-def test_traces_of_one_function_are_emitted_alike() -> None:
+def test_traces_of_one_function_have_one_nest() -> None:
     def factors(x):
         return *pnp.linalg.svd(x), *pnp.linalg.qr(x)
 
-    programs = [plica.trace(factors, spec(("n", "n"), "float64")) for _ in range(12)]
-    assert len({emit(program, "factors", in_nests=True).text for program in programs}) == 1
+    programs = [plica.trace(factors, plica.spec(("n", "n"), "float64")) for _ in range(12)]
+    assert len({str(build_nest(program)) for program in programs}) == 1
