@@ -37,7 +37,8 @@ def test_one_file_for_several_machines(tmp_path: Path) -> None:
     with native.load(path) as module:
         assert [one.name for one in module.manifest.targets] == ["cuda", target_of("host").name]
         assert [one.shape for one in module.manifest.tensors] == [_TABLE.shape]
-        assert module.target.driver == "local-sync"
+        assert [one.driver for one in module.manifest.targets] == ["cuda", "library"]
+        assert module.target.driver == "library"
         x = np.asarray([0, 29, 7])
         assert np.array_equal(module(x), _TABLE[x] * 2)
     with pytest.raises(NativeFileError, match="cuda needs a device for cuda, and this machine has none") as caught:
