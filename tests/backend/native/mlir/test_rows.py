@@ -1,7 +1,7 @@
 """Rows of MLIR against the interpreter: the samples of operations at sizes that are not known before they run."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 import numpy as np
@@ -55,12 +55,12 @@ class Rows:
         self._names = names
         self._modules = kind({name: program for program, name in names.items()})
 
-    def check(self, case: Case) -> None:
-        """A case gives what the interpreter gives, as it is and with each of `BATCHES` for its first size."""
+    def check(self, case: Case, batches: Sequence[int] = BATCHES) -> None:
+        """A case gives what the interpreter gives, as it is and with each of `batches` for its first size."""
         program = self._programs[id(case)]
         name = self._names[program]
         assert_interpreted(self._modules, name, case.inputs, case.op)
-        for batch in BATCHES if program.num_implicit_inputs else ():
+        for batch in batches if program.num_implicit_inputs else ():
             assert_interpreted(self._modules, name, _resized(program, case, batch), case.op)
 
 

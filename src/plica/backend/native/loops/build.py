@@ -55,7 +55,8 @@ def require_dtype(var: Operand) -> None:
     dtype = var.type.dtype
     if dtype.is_storage:
         raise UnsupportedError(
-            f'the native backend of jit has no loop nests for {dtype.value}, found {var!r}; use backend="torch".'
+            f"native code has no loop nests for {dtype.value}, found {var!r}; convert it with astype, or use the torch "
+            "backend."
         )
 
 
