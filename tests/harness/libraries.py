@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +50,7 @@ class LibraryPrograms:
 
 
 def compile_library(program: Program, kind: Machine = HOST) -> Callable[..., tuple[Array, ...]]:
-    """A Program that captures nothing as a function."""
-    programs = LibraryPrograms({"main": program}, kind=kind.name)
+    """A Program as a function of captured arrays and arguments."""
+    inputs = (*program.inputs[: program.num_implicit_inputs], *program.consts, *program.arguments)
+    programs = LibraryPrograms({"main": replace(program, consts=(), inputs=inputs)}, kind=kind.name)
     return lambda *arguments: programs("main", *arguments)
