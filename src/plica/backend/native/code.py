@@ -102,7 +102,7 @@ class LibraryCode(Code):
     ) -> Written:
         """The nest of a Program."""
         program, passed = with_arguments(program, constants)
-        nest = build_nest(program)
+        nest = build_nest(program, has_blas=False)
         self._sizes[name] = ",".join(str(Size.of(var)) for var in size_sources(program))
         return Written(name, nest, passed, faults_of(nest))
 

@@ -112,7 +112,12 @@ def test_an_error_tells_its_numbers():
 
 @pytest.mark.parametrize("kind", _fitting())
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-def test_products_without_blas_are_right_at_all_edges(dtype, kind):
+@pytest.mark.parametrize("is_packed", [True, False])
+def test_products_without_blas_are_right_at_all_edges(dtype, kind, is_packed, monkeypatch):
+    if is_packed:  # small ones too, which are loops over blocks
+        monkeypatch.setattr("plica.backend.native.loops.rows.linalg.PACKED_FROM", 1)
+        monkeypatch.setattr("plica.backend.native.loops.rows.linalg.PACKED_SIDE", 1)
+
     def function(a, b, c, d):
         return a @ b, pnp.permute_dims(c, (1, 0)) @ b, a @ pnp.permute_dims(d, (1, 0))
 

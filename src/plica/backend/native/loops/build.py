@@ -15,11 +15,11 @@ from plica.ir.program import Operand, Program, Var, size_variables
 from plica.ir.signature import size_sources
 
 
-def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
+def build_nest(program: Program, rows: Mapping[str, Row] = ROWS, *, has_blas: bool = True) -> Nest:
     """The loop nest of a Program.
 
     Its parameters are the captured constants and the arguments of the Program, from which sizes are read. A result
-    whose sizes follow from these is written to memory of the caller.
+    whose sizes follow from these is written to memory of the caller. `has_blas` says whether there is BLAS.
 
     Raises:
         UnsupportedError: An operation or a dtype has no loop nest.
@@ -27,7 +27,7 @@ def build_nest(program: Program, rows: Mapping[str, Row] = ROWS) -> Nest:
     writer = Writer()
     env: dict[Operand, Value] = {}
     parameters: list[Scalar | Buffer] = []
-    block = Block(writer, rows, program, env)
+    block = Block(writer, rows, program, env, has_blas=has_blas)
     variables = (*program.consts, *program.arguments)
     sizes = []
     for var, (number, axis) in size_sources(program).items():

@@ -7,6 +7,7 @@ from plica.backend.native.loops.arrays import Array, Value, moved
 from plica.backend.native.loops.block import Block, Row
 from plica.backend.native.loops.nest import Buffer, Copy, If, Index, Product, Put
 from plica.backend.native.loops.support import PRODUCTS
+from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
@@ -14,6 +15,8 @@ from plica.ir.sizes import Dim
 
 BLAS_FROM = 24**3
 """Products of fewer multiplications are loops: a call of BLAS, or code for blocks, costs about as much."""
+PACKED_FROM, PACKED_SIDE = 96**3, 32
+"""Without BLAS, products of fewer multiplications, rows or columns are loops over blocks: packing costs more."""
 _UNROLLED = 512
 """Products of known sizes with fewer multiplications keep their sums in registers."""
 _TERMS = 4
@@ -67,18 +70,35 @@ def _contracted(block: Block, equation: Equation, operands: list[Value], terms: 
         return contraction.total({})
     count = writer.product([sizes[letter] for letter in sizes])
     is_small = isinstance(count, int) and count < BLAS_FROM
-    product = None if block.in_file else contraction.as_matrices()
-    if is_small or product is None:
-        contraction.loops(target, in_blocks=block.in_file and not is_small)
-    elif isinstance(count, int):
+    in_blocks = not is_small and (block.in_file or not block.has_blas)
+    product = None if is_small or block.in_file else contraction.as_matrices()
+    limits = [(count, BLAS_FROM)]
+    if product is not None and not block.has_blas:
+        limits = [(count, PACKED_FROM), *((side, PACKED_SIDE) for side in product.sides)]
+    is_below = product is None or _is_below(writer, limits)
+    if product is None or is_below is True:
+        contraction.loops(target, in_blocks=in_blocks)
+    elif is_below is False:
         product.put(target)
     else:
         with writer.into([]) as small:
-            contraction.loops(target)
+            contraction.loops(target, in_blocks=in_blocks)
         with writer.into([]) as large:
             product.put(target)
-        writer.put(If(writer.compare("less", count, BLAS_FROM), small, large))
+        writer.put(If(is_below, small, large))
     return target
+
+
+def _is_below(writer: Writer, limits: Sequence[tuple[Index, int]]) -> Scalar | bool:
+    """Whether a number lies below its limit: known, or a value."""
+    known = [number < least for number, least in limits if isinstance(number, int)]
+    others = [writer.compare("less", number, least) for number, least in limits if not isinstance(number, int)]
+    if any(known) or not others:
+        return any(known)
+    below = others[0]
+    for other in others[1:]:
+        below = writer.compute("or", below, other)
+    return below
 
 
 def _with_distinct_letters(x: Array, term: str) -> Factor:
@@ -108,10 +128,15 @@ def _without_unit_axes(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
 
 
 class _Matrices:
-    """A product of two matrices by BLAS."""
+    """A product of two matrices by BLAS, or packed."""
 
     def __init__(self, block: Block, factors: Sequence[Factor], sizes: tuple[Index, Index, Index], rows: str) -> None:
         self._block, self._factors, self._sizes, self._rows = block, factors, sizes, rows
+
+    @property
+    def sides(self) -> tuple[Index, Index]:
+        """How many rows and columns the product has."""
+        return self._sizes[:2]
 
     def put(self, target: Array) -> None:
         """Write the product to the memory of `target`."""
