@@ -20,17 +20,18 @@ HOST: Machine = MACHINES[target_of("host").name]
 
 
 def compile_library(program: Program, kind: Machine = HOST) -> Callable[..., tuple[Array, ...]]:
-    """A Program that captures nothing as a library; the function raises what its sites raise."""
+    """A Program as a library, a function of captured arrays and arguments; it raises what its sites raise."""
     nest = build_nest(program)
     loaded = Library(library({"main": nest}, kind))
     sources = size_sources(program)
-    types = [var.type.dtype.numpy for var in program.arguments]
+    types = [var.type.dtype.numpy for var in (*program.consts, *program.arguments)]
 
     def run(*arguments: Any) -> tuple[Array, ...]:
         arrays = [
             np.ascontiguousarray(one, dtype).reshape(np.shape(one)) for one, dtype in zip(arguments, types, strict=True)
         ]
-        sizes: dict[Any, int] = {var: arrays[place].shape[axis] for var, (place, axis) in sources.items()}
+        own = arrays[len(program.consts) :]
+        sizes: dict[Any, int] = {var: own[place].shape[axis] for var, (place, axis) in sources.items()}
         given, left = [], []
         for result, written in zip(program.results, nest.results, strict=True):
             if written.is_caller_allocated:

@@ -12,6 +12,7 @@ from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.fourier import FOURIER
 from plica.backend.native.loops.rows.indexing import INDEXING
 from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.logs import LOGS
 from plica.backend.native.loops.rows.packing import PACKING
 from plica.backend.native.loops.rows.random import RANDOM
 from plica.backend.native.loops.rows.reduce import REDUCE, SUMS
@@ -33,6 +34,7 @@ _ROWS: Mapping[str, Row] = {
     **PACKING,
     **RANDOM,
     **CIRCUITS,
+    **LOGS,
 }
 
 
