@@ -11,6 +11,7 @@ from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
 from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.fourier import FOURIER
 from plica.backend.native.loops.rows.indexing import INDEXING
+from plica.backend.native.loops.rows.layers import LAYERS
 from plica.backend.native.loops.rows.linalg import LINALG
 from plica.backend.native.loops.rows.logs import LOGS
 from plica.backend.native.loops.rows.packing import PACKING
@@ -35,6 +36,7 @@ _ROWS: Mapping[str, Row] = {
     **RANDOM,
     **CIRCUITS,
     **LOGS,
+    **LAYERS,
 }
 
 
