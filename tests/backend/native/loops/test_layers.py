@@ -1,6 +1,6 @@
 """Layers of circuits as functions of vectors: against the interpreter in float64, for all kinds of registers."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Any
@@ -21,7 +21,7 @@ Array = Any
 _REGISTERS = (Registers(64, 8), Registers(32, 6), Registers(16, 6), Registers(16, 8))
 
 
-def _program(op: str, inputs: Sequence[Array], rows: Sequence[int], params: dict[str, Any]) -> Program:
+def _program(op: str, inputs: Sequence[Array], rows: Sequence[int], params: Mapping[str, Any]) -> Program:
     """An operation whose inputs have any number of rows: `rows` has the axis of each, -1 for none."""
     builder = Builder(NATIVE_OPS)
     shapes = [
@@ -32,7 +32,7 @@ def _program(op: str, inputs: Sequence[Array], rows: Sequence[int], params: dict
     return builder.build(builder.add(op, *operands, **params))
 
 
-def _assert_same(found: Sequence[Array], op: str, inputs: Sequence[Array], params: dict[str, Any]) -> None:
+def _assert_same(found: Sequence[Array], op: str, inputs: Sequence[Array], params: Mapping[str, Any]) -> None:
     """Results are those of the reference in float64; powers and exponents are the same numbers."""
     wide = [x.astype(np.float64) if x.dtype.kind == "f" else x for x in inputs]
     expected = NATIVE_OPS[op].reference(*wide, **params)
@@ -126,7 +126,7 @@ def _check(op: str, drawn: tuple[list[Array], list[int], dict[str, Any]], compil
         _assert_same(run(*some), op, some, params)
 
 
-@pytest.mark.parametrize("seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(2, 24))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.full) for seed in [0, *range(2, 24)])])
 def test_random_layers(seed: int) -> None:
     """Any number of rows, by this processor's registers in the process and as a library of others'."""
     rng = np.random.default_rng(seed)

@@ -47,7 +47,7 @@ def _oracle(equation: str, arrays: Sequence[Array], log_weight: Array) -> Array:
     left, _, result = equation.partition("->")
     terms = left.split(",")
     letters = result + "".join(sorted(set(left) - {*result, ","}))
-    spread = 0.0
+    spread: Array = np.float64(0)
     for x, term in zip([*arrays, log_weight], terms, strict=True):
         order = [letter for letter in letters if letter in term]
         x = np.einsum(f"{term}->{''.join(order)}", x.astype(np.float64))
@@ -127,11 +127,13 @@ def _check(
 @pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of infinities, in the oracle
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 6))])
 def test_sums_in_log_space(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every kind of number by every way of giving weights; equations take turns."""
+    """Kinds of numbers by ways of giving weights, in turns in the usual suite; equations take turns."""
     monkeypatch.setattr(linalg, "PRODUCT_FROM", 8)
     rng = np.random.default_rng(seed)
     for number, kind in enumerate(_KINDS):
         for way, form in enumerate((None, "log", "log_softmax")):
+            if seed == 0 and (number + way) % 3:
+                continue
             place = seed + 3 * number + way
             equation = _EQUATIONS[place % len(_EQUATIONS)]
             if form is not None and equation == "bi,oi->bo":
@@ -139,7 +141,7 @@ def test_sums_in_log_space(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
             _check(equation, kind, ("float32", "float64")[(place + number) % 2], form, rng, library=place % 5 == 4)
 
 
-@pytest.mark.parametrize("library", [False, True])
+@pytest.mark.parametrize("library", [False, pytest.param(True, marks=pytest.mark.full)])
 def test_inputs_of_a_sum_layer_are_joined(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several inputs, a weight for all folds or for each, and as many rows as there are."""
     monkeypatch.setattr(linalg, "PRODUCT_FROM", 8)

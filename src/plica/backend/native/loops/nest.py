@@ -282,11 +282,19 @@ class While:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If:
-    """Runs one of two blocks."""
+    """Runs one of two blocks.
+
+    Args:
+        condition: Which one.
+        then: Runs if it holds.
+        otherwise: Runs if it does not.
+        share: An estimate of how often its blocks run: 1 is always.
+    """
 
     condition: Scalar
     then: "list[Statement]"
     otherwise: "list[Statement]" = field(default_factory=list)
+    share: float = 1.0
 
 
 Statement = (

@@ -68,7 +68,8 @@ def _sources(types: Sequence[ArrayType], looked_up: Sequence[bool]) -> tuple[Sou
 
 def _source(types: tuple[ArrayType, ...]) -> Source:
     if len(types) < LOOKED_UP:
-        return Source(*_known(types[0].shape[-1:]))
+        (units,) = _known(types[0].shape[-1:])
+        return Source(units)
     table, states, *_ = types
     size, units, variables = _known([*table.shape, states.shape[1]])
     return Source(units, states.dtype, size, variables)

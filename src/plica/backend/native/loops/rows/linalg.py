@@ -13,6 +13,8 @@ from plica.ir.program import Equation
 
 PRODUCT_FROM = 24**3
 """Products of fewer multiplications are loops: a call of BLAS, or code for blocks, costs about as much."""
+_SMALL = 1 / 4
+"""The share of the multiplications of products of unknown sizes that loops compute, as an estimate."""
 _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
 
@@ -84,7 +86,7 @@ def contract(block: Block, factors: Sequence[Factor], sizes: Mapping[str, Index]
             Contraction(block, [*batches.left, batches.right], sizes, result, dtype).loops(target)
         with writer.into([]) as large:
             batches.put(block, sizes, result, target)
-        writer.put(If(writer.compare("less", count, PRODUCT_FROM), small, large))
+        writer.put(If(writer.compare("less", count, PRODUCT_FROM), small, large, _SMALL))
 
 
 def _is_small(count: Index) -> bool:

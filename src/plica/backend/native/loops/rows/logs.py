@@ -36,6 +36,9 @@ _UNITS = "*"
 _ONE = "+"
 """The letter of an axis of size 1, for a result without axes."""
 
+_LOST = 1 / 64
+"""The share of sums that have lost digits, as an estimate."""
+
 Numbers = Mapping[str, Index]
 """The index along the axis of each letter."""
 
@@ -129,7 +132,7 @@ class _LogSum:
                 logarithm = writer.compute("add", logarithm, shift)
             store(numbers, logarithm)
             writer.put(Put(is_any_lost, writer.compute("or", writer.get(is_any_lost), is_lost)))
-        with writer.when(writer.get(is_any_lost)):
+        with writer.when(writer.get(is_any_lost), _LOST):
             self._write_exactly(store, lambda numbers: entry(numbers)[2])
 
     def _separated(self) -> list[Factor]:
