@@ -41,8 +41,6 @@ def _moves_last_axis(equation: Equation) -> bool:
 
 
 ON_TENSORS: Mapping[str, Callable[[Equation], bool]] = {
-    "log_einsum_exp": lambda _: True,  # its nest takes an exponential for each term
-    "log_matmul_exp": lambda _: True,
     "permute_dims": _moves_last_axis,
 }
 """Operations that are a fifth faster on tensors, where a condition holds (`python -m benchmarks.native_rows`)."""
