@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 from plica.backend.native.circuits.operations import EXPONENTS, NATIVE_OPS, POWERS, PRIVATE, SLOT, Form, Run
+from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.calls import compile_jit
 from plica.backend.native.loops.functions import Registers
+from plica.backend.native.loops.shared_library import MACHINES, library
 from plica.ir.builder import Builder
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
@@ -165,3 +167,11 @@ def test_states_beyond_a_table_read_its_ends() -> None:
     inputs = [table, states, columns, starts]
     (found,) = compile_jit(_program("look_up", inputs, [-1, 0, -1, -1], {}))(*inputs)
     np.testing.assert_array_equal(found, table[[0, 3]][:, None])
+
+
+def test_other_machines_have_layers() -> None:
+    """Whatever registers a machine has, it has all instructions."""
+    inputs, axes, params = _layer(np.random.default_rng(0), 3, "float32", EXPONENTS)
+    nest = build_nest(_program("sum_of_products", inputs, axes, params))
+    for kind in MACHINES.values():
+        assert library({"main": nest}, kind)[:4] == b"\x7fELF"
