@@ -139,7 +139,7 @@ def test_reductions_of_no_entries(name: str) -> None:
 def test_reductions_are_vectors(name: str, axis: int) -> None:
     dtype = "bool" if name in ("any", "all") else "float64"
     program = plica.trace(lambda x: getattr(pnp, name)(x, axis=axis), plica.spec(("n", 40), dtype))
-    text = llvm_text(build_nest(program)).main
+    text = llvm_text(build_nest(program), machine().registers).main
     written = str(optimized(machine().binding.parse_assembly(text), machine().target()))
     has_vectors = re.search(r"= (load <\d+ x (double|i8)>, ptr|call <\d+ x double> @llvm.masked.load)", written)
     assert bool(has_vectors) is ((name, axis) not in IN_ORDER)

@@ -6,7 +6,7 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.calls import compile_jit
-from plica.backend.native.loops.rows.linalg import _TERMS
+from plica.backend.native.loops.rows.contraction import _TERMS
 
 EQUATIONS = ("ik,kj->ij", "ki,kj->ij", "ki,jk->ij", "bik,bkj->bij", "ikl,klj->ij", "ik,kj,k->ij", "ik,j->ij", "k,kj->j")
 SIZES = (0, 1, _TERMS - 1, _TERMS, _TERMS + 1, 2 * _TERMS + 3)

@@ -152,10 +152,10 @@ def test_a_product_that_gets_no_memory_is_right_all_the_same():
     binding, target = machine().binding, machine().target()
     engine = binding.create_mcjit_compiler(optimized(binding.parse_assembly(text), target), target)
     engine.finalize_object()
-    types = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 3, ctypes.c_bool, ctypes.c_bool]
+    types = [*[ctypes.c_void_p] * 3, *[ctypes.c_int64] * 6, ctypes.c_bool, ctypes.c_bool]
     multiplied = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address("multiplied"))
     a, b, c = np.random.default_rng(0).normal(size=(7, 5)), np.ones((7, 9)), np.empty((5, 9))
-    multiplied(c.ctypes.data, a.ctypes.data, b.ctypes.data, 5, 9, 7, True, False)
+    multiplied(c.ctypes.data, a.ctypes.data, b.ctypes.data, 5, 9, 7, 9, 5, 9, True, False)
     np.testing.assert_allclose(c, a.T @ b, rtol=1e-13, atol=1e-13)
 
 

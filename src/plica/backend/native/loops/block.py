@@ -5,10 +5,12 @@ written to memory. A block *owns* a buffer that the nest allocated and that only
 that is the last to read an owned array may write over it.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from plica.backend.native.circuits.operations import NATIVE_OPS
 from plica.backend.native.loops.arrays import Array, Value, fill, solid
 from plica.backend.native.loops.nest import Allocate, Buffer, Cell, Free, GetPointer, Index, PutPointer, Site
 from plica.backend.native.loops.writer import Writer
@@ -18,7 +20,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Literal, Operand, Program
 from plica.ir.sizes import Dim, Opaque, Size, is_nonnegative_by_cases
 from plica.ir.types import ArrayType
-from plica.ops import OPS
 
 Row = Callable[["Block", Equation, list[Value]], Any]
 _FUNCTIONS = {"floordiv": "floor_divide", "mod": "remainder"}
@@ -64,7 +65,7 @@ class Block:
         for index, equation in enumerate(equations):
             for operand in equation.inputs:
                 self._last[operand] = index
-                self._uses[operand] = self._uses.get(operand, 0) + (2 if OPS[equation.op.name].repeats else 1)
+                self._uses[operand] = self._uses.get(operand, 0) + (2 if NATIVE_OPS[equation.op.name].repeats else 1)
         for operand in self.program.outputs:
             self._last[operand] = len(equations)
             self._uses[operand] = self._uses.get(operand, 0) + 1
@@ -93,7 +94,7 @@ class Block:
 
     def _check_sizes(self, equation: Equation) -> None:
         """Check sizes that may be negative."""
-        op = OPS[equation.op.name]
+        op = NATIVE_OPS[equation.op.name]
         if op.name in ("slice", "update", "assert_shape"):
             return  # their rows raise errors that say more
         types = [operand.type for operand in equation.inputs]
@@ -217,6 +218,14 @@ class Block:
             if statement.buffer not in exempt:
                 self.writer.put(Free(statement.buffer))
         self.temporaries = []
+
+    @contextmanager
+    def scratch(self) -> Iterator[None]:
+        """A context at whose end the temporaries that it allocated are freed."""
+        outside, self.temporaries = self.temporaries, []
+        yield
+        self.free_temporaries()
+        self.temporaries = outside
 
     def may_leave(self, value: Array) -> bool:
         """Whether an array is all of a heap allocation of this block, so that its memory may outlive the block."""

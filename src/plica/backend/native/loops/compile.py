@@ -2,11 +2,12 @@
 
 import ctypes
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, argument_type, is_object, require_layout
@@ -26,13 +27,23 @@ _LOCK = ForkSafeLock()
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """LLVM for this computer, made once, with the functions that nests call."""
+    """LLVM for this computer, made once, with the functions that nests call.
+
+    Args:
+        binding: llvmlite.
+        triple: The target.
+        cpu: LLVM's name of the processor.
+        features: LLVM's names of its features.
+        registers: Its vector registers.
+        support: The owners of the functions that nests call.
+    """
 
     binding: Any
     triple: Any
     cpu: str
     features: str
-    support: list[Any] = field(default_factory=list)  # what owns these functions
+    registers: Registers
+    support: list[Any] = field(default_factory=list)
 
     def target(self, level: int = 2) -> Any:
         """A compiler for one module: of fast code, or at level 0 a fast compiler."""
@@ -69,13 +80,23 @@ def machine() -> Machine:
     features = found_features.flatten()
     if found_features.get("avx512vbmi2"):  # processors before slow down where all 512 bits are used
         features += ",-prefer-256-bit"
-    llvm = Machine(binding, binding.Target.from_default_triple(), binding.get_host_cpu_name(), features)
+    triple, registers = binding.Target.from_default_triple(), _registers(found_features)
+    llvm = Machine(binding, triple, binding.get_host_cpu_name(), features, registers)
     target = llvm.target()
     engine = _engine(binding, binding.parse_assembly(SUPPORT), target)
     for name in re.findall(r"@(plica\.\w+)\(", SUPPORT):
         binding.add_symbol(name, engine.get_function_address(name))
     llvm.support.append(engine)
     return llvm
+
+
+def _registers(features: Mapping[str, bool]) -> Registers:
+    """The vector registers of a processor with some features, by LLVM's names for these."""
+    if features.get("avx512f"):
+        return Registers(64, 8)
+    if features.get("avx2"):
+        return Registers(32, 6)
+    return Registers(16, 8 if features.get("neon") else 6)
 
 
 def _engine(binding: Any, module: Any, target: Any) -> Any:
@@ -136,7 +157,7 @@ def _compiled(texts: Texts) -> list[Any]:
 def compile_nest(nest: Nest) -> Code:
     """The machine code of a nest."""
     with _LOCK:
-        engines = _compiled(llvm_text(nest))
+        engines = _compiled(llvm_text(nest, machine().registers))
     types_of_parameters = [
         ctypes.py_object if is_object(parameter) else _TYPES[argument_type(parameter.dtype)]
         for parameter in nest.parameters

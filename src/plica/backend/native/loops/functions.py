@@ -12,9 +12,23 @@ True
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 Operand = str | int
 """An index: the name of a value, or a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """The vector registers of a processor, as a tile of a result uses them.
+
+    Args:
+        size: Bytes of a register.
+        rows: Rows of a tile, which is two registers wide.
+    """
+
+    size: int
+    rows: int
 
 
 class Function:
@@ -66,6 +80,11 @@ class Function:
         self._declared.add(f"declare {type_} @{name}({', '.join([type_] * len(operands))})")
         return self.op(f"call {type_} @{name}({', '.join(f'{type_} {operand}' for operand in operands)})")
 
+    def reduced(self, type_: str, name: str, operand: str, result: str) -> str:
+        """The result of an intrinsic that reduces a vector to a number of the type `result`."""
+        self._declared.add(f"declare {result} @{name}({type_})")
+        return self.op(f"call {result} @{name}({type_} {operand})")
+
     # Indices
 
     def add(self, a: Operand, b: Operand) -> Operand:
@@ -80,9 +99,13 @@ class Function:
         """The product."""
         return 0 if 0 in (a, b) else self.op(f"mul nsw i64 {a}, {b}")
 
-    def minimum(self, a: Operand, b: Operand) -> Operand:
+    def minimum(self, a: Operand, b: Operand, type_: str = "i64") -> str:
         """The lesser of two signed integers."""
-        return self.op(f"select i1 {self.op(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
+        return self.op(f"select i1 {self.op(f'icmp slt {type_} {a}, {b}')}, {type_} {a}, {type_} {b}")
+
+    def maximum(self, a: Operand, b: Operand, type_: str = "i64") -> str:
+        """The larger of two signed integers."""
+        return self.op(f"select i1 {self.op(f'icmp sgt {type_} {a}, {b}')}, {type_} {a}, {type_} {b}")
 
     def round_up(self, a: Operand, step: int) -> Operand:
         """The next multiple of a number."""
@@ -101,6 +124,11 @@ class Function:
     def store(self, type_: str, value: str, pointer: str, align: int = 0) -> None:
         """Write a value to a pointer."""
         self.put(f"store {type_} {value}, ptr {pointer}" + (f", align {align}" if align else ""))
+
+    def prefetch(self, pointer: str) -> None:
+        """Read memory into the nearest cache."""
+        self._declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
+        self.put(f"call void @llvm.prefetch.p0(ptr {pointer}, i32 0, i32 3, i32 1)")
 
     # Control flow
 
@@ -129,3 +157,7 @@ class Function:
             write()
             self.put(f"br label %{after}")
         self.put(f"{after}:")
+
+    def when(self, condition: str, then: Callable[[], None]) -> None:
+        """An `if` with one branch."""
+        self.either(condition, then, lambda: None)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.lines import Lines
 from plica.backend.native.loops.most_work import Loop, Split, Storage, is_straight, may_end, named, split, used
 from plica.backend.native.loops.nest import (
@@ -29,6 +30,7 @@ from plica.backend.native.loops.nest import (
     GetPointer,
     If,
     Index,
+    Kernel,
     Load,
     Nest,
     Product,
@@ -39,6 +41,7 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
+    WriteKernel,
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
@@ -59,7 +62,7 @@ from plica.runtime.shared_library import NO_MEMORY
 LOOP = "loop."
 """How the names of functions begin that are loops."""
 
-WriteProduct = Callable[[DType, set[str]], str]
+WriteProduct = Callable[[DType, set[str], Registers], str]
 """Writes the function of a product of matrices of a dtype, and adds to declarations of intrinsics."""
 
 
@@ -78,10 +81,10 @@ class Texts:
     hot: str | None
 
 
-def llvm_text(nest: Nest) -> Texts:
-    """The text of the modules of a nest."""
+def llvm_text(nest: Nest, registers: Registers) -> Texts:
+    """The text of the modules of a nest, for a processor with some vector registers."""
     division = split(nest)
-    printer = _Printer(nest, division)
+    printer = _Printer(nest, division, registers)
     run, outlined = printer.function(), printer.outlined
     metadata = [*METADATA, *printer.scopes.lines()]
     parts = [*outlined.heads, *sorted(printer.declared), CALLED, *printer.functions.values(), run, entry_text(nest)]
@@ -92,15 +95,16 @@ def llvm_text(nest: Nest) -> Texts:
     return Texts(main, warm, None if division is None else hot)
 
 
-def whole_text(nest: Nest, entry: str, write_product: WriteProduct) -> str:
+def whole_text(nest: Nest, entry: str, registers: Registers, write_product: WriteProduct) -> str:
     """The text of one module of a nest, which LLVM is to optimize as a whole.
 
     Args:
         nest: The nest.
         entry: The text of a function that calls `run`.
+        registers: The vector registers of the processor.
         write_product: Writes the function of a product of matrices.
     """
-    printer = _Printer(nest, None, write_product=write_product)
+    printer = _Printer(nest, None, registers, write_product=write_product)
     run = printer.function()
     parts = [*sorted(printer.declared), CALLED, *printer.functions.values(), run, entry]
     return "\n".join([*parts, *METADATA, *printer.scopes.lines()])
@@ -140,13 +144,16 @@ class _Printer(Lines):
         self,
         nest: Nest,
         division: Split | None,
+        registers: Registers,
         scopes: Scopes | None = None,
         module: _Module | None = None,
         write_product: WriteProduct = product_text,
     ) -> None:
         module = module or _Module()
         super().__init__(module.declared, module.functions)
-        self._write_product = write_product
+        self._write_product, self._registers = write_product, registers
+        self._kernels: dict[WriteKernel, str] = {}
+        self._is_split = division is not None
         self.outlined = _Outlined()
         self.scopes = scopes or Scopes(nest)
         self._split, self._nest = division or Split(frozenset(), frozenset()), nest
@@ -308,17 +315,41 @@ class _Printer(Lines):
         buffers = ", ".join(
             f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)
         )
-        sizes = ", ".join(f"i64 {self._index(size)}" for size in statement.sizes)
+        sizes = ", ".join(f"i64 {self._index(size)}" for size in (*statement.sizes, *statement.widths))
         turned = ", ".join(f"i1 {str(flag).lower()}" for flag in statement.turned)
         if PRODUCTS[dtype] not in self.functions:
-            self.functions[PRODUCTS[dtype]] = self._write_product(dtype, self.declared)
+            self.functions[PRODUCTS[dtype]] = self._write_product(dtype, self.declared, self._registers)
         self._put(f"call void @{PRODUCTS[dtype]}({buffers}, {sizes}, {turned})")
+
+    def _kernel(self, statement: Kernel) -> None:
+        """A call of a function, which is in the module of hot loops if there is one."""
+        if statement.write not in self._kernels:
+            self._kernels[statement.write] = self._kernel_name(statement)
+        pointers = [self._address(*part) for part in zip(statement.buffers, statement.starts, strict=True)]
+        operands = [
+            *(f"ptr {pointer}" for pointer in pointers),
+            *(f"i64 {self._index(size)}" for size in statement.sizes),
+        ]
+        self._put(f"call void @{self._kernels[statement.write]}({', '.join(operands)})")
+
+    def _kernel_name(self, statement: Kernel) -> str:
+        """Write the function of a kernel, and return its name."""
+        if not self._is_split:
+            name = f"kernel{len(self._kernels)}"
+            self.functions[name] = statement.write(name, self.declared, self._registers)
+            return name
+        name, hot = f"{LOOP}{len(self.outlined.heads)}", self.outlined.hot
+        text = statement.write(name, hot.declared, self._registers)
+        hot.loops.append(text.replace(f"define internal void @{name}(", f"define void @{name}("))
+        types = ["ptr"] * len(statement.buffers) + ["i64"] * len(statement.sizes)
+        self.outlined.heads.append(f"declare void @{name}({', '.join(types)})")
+        return name
 
     # Control flow
 
     def _outline(self, loop: Loop, module: _Module) -> None:
         """Write a loop as a function of a module, and call it."""
-        inner = _Printer(self._nest, None, self.scopes, module, self._write_product)
+        inner = _Printer(self._nest, None, self._registers, self.scopes, module, self._write_product)
         arguments: list[str] = []
         parameters: list[str] = []
         values, outside, private = used(loop, self._named)
@@ -449,6 +480,7 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     Copy: _Printer._copy,
     Check: _Printer._check,
     Product: _Printer._product,
+    Kernel: _Printer._kernel,
     For: _Printer._for,
     While: _Printer._while,
     If: _Printer._if,

@@ -153,6 +153,8 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
             return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _ITERATIONS)
         case While():
             return _ITERATIONS
+        case If():
+            return statement.share
         case _:
             return 1.0
 

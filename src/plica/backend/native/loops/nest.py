@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from plica.backend.native.loops.functions import Registers
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.dtypes import DType
 
@@ -32,6 +33,9 @@ LIGHT = frozenset(
     ]
 )
 """Elementwise operations that take one or two instructions."""
+
+WriteKernel = Callable[[str, set[str], Registers], str]
+"""From the name of a function, declarations of intrinsics, which are added to, and registers, to its text."""
 
 Index = int | Scalar
 """An integer of 64 bits: known, or a value."""
@@ -219,6 +223,7 @@ class Product:
         left: The buffer of a matrix, and its first entry there.
         right: The same for the other matrix.
         sizes: m, n and k.
+        widths: How many entries apart the rows of target, left and right lie, as they are stored.
         turned: Whether left and right are stored transposed.
     """
 
@@ -226,7 +231,25 @@ class Product:
     left: tuple[Buffer, Index]
     right: tuple[Buffer, Index]
     sizes: tuple[Index, Index, Index]
+    widths: tuple[Index, Index, Index]
     turned: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Kernel:
+    """A call of a function that is written in vectors, for the processor that runs it.
+
+    Args:
+        write: Writes the function, which takes pointers and then indices; equal ones share a function.
+        buffers: The arrays that it takes, those that it writes among them.
+        starts: The first entry of each.
+        sizes: The indices that it takes.
+    """
+
+    write: WriteKernel
+    buffers: tuple[Buffer, ...]
+    starts: tuple[Index, ...]
+    sizes: tuple[Index, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -259,11 +282,19 @@ class While:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class If:
-    """Runs one of two blocks."""
+    """Runs one of two blocks.
+
+    Args:
+        condition: Which one.
+        then: Runs if it holds.
+        otherwise: Runs if it does not.
+        share: An estimate of how often its blocks run: 1 is always.
+    """
 
     condition: Scalar
     then: "list[Statement]"
     otherwise: "list[Statement]" = field(default_factory=list)
+    share: float = 1.0
 
 
 Statement = (
@@ -283,6 +314,7 @@ Statement = (
     | Copy
     | Check
     | Product
+    | Kernel
     | For
     | While
     | If
@@ -410,9 +442,15 @@ def text(statement: Statement) -> Iterator[str]:
             yield f"{target.name}[{_index(to)}...] = {source.name}[{_index(start)}...] of {_index(count)}"
         case Check(condition, site, numbers):
             yield f"check {condition.text} or fail at {site} with ({_list(numbers)})"
-        case Product(target, left, right, sizes, turned):
+        case Product(target, left, right, sizes, widths, turned):
             names = [f"{buffer.name}[{_index(start)}...]" for buffer, start in (target, left, right)]
-            yield f"{names[0]} = product of {names[1]} and {names[2]} ({_list(sizes)}), transposed: {turned}"
+            yield (
+                f"{names[0]} = product of {names[1]} and {names[2]} ({_list(sizes)}), rows {_list(widths)} apart, "
+                f"transposed: {turned}"
+            )
+        case Kernel(write, buffers, starts, sizes):
+            names = [f"{buffer.name}[{_index(start)}...]" for buffer, start in zip(buffers, starts, strict=True)]
+            yield f"{type(write).__name__} of {', '.join(names)} ({_list(sizes)})"
         case For(index, lower, upper, body):
             yield f"for {index.text} from {_index(lower)} to {_index(upper)}:"
             yield from _indented(body)

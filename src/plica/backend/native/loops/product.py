@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 
-from plica.backend.native.loops.functions import Function, Operand
+from plica.backend.native.loops.functions import Function, Operand, Registers
 from plica.backend.native.loops.support import PRODUCTS
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
@@ -20,19 +20,6 @@ from plica.ir.dtypes import DType
 _ROWS, _COLUMNS = 192, 1024  # of a block: left panels stay in the second cache, right ones in the third
 _STEP_BYTES = 1536  # of a row of a block: a panel stays in the first cache
 _ALIGNMENT = 64
-
-
-@dataclass(frozen=True, slots=True)
-class Registers:
-    """The vector registers of a processor, as a tile uses them.
-
-    Args:
-        size: Bytes of a register.
-        rows: Rows of a tile, which is two registers wide.
-    """
-
-    size: int
-    rows: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +60,10 @@ class _Tile:
 
 
 def blocked_product(dtype: DType, declared: set[str], registers: Registers) -> str:
-    """The functions of a product of matrices in row-major order, `(c, a, b, m, n, k, left, right)`.
+    """The functions of a product of matrices in row-major order, `(c, a, b, m, n, k, ldc, lda, ldb, left, right)`.
 
-    `left` and `right` say whether a factor lies transposed, as for BLAS's product (`support.product_text`).
+    Rows of c, a and b, as they are stored, lie `ldc`, `lda` and `ldb` entries apart. `left` and `right` say whether a
+    factor lies transposed, as for BLAS's product (`support.product_text`).
 
     Args:
         dtype: That of the entries: float32 or float64.
@@ -176,10 +164,12 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
 def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
     """The product: by blocks, or entry by entry where there is no memory for them."""
     head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %m", "i64 %n", "i64 %k"]
+    head += ["i64 %ldc", "i64 %lda", "i64 %ldb"]
     function = Function(name, [*head, "i1 %left", "i1 %right"], declared)
-    row, step = (function.op(f"select i1 %left, i64 {own}") for own in ("1, i64 %k", "%m, i64 1"))
-    down, right = (function.op(f"select i1 %right, i64 {own}") for own in ("1, i64 %n", "%k, i64 1"))
-    with function.loop(0, function.multiply("%m", "%n")) as entry:  # a sum of no terms is 0
+    row, step = (function.op(f"select i1 %left, i64 {own}") for own in ("1, i64 %lda", "%lda, i64 1"))
+    down, right = (function.op(f"select i1 %right, i64 {own}") for own in ("1, i64 %ldb", "%ldb, i64 1"))
+    with function.loop(0, "%m") as i, function.loop(0, "%n") as j:  # a sum of no terms is 0
+        entry = function.add(function.multiply(i, "%ldc"), j)
         function.store(tile.type, "0.0", function.at(tile.type, "%c", entry))
     steps = function.minimum("%k", tile.steps)
     sizes = [
@@ -191,7 +181,7 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
 
     def by_entries() -> None:
         with function.loop(0, "%m") as i, function.loop(0, "%k") as p, function.loop(0, "%n") as j:
-            target = function.at(tile.type, "%c", function.add(function.multiply(i, "%n"), j))
+            target = function.at(tile.type, "%c", function.add(function.multiply(i, "%ldc"), j))
             left = function.add(function.multiply(i, row), function.multiply(p, step))
             below = function.add(function.multiply(p, down), function.multiply(j, right))
             factors = [
@@ -204,7 +194,7 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
     def by_blocks() -> None:
         address = function.round_up(function.op(f"ptrtoint ptr {memory} to i64"), _ALIGNMENT)
         panels = function.op(f"inttoptr i64 {address} to ptr")
-        numbers = ", ".join(f"i64 {number}" for number in ("%m", "%n", "%k", row, step, down, right))
+        numbers = ", ".join(f"i64 {number}" for number in ("%m", "%n", "%k", "%ldc", row, step, down, right))
         pointers = ", ".join(
             f"ptr {pointer}" for pointer in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0]))
         )
@@ -216,9 +206,9 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
 
 
 def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
-    """The loops over blocks and panels; strides are `row`, `step` (a), `down`, `right` (b)."""
+    """The loops over blocks and panels; strides are `width` (c), `row`, `step` (a), `down`, `right` (b)."""
     pointers = ["ptr noalias %c", *(f"ptr noalias readonly %{factor}" for factor in "ab"), "ptr %lefts", "ptr %rights"]
-    numbers = [f"i64 %{number}" for number in ("m", "n", "k", "row", "step", "down", "right")]
+    numbers = [f"i64 %{number}" for number in ("m", "n", "k", "width", "row", "step", "down", "right")]
     function = Function(f"{name}.blocks", [*pointers, *numbers], declared)
     aside = function.slot(f"[{tile.rows * tile.columns} x {tile.type}]")
     with function.loop(0, "%n", _COLUMNS) as column, function.loop(0, "%k", tile.steps) as begin:
@@ -237,7 +227,7 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
             function.put(f"call void @{name}.left(ptr %lefts, ptr {source}, {sizes})")
             with function.loop(0, columns, tile.columns) as at_column, function.loop(0, rows, tile.rows) as at_row:
                 entry = function.add(
-                    function.multiply(function.add(top, at_row), "%n"), function.add(column, at_column)
+                    function.multiply(function.add(top, at_row), "%width"), function.add(column, at_column)
                 )
                 target = function.at(tile.type, "%c", entry)
                 panels = ", ".join(
@@ -248,7 +238,7 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
                 width = function.minimum(function.subtract(columns, at_column), tile.columns)
 
                 def full(target: str = target, panels: str = panels) -> None:
-                    sizes = f"i64 {steps}, i64 %n, i1 {is_first}"
+                    sizes = f"i64 {steps}, i64 %width, i1 {is_first}"
                     function.put(f"call void @{name}.tile(ptr {target}, {panels}, {sizes})")
 
                 def edge(
@@ -258,7 +248,7 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
                     function.put(f"call void @{name}.tile(ptr {aside}, {panels}, {sizes})")
                     with function.loop(0, height) as r, function.loop(0, width) as c:
                         source = function.at(tile.type, aside, function.add(function.multiply(r, tile.columns), c))
-                        total = function.at(tile.type, target, function.add(function.multiply(r, "%n"), c))
+                        total = function.at(tile.type, target, function.add(function.multiply(r, "%width"), c))
                         terms = [function.load(tile.type, pointer) for pointer in (total, source)]
                         function.store(tile.type, function.op(f"fadd {tile.type} {', '.join(terms)}"), total)
 

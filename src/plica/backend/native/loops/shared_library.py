@@ -14,15 +14,16 @@ boolean is a byte.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache
 from types import MappingProxyType
 from typing import Any
 
 from plica.backend.native.loops.compile import machine, optimized
+from plica.backend.native.loops.functions import Registers
 from plica.backend.native.loops.link import shared_library
 from plica.backend.native.loops.llvm import whole_text
 from plica.backend.native.loops.nest import Buffer, Nest
-from plica.backend.native.loops.product import Registers, blocked_product
+from plica.backend.native.loops.product import blocked_product
 from plica.backend.native.loops.rounding import with_rounding
 from plica.backend.native.loops.support import HEADER_BYTES, SUPPORT, stored
 from plica.backend.native.scalars.llvm import llvm_type
@@ -104,8 +105,7 @@ def library(nests: Mapping[str, Nest], kind: Machine, described: Mapping[str, st
         .create_target_machine(cpu=kind.cpu, features=kind.features, opt=2, reloc="pic", codemodel="small")
     )
     module = binding.parse_assembly(SUPPORT)
-    write_product = partial(blocked_product, registers=kind.registers)
-    texts = [whole_text(nest, entry_text(name, nest), write_product) for name, nest in nests.items()]
+    texts = [whole_text(nest, entry_text(name, nest), kind.registers, blocked_product) for name, nest in nests.items()]
     lines = [f"{name}\t{nest.num_reported}\t{described.get(name, _UNKNOWN)}" for name, nest in nests.items()]
     for text in (_RELEASE, _text_of("\n".join(lines)), *texts):
         module.link_in(binding.parse_assembly(text if kind.rounds else with_rounding(text)))

@@ -174,19 +174,20 @@ def _kernel(name: str) -> int:
     return address
 
 
-def product_text(dtype: DType, _: set[str]) -> str:
+def product_text(dtype: DType, *_: object) -> str:
     """The function of a product of matrices in row-major order, by BLAS, which reads them as transposed matrices.
 
-    C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns.
+    C = A B, (m, n) = (m, k) (k, n), is C^T = B^T A^T by columns. Rows of C, A and B, as they are stored, lie `%ldc`,
+    `%lda` and `%ldb` entries apart.
     """
     type_ = llvm_type(dtype)
-    cells = "\n".join(f"  %{name}.p = alloca i32\n  %{name}.w = trunc i64 %{name} to i32" for name in ("m", "n", "k"))
-    stores = "\n".join(f"  store i32 %{name}.w, ptr %{name}.p" for name in ("m", "n", "k"))
+    numbers = ("m", "n", "k", "ldc", "lda", "ldb")
+    cells = "\n".join(f"  %{name}.p = alloca i32\n  %{name}.w = trunc i64 %{name} to i32" for name in numbers)
+    stores = "\n".join(f"  store i32 %{name}.w, ptr %{name}.p" for name in numbers)
+    head = ", ".join([*(f"ptr %{name}" for name in "cab"), *(f"i64 %{name}" for name in numbers)])
     return f"""
-define internal void @{PRODUCTS[dtype]}(ptr %c, ptr %a, ptr %b, i64 %m, i64 %n, i64 %k, i1 %left, i1 %right) noinline {{
+define internal void @{PRODUCTS[dtype]}({head}, i1 %left, i1 %right) noinline {{
 {cells}
-  %lda = alloca i32
-  %ldb = alloca i32
   %alpha = alloca {type_}
   %beta = alloca {type_}
   %ta = alloca i8
@@ -194,16 +195,12 @@ define internal void @{PRODUCTS[dtype]}(ptr %c, ptr %a, ptr %b, i64 %m, i64 %n, 
 {stores}
   store {type_} 1.0, ptr %alpha
   store {type_} 0.0, ptr %beta
-  %lda.w = select i1 %left, i32 %m.w, i32 %k.w
-  %ldb.w = select i1 %right, i32 %k.w, i32 %n.w
-  store i32 %lda.w, ptr %lda
-  store i32 %ldb.w, ptr %ldb
   %ta.w = select i1 %left, i8 84, i8 78
   %tb.w = select i1 %right, i8 84, i8 78
   store i8 %ta.w, ptr %ta
   store i8 %tb.w, ptr %tb
   %gemm = inttoptr i64 {_kernel(_KERNELS[dtype])} to ptr
-  call void %gemm(ptr %tb, ptr %ta, ptr %n.p, ptr %m.p, ptr %k.p, ptr %alpha, ptr %b, ptr %ldb, ptr %a, ptr %lda, ptr %beta, ptr %c, ptr %n.p)
+  call void %gemm(ptr %tb, ptr %ta, ptr %n.p, ptr %m.p, ptr %k.p, ptr %alpha, ptr %b, ptr %ldb.p, ptr %a, ptr %lda.p, ptr %beta, ptr %c, ptr %ldc.p)
   ret void
 }}"""  # noqa: E501 - one call
 

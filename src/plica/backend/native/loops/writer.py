@@ -302,11 +302,11 @@ class Writer:
             ]
 
     @contextmanager
-    def when(self, condition: Scalar) -> Iterator[None]:
-        """A context whose statements run if a condition holds."""
+    def when(self, condition: Scalar, share: float = 1.0) -> Iterator[None]:
+        """A context whose statements run if a condition holds, in about that share of cases."""
         with self.into([]) as then:
             yield
-        self.put(If(condition, then))
+        self.put(If(condition, then, share=share))
 
     @contextmanager
     def repeat(self, condition: Callable[[], Scalar]) -> Iterator[None]:

@@ -11,7 +11,9 @@ from plica.backend.native.loops.rows.elementwise import ELEMENTWISE
 from plica.backend.native.loops.rows.factorizations import FACTORIZATIONS
 from plica.backend.native.loops.rows.fourier import FOURIER
 from plica.backend.native.loops.rows.indexing import INDEXING
+from plica.backend.native.loops.rows.layers import LAYERS
 from plica.backend.native.loops.rows.linalg import LINALG
+from plica.backend.native.loops.rows.logs import LOGS
 from plica.backend.native.loops.rows.packing import PACKING
 from plica.backend.native.loops.rows.random import RANDOM
 from plica.backend.native.loops.rows.reduce import REDUCE, SUMS
@@ -33,6 +35,8 @@ _ROWS: Mapping[str, Row] = {
     **PACKING,
     **RANDOM,
     **CIRCUITS,
+    **LOGS,
+    **LAYERS,
 }
 
 

@@ -1,126 +1,18 @@
-"""The operations of circuits: sums in log space, rows divided by powers of two, searches in cumulative weights."""
-
-from collections.abc import Callable, Sequence
-from math import inf
+"""The operations of circuits: rows divided by powers of two, searches in cumulative weights."""
 
 import ml_dtypes
 
-from plica.backend.native.loops.arrays import Array, Value, reshaped
+from plica.backend.native.loops.arrays import Value
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Index, Put
+from plica.backend.native.loops.nest import Put
 from plica.backend.native.loops.rows.indexing import within
-from plica.backend.native.loops.rows.reduce import largest, normalized
+from plica.backend.native.loops.rows.linalg import as_array
+from plica.backend.native.loops.rows.reduce import largest
 from plica.backend.native.loops.rows.reductions import joined_index
 from plica.backend.native.scalars.builder import Scalar
 from plica.backend.native.scalars.values import words
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation
-
-Terms = tuple[Sequence[Index], Callable[[Sequence[Index]], Scalar]]
-"""Sizes of summed axes, and the logarithm of the term at an index along them."""
-
-
-def _log_of_sum(block: Block, dtype: DType, parts: Sequence[Terms]) -> Scalar:
-    """log(sum(exp(terms - shift))) + shift; the shift is the largest term if that is finite, else 0."""
-    writer = block.writer
-    maximum, total = writer.cell(dtype), writer.cell(dtype)
-    writer.put(Put(maximum, writer.number(-inf, dtype)))
-    for dims, term in parts:
-        with writer.nest(dims) as index:
-            value = writer.compute("maximum", writer.get(maximum), term(index))
-            writer.put(Put(maximum, value))
-    top = writer.get(maximum)
-    finite = writer.apply("isfinite", [top], DType.BOOL, {})
-    shift = writer.select(finite, top, writer.number(0, dtype))
-    writer.put(Put(total, writer.number(0, dtype)))
-    for dims, term in parts:
-        with writer.nest(dims) as index:
-            power = writer.apply("exp", [writer.compute("subtract", term(index), shift)], dtype, {})
-            writer.put(Put(total, writer.compute("sum", writer.get(total), power)))
-    return writer.compute("add", writer.apply("log", [writer.get(total)], dtype, {}), shift)
-
-
-def _logarithms(block: Block, equation: Equation, arrays: list[Array]) -> tuple[list[Array], Array]:
-    """The values, and the logarithms of the weight: an operand, or computed."""
-    writer, logs = block.writer, equation.params.get("logs")
-    if logs is None:
-        *values, weight = arrays
-        weight = block.in_memory(weight)
-
-        def read(index: Sequence[Index]) -> Scalar:
-            return writer.apply("log", [weight.read(index)], weight.dtype, {})
-
-        computed = Array(weight.dims, weight.dtype, read, weight.reads, 16)
-        return values, block.in_memory(computed)
-    *values, weight, logarithms = arrays
-    logarithms = block.in_memory(logarithms)
-    if logs == "log_softmax":
-        logarithms = normalized(block, logarithms, len(logarithms.dims) - 1, None, logarithm=True)
-    return values, reshaped(writer, logarithms, weight.dims)
-
-
-def _arrays(block: Block, operands: list[Value]) -> list[Array]:
-    arrays = []
-    for operand in operands:
-        assert isinstance(operand, Array), "it has axes"
-        arrays.append(operand if operand.is_cheap else block.in_memory(operand))
-    return arrays
-
-
-def log_einsum_exp(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """log(einsum(exp(values)..., weight))."""
-    writer, var = block.writer, equation.outputs[0]
-    left, _, result = equation.params["equation"].replace(" ", "").partition("->")
-    terms = left.split(",")
-    values, weight = _logarithms(block, equation, _arrays(block, operands))
-    factors = list(zip([*values, weight], terms, strict=True))
-    sizes = {letter: size for x, term in factors for letter, size in zip(term, x.dims, strict=True)}
-    summed = [letter for letter in sizes if letter not in result]
-    target = block.new(var, block.dims(var.type))
-    assert target.buffer is not None, "it is new memory"
-    with writer.nest(target.dims) as outer:
-        position = dict(zip(result, outer, strict=True))
-
-        def term(inner: Sequence[Index]) -> Scalar:
-            index_of_letter = {**position, **dict(zip(summed, inner, strict=True))}
-            first, *others = [x.read([index_of_letter[letter] for letter in letters]) for x, letters in factors]
-            for operand in others:
-                first = writer.compute("add", first, operand)
-            return first
-
-        logarithm = _log_of_sum(block, var.type.dtype, [([sizes[letter] for letter in summed], term)])
-        writer.store(target.buffer, writer.add(target.start, writer.flat(outer, target.dims)), logarithm)
-    return target
-
-
-def log_matmul_exp(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """log(sum over h of exp(x_h) @ W_h.T)."""
-    writer, var = block.writer, equation.outputs[0]
-    values, weight = _logarithms(block, equation, _arrays(block, operands))
-    target = block.new(var, block.dims(var.type))
-    assert target.buffer is not None, "it is new memory"
-    shapes = [equation.inputs[0].type.shape[:-2], equation.inputs[len(values)].type.shape[:-2]]
-
-    def batch(number: int, outer: Sequence[Index]) -> list[Index]:
-        shape = shapes[number]
-        trailing = outer[len(outer) - len(shape) :]
-        return [0 if dim == 1 else number for number, dim in zip(trailing, shape, strict=True)]
-
-    units = values[0].dims[-1]
-    with writer.nest(target.dims) as index:
-        *outer, row, unit = index
-
-        def terms(x: Array, begin: Index) -> Terms:
-            def term(inner: Sequence[Index]) -> Scalar:
-                value = x.read([*batch(0, outer), row, inner[0]])
-                return writer.compute("add", value, weight.read([*batch(1, outer), unit, writer.add(begin, inner[0])]))
-
-            return [units], term
-
-        parts = [terms(x, writer.multiply(index, units)) for index, x in enumerate(values)]
-        result = _log_of_sum(block, var.type.dtype, parts)
-        writer.store(target.buffer, writer.add(target.start, writer.flat(index, target.dims)), result)
-    return target
 
 
 def rescale(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, Value]:
@@ -129,7 +21,7 @@ def rescale(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
     With E the bits of the exponent of the largest entry, 2^(E + 1 - bias) is the power of two above it. Entries are
     multiplied by four times its inverse and by a quarter: the inverse itself may be subnormal.
     """
-    writer, (x,) = block.writer, _arrays(block, operands)
+    writer, x = block.writer, as_array(block, operands[0])
     dtype, last = x.dtype, len(x.dims) - 1
     limits, integers = ml_dtypes.finfo(dtype.numpy), words(dtype)  # type: ignore[no-untyped-call]
     mantissa, bias = limits.nmant, 1 - limits.minexp
@@ -163,7 +55,7 @@ def rescale(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
 
 def search_cumulative(block: Block, equation: Equation, operands: list[Value]) -> Value:
     """The first index whose cumulative weight exceeds a fraction of the total, by binary search."""
-    writer, (table, rows, uniforms) = block.writer, _arrays(block, operands)
+    writer, (table, rows, uniforms) = block.writer, (as_array(block, operand) for operand in operands)
     target = block.new(equation.outputs[0], rows.dims)
     assert target.buffer is not None, "it is new memory"
     last = writer.subtract(table.dims[2], 1)
@@ -187,9 +79,4 @@ def search_cumulative(block: Block, equation: Equation, operands: list[Value]) -
     return target
 
 
-CIRCUITS: dict[str, Row] = {
-    "log_einsum_exp": log_einsum_exp,
-    "log_matmul_exp": log_matmul_exp,
-    "rescale": rescale,
-    "search_cumulative": search_cumulative,
-}
+CIRCUITS: dict[str, Row] = {"rescale": rescale, "search_cumulative": search_cumulative}

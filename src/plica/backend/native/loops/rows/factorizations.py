@@ -147,16 +147,13 @@ def _batched(block: Block, x: Array, run: Callable[[_Matrix, Index, Sequence[Ind
     """Run `each` for a copy of every matrix, with its number and its index in the batch."""
     writer = block.writer
     rows, columns = x.dims[-2:]
-    outside, block.temporaries = block.temporaries, []
-    with writer.nest(x.dims[:-2]) as outer:
+    with writer.nest(x.dims[:-2]) as outer, block.scratch():
         copy = block.temporary(x.dtype, (rows, columns))
         assert copy.buffer is not None, "it is new memory"
         with writer.nest((rows, columns)) as index:
             value = x.read([*outer, *index])
             writer.store(copy.buffer, writer.flat(index, (rows, columns)), value)
         run(_Matrix(block, copy.buffer, 0, columns), writer.flat(outer, x.dims[:-2]), outer)
-        block.free_temporaries()
-    block.temporaries = outside
 
 
 def _spread(block: Block, x: Array, shape: tuple[Dim, ...], batch: tuple[Dim, ...]) -> Array:

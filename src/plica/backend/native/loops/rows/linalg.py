@@ -1,33 +1,25 @@
-"""Products of arrays: by loops, or by BLAS if they are large."""
+"""Products of arrays: by loops, or by products of matrices if they are large."""
 
 from collections.abc import Mapping, Sequence
-from math import prod
+from dataclasses import replace
 
-from plica.backend.native.loops.arrays import Array, Value, moved
+from plica.backend.native.loops.arrays import Array, Value
 from plica.backend.native.loops.block import Block, Row
-from plica.backend.native.loops.nest import Buffer, Copy, If, Index, Product, Put
+from plica.backend.native.loops.nest import If, Index
+from plica.backend.native.loops.rows.batches import Batches, batches_of
+from plica.backend.native.loops.rows.contraction import Contraction, Factor, factors_of
 from plica.backend.native.loops.support import PRODUCTS
 from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
-from plica.ir.dtypes import DType
 from plica.ir.program import Equation
-from plica.ir.sizes import Dim
 
-BLAS_FROM = 24**3
+PRODUCT_FROM = 24**3
 """Products of fewer multiplications are loops: a call of BLAS, or code for blocks, costs about as much."""
 PACKED_FROM, PACKED_SIDE = 96**3, 32
 """Without BLAS, products of fewer multiplications, rows or columns are loops over blocks: packing costs more."""
-_UNROLLED = 512
-"""Products of known sizes with fewer multiplications keep their sums in registers."""
-_TERMS = 4
-"""Terms that are added to a row of a product at a time; a power of two."""
-_ROWS = 4
-"""Rows of a large product that are computed at a time, from entries that are read once; a power of two."""
+_SMALL = 1 / 4
+"""The share of the multiplications of products of unknown sizes that loops compute, as an estimate."""
 _BATCH = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-
-Factor = tuple[Array, str]
-_Row = tuple[Mapping[str, Index], Buffer, Index]
-"""A row of a result: its indices, and where its sums lie."""
 
 
 def einsum(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -49,44 +41,64 @@ def matmul(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 def _contracted(block: Block, equation: Equation, operands: list[Value], terms: Sequence[str], result: str) -> Value:
     """The sum over all letters that the result lacks of the products of entries."""
-    var, writer = equation.outputs[0], block.writer
-    factors: list[Factor] = []
-    numbers: list[Scalar] = []
-    sizes: dict[str, Index] = {}
-    known: dict[str, Dim] = {}
-    for value, operand, term in zip(operands, equation.inputs, terms, strict=True):
-        if not isinstance(value, Array):
-            numbers.append(block.scalar(value))
-            continue
-        value = value if value.is_cheap else block.in_memory(value)
-        factors.append(_with_distinct_letters(value, term))
-        for letter, dim, size in zip(term, operand.type.shape, value.dims, strict=True):
-            if known.get(letter, 1) == 1:
-                known[letter], sizes[letter] = dim, size
-    factors = [_without_unit_axes(x, term, known) for x, term in factors]
-    target = block.new(var, block.dims(var.type)) if result else None
-    contraction = _Contraction(block, factors, numbers, sizes, result, var.type.dtype)
-    if target is None:
-        return contraction.total({})
-    count = writer.product([sizes[letter] for letter in sizes])
-    is_small = isinstance(count, int) and count < BLAS_FROM
-    in_blocks = not is_small and (block.in_file or not block.has_blas)
-    product = None if is_small or block.in_file else contraction.as_matrices()
-    limits = [(count, BLAS_FROM)]
-    if product is not None and not block.has_blas:
-        limits = [(count, PACKED_FROM), *((side, PACKED_SIDE) for side in product.sides)]
-    is_below = product is None or _is_below(writer, limits)
-    if product is None or is_below is True:
-        contraction.loops(target, in_blocks=in_blocks)
-    elif is_below is False:
-        product.put(target)
-    else:
-        with writer.into([]) as small:
-            contraction.loops(target, in_blocks=in_blocks)
-        with writer.into([]) as large:
-            product.put(target)
-        writer.put(If(is_below, small, large))
+    var = equation.outputs[0]
+    arrays = [as_array(block, operand) for operand in operands]
+    factors, sizes = factors_of(block, arrays, [operand.type.shape for operand in equation.inputs], terms)
+    if not result:
+        return Contraction(block, factors, sizes, result, var.type.dtype).total({})
+    target = block.new(var, block.dims(var.type))
+    contract(block, factors, sizes, result, target)
     return target
+
+
+def as_array(block: Block, value: Value) -> Array:
+    """An operand as an array whose entries are cheap to read."""
+    if isinstance(value, Array):
+        return value if value.is_cheap else block.in_memory(value)
+    number = block.scalar(value)
+    return Array((), number.dtype, lambda _: number, {})
+
+
+def contract(block: Block, factors: Sequence[Factor], sizes: Mapping[str, Index], result: str, target: Array) -> None:
+    """Write a sum of products: by loops, or by products of matrices if these are large.
+
+    Args:
+        block: Where it is written.
+        factors: Arrays with distinct letters.
+        sizes: The size of each letter.
+        result: The letters of the result, one or more; the others are summed over.
+        target: The memory of the result.
+    """
+    writer, dtype = block.writer, target.dtype
+    letters = dict.fromkeys(letter for _, term in factors for letter in term)
+    is_small = _is_below(writer, [(writer.product([sizes[letter] for letter in letters]), PRODUCT_FROM)]) is True
+    batches = None if block.in_file or is_small or dtype not in PRODUCTS else batches_of(factors, result)
+    in_blocks = not is_small and (block.in_file or not block.has_blas)
+    if batches is None:
+        Contraction(block, factors, sizes, result, dtype).loops(target, in_blocks=in_blocks)
+        return
+    rows, columns, steps = (
+        writer.product([sizes[letter] for letter in letters])
+        for letters in (batches.rows, batches.columns, batches.steps)
+    )
+    count = writer.product([rows, columns, steps])
+    limits = [(count, PRODUCT_FROM)]
+    if not block.has_blas:
+        limits = [(count, PACKED_FROM), (rows, PACKED_SIDE), (columns, PACKED_SIDE)]
+    is_below = _is_below(writer, limits)
+    if is_below is True:
+        Contraction(block, factors, sizes, result, dtype).loops(target, in_blocks=in_blocks)
+        return
+    with block.scratch():
+        batches = _without_own_letters(block, batches, sizes, target)
+        if is_below is False:
+            batches.put(block, sizes, result, target)
+            return
+        with writer.into([]) as small:
+            Contraction(block, [*batches.left, batches.right], sizes, result, dtype).loops(target, in_blocks=in_blocks)
+        with writer.into([]) as large:
+            batches.put(block, sizes, result, target)
+        writer.put(If(is_below, small, large, _SMALL))
 
 
 def _is_below(writer: Writer, limits: Sequence[tuple[Index, int]]) -> Scalar | bool:
@@ -101,217 +113,21 @@ def _is_below(writer: Writer, limits: Sequence[tuple[Index, int]]) -> Scalar | b
     return below
 
 
-def _with_distinct_letters(x: Array, term: str) -> Factor:
-    """A factor with distinct letters: a repeated letter reads the diagonal."""
-    if len(set(term)) == len(term):
-        return x, term
-    letters = "".join(dict.fromkeys(term))
-    axes = [letters.index(letter) for letter in term]
-    dims = [x.dims[term.index(letter)] for letter in letters]
-    return moved(x, dims, lambda index: [index[axis] for axis in axes]), letters
+def _without_own_letters(block: Block, batches: Batches, sizes: Mapping[str, Index], like: Array) -> Batches:
+    """The products after letters of one matrix alone, which the result lacks, are summed over."""
+    kept = batches.batch + batches.rows + batches.columns + batches.steps
 
+    def summed(factors: Sequence[Factor]) -> Sequence[Factor]:
+        letters = dict.fromkeys(letter for _, term in factors for letter in term)
+        rest = "".join(letter for letter in letters if letter in kept)
+        if len(rest) == len(letters):
+            return factors
+        target = block.temporary(like.dtype, [sizes[letter] for letter in rest])
+        contract(block, factors, sizes, rest, target)
+        return [(target, rest)]
 
-def _without_unit_axes(x: Array, term: str, known: Mapping[str, Dim]) -> Factor:
-    """A factor without the axes of size 1 that are broadcast."""
-    axes = [index for index, letter in enumerate(term) if x.dims[index] != 1 or known[letter] == 1]
-    if len(axes) == len(term):
-        return x, term
-    rank = len(term)
-
-    def index(index_of_result: Sequence[Index]) -> list[Index]:
-        x_index: list[Index] = [0] * rank
-        for axis, number in zip(axes, index_of_result, strict=True):
-            x_index[axis] = number
-        return x_index
-
-    return moved(x, [x.dims[axis] for axis in axes], index), "".join(term[axis] for axis in axes)
-
-
-class _Matrices:
-    """A product of two matrices by BLAS, or packed."""
-
-    def __init__(self, block: Block, factors: Sequence[Factor], sizes: tuple[Index, Index, Index], rows: str) -> None:
-        self._block, self._factors, self._sizes, self._rows = block, factors, sizes, rows
-
-    @property
-    def sides(self) -> tuple[Index, Index]:
-        """How many rows and columns the product has."""
-        return self._sizes[:2]
-
-    def put(self, target: Array) -> None:
-        """Write the product to the memory of `target`."""
-        block = self._block
-        outside = block.temporaries
-        block.temporaries = []
-        parts = [block.in_memory(x) for x, _ in self._factors]
-        row, column = self._rows[0], self._rows[1]
-        turned = (self._factors[0][1][0] != row, self._factors[1][1][1] != column)
-        to, left, right = ((_buffer(array), array.start) for array in (target, *parts))
-        block.writer.put(Product(to, left, right, self._sizes, turned))
-        block.free_temporaries()
-        block.temporaries = outside
-
-
-def _buffer(x: Array) -> Buffer:
-    assert x.buffer is not None, "it lies in memory"
-    return x.buffer
-
-
-class _Contraction:
-    """A sum of products.
-
-    Args:
-        block: The block of the equation.
-        factors: Arrays and the letters of their axes.
-        numbers: Factors that are scalars.
-        sizes: The size of each letter.
-        result: The letters of the result.
-        dtype: Its dtype.
-    """
-
-    def __init__(
-        self,
-        block: Block,
-        factors: Sequence[Factor],
-        numbers: Sequence[Scalar],
-        sizes: Mapping[str, Index],
-        result: str,
-        dtype: DType,
-    ) -> None:
-        self._block, self._factors, self._numbers = block, factors, numbers
-        self._sizes, self._result, self._dtype = sizes, result, dtype
-        self._summed = [letter for letter in sizes if letter not in result]
-
-    def _entries(self, number_of_letter: Mapping[str, Index]) -> list[Scalar]:
-        arrays = [x.read([number_of_letter[letter] for letter in term]) for x, term in self._factors]
-        return [*self._numbers, *arrays]
-
-    def _added(self, total: Scalar, number_of_letter: Mapping[str, Index]) -> Scalar:
-        writer = self._block.writer
-        first, *others = self._entries(number_of_letter)
-        for factor in others[:-1]:
-            first = writer.apply("multiply", [first, factor], self._dtype, {})
-        return (
-            writer.compute("sum_product", total, first, others[-1]) if others else writer.compute("sum", total, first)
-        )
-
-    def total(self, number_of_letter: Mapping[str, Index]) -> Scalar:
-        """One entry of the result."""
-        writer = self._block.writer
-        if not self._summed:
-            first, *others = self._entries(number_of_letter)
-            for factor in others:
-                first = writer.apply("multiply", [first, factor], self._dtype, {})
-            return first
-        cell = writer.cell(self._dtype)
-        writer.put(Put(cell, writer.number(0, self._dtype)))
-        with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
-            inner = {**number_of_letter, **dict(zip(self._summed, steps, strict=True))}
-            writer.put(Put(cell, self._added(writer.get(cell), inner)))
-        return writer.get(cell)
-
-    def loops(self, target: Array, *, in_blocks: bool = False) -> None:
-        """The result, by loops; `in_blocks` several rows are computed at a time, which takes more code."""
-        writer, buffer = self._block.writer, target.buffer
-        assert buffer is not None, "it is new memory"
-        dims = [self._sizes[letter] for letter in self._result]
-        if self._summed and in_blocks:
-            self._factors = [self._along_rows(x, term) for x, term in self._factors]
-        if self._summed and self._runs_along_rows():
-            self._rows(target, self._shared() if in_blocks else None)
-            return
-        with writer.nest(dims) as index:
-            value = self.total(dict(zip(self._result, index, strict=True)))
-            writer.store(buffer, writer.add(target.start, writer.flat(index, dims)), value)
-
-    def _runs_along_rows(self) -> bool:
-        """Whether rows of the result are sums of rows in memory, too many entries to keep in registers."""
-        known = [size for size in self._sizes.values() if isinstance(size, int)]
-        if len(known) == len(self._sizes) and prod(known) <= _UNROLLED:
-            return False
-        return any(term.endswith(self._result[-1]) for _, term in self._factors)
-
-    def _shared(self) -> str | None:
-        """A letter of the result whose rows share all factors that have the last letter; None if there is none."""
-        last = self._result[-1]
-        wide = {letter for _, term in self._factors if last in term for letter in term}
-        return next((letter for letter in reversed(self._result) if letter not in wide), None)
-
-    def _along_rows(self, x: Array, term: str) -> Factor:
-        """A factor that several rows of the result share, copied to memory so that the last letter is its last axis."""
-        last = self._result[-1]
-        if last not in term or self._shared() is None or (term.endswith(last) and x.buffer is not None):
-            return x, term
-        letters = term.replace(last, "") + last
-        axes = [letters.index(letter) for letter in term]
-        dims = [x.dims[term.index(letter)] for letter in letters]
-        return self._block.in_memory(moved(x, dims, lambda index: [index[axis] for axis in axes])), letters
-
-    def _rows(self, target: Array, shared: str | None) -> None:
-        """The result, a row at a time, or several rows that share the factors with the last letter."""
-        writer, width = self._block.writer, self._sizes[self._result[-1]]
-        outside = [letter for letter in self._result[:-1] if letter != shared]
-        sums = [self._block.temporary(self._dtype, [width]) for _ in range(_ROWS if shared else 0)]
-        with writer.nest([self._sizes[letter] for letter in outside]) as outer:
-            at = dict(zip(outside, outer, strict=True))
-            if shared is None:
-                self._add_up([(at, _buffer(target), self._begin(target, at))])
-                return
-            blocks = writer.shift_right(self._sizes[shared], _ROWS.bit_length() - 1)
-            with writer.loop(blocks) as block:
-                first = writer.multiply(block, _ROWS)
-                rows = [{**at, shared: writer.add(first, index)} for index in range(_ROWS)]
-                self._add_up([(row, _buffer(total), 0) for row, total in zip(rows, sums, strict=True)])
-                for row, total in zip(rows, sums, strict=True):
-                    writer.put(Copy(_buffer(target), self._begin(target, row), _buffer(total), 0, width))
-            with writer.loop(self._sizes[shared], writer.multiply(blocks, _ROWS)) as index:
-                at[shared] = index
-                self._add_up([(at, _buffer(target), self._begin(target, at))])
-
-    def _begin(self, target: Array, at: Mapping[str, Index]) -> Index:
-        """Where a row of the result begins."""
-        writer, outside = self._block.writer, self._result[:-1]
-        row = writer.flat([at[letter] for letter in outside], [self._sizes[letter] for letter in outside])
-        return writer.add(target.start, writer.multiply(row, self._sizes[self._result[-1]]))
-
-    def _add_up(self, rows: Sequence[_Row]) -> None:
-        """Rows of the result, each in memory of its own."""
-        writer = self._block.writer
-        with writer.nest([self._sizes[self._result[-1]]]) as (column,):
-            for _, buffer, begin in rows:
-                writer.store(buffer, writer.add(begin, column), writer.number(0, self._dtype))
-        *others, step = self._summed
-        with writer.nest([self._sizes[letter] for letter in others]) as steps:
-            at = dict(zip(others, steps, strict=True))
-            blocks = writer.shift_right(self._sizes[step], _TERMS.bit_length() - 1)
-            with writer.loop(blocks) as block:
-                first = writer.multiply(block, _TERMS)
-                self._add_terms(rows, [{**at, step: writer.add(first, index)} for index in range(_TERMS)])
-            with writer.loop(self._sizes[step], writer.multiply(blocks, _TERMS)) as last_step:
-                self._add_terms(rows, [{**at, step: last_step}])
-
-    def _add_terms(self, rows: Sequence[_Row], terms: Sequence[Mapping[str, Index]]) -> None:
-        """Add terms to rows of the result, which are read and written once for all of them."""
-        writer, last = self._block.writer, self._result[-1]
-        with writer.nest([self._sizes[last]]) as (column,):
-            for row, buffer, begin in rows:
-                offset = writer.add(begin, column)
-                total = writer.load(buffer, offset)
-                for at in terms:
-                    total = self._added(total, {**row, **at, last: column})
-                writer.store(buffer, offset, total)
-
-    def as_matrices(self) -> _Matrices | None:
-        """The contraction as a product of two matrices of floats; None if it is none."""
-        if len(self._factors) != 2 or self._numbers or len(self._result) != 2 or len(self._summed) != 1:
-            return None
-        (_, left), (_, right) = self._factors
-        row, column = self._result[0], self._result[1]
-        (step,) = self._summed
-        if set(left) != {row, step} or set(right) != {step, column} or self._dtype not in PRODUCTS:
-            return None
-        sizes = (self._sizes[row], self._sizes[column], self._sizes[step])
-        return _Matrices(self._block, self._factors, sizes, self._result)
+    (right,) = summed([batches.right])
+    return replace(batches, left=summed(batches.left), right=right)
 
 
 LINALG: dict[str, Row] = {"matmul": matmul, "einsum": einsum}

@@ -61,12 +61,12 @@ def join(block: Block, equation: Equation, operands: list[Value]) -> Value:
     grown = _grown(block, equation, parts, dims) if axis == 0 else None
     if grown is None:
         target = block.new(var, dims)
-        _write(block, target, parts[0], axis, 0)
+        write_part(block, target, parts[0], axis, 0)
     else:
         target = grown
     begin: Index = parts[0].dims[axis]
     for part in parts[1:]:
-        _write(block, target, part, axis, begin)
+        write_part(block, target, part, axis, begin)
         begin = writer.add(begin, part.dims[axis])
     return target
 
@@ -97,8 +97,8 @@ def _copied(block: Block, x: Array) -> Array:
     return target
 
 
-def _write(block: Block, target: Array, part: Array, axis: int, begin: Index) -> None:
-    """Write a part of an array."""
+def write_part(block: Block, target: Array, part: Array, axis: int, begin: Index) -> None:
+    """Write the part of an array that begins at an index along an axis."""
     writer = block.writer
     assert target.buffer is not None, "it is new memory"
     if all(dim == 1 for dim in target.dims[:axis]):
@@ -127,7 +127,7 @@ def stack(block: Block, equation: Equation, operands: list[Value]) -> Value:
                 [*index[:axis], 1, *index[axis:]],
                 lambda result_index: [*result_index[:axis], *result_index[axis + 1 :]],
             )
-            _write(block, target, part, axis, number)
+            write_part(block, target, part, axis, number)
         else:
             writer.store(target.buffer, writer.add(target.start, number), block.scalar(value))
     return target

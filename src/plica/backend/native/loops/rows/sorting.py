@@ -71,8 +71,7 @@ def _sort(*, values: bool) -> Row:
         target = block.new(var, x.dims)
         assert target.buffer is not None, "it is new memory"
         dims = [dim for index, dim in enumerate(x.dims) if index != axis]
-        temporaries, block.temporaries = block.temporaries, []
-        with writer.nest(dims) as outer:
+        with writer.nest(dims) as outer, block.scratch():
 
             def entry(index: Index) -> Scalar:
                 return x.read([*outer[:axis], index, *outer[axis:]])
@@ -82,8 +81,6 @@ def _sort(*, values: bool) -> Row:
                 index = writer.load(order, position)
                 offset = writer.add(target.start, writer.flat([*outer[:axis], position, *outer[axis:]], x.dims))
                 writer.store(target.buffer, offset, entry(index) if values else index)
-            block.free_temporaries()
-        block.temporaries = temporaries
         return target
 
     return row

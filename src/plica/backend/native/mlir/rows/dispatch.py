@@ -5,7 +5,7 @@ Each block is one workgroup. Arrays of a dispatch have axes of known sizes, but 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter
@@ -20,17 +20,6 @@ _LINE = 64  # bytes of a cache line
 _GROUPS = 32  # blocks of folds, at most
 _ROWS = 64  # of a block of rows
 _BLOCKS = 4  # of rows, at least, where blocks may be smaller
-
-
-def pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
-    """Where vectors begin, and how wide they are: as wide as possible, and powers of two."""
-    start = 0
-    while start < size:
-        width = widest
-        while width > size - start:
-            width //= 2
-        yield start, width
-        start += width
 
 
 def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) -> Sequence[Value]:

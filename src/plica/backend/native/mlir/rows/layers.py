@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from plica.backend.native.circuits.operations import EXPONENTS, LOOKED_UP
+from plica.backend.native.loops.tiles import pieces
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
-from plica.backend.native.mlir.rows.dispatch import WIDEST, Dispatch, pieces, write_dispatch
+from plica.backend.native.mlir.rows.dispatch import WIDEST, Dispatch, write_dispatch
 from plica.backend.native.mlir.rows.tiles import Tiles
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim

@@ -9,7 +9,8 @@ the largest of each row, its power of two
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from plica.backend.native.mlir.rows.dispatch import TENSOR, WIDEST, Dispatch, pieces
+from plica.backend.native.loops.tiles import pieces
+from plica.backend.native.mlir.rows.dispatch import TENSOR, WIDEST, Dispatch
 from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
 

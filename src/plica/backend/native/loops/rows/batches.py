@@ -1,0 +1,154 @@
+"""Sums of products as products of matrices, one for each index of a batch.
+
+    einsum("fbi,fbj,foij->fbo", x, y, w)    for each f: (b, ij), whose entries are products of x and y, times (ij, o)
+
+One factor is the right matrix, the others together are the left one. A matrix is read and written where it lies, if its
+rows, or its columns, are runs of memory at one distance. Others are copied, for one index of the batch at a time.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from plica.backend.native.loops.arrays import Array
+from plica.backend.native.loops.block import Block
+from plica.backend.native.loops.nest import Buffer, Index, Product
+from plica.backend.native.loops.rows.contraction import Factor, memory_of
+from plica.backend.native.loops.writer import Writer
+
+Sizes = Mapping[str, Index]
+"""The size of each letter."""
+
+
+class _Matrix(NamedTuple):
+    """A matrix in memory.
+
+    Args:
+        buffer: The memory.
+        start: Its first entry there.
+        width: How many entries apart its rows lie, as they are stored.
+        turned: Whether it is stored transposed.
+    """
+
+    buffer: Buffer
+    start: Index
+    width: Index
+    turned: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Batches:
+    """A sum of products as products of matrices.
+
+    Args:
+        left: The factors of the left matrix.
+        right: The right matrix.
+        batch: The other letters of the result.
+        rows: Letters of the left matrix and the result, which are neighbours there.
+        columns: Letters of the right matrix and the result, which are neighbours there.
+        steps: The letters of both matrices that are summed over.
+    """
+
+    left: Sequence[Factor]
+    right: Factor
+    batch: str
+    rows: str
+    columns: str
+    steps: str
+
+    def letters(self) -> str:
+        """The letters of the left matrix."""
+        return "".join(dict.fromkeys(letter for _, term in self.left for letter in term))
+
+    def put(self, block: Block, sizes: Sizes, result: str, target: Array) -> None:
+        """Write the products to the memory of `target`, whose axes have the letters `result`."""
+        writer = block.writer
+        with writer.nest([sizes[letter] for letter in self.batch]) as index, block.scratch():
+            at = dict(zip(self.batch, index, strict=True))
+            left = _matrix(block, self.left, sizes, self.rows, self.steps, at)
+            right = _matrix(block, [self.right], sizes, self.steps, self.columns, at)
+            into = _where_it_lies(writer, (target, result), self.rows, self.columns, at)
+            aside = None
+            if into is None:
+                aside = block.temporary(target.dtype, [sizes[letter] for letter in self.rows + self.columns])
+                into = _where_it_lies(writer, (aside, self.rows + self.columns), self.rows, self.columns, {})
+                assert into is not None, "it is new memory"
+            counts = [writer.product([sizes[letter] for letter in letters]) for letters in (self.rows, self.columns)]
+            if into.turned:  # the transposed result is a product of transposed matrices
+                left, right = right._replace(turned=not right.turned), left._replace(turned=not left.turned)
+                counts.reverse()
+            steps = writer.product([sizes[letter] for letter in self.steps])
+            writer.put(
+                Product(
+                    (into.buffer, into.start),
+                    (left.buffer, left.start),
+                    (right.buffer, right.start),
+                    (counts[0], counts[1], steps),
+                    (into.width, left.width, right.width),
+                    (left.turned, right.turned),
+                )
+            )
+            if aside is not None:
+                with writer.nest(aside.dims) as entry:
+                    numbers = {**at, **dict(zip(self.rows + self.columns, entry, strict=True))}
+                    offset = writer.flat([numbers[letter] for letter in result], target.dims)
+                    writer.store(memory_of(target), writer.add(target.start, offset), aside.read(entry))
+
+
+def batches_of(factors: Sequence[Factor], result: str) -> Batches | None:
+    """A sum of products as products of matrices, whose left one has the fewest letters; None if it is none."""
+    options = [_with_right(factors, number, result) for number in reversed(range(len(factors)))]
+    return min((option for option in options if option), key=lambda option: len(option.letters()), default=None)
+
+
+def _with_right(factors: Sequence[Factor], number: int, result: str) -> Batches | None:
+    """The products whose right matrix is a given factor."""
+    left, (_, term) = [*factors[:number], *factors[number + 1 :]], factors[number]
+    others = {letter for _, other_term in left for letter in other_term}
+    rows, columns = (
+        _run("".join(letter for letter in result if (letter in others, letter in term) == readers), result)
+        for readers in ((True, False), (False, True))
+    )
+    batch = "".join(letter for letter in result if letter not in rows + columns)
+    steps = "".join(letter for letter in term if letter in others and letter not in result)
+    return Batches(left, factors[number], batch, rows, columns, steps) if rows and columns and steps else None
+
+
+def _run(letters: str, term: str) -> str:
+    """The last of some letters, and those that stand in front of it in a term: as one, they are an axis of a matrix."""
+    return next((letters[first:] for first in range(len(letters)) if letters[first:] in term), "")
+
+
+def _where_it_lies(writer: Writer, factor: Factor, high: str, wide: str, at: Sizes) -> _Matrix | None:
+    """The matrix with the axes `high` and `wide`, at an index along the other axes; None if it is no runs of memory."""
+    x, term = factor
+    if x.buffer is None:
+        return None
+    strides = {letter: writer.product(x.dims[axis + 1 :]) for axis, letter in enumerate(term)}
+    for inner, outer in ((wide, high), (high, wide)):
+        if term.endswith(inner) and outer in term:
+            start = x.start
+            for letter in term:
+                if letter in at:
+                    start = writer.add(start, writer.multiply(at[letter], strides[letter]))
+            return _Matrix(x.buffer, start, strides[outer[-1]], inner == high)
+    return None
+
+
+def _matrix(block: Block, factors: Sequence[Factor], sizes: Sizes, high: str, wide: str, at: Sizes) -> _Matrix:
+    """The matrix of the products of some factors, where it lies or copied."""
+    writer = block.writer
+    matrix = _where_it_lies(writer, factors[0], high, wide, at) if len(factors) == 1 else None
+    if matrix is not None:
+        return matrix
+    last = [letter for _, term in factors for letter in term if letter not in at][-1]
+    inner, outer = (high, wide) if last in high else (wide, high)
+    dims = [sizes[letter] for letter in outer + inner]
+    copy = block.temporary(factors[0][0].dtype, dims)
+    with writer.nest(dims) as index:
+        numbers = {**at, **dict(zip(outer + inner, index, strict=True))}
+        entry, *others = (x.read([numbers[letter] for letter in term]) for x, term in factors)
+        for other in others:
+            entry = writer.apply("multiply", [entry, other], copy.dtype, {})
+        writer.store(memory_of(copy), writer.flat(index, dims), entry)
+    return _Matrix(memory_of(copy), 0, writer.product(dims[len(outer) :]), inner == high)
