@@ -107,8 +107,9 @@ class LibraryCode(Code):
         return Written(name, nest, passed, faults_of(nest))
 
     def key(self, function: Written) -> str:
-        """The text of the nest, but for that of products."""
-        return whole_text(function.source, "", lambda _dtype, _declared: "")
+        """The text of the nest on one machine, but for that of products."""
+        registers = MACHINES["x86-64"].registers
+        return whole_text(function.source, "", registers, lambda _dtype, _registers, _declared: "")
 
     def add(self, function: Written) -> None:
         """Add a nest."""

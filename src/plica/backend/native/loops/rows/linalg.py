@@ -94,7 +94,7 @@ def contract(block: Block, factors: Sequence[Factor], sizes: Mapping[str, Index]
         if is_below is False:
             batches.put(block, sizes, result, target)
             return
-        with writer.into([]) as small:
+        with writer.into([]) as small, block.scratch():
             Contraction(block, [*batches.left, batches.right], sizes, result, dtype).loops(target, in_blocks=in_blocks)
         with writer.into([]) as large:
             batches.put(block, sizes, result, target)
