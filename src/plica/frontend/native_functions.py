@@ -14,6 +14,7 @@ import array_api_compat
 import numpy as np
 
 from plica.backend.native.loops.calls import compile_jit
+from plica.backend.native.loops.nest_text import nest_text
 from plica.errors import InputError
 from plica.forks import cached_property
 from plica.ir.dtypes import DType
@@ -47,7 +48,7 @@ class NativeFunction:
     @property
     def code(self) -> str:
         """The loop nest that is compiled."""
-        return str(self._call.nest)
+        return nest_text(self._call.nest)
 
     @cached_property
     def _fallback(self) -> Any:

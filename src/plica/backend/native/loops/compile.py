@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from functools import cache
 from typing import Any
 
+from plica.backend.native.loops.call_lines import LOOP
 from plica.backend.native.loops.functions import Registers
-from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
+from plica.backend.native.loops.llvm import Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
 from plica.backend.native.loops.support import SUPPORT, argument_type, is_object, require_layout
 from plica.extras import require

@@ -10,11 +10,11 @@ addresses and sizes of results that the caller has no memory for.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
+from plica.backend.native.loops.call_lines import LOOP, CallLines, Module, WriteProduct
 from plica.backend.native.loops.functions import Registers
-from plica.backend.native.loops.lines import Lines
 from plica.backend.native.loops.most_work import Loop, Split, Storage, is_straight, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
@@ -41,14 +41,12 @@ from plica.backend.native.loops.nest import (
     Statement,
     Store,
     While,
-    WriteKernel,
 )
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
     CALLED,
     INTERLEAVED,
     METADATA,
-    PRODUCTS,
     bytes_of,
     entry_text,
     is_on_stack,
@@ -58,12 +56,6 @@ from plica.backend.native.loops.support import (
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 from plica.runtime.shared_library import NO_MEMORY
-
-LOOP = "loop."
-"""How the names of functions begin that are loops."""
-
-WriteProduct = Callable[[DType, set[str], Registers], str]
-"""Writes the function of a product of matrices of a dtype, and adds to declarations of intrinsics."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,28 +102,7 @@ def whole_text(nest: Nest, entry: str, registers: Registers, write_product: Writ
     return "\n".join([*parts, *METADATA, *printer.scopes.lines()])
 
 
-@dataclass(frozen=True, slots=True)
-class _Module:
-    """A module of outlined loops."""
-
-    declared: set[str] = field(default_factory=set)
-    functions: dict[str, str] = field(default_factory=dict)
-    loops: list[str] = field(default_factory=list)
-
-    def lines(self) -> list[str]:
-        return [*sorted(self.declared), CALLED, *self.functions.values(), *self.loops]
-
-
-@dataclass(frozen=True, slots=True)
-class _Outlined:
-    """The two modules of outlined loops, and the declarations of their functions."""
-
-    hot: _Module = field(default_factory=_Module)
-    warm: _Module = field(default_factory=_Module)
-    heads: list[str] = field(default_factory=list)
-
-
-class _Printer(Lines):
+class _Printer(CallLines):
     """The lines of one nest.
 
     Attributes:
@@ -146,15 +117,10 @@ class _Printer(Lines):
         division: Split | None,
         registers: Registers,
         scopes: Scopes | None = None,
-        module: _Module | None = None,
+        module: Module | None = None,
         write_product: WriteProduct = product_text,
     ) -> None:
-        module = module or _Module()
-        super().__init__(module.declared, module.functions)
-        self._write_product, self._registers = write_product, registers
-        self._kernels: dict[WriteKernel, str] = {}
-        self._is_split = division is not None
-        self.outlined = _Outlined()
+        super().__init__(module or Module(), registers, write_product, is_split=division is not None)
         self.scopes = scopes or Scopes(nest)
         self._split, self._nest = division or Split(frozenset(), frozenset()), nest
         self._fails: list[str] = []
@@ -309,45 +275,9 @@ class _Printer(Lines):
         self._failed.append((failed, statement.site + 1))
         self._code.begin(label)
 
-    def _product(self, statement: Product) -> None:
-        """A call of the function for products that each module with one has."""
-        dtype = statement.target[0].dtype
-        buffers = ", ".join(
-            f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)
-        )
-        sizes = ", ".join(f"i64 {self._index(size)}" for size in (*statement.sizes, *statement.widths))
-        turned = ", ".join(f"i1 {str(flag).lower()}" for flag in statement.turned)
-        if PRODUCTS[dtype] not in self.functions:
-            self.functions[PRODUCTS[dtype]] = self._write_product(dtype, self.declared, self._registers)
-        self._put(f"call void @{PRODUCTS[dtype]}({buffers}, {sizes}, {turned})")
-
-    def _kernel(self, statement: Kernel) -> None:
-        """A call of a function, which is in the module of hot loops if there is one."""
-        if statement.write not in self._kernels:
-            self._kernels[statement.write] = self._kernel_name(statement)
-        pointers = [self._address(*part) for part in zip(statement.buffers, statement.starts, strict=True)]
-        operands = [
-            *(f"ptr {pointer}" for pointer in pointers),
-            *(f"i64 {self._index(size)}" for size in statement.sizes),
-        ]
-        self._put(f"call void @{self._kernels[statement.write]}({', '.join(operands)})")
-
-    def _kernel_name(self, statement: Kernel) -> str:
-        """Write the function of a kernel, and return its name."""
-        if not self._is_split:
-            name = f"kernel{len(self._kernels)}"
-            self.functions[name] = statement.write(name, self.declared, self._registers)
-            return name
-        name, hot = f"{LOOP}{len(self.outlined.heads)}", self.outlined.hot
-        text = statement.write(name, hot.declared, self._registers)
-        hot.loops.append(text.replace(f"define internal void @{name}(", f"define void @{name}("))
-        types = ["ptr"] * len(statement.buffers) + ["i64"] * len(statement.sizes)
-        self.outlined.heads.append(f"declare void @{name}({', '.join(types)})")
-        return name
-
     # Control flow
 
-    def _outline(self, loop: Loop, module: _Module) -> None:
+    def _outline(self, loop: Loop, module: Module) -> None:
         """Write a loop as a function of a module, and call it."""
         inner = _Printer(self._nest, None, self._registers, self.scopes, module, self._write_product)
         arguments: list[str] = []
