@@ -12,6 +12,7 @@ from plica.runtime.container import write
 from plica.runtime.faults import VALUES, marked
 from plica.runtime.machine import LEVELS, architecture
 from plica.runtime.manifest import ArrayType, Entry, Fallback, Fold, Manifest, Rows, Target, Tensor
+from plica.runtime.module import NativeModule
 
 MODULE = f"""
 module @plica {{
@@ -205,3 +206,10 @@ def native_file(path: Path, key: bytes | None = None, **changed: Any) -> Path:
     """A file of `MANIFEST`, or of one with other fields."""
     write(path, parts(), replace(MANIFEST, **changed), key)
     return path
+
+
+def code_of(module: NativeModule) -> Any:
+    """The code of a module that is open."""
+    state = module._state
+    assert state is not None, "it is open"
+    return state[0]

@@ -10,7 +10,7 @@ import pytest
 
 from plica.runtime.manifest import Rows
 from plica.runtime.module import NativeModule, load
-from tests.harness.native_files import ENTRIES, MANIFEST, WEIGHT, native_file
+from tests.harness.native_files import ENTRIES, MANIFEST, WEIGHT, code_of, native_file
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_calls_of_several_threads_at_one_time_run_on_one_each(tmp_path: Path, mo
     module = load(native_file(tmp_path / "wide.plicab", targets=targets, entries=(first, *ENTRIES[1:])))
     x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
     drivers: list[str] = []
-    code = module._state[0]
+    code = code_of(module)
     session = code._session
     monkeypatch.setattr(code, "_session", lambda driver: drivers.append(driver) or session(driver))
     with code._wide("local-task"):
@@ -114,5 +114,5 @@ def test_sessions_share_the_threads_of_a_device(module: NativeModule) -> None:
     x = np.random.default_rng(0).integers(-9, 10, (50, 4)).astype(np.float32)
     with ThreadPoolExecutor(4) as pool:
         assert all(np.array_equal(y, x @ WEIGHT) for y in pool.map(module, [x] * 40))
-    devices = {id(session._memory.device) for session in module._state[0]._idle["local-task"]}
+    devices = {id(session._memory.device) for session in code_of(module)._idle["local-task"]}
     assert len(devices) == 1

@@ -5,7 +5,7 @@ import pytest
 
 from plica.runtime import memory
 from plica.runtime.module import load
-from tests.harness.native_files import SHIFT, WEIGHT
+from tests.harness.native_files import SHIFT, WEIGHT, code_of
 
 
 @pytest.mark.parametrize("count", [0, 1, 250])
@@ -17,7 +17,7 @@ def test_devices_with_memory_of_their_own_give_the_same(
     monkeypatch.setattr("plica.runtime.pool.MEMORIES", {})
     x = np.random.default_rng(0).integers(0, 20, (count, 4)).astype(np.float32)
     with load(path) as module:
-        assert isinstance(module._state[0]._idle["local-sync"][0]._memory, memory.DeviceMemory)
+        assert isinstance(code_of(module)._idle["local-sync"][0]._memory, memory.DeviceMemory)
         assert np.array_equal(module(x), x @ WEIGHT)
         score = x[:, 0].astype(np.float64)
         assert np.array_equal(module.score(score), np.where(score < 10, score * score, -score))

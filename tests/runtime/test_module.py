@@ -15,7 +15,7 @@ from plica.runtime.arrays import numpy_dtype
 from plica.runtime.checks import RESERVED
 from plica.runtime.manifest import ArrayType
 from plica.runtime.module import NativeModule, load
-from tests.harness.native_files import ENTRIES, MANIFEST, SHIFT, WEIGHT, native_file
+from tests.harness.native_files import ENTRIES, MANIFEST, SHIFT, WEIGHT, code_of, native_file
 from tests.harness.together import grouped
 
 BATCHES = (0, 1, 7, 100, 128, 1000)
@@ -289,7 +289,7 @@ def test_python_runs_while_code_does(module: NativeModule, monkeypatch: pytest.M
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(module, [_rows(3), _rows(3)]))
     assert np.array_equal(answers[0], answers[1])
-    assert len(module._state[0]._idle["local-sync"]) == 2
+    assert len(code_of(module)._idle["local-sync"]) == 2
 
 
 def test_closing(path: Path) -> None:
@@ -307,7 +307,7 @@ def test_closing(path: Path) -> None:
 
 def test_a_call_that_runs_while_the_module_closes_finishes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(path)
-    code = module._state[0]
+    code = code_of(module)
     call = sessions.Session.call
 
     def closing(self, *arguments):
@@ -370,10 +370,10 @@ def test_parameters_that_are_missing_are_named(tmp_path: Path) -> None:
 def test_modules_are_let_go_in_any_order(path: Path) -> None:
     """Code and constants lie in the mapped file, which goes last."""
     for held in (
-        lambda module: module._state[0]._idle["local-sync"][0],
-        lambda module: module._state[0],
-        lambda module: module._state[0]._code,
-        lambda module: module._state[0]._code.module,
+        lambda module: code_of(module)._idle["local-sync"][0],
+        lambda module: code_of(module),
+        lambda module: code_of(module)._code,
+        lambda module: code_of(module)._code.module,
         lambda module: module.constants,
         lambda module: module.product,
     ):
@@ -409,6 +409,6 @@ def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monk
         ("OUT_OF_RANGE; broken", IndexError, NativeFileError),
         ("INVALID_ARGUMENT; broken", ValueError, NativeFileError),
     ):
-        monkeypatch.setattr(module._state[0]._idle["local-sync"][0], "_context", Failing(kind(message)))
+        monkeypatch.setattr(code_of(module)._idle["local-sync"][0], "_context", Failing(kind(message)))
         with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
             module(_rows(1))
