@@ -12,7 +12,7 @@ from plica.lower.leaves import Owners, leaf_keys
 from plica.lower.lowering import LoweringScope
 from plica.lower.programs import Programs
 from plica.lower.queries.bottom_up import inner_value
-from plica.lower.queries.score import Lowered, doubtful_weights
+from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers import InnerLayer, InputLayer
@@ -92,9 +92,7 @@ class LayerPart:
             group = self.folded.groups[-1]
             with scope.builder.at(repr(self.layer)):
                 result = self.semiring.result(xp, inner_value(scope, group, inputs))
-        return Lowered(
-            scope.build([result]), tuple(scope.captured), doubtful_weights(scope), (), scope.parameter_info, scope.fired
-        )
+        return Lowered.of(scope, [result])
 
 
 @final
@@ -130,7 +128,7 @@ class ParameterPart:
         (layer,) = self.folded.circuit.layers
         with scope.trace.active(), scope.builder.at("parameter"):
             results = scope.outputs(layer.params["value"])
-        return Lowered(scope.build(results), tuple(scope.captured), (), (), scope.parameter_info, scope.fired)
+        return Lowered.of(scope, results)
 
 
 def _own_keys(circuit: Circuit) -> dict[TensorParameter, str]:

@@ -20,7 +20,7 @@ from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import Drawing, draw
-from plica.lower.leaves import Constant, Leaf
+from plica.lower.leaves import Constant, Leaf, Owners, owners_of
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.parameters import TensorParameter
@@ -188,6 +188,11 @@ class Leaves(nn.Module):
     def items(self) -> Iterator[tuple[Leaf, Tensor]]:
         """The leaves with their tensors."""
         return ((leaf, getattr(self, name)) for name, leaf in self._leaves.items())
+
+    @property
+    def owners(self) -> Owners:
+        """The leaf that holds each symbolic tensor."""
+        return owners_of(self._leaves.values())
 
     def attributes(self) -> Iterator[tuple[str, Leaf]]:
         """The leaves with the attributes that hold their tensors."""

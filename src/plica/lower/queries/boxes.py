@@ -7,19 +7,17 @@ linear in the values of every variable's layers, so its value is the mass of the
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Any
 
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
-from plica.ir.program import Program
 from plica.lower.data import columns_of, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.leaves import Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.query import Query, Upward, ask
-from plica.lower.queries.score import doubtful_weights
+from plica.lower.queries.score import Lowered
 from plica.symbolic.layers import InputLayer, InputRow
 from plica.symbolic.semirings import Params, Semiring, Value
 from plica.tracing import namespace as xp
@@ -66,25 +64,12 @@ CDF = Query(cdf, "the distribution function", Upward(("interval",), signed=True)
 PROBABILITY = Query(probability, "the probability of a box", Upward(("interval",), signed=True), "boxes")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoweredBoxes:
-    """The Program `low (B, D), high (B, D) -> logarithms (B, outputs, units)`, and its captured leaves.
-
-    Args:
-        program: The Program.
-        captured: The leaf or constant of each captured variable.
-        weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
-    """
-
-    program: Program
-    captured: tuple[Leaf | Constant, ...]
-    weights: tuple[tuple[FoldedLayer, str], ...]
-
-
 def lower_boxes(
     folded: FoldedCircuit, semiring: Semiring, dtype: DType, ends_dtype: DType, owners: Owners | None = None
-) -> LoweredBoxes:
+) -> Lowered:
     """The Program of boxes whose ends are of `ends_dtype`, floats; NaN and infinities where there is no end.
+
+    It is `low (B, D), high (B, D) -> logarithms (B, outputs, units)`.
 
     Input layers whose row has no `interval` are summed or integrated over all numbers.
     """
@@ -93,7 +78,7 @@ def lower_boxes(
         low, high = (scope.argument(name, ("b", input_width(folded.described)), ends_dtype) for name in ("low", "high"))
         outputs = scope.read(layer_values(scope, Boxes(scope, low, high)), list(folded.out_fold_idx))
         logs = xp.permute_dims(semiring.to_log(xp, outputs), (1, 0, 2))
-    return LoweredBoxes(scope.build([logs]), tuple(scope.captured), doubtful_weights(scope))
+    return Lowered.of(scope, [logs])
 
 
 class Boxes:

@@ -13,22 +13,21 @@ computation of expected predictions", 2019.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
-from plica.ir.program import Program
 from plica.lower.data import InputData, columns_of, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Constant, Leaf, Owners
+from plica.lower.leaves import Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import of_variable
 from plica.lower.queries.query import Query, Upward, ask
+from plica.lower.queries.score import Lowered
 from plica.lower.queries.units import has_states, unit_moment
 from plica.symbolic.layers import InputRow
 from plica.symbolic.semirings import SIGNED_LSE_SUM, Params, Value
@@ -72,23 +71,11 @@ COVARIANCE = Query(
 _WITHIN = Needs("covariance", "the covariance", inputs=("covariance",))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LoweredProducts:
-    """The Program `x (B, D), reference (B, D), first (B,), second (B,) -> direction (B,), size (B,)`.
-
-    The results are those of `signed-lse-sum`; `first` and `second` name variables, -1 none.
-
-    Args:
-        program: The Program.
-        captured: The leaf or constant of each captured variable.
-    """
-
-    program: Program
-    captured: tuple[Leaf | Constant, ...]
-
-
-def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owners | None = None) -> LoweredProducts:
+def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owners | None = None) -> Lowered:
     """The Program of products of distances of some variables, in float64.
+
+    It is `x (B, D), reference (B, D), first (B,), second (B,) -> direction (B,), size (B,)`. The results are those of
+    `signed-lse-sum`; `first` and `second` name variables, -1 none.
 
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
@@ -105,7 +92,7 @@ def lower_products(folded: FoldedCircuit, variables: Sequence[int], owners: Owne
         data = _Distances(scope, variables, x, reference, (first, second))
         ((group, fold),) = folded.out_fold_idx
         results = [part[fold, :, 0] for part in layer_values(scope, data)[group]]
-    return LoweredProducts(scope.build(results), tuple(scope.captured))
+    return Lowered.of(scope, results)
 
 
 def check_covariance(folded: FoldedCircuit, variables: Sequence[int]) -> None:

@@ -4,6 +4,7 @@ Data: integers, or floats where NaN means missing. A missing variable is summed 
 decomposable circuit. A category that no layer has makes its row NaN; nothing indexes out of range.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -43,6 +44,13 @@ class Lowered:
     parameters: FoldIndexInfo[Any]
     fired: Fired = field(default_factory=dict)
 
+    @staticmethod
+    def of(scope: LoweringScope, results: Iterable[Tracer]) -> "Lowered":
+        """The Program that returns `results`, the last that is done in a scope."""
+        weights = tuple(weight for weight in scope.weights if not is_never_negative(*weight))
+        zeros = None if scope.always_zeros else tuple(scope.zeros)
+        return Lowered(scope.build(results), tuple(scope.captured), weights, zeros, scope.parameter_info, scope.fired)
+
 
 def lower_score(
     folded: FoldedCircuit,
@@ -60,13 +68,7 @@ def lower_score(
     scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)
-    weights, zeros = doubtful_weights(scope), None if scope.always_zeros else tuple(scope.zeros)
-    return Lowered(scope.build(results), tuple(scope.captured), weights, zeros, scope.parameter_info, scope.fired)
-
-
-def doubtful_weights(scope: LoweringScope) -> tuple[tuple[FoldedLayer, str], ...]:
-    """The weights of layers that may be negative though the semiring carries no such numbers."""
-    return tuple(weight for weight in scope.weights if not is_never_negative(*weight))
+    return Lowered.of(scope, results)
 
 
 def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:

@@ -15,8 +15,9 @@ from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Owners
-from plica.lower.queries.boxes import CDF, PROBABILITY, LoweredBoxes, lower_boxes
+from plica.lower.queries.boxes import CDF, PROBABILITY, lower_boxes
 from plica.lower.queries.needs import Needs
+from plica.lower.queries.score import Lowered
 from plica.symbolic.semirings import Semiring
 
 
@@ -45,7 +46,7 @@ def _inside(circuit: TorchCircuit, needs: Needs, low: Tensor, high: Tensor) -> T
     _check_bounded(circuit, needs, low, high)
     check_needs(circuit, replace(needs, inputs=("marginal",)))  # of layers whose variables have no ends
 
-    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> LoweredBoxes:
+    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
         return lower_boxes(folded, semiring, dtype, as_dtype(low.dtype), leaves)
 
     program = carried(circuit, ("boxes", low.dtype), lower)

@@ -15,9 +15,9 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of, whole_layers
+from plica.backend.torch.queries.values import once
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
-from plica.lower.leaves import owners_of
 from plica.lower.queries.choosing import LoweredChoices, lower_choices
 from plica.lower.queries.query import Choosing, Query
 from plica.symbolic.semirings import Bound, Semiring
@@ -74,7 +74,7 @@ class TorchQuery:
             self._dtype,
             input_dtype=known,
             real_dtype=known if known is not None and known.kind == "float" else real,
-            owners=owners_of(leaf for leaf, _ in circuit.leaves.items()),
+            owners=circuit.leaves.owners,
             semiring=semiring,
             one_row=one_row,
         )
@@ -129,11 +129,8 @@ def query_of(
     one_row: bool = False,
 ) -> TorchQuery:
     """The query of a circuit for data of one dtype, made once for each dtype of the circuit."""
-    key = (query, input_dtype, circuit.dtype, None if semiring is None else semiring.name, one_row)
-    if key not in circuit.queries:
-        circuit.queries[key] = TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row)
-    torch_query: TorchQuery = circuit.queries[key]
-    return torch_query
+    key = (query, input_dtype, None if semiring is None else semiring.name, one_row)
+    return once(circuit, key, lambda: TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row))
 
 
 @torch.no_grad()

@@ -14,7 +14,6 @@ from plica.backend.torch.queries.program import QueryProgram, as_described, part
 from plica.backend.torch.queries.rows import check_known, device_of, integer, whole_layers
 from plica.backend.torch.queries.values import log_values, once
 from plica.errors import InputError
-from plica.lower.leaves import owners_of
 from plica.lower.queries.covariance import COVARIANCE, check_covariance, lower_products
 from plica.lower.queries.expect import MEAN
 
@@ -37,8 +36,8 @@ def covariance(circuit: TorchCircuit, variables: Iterable[int], x: Tensor | None
         return torch.zeros((len(x), 0, 0), dtype=dtype, device=device)
 
     def program() -> QueryProgram:
-        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        return QueryProgram((*key, circuit.dtype), lower_products(as_described(circuit), chosen, leaves), "covariance")
+        lowered = lower_products(as_described(circuit), chosen, circuit.leaves.owners)
+        return QueryProgram((*key, circuit.dtype), lowered, "covariance")
 
     key = (COVARIANCE.name, *chosen)
     run = once(circuit, key, program)

@@ -14,9 +14,9 @@ from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
+from plica.backend.torch.queries.values import once
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import as_dtype
-from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Posterior
 from plica.lower.queries.expect import LATENTS, POSTERIOR
 from plica.lower.queries.flowing import LoweredFlows, lower_flows
@@ -39,14 +39,8 @@ class FlowProgram:
         self, circuit: TorchCircuit, query: Query[Flowing], input_dtype: torch.dtype, semiring: Semiring
     ) -> None:
         self.query, self._semiring = query, semiring
-        self.lowered: LoweredFlows = _lowered(
-            query,
-            circuit,
-            query_dtype(circuit),
-            as_dtype(input_dtype),
-            owners_of(leaf for leaf, _ in circuit.leaves.items()),
-            semiring,
-        )
+        settings = (query_dtype(circuit), as_dtype(input_dtype), circuit.leaves.owners, semiring)
+        self.lowered: LoweredFlows = _lowered(query, circuit, *settings)
         self.run = QueryProgram((query, semiring.name, input_dtype, circuit.dtype), self.lowered, "flows")
 
     def __call__(self, circuit: TorchCircuit, x: Tensor) -> tuple[Sequence[Tensor], Tensor | None]:
@@ -81,11 +75,7 @@ def _lowered(query: Query[Flowing], circuit: TorchCircuit, *settings: Any) -> Lo
 
 def _program(circuit: TorchCircuit, query: Query[Flowing], dtype: torch.dtype, semiring: Semiring) -> FlowProgram:
     """The Program of a query, made once for each dtype of the circuit."""
-    key = (query, semiring.name, dtype, circuit.dtype)
-    if key not in circuit.queries:
-        circuit.queries[key] = FlowProgram(circuit, query, dtype, semiring)
-    program: FlowProgram = circuit.queries[key]
-    return program
+    return once(circuit, (query, semiring.name, dtype), lambda: FlowProgram(circuit, query, dtype, semiring))
 
 
 @torch.no_grad()

@@ -11,7 +11,6 @@ from plica.backend.torch.queries.program import QueryProgram, as_described, quer
 from plica.backend.torch.queries.rows import whole_layers
 from plica.backend.torch.queries.values import in_parts, log_values, once
 from plica.ir.dtypes import as_dtype
-from plica.lower.leaves import owners_of
 from plica.lower.queries.answers import Explanations
 from plica.lower.queries.determinism import is_deterministic
 from plica.lower.queries.mpe import MOST, MPE
@@ -32,8 +31,8 @@ def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """Upper bounds of the completions of each row, `(B,)`."""
 
     def program() -> QueryProgram:
-        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        lowered = lower_score(as_described(circuit), MOST, query_dtype(circuit), as_dtype(x.dtype), leaves)
+        owners, dtypes = circuit.leaves.owners, (query_dtype(circuit), as_dtype(x.dtype))
+        lowered = lower_score(as_described(circuit), MOST, *dtypes, owners)
         return QueryProgram((*key, circuit.dtype), lowered, MOST.name)
 
     key = (MOST.name, x.dtype)

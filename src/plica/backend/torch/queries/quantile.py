@@ -23,7 +23,6 @@ from plica.backend.torch.queries.rows import device_of, floating, integer
 from plica.backend.torch.queries.values import once
 from plica.errors import InputError
 from plica.ir.dtypes import DType
-from plica.lower.leaves import owners_of
 from plica.lower.queries.quantile import INPUT_FLOWS, QUANTILE, lower_shares
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import InputLayer, InputRow
@@ -43,8 +42,7 @@ class _Shares:
 
     def __init__(self, circuit: TorchCircuit, variable: int) -> None:
         folded = as_described(circuit)
-        owners = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        lowered = lower_shares(folded, variable, DType.FLOAT64, owners)
+        lowered = lower_shares(folded, variable, DType.FLOAT64, circuit.leaves.owners)
         self._runs = [
             QueryProgram(("shares", variable, number, circuit.dtype), program, "shares")
             for number, program in enumerate(lowered)

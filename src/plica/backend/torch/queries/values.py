@@ -6,21 +6,20 @@ Probabilities are added and multiplied in log space: of numbers of any sign wher
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import Any, Protocol, TypeAlias, TypeVar, final
+from typing import Any, TypeAlias, TypeVar, final
 
 import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.constants import LoweredProgram
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.logs import is_abstract, safe_log
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype, rows_within_budget
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.leaves import Owners, owners_of
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Owners
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.score import Lowered, lower_score
@@ -55,14 +54,6 @@ def carrier_of(circuit: TorchCircuit) -> Semiring:
     return LOG_LIKELIHOOD.needs.carrier(circuit.semiring)
 
 
-class _Lowered(LoweredProgram, Protocol):
-    """A Program in a carrier, and the weights that may be negative though it carries no such numbers."""
-
-    @property
-    def weights(self) -> tuple[tuple[FoldedLayer, str], ...]:
-        """The weights, by group and name."""
-
-
 @final
 class CarriedProgram:
     """A Program of a circuit in a carrier that need not be the circuit's own.
@@ -78,8 +69,7 @@ class CarriedProgram:
     def __init__(self, circuit: TorchCircuit, carrier: Semiring, key: tuple[Hashable, ...], lower: Lower) -> None:
         own = circuit.semiring.algebra == carrier.algebra
         folded = circuit.folded if own else as_described(circuit)
-        leaves = owners_of(leaf for leaf, _ in circuit.leaves.items())
-        lowered = lower(folded, carrier, query_dtype(circuit), leaves)
+        lowered = lower(folded, carrier, query_dtype(circuit), circuit.leaves.owners)
         self._weights = WeightCheck(folded, carrier, lowered.weights)
         self._run = QueryProgram((*key, circuit.dtype), lowered, str(key[0]).replace(" ", "_"))
         self.rows_at_once = self._run.rows_at_once
@@ -95,7 +85,7 @@ class CarriedProgram:
         return result
 
 
-Lower: TypeAlias = Callable[[FoldedCircuit, Semiring, DType, Owners], _Lowered]
+Lower: TypeAlias = Callable[[FoldedCircuit, Semiring, DType, Owners], Lowered]
 
 
 def carried(circuit: TorchCircuit, key: tuple[Hashable, ...], lower: Lower) -> CarriedProgram:
