@@ -18,8 +18,8 @@ import plica
 import plica.numpy as pnp
 from plica.errors import TraceError
 from plica.ir.dtypes import DType
-from plica.tracing.namespace.stub import stub
 from tests.harness.standard import NAMES, SIGNATURES
+from tests.harness.tables.names import stub
 
 
 def _found(name: str):

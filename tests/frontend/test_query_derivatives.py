@@ -10,11 +10,11 @@ from torch import Tensor
 from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.docs_table import NEEDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, StudentTLayer, SumLayer
 from tests.harness.flat_units import leaf
 from tests.harness.pairwise import flagged
+from tests.harness.tables.queries import NEEDS
 
 X = torch.tensor([[1.0, 0.5, np.nan], [np.nan, np.nan, 2.0], [0.0, 1.0, 0.0]], dtype=torch.float64)
 LAST = torch.tensor([[False, False, True]]).expand(3, 3)

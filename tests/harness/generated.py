@@ -11,14 +11,13 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from plica.backend.native.scalars.docs_table import accuracy_table
-from plica.lower.optimize.docs_table import rules_table
-from plica.lower.queries import docs_table as queries
-from plica.ops.docs_table import operations_table
 from plica.ops.elementwise import KINDS
 from plica.ops.special import OPERANDS
-from plica.symbolic.layers.docs_table import input_layers_table
-from plica.tracing.namespace import stub as names
 from tests.harness import standard
+from tests.harness.tables import names, queries
+from tests.harness.tables.input_layers import input_layers_table
+from tests.harness.tables.operations import operations_table
+from tests.harness.tables.rules import rules_table
 
 ROOT = Path(__file__).parents[2]
 

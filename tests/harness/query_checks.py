@@ -19,7 +19,6 @@ import torch
 from plica import queries
 from plica.backend.torch.queries import IntegrateQuery
 from plica.errors import InputError
-from plica.lower.queries.docs_table import NEEDS
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.symbolic.semirings import LSE_SUM
@@ -28,6 +27,7 @@ from tests.harness.layer_cases import InputCase, LayerCase, references
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.row_checks import _modes, _share
 from tests.harness.spaces import LINEAR, LOG_SPACES, WIDE
+from tests.harness.tables.queries import NEEDS
 
 Array = Any
 # (layer, params) -> what units come to, (B or 1, K), in place of their score; None for layers that score data

@@ -13,7 +13,6 @@ import torch
 import plica.queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
-from plica.lower.queries.docs_table import NEEDS
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.table import QUERIES
 from plica.symbolic.circuit import Circuit
@@ -37,6 +36,7 @@ from tests.harness.pairwise import pairwise
 from tests.harness.queries import one_unit
 from tests.harness.query_checks import QUERY_CHECKS, Asked, check_impossible
 from tests.harness.spaces import LINEAR
+from tests.harness.tables.queries import NEEDS
 
 # The first case of each layer, and those of a user's own layers of which most queries know nothing. Not those whose
 # values have any sign: a circuit of them describes a distribution for some parameters alone, which tests below give.

@@ -9,10 +9,10 @@ import torch
 
 import plica.queries
 from plica.backend.torch.queries import IntegrateQuery
-from plica.lower.queries.docs_table import NEEDS
 from plica.tracing.trees import flatten
 from tests.harness import query_checks
 from tests.harness.layer_cases import LayerCase
+from tests.harness.tables.queries import NEEDS
 from tests.harness.written_results import check_written
 from tests.lower.queries.test_table import FIRST, asked_of
 

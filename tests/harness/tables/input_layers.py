@@ -12,6 +12,7 @@ import numpy as np
 from plica.symbolic.layers import LAYER_ROWS, InputLayer, InputRow
 from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterNode, ReferenceParameter, TensorParameter
 from plica.symbolic.scope import Scope
+from tests.harness.tables import markdown
 
 UNITS = 7
 NUM_VALUES = 3  # of the variable of the layers whose defaults are shown
@@ -62,13 +63,13 @@ def _shape(parameter: Parameter) -> str:
 
 def input_layers_table() -> str:
     """One row for each input layer."""
-    lines = ["| layer | name | settings | parameters | values |", "|---|---|---|---|---|"]
+    lines = []
     for row in LAYER_ROWS.values():
         if not isinstance(row, InputRow):
             continue
         layer, name = default_layer(row), "" if row.distribution is None else f"`{row.distribution.name}`"
         if layer is None:
-            lines.append(f"| `{row.layer.__name__}` | {name} | | | |")
+            lines.append((f"`{row.layer.__name__}`", name, "", "", ""))
             continue
         settings = [f"`{name}`" for name in layer.config if name not in ("scope", "num_output_units")]
         parameters = [f"`{key} {_shape(parameter)} = {formula(parameter)}`" for key, parameter in layer.params.items()]
@@ -76,8 +77,5 @@ def input_layers_table() -> str:
             name for name in (row.distribution.parameters if row.distribution else ()) if name not in layer.params
         ]
         parameters += [f"or `{name}`" for name in others]
-        lines.append(
-            f"| `{row.layer.__name__}` | {name} | {', '.join(settings)} | {', '.join(parameters)} | "
-            f"{layer.domain.name} |"
-        )
-    return "\n".join(lines)
+        lines.append((f"`{row.layer.__name__}`", name, ", ".join(settings), ", ".join(parameters), layer.domain.name))
+    return markdown(("layer", "name", "settings", "parameters", "values"), lines)

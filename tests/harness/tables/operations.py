@@ -22,6 +22,7 @@ from plica.ops import (
     SPECIAL,
     UPDATE,
 )
+from tests.harness.tables import markdown
 
 GROUPS = {
     "elementwise": ELEMENTWISE,
@@ -43,14 +44,13 @@ GROUPS = {
 
 
 def operations_table() -> str:
-    """One line of Markdown for each operation: name, parameters, number of operands in its first sample."""
-    lines = ["| operation | kind | operands | parameters | range | decomposition |", "|---|---|---|---|---|---|"]
-    for kind, operations in GROUPS.items():
-        lines += [_line(kind, op) for op in sorted(operations, key=lambda op: op.name)]
-    return "\n".join(lines)
+    """One line of Markdown for each operation: name, parameters, numbers of operands in its samples."""
+    columns = ("operation", "kind", "operands", "parameters", "range", "decomposition")
+    pairs = [(kind, op) for kind, group in GROUPS.items() for op in sorted(group, key=lambda op: op.name)]
+    return markdown(columns, (_cells(kind, op) for kind, op in pairs))
 
 
-def _line(kind: str, op: Op) -> str:
+def _cells(kind: str, op: Op) -> tuple[str, ...]:
     signature = inspect.signature(op.type_rule)
     params = [name for name, parameter in signature.parameters.items() if parameter.kind is parameter.KEYWORD_ONLY]
     counts = sorted({len(sample.inputs) for sample in op.samples()})
@@ -58,6 +58,4 @@ def _line(kind: str, op: Op) -> str:
     if isinstance(op.range, tuple):
         bounds = "" if op.range == ANYTHING else f"{op.range[0]:g} to {op.range[1]:g}"
     decomposition = op.decompose.why.split(":")[0] if isinstance(op.decompose, Unsupported) else "yes"
-    return (
-        f"| `{op.name}` | {kind} | {' or '.join(map(str, counts))} | {', '.join(params)} | {bounds} | {decomposition} |"
-    )
+    return f"`{op.name}`", kind, " or ".join(map(str, counts)), ", ".join(params), bounds, decomposition

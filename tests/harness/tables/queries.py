@@ -1,9 +1,4 @@
-"""The tables of queries in `docs/queries.md`: which of them works for which layer and semiring.
-
->>> from plica.symbolic.layers import CategoricalLayer
->>> [needs.function for needs in NEEDS if needs.lacking(LAYER_ROWS[CategoricalLayer]) is not None]
-[]
-"""
+"""The tables of queries in `docs/queries.md`: which of them works for which layer and semiring."""
 
 from plica.ir.op import Unsupported
 from plica.lower.queries.answers import Explanations, Posterior
@@ -13,6 +8,7 @@ from plica.lower.queries.query import ask
 from plica.lower.queries.table import QUERIES
 from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
 from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
+from tests.harness.tables import markdown
 
 NEEDS: tuple[Needs, ...] = (*(query.needs for query in QUERIES.values()), integration())
 """What all of them need of a circuit, and `IntegrateQuery`."""
@@ -23,13 +19,12 @@ _KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "bo
 def layers_table() -> str:
     """Markdown: a row for each kind of layer, a column for each query."""
     names = [f"`{needs.function}`" for needs in NEEDS]
-    lines = [_line(["layer", "kind", *names, "`IntegrateQuery` that maximizes"]), _line(["---"] * (len(names) + 3))]
-    kinds, reasons = list(_KINDS), _reasons()
+    lines, kinds, reasons = [], list(_KINDS), _reasons()
     for row in sorted(LAYER_ROWS.values(), key=lambda row: (kinds.index(type(row)), row.layer.__name__)):
         found = [_why(needs.lacking(row)) for needs in _COLUMNS]
         cells = ["yes" if why is None else f"no ({reasons.index(why) + 1})" for why in found]
-        lines.append(_line([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells]))
-    return "\n".join(lines)
+        lines.append([f"`{row.layer.__name__}`", _KINDS[type(row)], *cells])
+    return markdown(["layer", "kind", *names, "`IntegrateQuery` that maximizes"], lines)
 
 
 def reasons_list() -> str:
@@ -48,30 +43,25 @@ def _why(lacking: Unsupported | None) -> str | None:
 
 def semirings_table() -> str:
     """Markdown: a row for each query, a column for each semiring in which a circuit is compiled."""
-    lines = [_line(["query", *(f"`{name}`" for name in SEMIRINGS)]), _line(["---"] * (len(SEMIRINGS) + 1))]
-    for needs in NEEDS:
-        lines.append(_line([f"`{needs.function}`", *(_computed(needs, one) for one in SEMIRINGS.values())]))
-    return "\n".join(lines)
+    columns = ["query", *(f"`{name}`" for name in SEMIRINGS)]
+    rows = ([f"`{needs.function}`", *(_computed(needs, own) for own in SEMIRINGS.values())] for needs in NEEDS)
+    return markdown(columns, rows)
 
 
 def passes_table() -> str:
     """Markdown: for each query its passes through the circuit, and what native files and `plica export` call it."""
-    lines = [_line(["query", "passes", "in native files"]), _line(["---"] * 3)]
+    lines = []
     for query in QUERIES.values():
         passes = "up and down" if query.needs.sums else "up"
         entries = ", ".join(f"`{entry.name}`" for entry in query.entries)
-        lines.append(_line([f"`{query.function}`", passes, entries or "not"]))
-    return "\n".join(lines)
+        lines.append([f"`{query.function}`", passes, entries or "not"])
+    return markdown(["query", "passes", "in native files"], lines)
 
 
 def _computed(needs: Needs, own: Semiring) -> str:
     """In what a query computes, and what becomes of negative weights."""
     carrier = needs.carrier(own)
     return f"`{carrier.name}`" if carrier.negative or not own.negative else f"`{carrier.name}`; no negative weights"
-
-
-def _line(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
 
 
 def stub() -> str:
