@@ -16,62 +16,55 @@ from plica.ir.ranges import ANYTHING, Range, between
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound, lacks_of_products
 
 
-def _same_shape(op: BinaryOp) -> Shape:
+def common_shape(op: BinaryOp, advice: str) -> Shape:
+    """The shape of both inputs.
+
+    Raises:
+        ShapeError: They differ; `advice` ends the message.
+    """
     if op.in_shape1 != op.in_shape2:
         raise ShapeError(
-            f"{type(op).__name__}: expected two inputs of one shape, found {op.in_shape1} and {op.in_shape2}; "
-            "for every pair of entries use an outer or Kronecker parameter"
+            f"{type(op).__name__}: expected two inputs of one shape, found {op.in_shape1} and {op.in_shape2}; {advice}"
         )
     return op.in_shape1
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EntrywisePairOp(BinaryOp):
+    """The operation that `operation` names, on two inputs of one shape."""
+
+    def infer_shape(self) -> Shape:
+        """The shape of either."""
+        return common_shape(self, "for every pair of entries use an outer or Kronecker parameter")
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The operation, entry by entry."""
+        return getattr(xp, str(self.operation))(*arrays)
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SumParameter(BinaryOp):
+class SumParameter(EntrywisePairOp):
     """The sum of two inputs of one shape."""
 
     operation: ClassVar[str | None] = "add"
 
-    def infer_shape(self) -> Shape:
-        """The shape of either."""
-        return _same_shape(self)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The sum."""
-        return xp.add(arrays[0], arrays[1])
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class LogAddExpParameter(BinaryOp):
+class LogAddExpParameter(EntrywisePairOp):
     """`log(exp(a) + exp(b))` of two inputs of one shape: their sum, where they are logarithms."""
 
     operation: ClassVar[str | None] = "logaddexp"
 
-    def infer_shape(self) -> Shape:
-        """The shape of either."""
-        return _same_shape(self)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The logarithm of the sum of exponentials, which is finite where one of the inputs is."""
-        return xp.logaddexp(arrays[0], arrays[1])
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class HadamardParameter(BinaryOp):
+class HadamardParameter(EntrywisePairOp):
     """The product, entry by entry, of two inputs of one shape."""
 
     operation: ClassVar[str | None] = "multiply"
     lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
-
-    def infer_shape(self) -> Shape:
-        """The shape of either."""
-        return _same_shape(self)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The product."""
-        return xp.multiply(arrays[0], arrays[1])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -81,6 +74,15 @@ class EntrywiseOp(UnaryOp):
     def infer_shape(self) -> Shape:
         """The shape of the input."""
         return self.in_shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NamedOp(EntrywiseOp):
+    """The operation that `operation` names."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The operation, entry by entry."""
+        return getattr(xp, str(self.operation))(*arrays)
 
 
 def exponential(xp: Namespace, x: Array) -> Array:
@@ -116,39 +118,27 @@ class ExpParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class LogParameter(EntrywiseOp):
+class LogParameter(NamedOp):
     """The natural logarithm: -inf at zero, where its derivative is taken to be 0."""
 
     operation: ClassVar[str | None] = "safe_log"
 
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log(x)."""
-        return xp.safe_log(arrays[0])
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SquareParameter(EntrywiseOp):
+class SquareParameter(NamedOp):
     """The square."""
 
     operation: ClassVar[str | None] = "square"
     lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
 
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The input times itself."""
-        return xp.square(arrays[0])
-
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SoftplusParameter(EntrywiseOp):
+class SoftplusParameter(NamedOp):
     """log(1 + exp(x)), non-negative."""
 
     operation: ClassVar[str | None] = "softplus"
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log(1 + exp(x))."""
-        return xp.softplus(arrays[0])
 
 
 @final
@@ -167,14 +157,10 @@ class LogSoftplusParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class SigmoidParameter(EntrywiseOp):
+class SigmoidParameter(NamedOp):
     """1 / (1 + exp(-x)), between 0 and 1."""
 
     operation: ClassVar[str | None] = "sigmoid"
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """1 / (1 + exp(-x))."""
-        return xp.sigmoid(arrays[0])
 
 
 @final
@@ -191,14 +177,10 @@ class LogSigmoidParameter(EntrywiseOp):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ConjugateParameter(EntrywiseOp):
+class ConjugateParameter(NamedOp):
     """The complex conjugate, of a real number the number."""
 
     operation: ClassVar[str | None] = "conj"
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The input with the opposite imaginary part."""
-        return xp.conj(arrays[0])
 
 
 @final

@@ -17,11 +17,12 @@ from typing import ClassVar, final
 
 import numpy as np
 
-from plica.errors import ShapeError
 from plica.ir.dtypes import as_dtype, headroom_of
 from plica.ir.ranges import ANYTHING, Range
-from plica.symbolic.parameters.elementwise import EntrywiseOp
+from plica.symbolic.parameters.elementwise import EntrywiseOp, common_shape
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, fold_axis, range_as
+
+_SIGNS = "give a sign for each size"
 
 
 def log_size(xp: Namespace, x: Array) -> Array:
@@ -94,8 +95,7 @@ class StackParameter(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of either, and 2."""
-        _require_one_shape(self)
-        return (*self.in_shape1, 2)
+        return (*common_shape(self, _SIGNS), 2)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """Both inputs."""
@@ -112,10 +112,10 @@ class SignedSumOp(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of either without `axis`."""
-        _require_one_shape(self)
-        check_axis(self, self.in_shape1, self.axis)
-        at = self.axis % len(self.in_shape1)
-        return self.in_shape1[:at] + self.in_shape1[at + 1 :]
+        shape = common_shape(self, _SIGNS)
+        check_axis(self, shape, self.axis)
+        at = self.axis % len(shape)
+        return shape[:at] + shape[at + 1 :]
 
     def total(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
         """The sum divided by the exponential of a shift, and the shift."""
@@ -160,8 +160,7 @@ class SignedClampOp(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of either."""
-        _require_one_shape(self)
-        return self.in_shape1
+        return common_shape(self, _SIGNS)
 
     def bounds(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
         """The logarithm of the largest size that a number may have, and where it has a larger one."""
@@ -208,8 +207,7 @@ class SignedLogParameter(BinaryOp):
 
     def infer_shape(self) -> Shape:
         """The shape of either."""
-        _require_one_shape(self)
-        return self.in_shape1
+        return common_shape(self, _SIGNS)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """log(sign) + size: -inf at zero, where the derivative is taken to be 0; NaN where the number is negative."""
@@ -217,11 +215,3 @@ class SignedLogParameter(BinaryOp):
         logs = xp.safe_log(xp.abs(sign)) + size
         negative = xp.logical_and(xp.less(sign, 0.0), xp.greater(size, -inf))
         return xp.where(negative, -inf if self.positive_part else nan, logs)
-
-
-def _require_one_shape(op: BinaryOp) -> None:
-    if op.in_shape1 != op.in_shape2:
-        raise ShapeError(
-            f"{type(op).__name__}: expected two inputs of one shape, found {op.in_shape1} and {op.in_shape2}; "
-            "give a sign for each size"
-        )
