@@ -192,26 +192,26 @@ class PipelineContext:
 
         The inverse is `get_symbolic_layers(group, fold)` of a compiled circuit.
         """
-        return self._compiler.get_compiled_layers(layer)
+        return self._compiler.circuits.get_compiled_layers(layer)
 
     def __getitem__(self, circuit: Circuit) -> TorchCircuit:
         return self.get_compiled_circuit(circuit)
 
     def is_compiled(self, circuit: Circuit) -> bool:
         """Whether `circuit` was compiled here."""
-        return self._compiler.is_compiled(circuit)
+        return self._compiler.circuits.is_compiled(circuit)
 
     def has_symbolic(self, compiled: TorchCircuit) -> bool:
         """Whether `compiled` was compiled here."""
-        return self._compiler.has_symbolic(compiled)
+        return self._compiler.circuits.has_symbolic(compiled)
 
     def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit of a symbolic one; KeyError if there is none."""
-        return self._compiler.get_compiled_circuit(circuit)
+        return self._compiler.circuits.get_compiled_circuit(circuit)
 
     def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
         """The symbolic circuit of a compiled one; KeyError if there is none."""
-        return self._compiler.get_symbolic_circuit(compiled)
+        return self._compiler.circuits.get_symbolic_circuit(compiled)
 
 
 _ACTIVE: ContextVar[PipelineContext | None] = ContextVar("plica_pipeline", default=None)

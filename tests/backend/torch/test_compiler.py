@@ -302,14 +302,14 @@ def test_circuits_and_compiled_ones_are_found_from_each_other() -> None:
     circuit, other = with_a_buffer(), with_a_buffer()
     compiler = TorchCompiler()
     compiled = compiler.compile(circuit)
-    assert compiler.is_compiled(circuit)
-    assert not compiler.is_compiled(other)
-    assert compiler.get_compiled_circuit(circuit) is compiled
-    assert compiler.get_symbolic_circuit(compiled) is circuit
-    assert compiler.has_symbolic(compiled)
-    assert not compiler.has_symbolic(TorchCompiler().compile(circuit))
+    assert compiler.circuits.is_compiled(circuit)
+    assert not compiler.circuits.is_compiled(other)
+    assert compiler.circuits.get_compiled_circuit(circuit) is compiled
+    assert compiler.circuits.get_symbolic_circuit(compiled) is circuit
+    assert compiler.circuits.has_symbolic(compiled)
+    assert not compiler.circuits.has_symbolic(TorchCompiler().compile(circuit))
     with pytest.raises(KeyError):
-        compiler.get_compiled_circuit(other)
+        compiler.circuits.get_compiled_circuit(other)
 
 
 @pytest.mark.parametrize("enabled", [True, False])

@@ -265,26 +265,6 @@ class TorchCompiler:
             )
         return TorchInitializer(initializer, self.compilation_rules.initializers.own)
 
-    def is_compiled(self, circuit: Circuit) -> bool:
-        """Whether `circuit` was compiled here."""
-        return self.circuits.is_compiled(circuit)
-
-    def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
-        """The compiled circuit of a symbolic one; KeyError if there is none."""
-        return self.circuits.get_compiled_circuit(circuit)
-
-    def has_symbolic(self, compiled: TorchCircuit) -> bool:
-        """Whether `compiled` was compiled here."""
-        return self.circuits.has_symbolic(compiled)
-
-    def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
-        """The symbolic circuit of a compiled one; KeyError if there is none."""
-        return self.circuits.get_symbolic_circuit(compiled)
-
-    def get_compiled_layers(self, layer: Layer) -> dict[TorchCircuit, tuple[CompiledLayer, ...]]:
-        """Where a symbolic layer is computed in each compiled circuit that has it; KeyError if there is none."""
-        return self.circuits.get_compiled_layers(layer)
-
     def add_layer_rule(self, row: LayerRow, *, override: bool = False) -> None:
         """Compile layers of one more class: `compilation_rules.layers.add` says more."""
         self.compilation_rules.layers.add(row, override=override)
