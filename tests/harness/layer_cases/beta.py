@@ -1,5 +1,6 @@
 """The beta layer: as it is made by default, and of concentrations above 1."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,12 +24,6 @@ def _log_density(params: Params, x: Array) -> Array:
     return np.where((x == 0) & (alpha > 1) | (x == 1) & (beta > 1), -np.inf, density)
 
 
-def _of_scipy(alpha: float, beta: float) -> Any:
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return stats.beta(alpha, beta)
-
-
 def _modes(params: Params) -> Array:
     alpha, beta = params["alpha"], params["beta"]
     hill = (alpha > 1) & (beta > 1)
@@ -39,34 +34,29 @@ def _modes(params: Params) -> Array:
     return np.take_along_axis(places, np.argmax(densities, axis=0)[None], axis=0)[0]
 
 
+_BETA = density_case(
+    "beta",
+    BetaLayer,
+    _log_density,
+    lambda stats, *unit: stats.beta(*unit),
+    lambda rng, rows: rng.uniform(size=rows),
+    modes=_modes,
+    parameters={"alpha": SIZE, "beta": SIZE},
+    points=UNIT,
+    wrong=UNIT_WRONG,
+    sampled=tuple({"alpha": alpha, "beta": beta} for alpha, beta in ((0.1, 1.0), (1.0, 1e6), (1e4, 1e6))),
+    starts=((0.3, 0.1), (0.98, 0.01), (0.5, 0.4)),
+)
+_FACTORIES = {"alpha_factory": beyond(2.0, 9.0), "beta_factory": beyond(2.0, 3.0)}
 CASES = (
-    density_case(
-        "beta",
-        BetaLayer,
-        _log_density,
-        _of_scipy,
-        lambda rng, rows: rng.uniform(size=rows),
-        modes=_modes,
-        parameters={"alpha": SIZE, "beta": SIZE},
-        points=UNIT,
-        wrong=UNIT_WRONG,
-        sampled=tuple({"alpha": alpha, "beta": beta} for alpha, beta in ((0.1, 1.0), (1.0, 1e6), (1e4, 1e6))),
-        starts=((0.3, 0.1), (0.98, 0.01), (0.5, 0.4)),
-    ),
-    density_case(
-        "beta of concentrations above 2",
-        BetaLayer,
-        _log_density,
-        _of_scipy,
-        lambda rng, rows: rng.uniform(0.1, 0.9, size=rows),
-        modes=_modes,
+    _BETA,
+    replace(
+        _BETA,
+        name="beta of concentrations above 2",
+        build=lambda scope, units: BetaLayer(scope, units, **_FACTORIES),
+        draw=lambda _, rng, rows: rng.uniform(0.1, 0.9, size=(rows, 1)),
         parameters={"alpha": LARGE_SIZE, "beta": LARGE_SIZE},
-        points=UNIT,
-        wrong=UNIT_WRONG,
         sampled=(),
         starts=(),
-        build=lambda scope, units: BetaLayer(
-            scope, units, alpha_factory=beyond(2.0, 9.0), beta_factory=beyond(2.0, 3.0)
-        ),
     ),
 )

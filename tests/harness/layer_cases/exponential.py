@@ -16,18 +16,12 @@ def _log_density(params: Params, x: Array) -> Array:
     return np.log(params["rate"]) - params["rate"] * x
 
 
-def _of_scipy(rate: float) -> Any:
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return stats.expon(scale=1 / rate)
-
-
 CASES = (
     density_case(
         "exponential",
         ExponentialLayer,
         _log_density,
-        _of_scipy,
+        lambda stats, rate: stats.expon(scale=1 / rate),
         lambda rng, rows: rng.exponential(size=rows),
         parameters={"rate": SCALE},
         points=NOT_NEGATIVE,

@@ -1,5 +1,6 @@
 """The gamma layer: as it is made by default, and of concentrations above 1."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,42 +22,27 @@ def _log_density(params: Params, x: Array) -> Array:
     return np.where((x == 0) & (concentration > 1) | np.isposinf(x), -np.inf, density)
 
 
-def _of_scipy(concentration: float, rate: float) -> Any:
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return stats.gamma(concentration, scale=1 / rate)
-
-
-def _modes(params: Params) -> Array:
-    return np.maximum(params["concentration"] - 1, 0) / params["rate"]
-
-
+_GAMMA = density_case(
+    "gamma",
+    GammaLayer,
+    _log_density,
+    lambda stats, concentration, rate: stats.gamma(concentration, scale=1 / rate),
+    lambda rng, rows: rng.exponential(size=rows),
+    modes=lambda params: np.maximum(params["concentration"] - 1, 0) / params["rate"],
+    parameters={"concentration": SIZE, "rate": SCALE},
+    points=NOT_NEGATIVE,
+    wrong=NOT_NEGATIVE_WRONG,
+    sampled=({"concentration": 0.1, "rate": 1e6}, {"concentration": 1e6, "rate": 1e6}),
+    starts=((1e3, 1.0), (2.0, 1.0), (1.0, 2.0)),
+)
 CASES = (
-    density_case(
-        "gamma",
-        GammaLayer,
-        _log_density,
-        _of_scipy,
-        lambda rng, rows: rng.exponential(size=rows),
-        modes=_modes,
-        parameters={"concentration": SIZE, "rate": SCALE},
-        points=NOT_NEGATIVE,
-        wrong=NOT_NEGATIVE_WRONG,
-        sampled=({"concentration": 0.1, "rate": 1e6}, {"concentration": 1e6, "rate": 1e6}),
-        starts=((1e3, 1.0), (2.0, 1.0), (1.0, 2.0)),
-    ),
-    density_case(
-        "gamma of concentrations above 2",
-        GammaLayer,
-        _log_density,
-        _of_scipy,
-        lambda rng, rows: rng.exponential(size=rows),
-        modes=_modes,
+    _GAMMA,
+    replace(
+        _GAMMA,
+        name="gamma of concentrations above 2",
+        build=lambda scope, units: GammaLayer(scope, units, concentration_factory=beyond(2.0, 9.0)),
         parameters={"concentration": LARGE_SIZE, "rate": SCALE},
-        points=NOT_NEGATIVE,
-        wrong=NOT_NEGATIVE_WRONG,
         sampled=(),
         starts=(),
-        build=lambda scope, units: GammaLayer(scope, units, concentration_factory=beyond(2.0, 9.0)),
     ),
 )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from plica.symbolic.layers import LAYER_ROWS, GaussianLayer
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.numbers import LOG_FACTOR, PLACE, REALS, SCALE, column
+from tests.harness.layer_cases.univariate import of_scipy
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -31,12 +33,8 @@ def totals(layer: Any, params: Params) -> Array:
     return np.exp(params["log_partition"]) if "log_partition" in params else np.ones(layer.num_output_units, WIDE)
 
 
-def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
-    """Normal distributions."""
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    pairs = zip(params["mean"].astype(float), params["stddev"].astype(float), strict=True)
-    return [stats.norm(mean, stddev) for mean, stddev in pairs]
+distributions = of_scipy(lambda stats, *unit: stats.norm(*unit), itemgetter("mean"), itemgetter("stddev"))
+"""Normal distributions."""
 
 
 def _case(

@@ -10,6 +10,7 @@ from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, LOGIT, SHARE, column
 from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
+from tests.harness.layer_cases.univariate import of_scipy
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -24,11 +25,8 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(np.where(np.isnan(value), WIDE(0), times(value, failure) + success))
 
 
-def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
-    """Geometric distributions that begin at 0."""
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return [stats.geom(p, loc=-1) for p in successes(params).astype(float)]
+distributions = of_scipy(lambda stats, share: stats.geom(share, loc=-1), successes)
+"""Geometric distributions that begin at 0."""
 
 
 def _case(name: str, *refused: Refused, **settings: Any) -> InputCase:

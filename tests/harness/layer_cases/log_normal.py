@@ -19,18 +19,12 @@ def _log_density(params: Params, x: Array) -> Array:
     return -distance * distance / 2 - np.log(x * params["scale"] * np.sqrt(2 * WIDE(np.pi)))
 
 
-def _of_scipy(loc: float, scale: float) -> Any:
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return stats.lognorm(scale, scale=np.exp(loc))
-
-
 CASES = (
     density_case(
         "log-normal",
         LogNormalLayer,
         _log_density,
-        _of_scipy,
+        lambda stats, loc, scale: stats.lognorm(scale, scale=np.exp(loc)),
         lambda rng, rows: rng.lognormal(size=rows),
         parameters={
             "loc": Numbers((-30.0, 0.0, 3.0, 30.0), PLACE.draw),

@@ -1,5 +1,6 @@
 """The negative binomial layer: by logits and by probabilities."""
 
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.numbers import COUNTS, COUNTS_WRONG, LOGIT, SHARE, SIZE, column
 from tests.harness.layer_cases.trials import log_shares, scaled_sigmoid, successes, times
+from tests.harness.layer_cases.univariate import of_scipy
 from tests.harness.spaces import WIDE, Space
 from tests.harness.wide import lgamma
 
@@ -27,12 +29,8 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(np.where(np.isnan(value), WIDE(0), ways + times(total, success) + times(value, failure)))
 
 
-def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
-    """Negative binomial distributions."""
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    pairs = zip(params["total_count"].astype(float), successes(params).astype(float), strict=True)
-    return [stats.nbinom(total, p) for total, p in pairs]
+distributions = of_scipy(lambda stats, *unit: stats.nbinom(*unit), itemgetter("total_count"), successes)
+"""Negative binomial distributions."""
 
 
 def modes(layer: Any, params: Params) -> Array:  # noqa: ARG001

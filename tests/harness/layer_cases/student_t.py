@@ -22,18 +22,12 @@ def _log_density(params: Params, x: Array) -> Array:
     return height - (df + 1) / 2 * np.log1p(distance * distance / df)
 
 
-def _of_scipy(df: float, loc: float, scale: float) -> Any:
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    return stats.t(df, loc, scale)
-
-
 CASES = (
     density_case(
         "student-t",
         StudentTLayer,
         _log_density,
-        _of_scipy,
+        lambda stats, *unit: stats.t(*unit),
         lambda rng, rows: 2 * rng.normal(size=rows),
         parameters={"df": SIZE, "loc": PLACE, "scale": SCALE},
         points=REALS,

@@ -1,6 +1,7 @@
 """The uniform layer: with ends that are numbers, and learned ones."""
 
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from plica.symbolic.layers.starts import beyond
 from plica.symbolic.parameters import normal
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.numbers import REALS, Numbers, column, integers
+from tests.harness.layer_cases.univariate import of_scipy
 from tests.harness.spaces import WIDE, Space, safe_log
 
 Array = Any
@@ -25,12 +27,8 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(safe_log(np.where(np.isnan(value), WIDE(1), density)))
 
 
-def distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
-    """Uniform distributions."""
-    from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
-    ends = zip(params["low"].astype(float), params["high"].astype(float), strict=True)
-    return [stats.uniform(low, high - low) for low, high in ends]
+distributions = of_scipy(lambda stats, low, high: stats.uniform(low, high - low), itemgetter("low"), itemgetter("high"))
+"""Uniform distributions."""
 
 
 def _case(name: str, build: Callable[[Sequence[int], int], UniformLayer], *refused: Refused) -> InputCase:

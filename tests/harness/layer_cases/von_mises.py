@@ -22,9 +22,7 @@ def _log_density(params: Params, x: Array) -> Array:
 class _OneTurn:
     """SciPy's distribution from -pi to pi, where its own begins half a turn before `loc`."""
 
-    def __init__(self, loc: float, concentration: float) -> None:
-        from scipy import stats  # where distributions are compared alone: a machine with a GPU may lack it
-
+    def __init__(self, stats: Any, loc: float, concentration: float) -> None:
         self._whole = stats.vonmises(concentration, loc)
 
     def pdf(self, x: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any, cast
 import numpy as np
 import pytest
 import torch
+from scipy import stats
 
 from plica.errors import GraphError, PlicaError, UnsupportedError
 from plica.ir.op import unsupported
@@ -20,7 +21,7 @@ from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import SumLayer, UnivariateLayer, setting, states, unit_parameter
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal
 from tests.harness.conformance import check_constructor
-from tests.harness.layer_cases.logistic import CASES, LogisticLayer, of_scipy
+from tests.harness.layer_cases.logistic import CASES, LogisticLayer
 
 WEIGHTS, LOC, SCALE = np.array([0.3, 0.7]), np.array([-1.0, 2.0]), np.array([0.5, 1.5])
 
@@ -36,7 +37,7 @@ def _mixture() -> Any:
 
 def test_a_declared_distribution_is_scored_and_asked() -> None:
     compiled = _mixture()
-    kinds = [of_scipy(*pair) for pair in zip(LOC, SCALE, strict=True)]
+    kinds = [stats.logistic(*pair) for pair in zip(LOC, SCALE, strict=True)]
 
     def weighted(name: str, *points: Any) -> Any:
         return sum(share * getattr(kind, name)(*points) for share, kind in zip(WEIGHTS, kinds, strict=True))
@@ -63,7 +64,7 @@ def test_gradients_of_a_declared_distribution() -> None:
     (loc,) = compiled.parameters()
     x = 0.7
     compiled(torch.tensor([[x]], dtype=torch.float64)).sum().backward()
-    densities = np.array([of_scipy(*pair).pdf(x) for pair in zip(LOC, SCALE, strict=True)])
+    densities = np.array([stats.logistic(*pair).pdf(x) for pair in zip(LOC, SCALE, strict=True)])
     slopes = np.tanh((x - LOC) / (2 * SCALE)) / SCALE  # of log densities, by loc
     np.testing.assert_allclose(
         loc.grad.numpy().reshape(-1), WEIGHTS * densities * slopes / (WEIGHTS @ densities), rtol=1e-12
