@@ -63,6 +63,14 @@ class Folds:
 
         return run_rule(traced, *arrays, *self.stacked.values(), batch_axis=dict(batched or {}))
 
+    def values(self, semiring: Semiring, column: Callable[..., Any], *arrays: Array) -> Array:
+        """What a column of a row gives for arrays `(F, B, ...)`, as ordinary numbers."""
+
+        def rule(params: Any, *operands: Any) -> Any:
+            return semiring.to_linear(xp, column(xp, semiring, self.layer, params, *operands))
+
+        return self.run(rule, *arrays, batched=dict.fromkeys(range(len(arrays)), 1))
+
 
 def _tensors(layer: Any) -> dict[Any, None]:
     leaves = (leaf for one in layer.all_params.values() for leaf in one.leaves)
@@ -120,11 +128,7 @@ def check_input_body(case: InputCase) -> None:
     for semiring in carriers(case, SEMIRINGS.values()):
         space = SPACES[semiring.algebra.name]
         expected = [case.reference(space, layer, folds.params[fold], x[fold].astype(WIDE)) for fold in range(F)]
-
-        def rule(params: Any, data: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, data))
-
-        close(folds.run(rule, x, batched={0: 1}), np.stack(expected))
+        close(folds.values(semiring, case.row.body, x), np.stack(expected))
 
 
 def check_marginal(case: InputCase) -> None:
@@ -133,11 +137,7 @@ def check_marginal(case: InputCase) -> None:
     folds = Folds(layer)
     expected = [case.totals(layer, params) for params in folds.params]
     for semiring in carriers(case, REAL):
-
-        def rule(params: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.marginal(xp, semiring, layer, params))
-
-        close(folds.run(rule), np.stack(expected)[:, None])
+        close(folds.values(semiring, case.row.marginal), np.stack(expected)[:, None])
 
 
 def check_sample(case: InputCase) -> None:
@@ -211,11 +211,7 @@ def check_maximum(case: InputCase) -> None:
         for params in folds.params:
             x = np.asarray(_modes(case, layer, params), WIDE)
             expected.append(np.diag(case.reference(space, layer, params, x))[None])
-
-        def rule(params: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.maximum(xp, semiring, layer, params))
-
-        close(folds.run(rule), np.stack(expected))
+        close(folds.values(semiring, case.row.maximum), np.stack(expected))
 
 
 def check_partial(case: InputCase) -> None:
@@ -230,11 +226,7 @@ def check_partial(case: InputCase) -> None:
         for fold in range(F)
     ]
     for semiring in REAL:
-
-        def rule(params: Any, data: Any, absent: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, partial(xp, semiring, layer, params, data, absent))
-
-        close(folds.run(rule, x, missing, batched={0: 1, 1: 1}), np.stack(expected))
+        close(folds.values(semiring, partial, x, missing), np.stack(expected))
 
 
 def _given(case: InputCase, layer: Any, params: Any, row: Array, missing: Array) -> list[tuple[Array, Array]]:
@@ -271,11 +263,7 @@ def check_partial_maximum(case: InputCase) -> None:
             for unit, (mean, _) in enumerate(_given(case, layer, params, x[fold, row], hidden)):
                 completed[hidden] = mean
                 expected[fold, row, unit] = case.reference(space, layer, params, completed[None])[0, unit]
-
-        def rule(params: Any, data: Any, absent: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, partial(xp, semiring, layer, params, data, absent))
-
-        np.testing.assert_allclose(folds.run(rule, x, missing, batched={0: 1, 1: 1}), expected, rtol=1e-9)
+        np.testing.assert_allclose(folds.values(semiring, partial, x, missing), expected, rtol=1e-9)
 
 
 def check_conditional(case: InputCase) -> None:
@@ -368,11 +356,7 @@ def check_interval(case: InputCase) -> None:
             shares = np.stack([_share(kind, low[fold, :, 0], high[fold, :, 0]) for kind in kinds], axis=1)
         expected.append(np.asarray(shares, float) * np.asarray(case.totals(layer, params), float))
     for semiring in REAL:
-
-        def rule(params: Any, below: Any, above: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.interval(xp, semiring, layer, params, below, above))
-
-        found = folds.run(rule, low, high, batched={0: 1, 1: 1})
+        found = folds.values(semiring, case.row.interval, low, high)
         np.testing.assert_allclose(found, np.stack(expected), rtol=1e-9, atol=1e-13)
 
 
@@ -382,14 +366,7 @@ def check_states(case: InputCase) -> None:
     folds, count = Folds(layer), layer.domain.num_states
     states = np.broadcast_to(np.arange(count), (F, count))[:, :, None].astype(float)
     for semiring in carriers(case, REAL):
-
-        def at_all(params: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.states(xp, semiring, layer, params))
-
-        def at_each(params: Any, x: Any, semiring: Any = semiring) -> Any:
-            return semiring.to_linear(xp, case.row.body(xp, semiring, layer, params, x))
-
-        close(folds.run(at_all), folds.run(at_each, states, batched={0: 1}))
+        close(folds.values(semiring, case.row.states), folds.values(semiring, case.row.body, states))
 
 
 def check_padding(case: InputCase) -> None:
