@@ -15,6 +15,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, InputRow, KroneckerLayer, SumLayer
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.parameters import (
     ComposedParameter,
     ConcatParameter,
@@ -38,7 +39,7 @@ STEP = np.longdouble("1e-60")
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed(InputLayer):
+class Mixed(FieldsLayer, InputLayer):
     """A weighted sum of layers of one scope."""
 
     parts: tuple[InputLayer, ...]
@@ -57,20 +58,12 @@ class Mixed(InputLayer):
         return self.parts[0].num_output_units
 
     @property
-    def config(self) -> dict[str, Any]:
-        return {"parts": self.parts}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"share": self.share}
-
-    @property
     def sub_layers(self) -> dict[str, Any]:
         return {f"parts.{place}": part for place, part in enumerate(self.parts)}
 
 
 @dataclass(frozen=True, eq=False)
-class TwoTables(InputLayer):
+class TwoTables(FieldsLayer, InputLayer):
     """The product of two tables, each padded."""
 
     scope: Scope
@@ -82,14 +75,6 @@ class TwoTables(InputLayer):
     @property
     def domain(self) -> Domain:
         return finite(self.size)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "size": self.size}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"left": self.left, "right": self.right}
 
     @property
     def padded(self) -> dict[str, str]:

@@ -5,24 +5,17 @@ from typing import Any
 
 from plica.symbolic.domains import COUNTS, POSITIVE_REALS, Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.layers.univariate import positive_normal
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 
 
 @dataclass(frozen=True, eq=False)
-class _Rated(InputLayer):
+class _Rated(FieldsLayer, InputLayer):
     scope: Scope
     num_output_units: int
     rate: Parameter  # (K,), positive
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"rate": self.rate}
 
 
 class WaitingLayer(_Rated):
@@ -38,7 +31,7 @@ class ExponentialLayer(_Rated):
 
 
 @dataclass(frozen=True, eq=False)
-class TableLayer(InputLayer):
+class TableLayer(FieldsLayer, InputLayer):
     """p(x, y) of two variables of `num_values` states, as a table; missing together or not at all."""
 
     scope: Scope
@@ -49,14 +42,6 @@ class TableLayer(InputLayer):
     @property
     def domain(self) -> Domain:
         return finite(self.num_values)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "num_values": self.num_values}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"table": self.table}
 
 
 class MarginalTableLayer(TableLayer):

@@ -14,6 +14,7 @@ import numpy as np
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, normal
 from plica.symbolic.scope import Scope
 from tests.harness.layer_cases import numbers
@@ -24,7 +25,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class LocationLayer(InputLayer):
+class LocationLayer(FieldsLayer, InputLayer):
     """Densities of one real variable with a place and a scale: `loc (K,)`, `scale (K,)`."""
 
     scope: Scope
@@ -35,14 +36,6 @@ class LocationLayer(InputLayer):
     @property
     def domain(self) -> Domain:
         return REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"loc": self.loc, "scale": self.scale}
 
 
 def _marginal(xp: Any, semiring: Any, layer: Any, params: Any) -> Any:

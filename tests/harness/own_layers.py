@@ -8,13 +8,14 @@ import numpy as np
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.layers import Choice, InnerLayer, InputLayer, InputRow, SumRow
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params
 
 
 @dataclass(frozen=True, eq=False)
-class NeighbourSum(InnerLayer):
+class NeighbourSum(FieldsLayer, InnerLayer):
     """Unit k weighs unit k and the next one, cyclically, of each input by the squares of `root (K, 2 * arity)`."""
 
     num_input_units: int
@@ -24,14 +25,6 @@ class NeighbourSum(InnerLayer):
     @property
     def num_output_units(self) -> int:
         return self.num_input_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"num_input_units": self.num_input_units, "arity": self.arity}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"root": self.root}
 
 
 def _neighbours(layer: NeighbourSum) -> Any:
@@ -60,7 +53,7 @@ NEIGHBOURS_WITHOUT_CHOICE = SumRow(NeighbourSum, body=_neighbour_body)
 
 
 @dataclass(frozen=True, eq=False)
-class PairLayer(InputLayer):
+class PairLayer(FieldsLayer, InputLayer):
     """Tables over two variables of S states: `table (K, S * S)`, the state of the first one slowest."""
 
     scope: Scope
@@ -71,14 +64,6 @@ class PairLayer(InputLayer):
     @property
     def domain(self) -> Domain:
         return finite(self.num_states)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "num_states": self.num_states}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"table": self.table}
 
 
 def _pair_body(xp: Any, semiring: Any, layer: PairLayer, params: Any, x: Any) -> Any:
@@ -138,21 +123,13 @@ PAIRS_WITHOUT_MODE = InputRow(PairLayer, _pair_body, _pair_marginal, _pair_sampl
 
 
 @dataclass(frozen=True, eq=False)
-class SplitNormalLayer(InputLayer):
+class SplitNormalLayer(FieldsLayer, InputLayer):
     """Normal distributions whose one parameter has two outputs, `(K,)` each: the mean and the standard deviation."""
 
     scope: Scope
     num_output_units: int
     both: Parameter
-    domain: Domain = REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"both": self.both}
+    domain = REALS
 
 
 def _split_normal_body(xp: Any, semiring: Any, layer: SplitNormalLayer, params: Any, x: Any) -> Any:  # noqa: ARG001
@@ -172,22 +149,14 @@ SPLIT_NORMALS = InputRow(
 
 
 @dataclass(frozen=True, eq=False)
-class BoxLayer(InputLayer):
+class BoxLayer(FieldsLayer, InputLayer):
     """Uniform densities `height (K,)` of ever so wide boxes around `middle (K,)`, which densities need not read."""
 
     scope: Scope
     num_output_units: int
     height: Parameter
     middle: Parameter
-    domain: Domain = REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"height": self.height, "middle": self.middle}
+    domain = REALS
 
 
 def _box_body(xp: Any, semiring: Any, layer: BoxLayer, params: Any, x: Any) -> Any:

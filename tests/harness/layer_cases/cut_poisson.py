@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.layers.base import assign, choose_parameter, input_scope, positive
+from plica.symbolic.layers.base import FieldsLayer, assign, choose_parameter, input_scope, positive
 from plica.symbolic.parameters import Parameter, ParameterLike, SoftplusParameter, normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
@@ -27,7 +27,7 @@ def _softplus(shape: tuple[int, ...]) -> Parameter:
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class CutPoissonLayer(InputLayer):
+class CutPoissonLayer(FieldsLayer, InputLayer):
     """Poisson distributions of one count; rates are small, so that counts of 32 and more do not matter.
 
     Args:
@@ -50,16 +50,6 @@ class CutPoissonLayer(InputLayer):
     def domain(self) -> Domain:
         """The counts."""
         return finite(STATES)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings beside the rate."""
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The rate `(K,)`."""
-        return {"rate": self.rate}
 
 
 def log_masses(xp: Any, params: Params) -> Array:

@@ -8,6 +8,7 @@ import numpy as np
 
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import CategoricalLayer, Choice, InnerLayer, InputLayer, InputRow, Layer, SumLayer, SumRow
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.layer_cases import categorical
@@ -21,7 +22,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class WeighedLayer(InputLayer):
+class WeighedLayer(FieldsLayer, InputLayer):
     """The units of the layer that it holds, each times a number of its own: `scale (K,)`."""
 
     part: InputLayer
@@ -38,14 +39,6 @@ class WeighedLayer(InputLayer):
     @property
     def num_output_units(self) -> int:
         return self.part.num_output_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"part": self.part}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"scale": self.scale}
 
     @property
     def sub_layers(self) -> dict[str, Layer]:
@@ -106,7 +99,7 @@ def weighed(categories: int, scale: Callable[[tuple[int]], Parameter] = exp_norm
 
 
 @dataclass(frozen=True, eq=False)
-class BlendLayer(InnerLayer):
+class BlendLayer(FieldsLayer, InnerLayer):
     """The sum of the sum layers that it holds, which all read its one input."""
 
     parts: tuple[SumLayer, ...]
@@ -119,14 +112,6 @@ class BlendLayer(InnerLayer):
     @property
     def num_output_units(self) -> int:
         return self.parts[0].num_output_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"parts": self.parts}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {}
 
     @property
     def sub_layers(self) -> dict[str, Layer]:
@@ -161,7 +146,7 @@ def blend(units: int = 3, count: int = 2) -> BlendLayer:
 
 
 @dataclass(frozen=True, eq=False)
-class ObservedLayer(InputLayer):
+class ObservedLayer(FieldsLayer, InputLayer):
     """The values of the input layer that it holds at `observation (num_variables,)`: it reads no variable itself."""
 
     layer: InputLayer
@@ -178,14 +163,6 @@ class ObservedLayer(InputLayer):
     @property
     def num_output_units(self) -> int:
         return self.layer.num_output_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"layer": self.layer}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"observation": self.observation}
 
     @property
     def sub_layers(self) -> dict[str, Layer]:

@@ -11,7 +11,7 @@ import numpy as np
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
-from plica.symbolic.layers.base import assign, choose_parameter, fields_of, input_scope, positive, settings_key
+from plica.symbolic.layers.base import FieldsLayer, assign, choose_parameter, input_scope, positive, settings_key
 from plica.symbolic.parameters import ExpParameter, Parameter, ParameterLike, normal, softmax_normal
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring, Value
@@ -24,7 +24,7 @@ Array = Any
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class JointLayer(InputLayer):
+class JointLayer(FieldsLayer, InputLayer):
     """Unnormalized masses of several variables of as many states each.
 
     Args:
@@ -52,16 +52,6 @@ class JointLayer(InputLayer):
     def domain(self) -> Domain:
         """The states of each variable."""
         return finite(self.num_states)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings beside the weight."""
-        return fields_of(self, "scope", "num_output_units", "num_states")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(K, S^V)`."""
-        return {"weight": self.weight}
 
     def fold_settings(self) -> Hashable:
         """Type, number of variables, config and shape of the weight."""

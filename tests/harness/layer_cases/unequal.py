@@ -9,6 +9,7 @@ import numpy as np
 from plica.ir.op import unsupported
 from plica.symbolic.domains import UNIT_INTERVAL, Domain, finite
 from plica.symbolic.layers import InputLayer, InputRow
+from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter
 from plica.symbolic.scope import Scope
 from tests.harness.layer_cases.case import InputCase, Params
@@ -20,7 +21,7 @@ Array = Any
 
 
 @dataclass(frozen=True, eq=False)
-class TableLayer(InputLayer):
+class TableLayer(FieldsLayer, InputLayer):
     """A number for each state of one variable: `weight (K, num_states)`."""
 
     scope: Scope
@@ -31,14 +32,6 @@ class TableLayer(InputLayer):
     @property
     def domain(self) -> Domain:
         return finite(self.num_states)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "num_states": self.num_states}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"weight": self.weight}
 
     @property
     def padded(self) -> dict[str, str]:
@@ -95,7 +88,7 @@ def table(states: int) -> Callable[[Sequence[int], int], TableLayer]:
 
 
 @dataclass(frozen=True, eq=False)
-class HistogramLayer(InputLayer):
+class HistogramLayer(FieldsLayer, InputLayer):
     """Masses `weight (K, num_bins)` of bins of [0, 1] that end at `edges (num_bins + 1,)`."""
 
     scope: Scope
@@ -103,15 +96,7 @@ class HistogramLayer(InputLayer):
     num_bins: int
     weight: Parameter
     edges: Parameter
-    domain: Domain = UNIT_INTERVAL
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "num_bins": self.num_bins}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"weight": self.weight, "edges": self.edges}
+    domain = UNIT_INTERVAL
 
     @property
     def padded(self) -> dict[str, str]:
@@ -156,22 +141,14 @@ def histogram(bins: int) -> Callable[[Sequence[int], int], HistogramLayer]:
 
 
 @dataclass(frozen=True, eq=False)
-class PolynomialLayer(InputLayer):
+class PolynomialLayer(FieldsLayer, InputLayer):
     """Polynomials of one variable in [0, 1]: `coeff (K, degree + 1)`, lowest degree first."""
 
     scope: Scope
     num_output_units: int
     degree: int
     coeff: Parameter
-    domain: Domain = UNIT_INTERVAL
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"scope": self.scope, "num_output_units": self.num_output_units, "degree": self.degree}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"coeff": self.coeff}
+    domain = UNIT_INTERVAL
 
     @property
     def padded(self) -> dict[str, str]:

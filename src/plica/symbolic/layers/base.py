@@ -13,7 +13,9 @@ import copy
 import math
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
+from dataclasses import fields
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args, get_type_hints
 
 from plica.arguments import function, integer
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
@@ -235,6 +237,31 @@ class FusedLayer(InnerLayer):
     __slots__ = ()
 
 
+class FieldsLayer(Layer):
+    """A layer that is a dataclass: its fields are its settings and, where they are annotated so, its parameters."""
+
+    __slots__ = ()
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The fields that are no parameters."""
+        return {name: getattr(self, name) for name in _fields(type(self))[0]}
+
+    @property
+    def params(self) -> dict[str, Parameter]:
+        """The fields that are parameters, but for those that are None."""
+        values = [(name, getattr(self, name)) for name in _fields(type(self))[1]]
+        return {name: value for name, value in values if value is not None}
+
+
+@cache
+def _fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the fields of a class: settings, and parameters."""
+    hints, names = get_type_hints(kind), [field.name for field in fields(kind)]
+    parameters = tuple(name for name in names if _takes(hints[name], Parameter))
+    return tuple(name for name in names if name not in parameters), parameters
+
+
 def _takes(annotation: Any, kind: Any) -> bool:
     """Whether an annotation is a kind, or a union that contains it."""
     return annotation == kind or kind in get_args(annotation)
@@ -356,11 +383,6 @@ def at_most_one(owner: str, **choices: object) -> None:
     chosen = [name for name, value in choices.items() if value is not None]
     if len(chosen) > 1:
         raise InputError(f"{owner}: {' and '.join(chosen)} exclude each other; pass one of them")
-
-
-def fields_of(layer: Layer, *names: str) -> dict[str, Any]:
-    """Some fields of a layer by name, as its `config` lists them."""
-    return {name: getattr(layer, name) for name in names}
 
 
 def assign(layer: Layer, /, **values: object) -> None:

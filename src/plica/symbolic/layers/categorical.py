@@ -10,16 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import Any, final
+from typing import final
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
+    FieldsLayer,
     InputLayer,
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     input_scope,
     positive,
 )
@@ -41,7 +41,7 @@ from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class CategoricalLayer(InputLayer):
+class CategoricalLayer(FieldsLayer, InputLayer):
     """Distributions over the values 0 to C-1 of one variable.
 
     Args:
@@ -115,17 +115,6 @@ class CategoricalLayer(InputLayer):
     def padded(self) -> dict[str, str]:
         """The tables, by number of categories."""
         return dict.fromkeys(self.params, "num_categories")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides parameters."""
-        return fields_of(self, "scope", "num_output_units", "num_categories")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The logits or the probabilities, whichever the layer has."""
-        tables = {"logits": self.logits, "probs": self.probs}
-        return {name: parameter for name, parameter in tables.items() if parameter is not None}
 
 
 def _table(xp: Namespace, layer: CategoricalLayer, params: Params) -> Weight:  # noqa: ARG001

@@ -5,11 +5,11 @@ ConstantValueLayer(scope={}, 3)
 """
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from plica.arguments import flag
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.layers.base import InputLayer, assign, choose_parameter, fields_of, positive
+from plica.symbolic.layers.base import FieldsLayer, InputLayer, assign, choose_parameter, positive
 from plica.symbolic.layers.variable_free import variable_free_row
 from plica.symbolic.parameters import ConstantParameter, Namespace, Parameter, ParameterInput, ParameterLike, normal
 from plica.symbolic.scope import Scope
@@ -18,7 +18,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class ConstantValueLayer(InputLayer):
+class ConstantValueLayer(FieldsLayer, InputLayer):
     """Units of given numbers, the same for all data.
 
     Args:
@@ -50,16 +50,6 @@ class ConstantValueLayer(InputLayer):
     def domain(self) -> Domain:
         """All numbers: it reads no variable."""
         return REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the value."""
-        return fields_of(self, "num_output_units", "log_space")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The value `(K,)`."""
-        return {"value": self.value}
 
 
 def _number(xp: Namespace, semiring: Semiring, layer: ConstantValueLayer, params: Params) -> Value:

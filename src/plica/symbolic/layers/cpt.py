@@ -7,9 +7,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
+from plica.symbolic.layers.base import FieldsLayer, FusedLayer, assign, choose_parameter, positive
 from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -17,7 +17,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class CPTLayer(FusedLayer):
+class CPTLayer(FieldsLayer, FusedLayer):
     """A sum layer over a Hadamard product of its inputs.
 
     Args:
@@ -43,16 +43,6 @@ class CPTLayer(FusedLayer):
         sums = positive(name, "num_output_units", num_output_units)
         assign(self, num_input_units=units, num_output_units=sums, arity=inputs)
         assign(self, weight=choose_parameter(name, "weight", (sums, units), weight, softmax_normal))
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the weight."""
-        return fields_of(self, "num_input_units", "num_output_units", "arity")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(O, K)`."""
-        return {"weight": self.weight}
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: CPTLayer, params: Params, inputs: Sequence[Value]) -> Value:

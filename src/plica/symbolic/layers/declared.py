@@ -40,7 +40,6 @@ from plica.symbolic.layers.base import (
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     input_scope,
     positive,
 )
@@ -194,8 +193,7 @@ class UnivariateLayer(InputLayer):
     @property
     def config(self) -> dict[str, Any]:
         """The settings besides parameters."""
-        config = {"scope": self.scope, "num_output_units": self.num_output_units}
-        return config | fields_of(self, *self.setting_names) if self.setting_names else config
+        return {name: getattr(self, name) for name in ("scope", "num_output_units", *self.setting_names)}
 
     @property
     def params(self) -> dict[str, Parameter]:

@@ -11,10 +11,18 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.base import (
+    FieldsLayer,
+    InputLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    input_scope,
+    positive,
+)
 from plica.symbolic.layers.rows import InputRow, independent, normalized_total
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
@@ -30,7 +38,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class DiagonalGaussianLayer(InputLayer):
+class DiagonalGaussianLayer(FieldsLayer, InputLayer):
     """Products of normal densities of V real variables.
 
     Args:
@@ -78,16 +86,6 @@ class DiagonalGaussianLayer(InputLayer):
     def domain(self) -> Domain:
         """The variables are real."""
         return REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides parameters."""
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """Mean and stddev."""
-        return {"mean": self.mean, "stddev": self.stddev}
 
 
 def _of_each(xp: Namespace, params: Params, x: Array) -> Array:

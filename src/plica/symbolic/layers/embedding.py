@@ -8,16 +8,16 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
+    FieldsLayer,
     InputLayer,
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     input_scope,
     positive,
 )
@@ -28,7 +28,7 @@ from plica.symbolic.scope import Scope
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class EmbeddingLayer(InputLayer):
+class EmbeddingLayer(FieldsLayer, InputLayer):
     """Functions of the values 0 to C-1 of one variable: the factors of tensor networks.
 
     Sampling, moments and the most probable explanation need weights that are not negative. Their probabilities are the
@@ -75,16 +75,6 @@ class EmbeddingLayer(InputLayer):
     def padded(self) -> dict[str, str]:
         """The weight, by number of states."""
         return {"weight": "num_states"}
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the weight."""
-        return fields_of(self, "scope", "num_output_units", "num_states")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(K, C)`."""
-        return {"weight": self.weight}
 
 
 def _states(num_values: int) -> dict[str, int]:

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from plica.errors import DTypeError, InputError
 from plica.symbolic.domains import Domain, outside
 from plica.symbolic.initializers import numbers_of
-from plica.symbolic.layers.base import InputLayer, Layer, assign, choose_parameter
+from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign, choose_parameter
 from plica.symbolic.layers.variable_free import variable_free_row
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -31,7 +31,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class EvidenceLayer(InputLayer):
+class EvidenceLayer(FieldsLayer, InputLayer):
     """The values of an input layer at an observation of its variables.
 
     Args:
@@ -84,16 +84,6 @@ class EvidenceLayer(InputLayer):
     def num_output_units(self) -> int:
         """The number of units of the layer."""
         return self.layer.num_output_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The layer."""
-        return {"layer": self.layer}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The observation `(num_variables,)`."""
-        return {"observation": self.observation}
 
     @property
     def sub_layers(self) -> dict[str, Layer]:

@@ -6,9 +6,9 @@ HadamardLayer(arity=3, 8 -> 8)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from plica.symbolic.layers.base import ProductLayer, assign, positive
+from plica.symbolic.layers.base import FieldsLayer, ProductLayer, assign, positive
 from plica.symbolic.layers.rows import ProductRow
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -16,7 +16,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class HadamardLayer(ProductLayer):
+class HadamardLayer(FieldsLayer, ProductLayer):
     """Products of the units of one number in each input.
 
     Args:
@@ -36,11 +36,6 @@ class HadamardLayer(ProductLayer):
     def num_output_units(self) -> int:
         """The number of units of each input."""
         return self.num_input_units
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings."""
-        return {"num_input_units": self.num_input_units, "arity": self.arity}
 
 
 def _body(

@@ -24,11 +24,11 @@ from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
+    FieldsLayer,
     InputLayer,
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     input_scope,
     positive,
 )
@@ -55,7 +55,7 @@ _NOTHING = -math.inf
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class HistogramLayer(InputLayer):
+class HistogramLayer(FieldsLayer, InputLayer):
     """Densities of one real variable that are constant within bins, and 0 outside of them.
 
     A bin has its lower edge and not its upper one, but for the last bin, which has both.
@@ -125,17 +125,6 @@ class HistogramLayer(InputLayer):
     def padded(self) -> dict[str, str]:
         """The edges and the table, by number of bins."""
         return dict.fromkeys(self.params, "num_bins")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings other than parameters."""
-        return fields_of(self, "scope", "num_output_units", "num_bins")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The edges, and the logits or the integrals."""
-        parameters = {"edges": self.edges, "logits": self.logits, "probs": self.probs}
-        return {name: parameter for name, parameter in parameters.items() if parameter is not None}
 
 
 def histogram_edges(

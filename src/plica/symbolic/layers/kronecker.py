@@ -6,9 +6,9 @@ KroneckerLayer(arity=3, 4 -> 64)
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
-from plica.symbolic.layers.base import ProductLayer, assign, check_power, positive
+from plica.symbolic.layers.base import FieldsLayer, ProductLayer, assign, check_power, positive
 from plica.symbolic.layers.rows import ProductRow
 from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -16,7 +16,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class KroneckerLayer(ProductLayer):
+class KroneckerLayer(FieldsLayer, ProductLayer):
     """Products of every combination of units; the unit of the first input changes slowest.
 
     Args:
@@ -37,11 +37,6 @@ class KroneckerLayer(ProductLayer):
     def num_output_units(self) -> int:
         """K^H."""
         return int(self.num_input_units**self.arity)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings."""
-        return {"num_input_units": self.num_input_units, "arity": self.arity}
 
 
 def _body(

@@ -16,9 +16,9 @@ from typing import Any, final
 from plica.arguments import elements, flag, known
 from plica.errors import InputError, UnsupportedError
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.layers.base import InputLayer, assign, fields_of, input_scope, positive
+from plica.symbolic.layers.base import FieldsLayer, InputLayer, assign, input_scope, positive
 from plica.symbolic.layers.rows import InputRow
-from plica.symbolic.parameters import Array, Namespace, Parameter
+from plica.symbolic.parameters import Array, Namespace
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
@@ -28,7 +28,7 @@ ANSWERS = ("log_partition", "sample", "mode")
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class ModuleLayer(InputLayer):
+class ModuleLayer(FieldsLayer, InputLayer):
     """Units that a module computes from rows of data.
 
     Args:
@@ -84,16 +84,6 @@ class ModuleLayer(InputLayer):
         assign(self, scope=input_scope(name, scope), num_output_units=units, module=module, domain=domain)
         assign(self, log_space=flag(name, "log_space", log_space), answers=names)
         assign(self, normalized=normalized)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, the module among them."""
-        return fields_of(self, "scope", "num_output_units", "module", "domain", "log_space", "normalized", "answers")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """None: the module has its own tensors."""
-        return {}
 
     @property
     def opaque(self) -> dict[str, Any]:

@@ -17,7 +17,15 @@ import numpy as np
 from plica.ir.dtypes import DType
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
-from plica.symbolic.layers.base import InputLayer, assign, at_most_one, choose_parameter, input_scope, positive
+from plica.symbolic.layers.base import (
+    FieldsLayer,
+    InputLayer,
+    assign,
+    at_most_one,
+    choose_parameter,
+    input_scope,
+    positive,
+)
 from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, MIN_STDDEV, standardized
@@ -40,7 +48,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class MultivariateGaussianLayer(InputLayer):
+class MultivariateGaussianLayer(FieldsLayer, InputLayer):
     """Normal densities of V real variables, of covariances `scale_tril @ scale_tril.T`.
 
     A row may lack any of the variables: the marginal density of the others is exact. For independent variables there is
@@ -95,16 +103,6 @@ class MultivariateGaussianLayer(InputLayer):
     def domain(self) -> Domain:
         """The variables are real."""
         return REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings other than parameters."""
-        return {"scope": self.scope, "num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """Mean and scale_tril."""
-        return {"mean": self.mean, "scale_tril": self.scale_tril}
 
 
 def triangular_normal(shape: Shape) -> Parameter:

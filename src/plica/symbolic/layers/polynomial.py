@@ -8,17 +8,17 @@
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import final
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import (
+    FieldsLayer,
     InputLayer,
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     input_scope,
     positive,
 )
@@ -33,7 +33,7 @@ _NO_DENSITY = "a polynomial is no density over all real numbers, whose integral 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class PolynomialLayer(InputLayer):
+class PolynomialLayer(FieldsLayer, InputLayer):
     """Polynomials of one real variable: `coeff[k, 0] + coeff[k, 1] x + coeff[k, 2] x^2 + ...`.
 
     Their values have any sign: a number format of positive numbers, such as `lse-sum`, gives NaN where one is negative.
@@ -79,16 +79,6 @@ class PolynomialLayer(InputLayer):
     def padded(self) -> dict[str, str]:
         """The coefficients, by degree."""
         return {"coeff": "degree"}
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the coefficients."""
-        return fields_of(self, "scope", "num_output_units", "degree")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The coefficients `(K, degree+1)`."""
-        return {"coeff": self.coeff}
 
 
 def _degree(name: str, degree: int) -> int:

@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.symbolic.layers.base import (
+    FieldsLayer,
     InnerLayer,
     assign,
     at_most_one,
     choose_parameter,
-    fields_of,
     positive,
     settings_key,
 )
@@ -40,7 +40,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class SumLayer(InnerLayer):
+class SumLayer(FieldsLayer, InnerLayer):
     """Weighted sums; column `h*I + i` of the weight multiplies unit `i` of input `h`.
 
     Where the weight is the result of a `MixingWeightParameter`, unit k sums unit k of each input alone, and the layer
@@ -85,16 +85,6 @@ class SumLayer(InnerLayer):
     def mixing(self) -> bool:
         """Whether unit k reads unit k of each input alone."""
         return self.num_input_units == self.num_output_units and isinstance(self.weight.output, MixingWeightParameter)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the weight."""
-        return fields_of(self, "num_input_units", "num_output_units", "arity")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(O, H*I)`."""
-        return {"weight": self.weight}
 
     @property
     def evaluated_params(self) -> dict[str, Parameter]:

@@ -7,9 +7,9 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, final
+from typing import ClassVar, final
 
-from plica.symbolic.layers.base import FusedLayer, assign, choose_parameter, fields_of, positive
+from plica.symbolic.layers.base import FieldsLayer, FusedLayer, assign, choose_parameter, positive
 from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterLike, softmax_normal
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -17,7 +17,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class TensorDotLayer(FusedLayer):
+class TensorDotLayer(FieldsLayer, FusedLayer):
     """A sum layer with the weight `I kron W kron I`: units are laid out as `(left, I, right)`, and I is summed to O.
 
     Args:
@@ -58,16 +58,6 @@ class TensorDotLayer(FusedLayer):
     def arity(self) -> int:
         """One."""
         return 1
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the weight."""
-        return fields_of(self, "num_left", "num_summed", "num_right", "num_sums")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(O, I)`."""
-        return {"weight": self.weight}
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: TensorDotLayer, params: Params, inputs: Sequence[Value]) -> Value:

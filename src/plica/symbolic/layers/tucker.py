@@ -8,9 +8,9 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from string import ascii_lowercase
-from typing import Any, final
+from typing import final
 
-from plica.symbolic.layers.base import FusedLayer, assign, check_power, choose_parameter, fields_of, positive
+from plica.symbolic.layers.base import FieldsLayer, FusedLayer, assign, check_power, choose_parameter, positive
 from plica.symbolic.layers.rows import FusedRow
 from plica.symbolic.parameters import Namespace, Parameter, ParameterLike, softmax_normal
 from plica.symbolic.semirings import Params, Semiring, Value
@@ -18,7 +18,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class TuckerLayer(FusedLayer):
+class TuckerLayer(FieldsLayer, FusedLayer):
     """A sum layer over a Kronecker product of its inputs, whose outer product is never made.
 
     Args:
@@ -44,16 +44,6 @@ class TuckerLayer(FusedLayer):
         check_power(name, units, inputs)
         assign(self, num_input_units=units, num_output_units=sums, arity=inputs)
         assign(self, weight=choose_parameter(name, "weight", (sums, units**inputs), weight, softmax_normal))
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings besides the weight."""
-        return fields_of(self, "num_input_units", "num_output_units", "arity")
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        """The weight `(O, K^H)`."""
-        return {"weight": self.weight}
 
 
 _BATCH = "fbo"
