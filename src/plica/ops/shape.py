@@ -5,6 +5,7 @@ raises a ShapeError where they do not fit. The table `SHAPE` at the end has the 
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -213,57 +214,44 @@ def _arange_type(*, size: Dim, dtype: DType) -> ArrayType:
     return array_type((size,), dtype)
 
 
+_moved = partial(Op, memory=Memory.VIEW, range=as_first, view=View.MOVED)
+
 SHAPE = (
-    Op(
+    _moved(
         "reshape",
         _reshape_type,
         lambda x, *, shape: np.reshape(x, shape),
         lambda: [sample(_X, shape=(3, 2)), sample(_X, shape=(6,)), sample(_X[:0], shape=(3, 0))],
-        memory=Memory.VIEW,
-        range=as_first,
         never_raises=ALWAYS,
-        view=View.MOVED,
         nonnegative=given_shape,
     ),
-    Op(
+    _moved(
         "permute_dims",
         _permute_type,
         lambda x, *, axes: np.transpose(x, axes),
         lambda: [sample(_X, axes=(1, 0)), sample(_X.reshape(1, 2, 3), axes=(2, 0, 1))],
-        memory=Memory.VIEW,
-        range=as_first,
         never_raises=ALWAYS,
-        view=View.MOVED,
     ),
-    Op(
+    _moved(
         "broadcast_to",
         _broadcast_to_type,
         lambda x, *, shape: np.broadcast_to(x, shape),
         lambda: [sample(_X, shape=(4, 2, 3)), sample(_X[:, :1], shape=(2, 5))],
-        memory=Memory.VIEW,
-        range=as_first,
-        view=View.MOVED,
         nonnegative=given_shape,
     ),
-    Op(
+    _moved(
         "expand_dims",
         _expand_type,
         lambda x, *, axis: np.expand_dims(x, axis),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1)],
-        memory=Memory.VIEW,
-        range=as_first,
         never_raises=ALWAYS,
-        view=View.MOVED,
     ),
-    Op(
+    _moved(
         "squeeze",
         _squeeze_type,
         lambda x, *, axis: np.squeeze(x, axis),
         lambda: [sample(_X[:1], axis=(0,)), sample(_X.reshape(1, 6, 1), axis=(0, 2))],
-        memory=Memory.VIEW,
-        range=as_first,
         never_raises=ALWAYS,
-        view=View.MOVED,
     ),
     Op(
         "concat",
@@ -283,16 +271,13 @@ SHAPE = (
         range=either,
         view=View.JOINED,
     ),
-    Op(
+    _moved(
         "unstack",
         _unstack_type,
         lambda x, *, axis: tuple(np.moveaxis(x, axis, 0)),
         lambda: [sample(_X, axis=0), sample(_X, axis=-1), sample(_X[:1], axis=0), sample(_X[:0], axis=1)],
-        memory=Memory.VIEW,
-        range=as_first,
-        view=View.MOVED,
     ),
-    Op(
+    _moved(
         "split",
         _split_type,
         _split,
@@ -302,9 +287,6 @@ SHAPE = (
             sample(_X, axis=0, sizes=(2,)),
             sample(_X[:0], axis=1, sizes=(2, 1)),
         ],
-        memory=Memory.VIEW,
-        range=as_first,
-        view=View.MOVED,
     ),
     Op(
         "roll",

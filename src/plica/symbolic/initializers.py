@@ -45,9 +45,19 @@ class Initializer(ABC):
         """A new array of `shape`, in double precision unless the values are given."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _FieldsInitializer(Initializer):
+    """An initializer whose settings are its fields."""
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """The settings, by the names of the constructor."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class ConstantTensorInitializer(Initializer):
+class ConstantTensorInitializer(_FieldsInitializer):
     """One number everywhere, or the values of an array of the very shape of the tensor."""
 
     value: complex | NDArray[Any]
@@ -57,11 +67,6 @@ class ConstantTensorInitializer(Initializer):
         if frozen.ndim > 0:
             frozen.setflags(write=False)
             object.__setattr__(self, "value", frozen)
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, by the names of the constructor."""
-        return {"value": self.value}
 
     def allows_shape(self, shape: Shape) -> bool:
         """Any shape for a number, its own shape for an array."""
@@ -75,7 +80,7 @@ class ConstantTensorInitializer(Initializer):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class UniformInitializer(Initializer):
+class UniformInitializer(_FieldsInitializer):
     """Independent draws, uniform in [a, b)."""
 
     a: float = 0.0
@@ -88,11 +93,6 @@ class UniformInitializer(Initializer):
         if not self.a < self.b:
             raise InputError(f"UniformInitializer needs a < b, found a={self.a} and b={self.b}; swap them")
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, by the names of the constructor."""
-        return _config(self)
-
     def allows_shape(self, shape: Shape) -> bool:  # noqa: ARG002 (every shape will do)
         """Any shape."""
         return True
@@ -104,7 +104,7 @@ class UniformInitializer(Initializer):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class NormalInitializer(Initializer):
+class NormalInitializer(_FieldsInitializer):
     """Independent draws from a normal distribution."""
 
     mean: float = 0.0
@@ -119,11 +119,6 @@ class NormalInitializer(Initializer):
                 "for a fixed value use ConstantTensorInitializer"
             )
 
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, by the names of the constructor."""
-        return _config(self)
-
     def allows_shape(self, shape: Shape) -> bool:  # noqa: ARG002 (every shape will do)
         """Any shape."""
         return True
@@ -135,7 +130,7 @@ class NormalInitializer(Initializer):
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
-class DirichletInitializer(Initializer):
+class DirichletInitializer(_FieldsInitializer):
     """Draws that are positive and add up to one along an axis.
 
     Args:
@@ -153,11 +148,6 @@ class DirichletInitializer(Initializer):
             _check_finite(self, "alpha", value)
         if not np.all(np.asarray(self.alpha) > 0):
             raise InputError(f"DirichletInitializer needs positive concentrations, found alpha={self.alpha}")
-
-    @property
-    def config(self) -> dict[str, Any]:
-        """The settings, by the names of the constructor."""
-        return _config(self)
 
     def allows_shape(self, shape: Shape) -> bool:
         """Any shape that has the axis, of the length of `alpha` where there is one concentration per entry."""
@@ -233,7 +223,3 @@ def _check_finite(initializer: Initializer, name: str, value: float) -> None:
         finite = False
     if not finite:
         raise InputError(f"{owner} needs a finite {name}, found {reprlib.repr(value)}")
-
-
-def _config(initializer: Any) -> dict[str, Any]:
-    return {item.name: getattr(initializer, item.name) for item in fields(initializer)}

@@ -54,6 +54,15 @@ def _swapped(name: str) -> Callable[[Any, Any], Tracer]:
     return lambda self, left: call_traced(getattr(namespace(), name), name, (left, self), {})
 
 
+def _refusing(what: str, instead: str) -> Callable[..., NoReturn]:
+    """A method that Python calls and that a tracer refuses."""
+
+    def refuse(self: Tracer, *_: object) -> NoReturn:
+        raise self._refusal(what, instead)
+
+    return refuse
+
+
 class Recorder(Protocol):
     """The part of a scope that its tracers call; implemented by `plica.tracing.scope.Trace`.
 
@@ -200,8 +209,7 @@ class Tracer:
 
     __getitem__ = _method("index")
 
-    def __setitem__(self, key: Any, value: object) -> NoReturn:
-        raise self._refusal("its elements cannot be changed in place", "x = x.at[index].set(values)")
+    __setitem__ = _refusing("its elements cannot be changed in place", "x = x.at[index].set(values)")
 
     def __len__(self) -> int:
         if self.dims and isinstance(self.dims[0], int):
@@ -212,14 +220,9 @@ class Tracer:
         what, instead = _BRANCHES.get(statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
         raise self._refusal(what, instead)
 
-    def __int__(self) -> int:
-        raise self._refusal("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
-
-    def __float__(self) -> float:
-        raise self._refusal("a Python float was asked for", "array operations, or astype(x, 'float64'),")
-
-    def __complex__(self) -> complex:
-        raise self._refusal("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
+    __int__ = _refusing("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
+    __float__ = _refusing("a Python float was asked for", "array operations, or astype(x, 'float64'),")
+    __complex__ = _refusing("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
 
     def __index__(self) -> int:
         if statement() == "for":
@@ -234,28 +237,15 @@ class Tracer:
             return repr(self)
         raise self._refusal(f"Python formats it as {format_spec!r}", "the result of the function, when it ran,")
 
-    def __round__(self, ndigits: int | None = None) -> NoReturn:
-        raise self._refusal("Python rounds it", "plica.numpy.round(x)")
-
-    def __floor__(self) -> NoReturn:
-        raise self._refusal("Python rounds it", "plica.numpy.floor(x)")
-
-    def __ceil__(self) -> NoReturn:
-        raise self._refusal("Python rounds it", "plica.numpy.ceil(x)")
-
-    def __trunc__(self) -> NoReturn:
-        raise self._refusal("Python rounds it", "plica.numpy.trunc(x)")
-
-    def __divmod__(self, other: object) -> NoReturn:
-        raise self._refusal("Python divides it with a remainder", "(x // y, x % y)")
-
+    __round__ = _refusing("Python rounds it", "plica.numpy.round(x)")
+    __floor__ = _refusing("Python rounds it", "plica.numpy.floor(x)")
+    __ceil__ = _refusing("Python rounds it", "plica.numpy.ceil(x)")
+    __trunc__ = _refusing("Python rounds it", "plica.numpy.trunc(x)")
+    __divmod__ = _refusing("Python divides it with a remainder", "(x // y, x % y)")
     __rdivmod__ = __divmod__
 
-    def __delitem__(self, key: object) -> NoReturn:
-        raise self._refusal("its elements cannot be removed", "plica.numpy.concat([x[:i], x[i + 1:]])")
-
-    def __contains__(self, value: object) -> NoReturn:
-        raise self._refusal("Python looks for a value in it", "plica.numpy.any(x == value)")
+    __delitem__ = _refusing("its elements cannot be removed", "plica.numpy.concat([x[:i], x[i + 1:]])")
+    __contains__ = _refusing("Python looks for a value in it", "plica.numpy.any(x == value)")
 
     def __iter__(self) -> Iterator[Tracer]:
         """The parts along the first axis, if their number is known: `a, b = x`. A Python `for` is refused."""
