@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from plica.errors import DTypeError, GraphError, InputError, ShapeError
 
 Node = TypeVar("Node", bound=Hashable)
+Value = TypeVar("Value")
 Last = TypeVar("Last", bound=Hashable)
 
 
@@ -176,7 +177,7 @@ def edges(
     return {node: inputs_of.get(node, ()) for node in listed}, last
 
 
-def looked_up(owner: str, table: Mapping[Node, Any], node: Any, kind: str) -> Any:
+def looked_up(owner: str, table: Mapping[Node, Value], node: Any, kind: str) -> Value:
     """The value of a node of a graph in a table.
 
     Raises:

@@ -184,23 +184,19 @@ class Circuit:
 
     def layer_inputs(self, layer: Layer) -> tuple[Layer, ...]:
         """The inputs of one layer, in order."""
-        inputs: tuple[Layer, ...] = looked_up("Circuit.layer_inputs", self._inputs, layer, "layer")
-        return inputs
+        return looked_up("Circuit.layer_inputs", self._inputs, layer, "layer")
 
     def layer_outputs(self, layer: Layer) -> tuple[Layer, ...]:
         """The layers that read one layer, once per edge."""
-        readers: tuple[Layer, ...] = looked_up("Circuit.layer_outputs", self._consumers, layer, "layer")
-        return readers
+        return looked_up("Circuit.layer_outputs", self._consumers, layer, "layer")
 
     def layer_scope(self, layer: Layer) -> Scope:
         """The variables that one layer depends on."""
-        scope: Scope = looked_up("Circuit.layer_scope", self._scopes, layer, "layer")
-        return scope
+        return looked_up("Circuit.layer_scope", self._scopes, layer, "layer")
 
     def layer_index(self, layer: Layer) -> int:
         """The position of one layer in the topological order."""
-        index: int = looked_up("Circuit.layer_index", self._index, layer, "layer")
-        return index
+        return looked_up("Circuit.layer_index", self._index, layer, "layer")
 
     def layer_name(self, layer: Layer) -> str:
         """The name of a layer in messages: its class, its topological index and its sizes."""

@@ -103,8 +103,7 @@ class Parameter:
 
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
         """The inputs of one node."""
-        inputs: tuple[Node, ...] = looked_up("Parameter.node_inputs", self._in_nodes, node, "node")
-        return inputs
+        return looked_up("Parameter.node_inputs", self._in_nodes, node, "node")
 
     def subgraph(self, output: Node) -> "Parameter":
         """The parameter that ends at another of its nodes; the nodes are shared."""

@@ -77,13 +77,11 @@ class LogicalCircuit:
 
     def node_inputs(self, node: LogicalNode) -> tuple[LogicalNode, ...]:
         """The inputs of a node, in order."""
-        inputs: tuple[LogicalNode, ...] = looked_up("LogicalCircuit.node_inputs", self._in_nodes, node, "node")
-        return inputs
+        return looked_up("LogicalCircuit.node_inputs", self._in_nodes, node, "node")
 
     def node_scope(self, node: LogicalNode) -> Scope:
         """The variables that a node depends on."""
-        scope: Scope = looked_up("LogicalCircuit.node_scope", self._scopes, node, "node")
-        return scope
+        return looked_up("LogicalCircuit.node_scope", self._scopes, node, "node")
 
     @cached_property
     def scope(self) -> Scope:

@@ -147,9 +147,10 @@ class RegionGraph:
         return tuple(node for node in self._of(self._readers, partition) if isinstance(node, RegionNode))
 
     @staticmethod
-    def _of(table: Mapping[RegionGraphNode, Any], node: RegionGraphNode) -> tuple[RegionGraphNode, ...]:
-        inputs: tuple[RegionGraphNode, ...] = looked_up("RegionGraph", table, node, "node")
-        return inputs
+    def _of(
+        table: Mapping[RegionGraphNode, tuple[RegionGraphNode, ...]], node: RegionGraphNode
+    ) -> tuple[RegionGraphNode, ...]:
+        return looked_up("RegionGraph", table, node, "node")
 
     @cached_property
     def scope(self) -> Scope:
