@@ -1,4 +1,4 @@
-"""Strongly connected components of any graph, iterative and in one walk.
+"""Strongly connected components of any graph, iterative and in one walk; and sets of nodes that are joined.
 
 >>> inputs = {"a": (), "b": ("a", "c"), "c": ("b",), "d": ("c",)}
 >>> strongly_connected("abcd", inputs.__getitem__)
@@ -6,9 +6,36 @@
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import TypeVar
+from typing import Generic, TypeVar, final
 
 Node = TypeVar("Node", bound=Hashable)
+
+
+@final
+class DisjointSets(Generic[Node]):
+    """Sets of nodes that are joined, each with a leader: a disjoint-set forest with path halving.
+
+    >>> sets: DisjointSets[str] = DisjointSets()
+    >>> sets.join("a", "b")
+    >>> sets.find("b"), sets.find("c")
+    ('a', 'c')
+    """
+
+    def __init__(self) -> None:
+        self._leader: dict[Node, Node] = {}
+
+    def find(self, node: Node) -> Node:
+        """The leader of the set of a node: the node itself if it was never joined."""
+        leader = self._leader
+        while leader.setdefault(node, node) != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    def join(self, *nodes: Node) -> None:
+        """Join the sets of nodes; the leader of the first one leads."""
+        first, *others = map(self.find, nodes)
+        self._leader.update(dict.fromkeys(others, first))
 
 
 def strongly_connected(nodes: Iterable[Node], inputs: Callable[[Node], Sequence[Node]]) -> list[tuple[Node, ...]]:

@@ -31,6 +31,7 @@ from typing import Any
 import numpy as np
 
 from plica.forks import cached_property
+from plica.graph.components import DisjointSets
 from plica.graph.optimize import Replacement, Rule, optimize_graph
 from plica.graph.order import topological_order
 from plica.ir.op import Memory, View
@@ -187,19 +188,17 @@ class _Search:
         """Groups of operations of one name that share views, and reach a source at which a rule fires."""
         for name in dict.fromkeys(equation.op.name for equation in movable):
             named = [equation for equation in movable if equation.op.name == name]
-            leader: dict[Node, Node] = {}
+            sets: DisjointSets[Node] = DisjointSets()
             reaches: dict[Node, bool] = {}
             for node in self.graph.views_and_sources(named):
-                leader[node] = node
                 read = self.graph.inputs(node)
                 reaches[node] = (name, node) in self.fires or any(reaches[node] for node in read)
-                for source in read:
-                    leader[_leader(source, leader)] = node
+                sets.join(node, *read)
             groups: dict[Node, list[Equation]] = {}
             for equation in named:
                 node = self.graph.node(_operand(equation))
                 if reaches[node]:
-                    groups.setdefault(_leader(node, leader), []).append(equation)
+                    groups.setdefault(sets.find(node), []).append(equation)
             yield from groups.values()
 
     def _pays(self, group: Sequence[Equation]) -> bool:
@@ -225,14 +224,6 @@ class _Search:
                 dead[maker] = None
         (calls, entries), (calls_before, entries_before) = _work(added), _work(dead)
         return calls <= calls_before and is_nonnegative(entries_before - entries)
-
-
-def _leader(node: Node, leader: dict[Node, Node]) -> Node:
-    """The node that stands for all nodes joined with `node`: a disjoint-set forest with path halving."""
-    while leader[node] is not node:
-        leader[node] = leader[leader[node]]
-        node = leader[node]
-    return node
 
 
 def _reads(replacement: Replacement[Any], node: Any) -> bool:

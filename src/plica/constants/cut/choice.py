@@ -26,6 +26,7 @@ from fractions import Fraction
 from itertools import pairwise
 
 from plica.forks import cached_property
+from plica.graph.components import DisjointSets
 
 EXACT = 12
 _PRICES = tuple(16.0**power for power in range(-6, 7))  # work for each bit
@@ -242,24 +243,15 @@ def _steps(fronts: Sequence[Sequence[Choice]]) -> list[_Step]:
 
 def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
     """The parts of a problem that share no value, each with the indices of its operations."""
-    leader = list(range(len(problem.bits)))
-
-    def find(value: int) -> int:
-        while leader[value] != value:
-            leader[value] = leader[leader[value]]
-            value = leader[value]
-        return value
-
+    sets: DisjointSets[int] = DisjointSets()
     for operation in problem.operations:
-        first, *others = map(find, (*operation.makes, *operation.reads))
-        for value in others:
-            leader[value] = first
+        sets.join(*operation.makes, *operation.reads)
     groups: dict[int, list[int]] = {}
     for index, operation in enumerate(problem.operations):
-        groups.setdefault(find(operation.makes[0]), []).append(index)
+        groups.setdefault(sets.find(operation.makes[0]), []).append(index)
     members: dict[int, list[int]] = {root: [] for root in groups}
     for value in range(len(problem.bits)):
-        if (root := find(value)) in members:
+        if (root := sets.find(value)) in members:
             members[root].append(value)
     needed = set(problem.needed)
     for root, indices in groups.items():

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from plica.constants.analysis.facts import is_size_arithmetic
 from plica.constants.analysis.origins import needed_by
-from plica.graph.components import strongly_connected
+from plica.graph.components import DisjointSets, strongly_connected
 from plica.ir.program import Equation, Program, Var, size_variables
 from plica.ir.sizes import Size
 
@@ -134,33 +134,26 @@ def components(cut: Cut, split: Split) -> list[Program]:
         if any(var in needed for var in equation.outputs):
             running.append(equation)
             needed.update(needed_by((equation,), ()))
-    leader: dict[Var, Var] = {var: var for equation in running for var in equation.outputs}
-
-    def find(var: Var) -> Var:
-        while leader[var] is not var:
-            leader[var] = leader[leader[var]]
-            var = leader[var]
-        return var
-
+    made = dict.fromkeys(var for equation in running for var in equation.outputs)
+    sets: DisjointSets[Var] = DisjointSets()
     for equation in running:
-        inside = (operand for operand in needed_by((equation,), ()) if operand in leader and operand not in values)
-        for var in (*equation.outputs, *inside):
-            leader[find(var)] = find(equation.outputs[0])
+        inside = (operand for operand in needed_by((equation,), ()) if operand in made and operand not in values)
+        sets.join(*equation.outputs, *inside)
     groups: dict[Var, tuple[list[Equation], list[Var]]] = {}
     for var in values:
-        groups.setdefault(find(var) if var in leader else var, ([], []))[1].append(var)
+        groups.setdefault(sets.find(var), ([], []))[1].append(var)
     reads: dict[Var, dict[Var, None]] = {root: {} for root in groups}
     for equation in reversed(running):
-        root = find(equation.outputs[0])
+        root = sets.find(equation.outputs[0])
         groups[root][0].append(equation)
-        values_read = (operand for operand in needed_by((equation,), ()) if operand in leader and operand in values)
-        reads[root].update((operand, None) for operand in values_read if find(operand) is not root)
+        values_read = (operand for operand in needed_by((equation,), ()) if operand in made and operand in values)
+        reads[root].update((operand, None) for operand in values_read if sets.find(operand) is not root)
     order = {equation: index for index, equation in enumerate(cut.foldable)}
     programs = []
-    for component in strongly_connected(groups, lambda root: [find(var) for var in reads[root]]):
+    for component in strongly_connected(groups, lambda root: [sets.find(var) for var in reads[root]]):
         equations = sorted((equation for root in component for equation in groups[root][0]), key=order.__getitem__)
         results = [var for root in component for var in groups[root][1]]
-        others = dict.fromkeys(var for root in component for var in reads[root] if find(var) not in component)
+        others = dict.fromkeys(var for root in component for var in reads[root] if sets.find(var) not in component)
         programs.append(_fold(replace(cut, foldable=equations), results, others))
     return [program for program in programs if program is not None]
 
