@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import plica
-from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 from tests.harness.generated import TABLES, generated_files, made, tables_of
 from tests.harness.own_operations import own_operations
 from tests.harness.pages import LANGUAGES, blocks_of, is_typed, run_page
@@ -70,14 +70,7 @@ def test_what_a_reader_types_runs(page: Path, tmp_path: Path, monkeypatch: pytes
 def test_figures_of_the_readme_are_those_of_the_circuit() -> None:
     text = (ROOT / "README.md").read_text()
     [figures] = re.findall(r"quad graph of (\d+) layers folds into (\d+) groups, and its Program has (\d+) equ", text)
-    circuit = image_data(
-        (1, 28, 28),
-        "quad-graph",
-        input_layer="categorical",
-        num_input_units=16,
-        sum_product_layer="cp-t",
-        num_sum_units=16,
-    )
+    circuit = pixels(28, 16, graph="quad-graph", layer="cp-t", values=256)
     model = plica.compile(circuit)
     assert [len(circuit.layers), len(model.folded.groups), len(model.program.equations)] == list(map(int, figures))
 

@@ -35,7 +35,7 @@ from plica.errors import FileFormatError, NativeFileError
 from plica.queries import mpe
 from plica.runtime.container import beside, write
 from plica.runtime.manifest import ArrayType, Entry, Rows
-from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 from tests.harness.damaged_requests import requests
 from tests.harness.native_files import MANIFEST, SHIFT, WEIGHT, code
 from tests.harness.services import Answer, Service, answer, service, until
@@ -554,15 +554,7 @@ def test_a_service_begins_with_a_whole_file(tmp_path: Path) -> None:
 
 @pytest.mark.full
 def test_a_circuit_answers_its_questions(tmp_path: Path) -> None:
-    circuit = image_data(
-        (1, 2, 2),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_values=3,
-        num_input_units=2,
-        sum_product_layer="cp",
-        num_sum_units=2,
-    )
+    circuit = pixels()
     model = plica.compile(circuit).eval()
     path = tmp_path / "model.plicab"
     plica.native.compile(model, path, queries=("log-likelihood", "marginal", "conditional-sample", "mpe"))

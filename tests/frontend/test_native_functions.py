@@ -12,7 +12,7 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica.errors import BoundsError, InputError, UnsupportedError, ZeroDivisorError
-from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -230,17 +230,7 @@ def test_a_program_runs_natively():
 
 
 def test_a_circuit_is_called_in_native_code():
-    circuit = plica.compile(
-        image_data(
-            (1, 2, 2),
-            "quad-tree-2",
-            input_layer="categorical",
-            num_values=4,
-            num_input_units=3,
-            sum_product_layer="cp",
-            num_sum_units=3,
-        )
-    )
+    circuit = plica.compile(pixels(2, 3, values=4))
 
     @plica.jit(backend="native", abstracted_axes={0: "b"})
     def loss(rows):

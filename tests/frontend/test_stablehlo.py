@@ -9,8 +9,8 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.native import entry_programs_of
 from plica.ir.program import Program
-from plica.templates.data_modalities import image_data
 from tests.harness.case_circuits import circuit_of, data_of
+from tests.harness.circuits import pixels
 from tests.harness.conformance import is_signed
 from tests.harness.layer_cases import LAYER_CASES, LayerCase
 from tests.harness.stablehlo import run, run_module
@@ -22,15 +22,7 @@ REFUSED = {"module": "code of another library"}
 
 @pytest.fixture(scope="module")
 def model():
-    circuit = image_data(
-        (1, 2, 2),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_values=3,
-        num_input_units=2,
-        sum_product_layer="cp",
-        num_sum_units=2,
-    )
+    circuit = pixels()
     return plica.compile(circuit).eval()
 
 

@@ -66,6 +66,19 @@ def bag(layer: Any, *inputs: Any) -> Circuit:
     return Circuit([*inputs, layer], {layer: inputs}, [layer])
 
 
+def pixels(side: int = 2, units: int = 2, *, graph: str = "quad-tree-2", layer: str = "cp", values: int = 3) -> Circuit:
+    """The circuit of images of `side` times `side` pixels."""
+    return image_data(
+        (1, side, side),
+        graph,
+        input_layer="categorical",
+        num_values=values,
+        num_input_units=units,
+        sum_product_layer=layer,
+        num_sum_units=units,
+    )
+
+
 def product_then_sum(product: Any, inputs: Iterable[InputLayer], **settings: Any) -> Circuit:
     """A product of input layers under a sum of one unit."""
     total = SumLayer(product.num_output_units, 1, **settings)

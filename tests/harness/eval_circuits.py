@@ -11,22 +11,14 @@ from torch.utils._pytree import tree_leaves
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.symbolic.circuit import Circuit
-from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 
 X = torch.arange(18).reshape(2, 9) % 5
 
 
 def image(units: int = 4, side: int = 3) -> Circuit:
     """The circuit of small images of five colours."""
-    return image_data(
-        (1, side, side),
-        "quad-graph",
-        input_layer="categorical",
-        num_values=5,
-        num_input_units=units,
-        sum_product_layer="cp-t",
-        num_sum_units=units,
-    )
+    return pixels(side, units, graph="quad-graph", layer="cp-t", values=5)
 
 
 def large() -> Circuit:

@@ -10,6 +10,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError
 from plica.learn.fit import Epoch, FitResult, copy_state, fit, mean_log_likelihood
 from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 
 
 class Dice(nn.Module):
@@ -93,15 +94,7 @@ def test_real_rows_take_the_dtype_of_the_model() -> None:
 
 
 def test_a_circuit_learns() -> None:
-    circuit = image_data(
-        (1, 2, 2),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_input_units=8,
-        sum_product_layer="cp",
-        num_sum_units=8,
-        num_values=3,
-    )
+    circuit = pixels(2, 8)
     model = TorchCompiler().compile(circuit)
     one = rolls(300, 1)
     result = run(model, np.repeat(one, 4, axis=1), epochs=60, batch_size=50, learning_rate=0.1)

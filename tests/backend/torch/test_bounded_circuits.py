@@ -20,8 +20,7 @@ from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer
 from plica.symbolic.semirings import Bound
-from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, constants, data, gaussians, tensor
+from tests.harness.circuits import CIRCUITS, chain, constants, data, gaussians, pixels, tensor
 from tests.harness.eval_circuits import operations, unfolded
 from tests.harness.oracle import Oracle, numbers
 from tests.harness.pairwise import flagged
@@ -36,17 +35,8 @@ def seed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, 0)
 
 
-def pixels(sum_product: str = "cp", graph: str = "quad-tree-2", units: int = 4, **settings: Any) -> Circuit:
-    return image_data(
-        (1, 4, 4),
-        graph,
-        input_layer="categorical",
-        num_values=5,
-        num_input_units=units,
-        sum_product_layer=sum_product,
-        num_sum_units=units,
-        **settings,
-    )
+def colours(layer: str = "cp", graph: str = "quad-tree-2", units: int = 4) -> Circuit:
+    return pixels(4, units, graph=graph, layer=layer, values=5)
 
 
 def entries(circuit: TorchCircuit) -> dict[str, Program]:
@@ -68,7 +58,7 @@ X = torch.arange(48).reshape(3, 16) % 5
     dtype=list(BOUND),
 )
 def test_images_are_proven_by_their_weights(sum_product, graph, dtype) -> None:
-    circuit = TorchCompiler(dtype=dtype).compile(pixels(sum_product, graph)).eval()
+    circuit = TorchCompiler(dtype=dtype).compile(colours(sum_product, graph)).eval()
     expected = Oracle(circuit.symbolic, numbers(circuit)).log(X.numpy()).astype(float)
     with torch.no_grad():
         for rows in (3, 1, 0):
@@ -80,7 +70,7 @@ def test_images_are_proven_by_their_weights(sum_product, graph, dtype) -> None:
 
 @pytest.mark.parametrize("sum_product", ["cp", "tucker"])
 def test_results_are_tensors_of_which_derivatives_can_be_asked(sum_product) -> None:
-    circuit = TorchCompiler().compile(pixels(sum_product, "quad-graph")).eval()
+    circuit = TorchCompiler().compile(colours(sum_product, "quad-graph")).eval()
     with torch.no_grad():
         result = circuit(X)
     assert is_proven(circuit)
@@ -95,7 +85,7 @@ def test_results_are_tensors_of_which_derivatives_can_be_asked(sum_product) -> N
 @pytest.mark.parametrize("bounded_from", [0, 10**12])
 def test_circuits_compute_in_their_own_dtype_under_autocast(bounded_from, dtype, monkeypatch) -> None:
     monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, bounded_from)
-    circuit = TorchCompiler().compile(pixels())
+    circuit = TorchCompiler().compile(colours())
     drawn = sample(circuit, 3, seed=0)
     for training in (True, False):
         with torch.no_grad():
@@ -130,7 +120,7 @@ def test_every_circuit_gives_in_eval_mode_what_it_gives_in_training(name, dtype)
 @pytest.mark.parametrize("spread", [5.0, 20.0, 300.0])
 @pytest.mark.parametrize("dtype", BOUND)
 def test_sharper_weights_are_right_whether_they_are_proven_or_not(spread, dtype) -> None:
-    circuit = TorchCompiler(dtype=dtype).compile(pixels(units=3))
+    circuit = TorchCompiler(dtype=dtype).compile(colours(units=3))
     with torch.no_grad():
         for one in circuit.parameters():
             one.mul_(spread)
@@ -141,7 +131,7 @@ def test_sharper_weights_are_right_whether_they_are_proven_or_not(spread, dtype)
 
 
 def test_missing_pixels_are_proven_too() -> None:
-    circuit = TorchCompiler().compile(pixels()).eval()
+    circuit = TorchCompiler().compile(colours()).eval()
     x = X.float()
     x[0, 3], x[1] = torch.nan, torch.nan
     with torch.no_grad():
@@ -153,7 +143,7 @@ def test_missing_pixels_are_proven_too() -> None:
 
 
 def test_weights_that_change_are_asked_again() -> None:
-    circuit = TorchCompiler().compile(pixels()).eval()
+    circuit = TorchCompiler().compile(colours()).eval()
     before = {key: one.clone() for key, one in circuit.state_dict().items()}
     with torch.no_grad():
         expected = circuit(X)
@@ -168,7 +158,7 @@ def test_weights_that_change_are_asked_again() -> None:
 
 
 def test_a_step_of_training_is_seen() -> None:
-    circuit = TorchCompiler().compile(pixels())
+    circuit = TorchCompiler().compile(colours())
     optimizer = torch.optim.Adam(circuit.parameters(), lr=0.1)
     for _ in range(2):
         with torch.no_grad():
@@ -201,19 +191,19 @@ def test_where_weights_prove_nothing_rows_are_looked_at(name) -> None:
 
 
 def test_other_ways_to_run_are_as_they_were() -> None:
-    circuit = TorchCompiler().compile(pixels())
+    circuit = TorchCompiler().compile(colours())
     circuit(X)
     assert not entries(circuit), "in training"
     circuit.eval()(X)
     assert not entries(circuit), "with gradients"
-    linear = TorchCompiler("sum-product").compile(pixels()).eval()
+    linear = TorchCompiler("sum-product").compile(colours()).eval()
     with torch.no_grad():
         linear(X)
     assert list(entries(linear)) == ["sum-product"]
 
 
 def test_copies_ask_for_themselves() -> None:
-    circuit = TorchCompiler().compile(pixels()).eval()
+    circuit = TorchCompiler().compile(colours()).eval()
     with torch.no_grad():
         for one in circuit.parameters():
             one.mul_(200.0)
@@ -236,7 +226,7 @@ def test_results_have_the_dtype_of_a_circuit_without_real_tensors() -> None:
 
 
 def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None:
-    circuit = TorchCompiler().compile(pixels()).eval()
+    circuit = TorchCompiler().compile(colours()).eval()
     activations = sum(group.num_folds * group.representative.num_output_units for group in circuit.layers)
     monkeypatch.setitem(cascade.FROM, Bound.OF_WEIGHTS, 2 * activations)
     with torch.no_grad():
@@ -247,21 +237,7 @@ def test_few_activations_take_log_space(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_nothing_of_the_bounds_is_computed_at_a_call() -> None:
-    circuit = (
-        TorchCompiler()
-        .compile(
-            image_data(
-                (1, 8, 8),
-                "quad-tree-2",
-                input_layer="categorical",
-                num_values=17,
-                num_input_units=8,
-                sum_product_layer="cp-t",
-                num_sum_units=8,
-            )
-        )
-        .eval()
-    )
+    circuit = TorchCompiler().compile(pixels(8, 8, layer="cp-t", values=17)).eval()
     x = torch.arange(128).reshape(2, 64) % 17
     with torch.no_grad():
         circuit(x)
@@ -275,7 +251,7 @@ def test_nothing_of_the_bounds_is_computed_at_a_call() -> None:
 
 @pytest.mark.parametrize("sum_product", ["cp", "cp-t"])
 def test_what_is_only_mixed_is_rescaled_as_a_mixture(sum_product: str) -> None:
-    circuit = TorchCompiler().compile(pixels(sum_product, "quad-graph"))
+    circuit = TorchCompiler().compile(colours(sum_product, "quad-graph"))
     circuit.eval()(X)
     groups = circuit.folded.groups
     program = circuit._lower(("scaled", torch.int64, torch.float32, ())).program
@@ -298,7 +274,7 @@ def test_what_is_only_mixed_is_rescaled_as_a_mixture(sum_product: str) -> None:
 
 @pytest.mark.parametrize(("graph", "sums"), [("quad-graph", 0), ("quad-tree-2", 1)])
 def test_the_scales_of_a_tree_are_one_sum(graph: str, sums: int) -> None:
-    circuit = TorchCompiler().compile(pixels("cp-t", graph)).eval()
+    circuit = TorchCompiler().compile(colours("cp-t", graph)).eval()
     with torch.no_grad():
         circuit(X)
     names = [one.op.name for one in entries(circuit)["bounded"].equations]
@@ -308,7 +284,7 @@ def test_the_scales_of_a_tree_are_one_sum(graph: str, sums: int) -> None:
 
 def test_the_widest_layer_of_an_image_is_gone() -> None:
     """The sums over the units of 16 pixels, half of all weights, are in the table."""
-    circuit = TorchCompiler().compile(pixels(units=8)).eval()
+    circuit = TorchCompiler().compile(colours(units=8)).eval()
     with torch.no_grad():
         circuit(X)
     entry = entries(circuit)["bounded"]
@@ -323,7 +299,7 @@ def test_the_widest_layer_of_an_image_is_gone() -> None:
 
 def test_without_room_the_layer_stays() -> None:
     context = PipelineContext(policy=FoldPolicy(max_growth=0))
-    circuit = context.compile(pixels()).eval()
+    circuit = context.compile(colours()).eval()
     with torch.no_grad():
         torch.testing.assert_close(circuit(X), unfolded(circuit, X), rtol=1e-5, atol=1e-5)
     assert circuit.constants.num_bytes == 0

@@ -20,8 +20,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import TensorParameter
-from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, gaussians
+from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, gaussians, pixels
 from tests.harness.oracle import Oracle, all_states, finite_differences, gradients, keys, numbers
 from tests.harness.pairwise import flagged
 
@@ -355,15 +354,7 @@ def test_programs_are_lowered_without_the_collector_of_garbage(monkeypatch: pyte
 
 def test_compiling_leaves_little_in_cycles() -> None:
     def left(size: int) -> int:
-        circuit = image_data(
-            (1, size, size),
-            "quad-tree-2",
-            input_layer="categorical",
-            num_input_units=2,
-            sum_product_layer="cp",
-            num_sum_units=2,
-            num_values=3,
-        )
+        circuit = pixels(size)
         compiler = TorchCompiler()
         gc.collect()
         gc.disable()

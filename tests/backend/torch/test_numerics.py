@@ -11,8 +11,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, KroneckerLayer, SumLayer
 from plica.symbolic.parameters import LogSoftmaxParameter, Parameter, SoftmaxParameter
-from plica.templates.data_modalities import image_data
-from tests.harness.circuits import bag, chain, constant, data, product_then_sum, tensor
+from tests.harness.circuits import bag, chain, constant, data, pixels, product_then_sum, tensor
 from tests.harness.devices import forbid_branches
 from tests.harness.oracle import Oracle, finite_differences, gradients, numbers
 from tests.harness.pairwise import flagged
@@ -31,14 +30,7 @@ def test_many_variables_where_the_probability_underflows(
 ) -> None:
     if not may_branch:
         forbid_branches(monkeypatch)
-    circuit = image_data(
-        (1, side, side),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_input_units=2,
-        sum_product_layer=sum_product,
-        num_sum_units=2,
-    )
+    circuit = pixels(side, layer=sum_product, values=256)
     compiled = TorchCompiler(dtype=dtype).compile(circuit)
     x = data(circuit, 3)
     expected = Oracle(circuit, numbers(compiled)).log(x).astype(float)

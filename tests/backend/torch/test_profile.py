@@ -8,22 +8,12 @@ import torch
 import plica
 from plica.backend.torch.profile import profile
 from plica.errors import InputError
-from plica.templates.data_modalities import image_data
+from tests.harness.circuits import pixels
 
 
 @pytest.fixture
 def circuit() -> Any:
-    return plica.compile(
-        image_data(
-            (1, 2, 2),
-            "quad-tree-2",
-            input_layer="categorical",
-            num_values=3,
-            num_input_units=2,
-            sum_product_layer="cp",
-            num_sum_units=2,
-        )
-    )
+    return plica.compile(pixels())
 
 
 def test_every_group_has_its_time(circuit: Any) -> None:

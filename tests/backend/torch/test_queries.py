@@ -30,7 +30,6 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.parameters import ConstantParameter, Parameter, SoftmaxParameter
 from plica.symbolic.scope import Scope
-from plica.templates.data_modalities import image_data
 from plica.templates.region_graph import LinearTree, QuadGraph, QuadTree, RandomBinaryTree
 from tests.harness.allocations import peak_bytes
 from tests.harness.circuits import (
@@ -43,6 +42,7 @@ from tests.harness.circuits import (
     graph_circuit,
     mixing,
     mixture,
+    pixels,
     product_then_sum,
     several_sizes,
     shared,
@@ -387,14 +387,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - imported)
 
 def test_samples_take_less_than_the_rows_that_they_choose() -> None:
     """Gathering those would take 196 * 1000 * 256 numbers, of four bytes each; the limit is half of it."""
-    circuit = image_data(
-        (1, 14, 14),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_input_units=32,
-        sum_product_layer="cp",
-        num_sum_units=32,
-    )
+    circuit = pixels(14, 32, values=256)
     query = SamplingQuery(TorchCompiler().compile(circuit))
     assert peak_bytes(lambda: query(1000)) < 196 * 1000 * 256 * 2
 

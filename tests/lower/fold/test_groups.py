@@ -33,8 +33,7 @@ from plica.symbolic.layers import (
     TuckerLayer,
 )
 from plica.symbolic.parameters import Parameter, SigmoidParameter, normal, softmax_normal
-from plica.templates.data_modalities import image_data
-from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, product_then_sum, tensor
+from tests.harness.circuits import CIRCUITS, chain, circuits, coin, data, pixels, product_then_sum, tensor
 from tests.harness.oracle import Oracle, all_states, gradients, numbers
 from tests.harness.together import grouped
 
@@ -54,14 +53,7 @@ def test_layers_fold_that_read_the_same_parameters_whatever_they_were_described_
 @cache
 def image(region_graph: str, sum_product: str) -> Circuit:
     """28x28 pixels, two units."""
-    return image_data(
-        (1, 28, 28),
-        region_graph,
-        input_layer="categorical",
-        num_input_units=2,
-        sum_product_layer=sum_product,
-        num_sum_units=2,
-    )
+    return pixels(28, graph=region_graph, layer=sum_product, values=256)
 
 
 # region graph, sum-product: layers, groups, groups when optimized, concatenations of activations
@@ -229,15 +221,7 @@ def test_chains_of_one_input_do_not_fold() -> None:
 
 
 def test_groups_say_what_they_are() -> None:
-    circuit = image_data(
-        (1, 2, 2),
-        "quad-tree-2",
-        input_layer="categorical",
-        num_input_units=2,
-        sum_product_layer="tucker",
-        num_sum_units=2,
-        num_values=2,
-    )
+    circuit = pixels(layer="tucker", values=2)
     plain = TorchCompiler(optimize=False).compile(circuit)
     assert plain.topological_ordering() == plain.layers
     kinds = {(group.kind, group.layer_class) for group in plain.layers}
