@@ -4,6 +4,7 @@ In `index` and `gather` negative indices count from the end; in the other operat
 lowering guard what comes from data; a backend may check, and the interpreter does.
 """
 
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -155,17 +156,17 @@ def _search_samples() -> list[Sample]:
 
 _I = np.asarray([[1, -1], [0, 1]])
 
+_selected = partial(Op, range=as_first, view=View.SELECTED)
+
 INDEXING = (
-    Op(
+    _selected(
         "index",
         _index_type,
         _index,
         lambda: [sample(_X, np.int64(-2), axis=1), sample(_X, np.int64(1), axis=0)],
         memory=Memory.VIEW,
-        range=as_first,
-        view=View.SELECTED,
     ),
-    Op(
+    _selected(
         "gather",
         _gather_type,
         _gather,
@@ -175,33 +176,25 @@ INDEXING = (
             sample(_X.reshape(1, 2, 3), np.asarray([-3, 2]), _I, axes=(2, 1)),
         ],
         memory=Memory.COPY,
-        range=as_first,
-        view=View.SELECTED,
     ),
-    Op(
+    _selected(
         "take",
         _take_type,
         _take,
         lambda: [sample(_X, np.asarray([2, 0, 0]), axis=1), sample(_X, [1], axis=0)],
         memory=Memory.COPY,
-        range=as_first,
-        view=View.SELECTED,
     ),
-    Op(
+    _selected(
         "take_along_axis",
         _along_type,
         _along,
         lambda: [sample(_X, np.asarray([[2], [0]]), axis=1)],
-        range=as_first,
-        view=View.SELECTED,
     ),
-    Op(
+    _selected(
         "lookup",
         _lookup_type,
         _lookup,
         lambda: [sample(_X.reshape(1, 2, 3), np.asarray([[0, 2, 2, 1]])), sample(_X.reshape(2, 1, 3), [[2], [0]])],
-        range=as_first,
-        view=View.SELECTED,
     ),
     Op("search_cumulative", _search_type, _search, _search_samples, derivative=Derivative.NONE),
 )
