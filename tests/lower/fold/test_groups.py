@@ -28,6 +28,7 @@ from plica.symbolic.layers import (
     CategoricalLayer,
     HadamardLayer,
     KroneckerLayer,
+    Layer,
     ProductLayer,
     SumLayer,
     TuckerLayer,
@@ -265,7 +266,7 @@ def test_groups_of_several_folds_become_one() -> None:
     inputs = [coin([v], 2) for v in range(4)]
     product, total = HadamardLayer(2, 4), SumLayer(2, 1)
     circuit = Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
-    ordering = ((inputs[1], inputs[0]), (inputs[2], inputs[3]), (product,), (total,))
+    ordering: tuple[tuple[Layer, ...], ...] = ((inputs[1], inputs[0]), (inputs[2], inputs[3]), (product,), (total,))
     graph = build_folded_graph(ordering, [total], circuit.layer_inputs, fold_layer_group, fold_settings=type)
     groups = tuple(
         FoldedLayer(group.members, places) for group, places in zip(graph.nodes, graph.info.in_fold_idx, strict=True)
