@@ -59,7 +59,8 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None 
     for layer in circuit.live.layers:
         for start, sub_layer in held_layers(layer):
             known = type(sub_layer) in LAYER_ROWS and type(sub_layer) not in (rows or {})
-            for name, parameter in sub_layer.evaluated_params.items():
+            params = sub_layer.evaluated_params
+            for name, parameter in params.items():
                 if parameter.dtype == DataType.COMPLEX:
                     _check_complex(circuit.layer_name(layer), start + name, semiring, sub_layer if known else None)
             if known and isinstance(sub_layer, PolynomialLayer) and not semiring.negative:
@@ -69,7 +70,7 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None 
                 )
             names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # calls check others
             for name in names:
-                weight = sub_layer.evaluated_params.get(name)
+                weight = params.get(name)
                 if weight is not None and (value := _known(weight)) is not None and (value < 0).any():
                     raise UnsupportedError(_message(circuit, layer, start + name, semiring, float(value.min())))
 

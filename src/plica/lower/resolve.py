@@ -109,8 +109,9 @@ class Resolver:
             applied: The operations of the layers of one circuit so far: no two parameters have one on other inputs.
         """
         operations = {} if applied is None else applied
-        now = {name: _of_own(self.parameter(parameter), operations) for name, parameter in layer.all_params.items()}
-        changed = any(now[name] is not parameter for name, parameter in layer.all_params.items())
+        before = layer.all_params
+        now = {name: _of_own(self.parameter(parameter), operations) for name, parameter in before.items()}
+        changed = any(now[name] is not parameter for name, parameter in before.items())
         return layer.with_params(now) if changed else layer
 
     def parameter(self, parameter: Parameter) -> Parameter:

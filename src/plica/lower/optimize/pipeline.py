@@ -314,15 +314,12 @@ class _Loop:
         """Rewrite the parameters that were not seen before, and give layers theirs."""
         moved: dict[Layer, Layer] = {}
         for layer in self._nodes:
-            new = {name: self._parameter(layer, parameter) for name, parameter in layer.all_params.items()}
-            if any(new[name] is not parameter for name, parameter in layer.all_params.items()):
+            old = layer.all_params
+            new = {name: self._parameter(layer, parameter) for name, parameter in old.items()}
+            if any(new[name] is not parameter for name, parameter in old.items()):
                 moved[layer] = layer.with_params(new)
                 self._moved[moved[layer]], self._scopes[moved[layer]] = layer, self._scopes[layer]
-                rules = {
-                    rule: None
-                    for parameter in layer.all_params.values()
-                    for rule in self._rewritings.get(parameter, ())
-                }
+                rules = {rule: None for parameter in old.values() for rule in self._rewritings.get(parameter, ())}
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:

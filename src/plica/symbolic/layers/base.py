@@ -73,9 +73,9 @@ class Layer(NodeKind):
         """The parameters, by the names of the constructor and of the attributes."""
 
     @property
-    @abstractmethod
     def evaluated_params(self) -> dict[str, Parameter]:
         """The parameters that the rules of the layer's row read; most often `params`."""
+        return self.params
 
     @property
     def sub_layers(self) -> dict[str, "Layer"]:
@@ -148,6 +148,9 @@ class Layer(NodeKind):
         """A new layer of the same settings that shares the tensors of this one."""
         return self.with_params({name: parameter.ref() for name, parameter in self.all_params.items()})
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({layer_details(self)})"
+
 
 class InputLayer(Layer):
     """A layer that reads variables."""
@@ -185,17 +188,9 @@ class InputLayer(Layer):
         """Why its variables cannot be summed out; None where they can."""
         return None
 
-    @property
-    def evaluated_params(self) -> dict[str, Parameter]:
-        """The parameters."""
-        return self.params
-
     def fold_settings(self) -> Hashable:
         """Type, config without the scope, number of variables and shapes of parameters."""
         return (type(self), self.num_variables, *settings_key(self))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({layer_details(self)})"
 
 
 class InnerLayer(Layer):
@@ -204,17 +199,9 @@ class InnerLayer(Layer):
     __slots__ = ()
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
 
-    @property
-    def evaluated_params(self) -> dict[str, Parameter]:
-        """The parameters."""
-        return self.params
-
     def fold_settings(self) -> Hashable:
         """Type, config and shapes of parameters."""
         return (type(self), *settings_key(self))
-
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}({layer_details(self)})"
 
 
 class ProductLayer(InnerLayer):
@@ -250,8 +237,11 @@ class FieldsLayer(Layer):
     @property
     def params(self) -> dict[str, Parameter]:
         """The fields that are parameters, but for those that are None."""
-        values = [(name, getattr(self, name)) for name in _fields(type(self))[1]]
-        return {name: value for name, value in values if value is not None}
+        params = {}
+        for name in _fields(type(self))[1]:
+            if (value := getattr(self, name)) is not None:
+                params[name] = value
+        return params
 
 
 @cache
@@ -279,11 +269,10 @@ def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
     padded = layer.padded
     left_out = ("scope", *padded.values(), *(name.partition(".")[0] for name in layer.sub_layers))
     config = tuple((name, setting_key(value)) for name, value in layer.config.items() if name not in left_out)
-    shapes = {name: parameter.shapes for name, parameter in layer.evaluated_params.items()}
-    are_complex = [parameter.dtype == DataType.COMPLEX for parameter in layer.evaluated_params.values()]
+    params = layer.evaluated_params
+    are_complex = [parameter.dtype == DataType.COMPLEX for parameter in params.values()]
     sizes = tuple(
-        (name, parameter_shapes[0][:-1] if name in padded else parameter_shapes)
-        for name, parameter_shapes in shapes.items()
+        (name, parameter.shape[:-1] if name in padded else parameter.shapes) for name, parameter in params.items()
     )
     return config, (sizes, tuple(are_complex)) if any(are_complex) else sizes
 
