@@ -85,12 +85,12 @@ class Sweeper:
 
 
 def _modes(case: InputCase, layer: Any, params: Any) -> Array:
-    """Where each unit is largest: at the case's word, among all states, or at the mean of a symmetric density."""
+    """Where each unit is largest: at the case's word, among all states, or at the median of a symmetric density."""
     if case.modes is not None:
         return np.asarray(case.modes(layer, params), float)
     count = layer.domain.num_states
     if count is None:
-        return np.array([[kind.mean()] for kind in case.distributions(layer, params)])
+        return np.array([[kind.median()] for kind in case.distributions(layer, params)])
     every = np.full((count, max(layer.scope) + 1), np.nan, WIDE)
     every[:, list(layer.scope)] = np.arange(count)[:, None]
     with np.errstate(all="ignore"):
