@@ -1,10 +1,12 @@
 """The limit of a cache bounds what is alive, whatever uses the cache: memory is measured, no counter asked."""
 
 import gc
+import resource
 import threading
 import tracemalloc
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -171,6 +173,24 @@ def test_constants_that_change_leave_nothing_behind(backend: str) -> None:
         v, w = _weights(seed)
         run(x, v=torch.from_numpy(v), w=torch.from_numpy(w))
     assert _tensor_bytes() - before <= 3 * ONE + 2 * ONE, "what is kept, and the constants"
+
+
+def test_a_process_does_not_grow_with_what_was_evicted() -> None:
+    """Nothing is left of evicted values: a few bytes between their memory would keep the system from using it again."""
+    cache = plica.FoldCache(max_bytes=4 * 2**20)
+    sources = [torch.rand(512, 512, dtype=torch.float64) for _ in range(6)]
+    runs = [plica.jit(lambda w, x: pnp.exp(w) + x, constants=("w",), cache=cache) for _ in sources]
+    sizes = []
+    for _ in range(50):
+        for run, w in zip(runs, sources, strict=True):
+            run(w, 1.0)
+        sizes.append(_resident_bytes())
+    assert cache.num_evictions >= 290
+    assert sizes[-1] - sizes[9] < 64 * 2**20, "240 values of 2 MiB were evicted in between"
+
+
+def _resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1]) * resource.getpagesize()
 
 
 def test_what_cannot_be_made_again_counts_and_stays() -> None:

@@ -7,6 +7,7 @@ from contextlib import ExitStack, contextmanager
 from ctypes import string_at
 from functools import partial, wraps
 from typing import Any, TypeVar, cast
+from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor
@@ -176,25 +177,18 @@ def pin(tensor: Tensor) -> object:
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
-_SEALED: dict[int, tuple[StorageWeakRef, dict[Hashable, Any]]] = {}
-_MANY_SEALED = 2**12
+_SEALED: WeakKeyDictionary[torch.UntypedStorage, dict[Hashable, Any]] = WeakKeyDictionary()
 
 
 def seal(tensor: Tensor) -> Tensor:
     """Declare that the memory of a tensor is not written to any more."""
-    if len(_SEALED) % _MANY_SEALED == _MANY_SEALED - 1:
-        for storage, (memory, _) in list(_SEALED.items()):
-            if memory.expired():  # type: ignore[no-untyped-call]
-                _SEALED.pop(storage, None)
-    memory = StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
-    _SEALED.setdefault(memory.cdata, (memory, {}))
+    _SEALED.setdefault(tensor.untyped_storage(), {})
     return tensor
 
 
 def facts_of(tensor: Tensor) -> dict[Hashable, Any] | None:
     """Facts that callers store about sealed memory; None of other memory."""
-    sealed = _SEALED.get(tensor.untyped_storage()._cdata)
-    return None if sealed is None else sealed[1]
+    return _SEALED.get(tensor.untyped_storage())
 
 
 _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
