@@ -11,7 +11,7 @@ import plica
 import plica.numpy as pnp
 from plica import native, queries
 from plica.errors import DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
-from plica.frontend.native import questions_of
+from plica.frontend.native import entry_points_of
 from plica.runtime.module import NativeModule
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
@@ -126,12 +126,12 @@ def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
 
 def test_some_of_the_weights(circuit: Any) -> None:
     """The others are constants; the numbers are those of a file that is fixed."""
-    (scores, *_), (fixed, *_) = (questions_of(circuit, None, which) for which in (("0.logits",), ()))
+    (scores, *_), (fixed, *_) = (entry_points_of(circuit, None, which) for which in (("0.logits",), ()))
     (held,) = {
         one.fold.updatable[0] for one in scores.body.updatable.values() if one.fold is not None and one.fold.updatable
     }
     assert [name for name in held.parts if name] == ["0.logits"]
-    assert not scores.floors
+    assert not scores.non_negative
     assert not fixed.body.updatable
     x = np.arange(12).reshape(4, 3) % 3
     np.testing.assert_allclose(scores.body(x)[0], fixed.body(x)[0], rtol=1e-5)

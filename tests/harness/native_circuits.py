@@ -9,9 +9,9 @@ import torch
 
 import plica
 from plica.backend.native.file import file_of
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.backend.native.targets import target_of
-from plica.frontend.native import questions_of
+from plica.frontend.native import entry_points_of
 from plica.pipeline import PipelineContext
 from plica.runtime.container import write
 from plica.runtime.module import NativeModule, load
@@ -26,18 +26,20 @@ def compiled(circuit: Circuit, semiring: str = "lse-sum", dtype: torch.dtype = t
 
 
 def native_file(path: Path, models: Mapping[str, Any], queries: Iterable[str] | None = None) -> NativeModule:
-    """A file of the questions to several models; those of `m` are called `m_log_likelihood`, ..."""
+    """A file of the entry points of several models; those of `m` are called `m_log_likelihood`, ..."""
     wanted = None if queries is None else list(queries)
-    questions = [one for name, model in models.items() for one in _of(name, model, wanted)]
-    parts, manifest = file_of(questions, [target_of("host")], "local-sync", {"source": "tests"})
+    entry_points = [entry_point for name, model in models.items() for entry_point in _of(name, model, wanted)]
+    parts, manifest = file_of(entry_points, [target_of("host")], "local-sync", {"source": "tests"})
     write(path, parts, manifest)
     return load(path)
 
 
-def _of(name: str, model: Any, queries: list[str] | None) -> Iterable[Question]:
-    for one in questions_of(model, queries):
-        proven = None if one.proven is None else (one.proven[0], f"{name}_{one.proven[1]}")
-        yield replace(one, name=f"{name}_{one.name}", proven=proven)
+def _of(name: str, model: Any, queries: list[str] | None) -> Iterable[EntryPoint]:
+    for entry_point in entry_points_of(model, queries):
+        fallback = entry_point.fallback
+        if fallback is not None:
+            fallback = replace(fallback, entry=f"{name}_{fallback.entry}")
+        yield replace(entry_point, name=f"{name}_{entry_point.name}", fallback=fallback)
 
 
 __all__ = ["compiled", "native_file", "plica"]

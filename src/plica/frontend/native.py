@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.backend.native.build import COMMAND
-from plica.backend.native.circuits.choices import choice_question
-from plica.backend.native.circuits.scores import check_is_closed, score_questions, walked
+from plica.backend.native.circuits.choices import choice_entry_point
+from plica.backend.native.circuits.scores import require_no_opaque_modules, score_entry_points, with_joined_trees
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import with_constants
 from plica.backend.native.file import TENSORS, Store, file_of, module_of
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
@@ -97,12 +97,14 @@ def compile(  # noqa: A001 - the word of the field
     if isinstance(model, str | os.PathLike):
         check_is_other(as_path(path), as_path(model))
     loaded = with_arrays(model)
-    questions = _walked(questions_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable))
+    entry_points = _with_joined_trees(
+        entry_points_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
+    )
     if driver is not None:
-        questions = [replace(question, alone=0) for question in questions]
-    usual = _DRIVERS[any(question.rows for question in questions)]
-    also = [question.name for question in questions if {question.name, questions[0].name} == _OF_KINDS]
-    parts, manifest = file_of(questions, chosen, driver or usual, {"source": _source(loaded)}, also)
+        entry_points = [replace(entry_point, alone=0) for entry_point in entry_points]
+    usual = _DRIVERS[any(entry_point.rows for entry_point in entry_points)]
+    also = [entry_point.name for entry_point in entry_points if {entry_point.name, entry_points[0].name} == _OF_KINDS]
+    parts, manifest = file_of(entry_points, chosen, driver or usual, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
@@ -123,13 +125,13 @@ def mlir(
         UnsupportedError: Something of the model has no native code; the message names it.
     """
     store = Store()
-    questions = _walked(questions_of(model, (queries,) if isinstance(queries, str) else queries))
-    text = COMMAND + module_of(questions, store, embedded=embedded)
+    entry_points = _with_joined_trees(entry_points_of(model, (queries,) if isinstance(queries, str) else queries))
+    text = COMMAND + module_of(entry_points, store, embedded=embedded)
     return text, {} if embedded else store.arrays
 
 
-def questions_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[Question]:
-    """The questions that a native file of a model answers, the main one first."""
+def entry_points_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[EntryPoint]:
+    """The entry points of a native file of a model, the main one first."""
     model = with_arrays(model)
     if isinstance(model, Program | Bound):
         return [_of_program(model, "main", queries, updatable)]
@@ -156,19 +158,19 @@ def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
     return {var.name: index for index, var in enumerate(program.arguments)}, results
 
 
-def _walked(questions: Sequence[Question]) -> list[Question]:
-    """The questions with the layers of circuits joined for native code; questions without rows have no circuit."""
-    return [walked(question) if question.rows else question for question in questions]
+def _with_joined_trees(entry_points: Sequence[EntryPoint]) -> list[EntryPoint]:
+    """The entry points, those of circuits with layers joined; entry points without rows have no circuit."""
+    return [with_joined_trees(entry_point) if entry_point.rows else entry_point for entry_point in entry_points]
 
 
 def _source(model: Any) -> str:
     return repr(model.compiled.symbolic) if isinstance(model, CircuitArrays) else type(model).__name__
 
 
-def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> Question:
-    """The question of a folded Program: compile-time constants are fixed, and run-time constants may be replaced."""
-    given = updatable if isinstance(updatable, Mapping) else {}
-    missing = [name for name in model.run_time if name not in model.leaves and name not in given]
+def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> EntryPoint:
+    """The entry point of a folded Program: compile-time constants are fixed, and run-time constants may be replaced."""
+    first_values = updatable if isinstance(updatable, Mapping) else {}
+    missing = [name for name in model.run_time if name not in model.leaves and name not in first_values]
     if missing:
         raise InputError(
             f"the values of {', '.join(missing)} are not known; give the first ones, as updatable={{{missing[0]!r}: "
@@ -183,7 +185,7 @@ def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: U
     return _of_program(Bound(replace(program, consts=consts, inputs=inputs), known), "main", queries, updatable)
 
 
-def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> Question:
+def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> EntryPoint:
     if queries:
         raise InputError(f"queries are asked of circuits, found {', '.join(queries)} for a Program; leave them out.")
     bound = program if isinstance(program, Bound) else Bound(program, ())
@@ -196,8 +198,8 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
     block = with_constants(opened, arrays)
     count = len(block.program.results)
     results = ("result",) if count == 1 else tuple(f"result{index}" for index in range(count))
-    return Question(
-        name, block, results, given=tuple(array for array in arrays if isinstance(array, UpdatableConstant))
+    return EntryPoint(
+        name, block, results, updatable=tuple(array for array in arrays if isinstance(array, UpdatableConstant))
     )
 
 
@@ -239,7 +241,7 @@ class _Circuit:
                     )
         return entries
 
-    def questions(self, name: str) -> Iterator[Question]:
+    def entry_points(self, name: str) -> Iterator[EntryPoint]:
         """The functions of a file that answer an entry."""
         query, entry = self.entries[name]
         yield from _BY_POLICY[type(query.policy)](self, query, entry)
@@ -251,22 +253,22 @@ class _Circuit:
         return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
 
 
-def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[Question]:  # noqa: ARG001
+def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[EntryPoint]:  # noqa: ARG001
     folded, semiring, dtype = circuit.compiled.folded, circuit.compiled.semiring, circuit.dtype
     data = circuit.data_of(entry, dtype)
     assert data is not None, "a score is of rows"
     text = entry.text.format(missing="; NaN: missing, summed out" if data.kind == "float" else "")
-    return score_questions(folded, semiring, dtype, data, circuit.leaves, entry.function, text)
+    return score_entry_points(folded, semiring, dtype, data, circuit.leaves, entry.function, text)
 
 
-def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[Question]:
+def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[EntryPoint]:
     real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
     data = circuit.data_of(entry, real)
     folded, leaves = circuit.compiled.folded, circuit.leaves
-    yield choice_question(query, folded, real, data, leaves, entry.function, entry.text)
+    yield choice_entry_point(query, folded, real, data, leaves, entry.function, entry.text)
 
 
-_BY_POLICY: Mapping[type, Callable[..., Iterator[Question]]] = {Upward: _scored, Choosing: _chosen}
+_BY_POLICY: Mapping[type, Callable[..., Iterator[EntryPoint]]] = {Upward: _scored, Choosing: _chosen}
 
 
 def _check_weights(circuit: CircuitArrays) -> None:
@@ -282,7 +284,7 @@ def _check_weights(circuit: CircuitArrays) -> None:
     check_weights(circuit)
 
 
-def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[Question]:
+def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[EntryPoint]:
     compiled, dtype = circuit.compiled, circuit.dtype
     wanted_circuit = _Circuit(
         compiled,
@@ -290,7 +292,7 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
         dtype,
         compiled.usual_input(dtype) if compiled.folded.scope else DType.FLOAT32,
     )
-    check_is_closed(compiled.folded, "native code")
+    require_no_opaque_modules(compiled.folded, "native code")
     _check_weights(circuit)
     if queries is None:
         queries = ["log-likelihood", *(["marginal"] if wanted_circuit.usual.kind == "int" else [])]
@@ -304,14 +306,14 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
             )
     if not updatable:
         for name in wanted:
-            yield from wanted_circuit.questions(name)
+            yield from wanted_circuit.entry_points(name)
         return
-    main, *others = [question for name in wanted for question in wanted_circuit.questions(name)]
-    given = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
-    carrier = LSE_SUM if any(question.floors for question in (main, *others)) else compiled.semiring
-    floors = non_negative_checks(compiled, carrier, wanted_circuit.dtype, wanted_circuit.leaves)
-    yield replace(main, given=given, floors=(*floors, *main.floors))
+    main, *others = [entry_point for name in wanted for entry_point in wanted_circuit.entry_points(name)]
+    arrays = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
+    number_format = LSE_SUM if any(entry_point.non_negative for entry_point in (main, *others)) else compiled.semiring
+    checks = non_negative_checks(compiled, number_format, wanted_circuit.dtype, wanted_circuit.leaves)
+    yield replace(main, updatable=arrays, non_negative=(*checks, *main.non_negative))
     yield from others
 
 
-__all__ = ["UnsupportedError", "compile", "mlir", "questions_of"]
+__all__ = ["UnsupportedError", "compile", "mlir", "entry_points_of"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.errors import UnsupportedError
 from plica.ir.program import Program
 from plica.runtime.checks import SEED
@@ -16,11 +16,11 @@ from plica.runtime.manifest import Tree
 Node = Tree | int | None
 
 
-def with_trees(question: Question, program: Program, arguments: Mapping[str, Any], results: Any) -> Question:
-    """A question that takes and gives trees, where arguments are no arrays or results no tuple of them.
+def with_trees(entry_point: EntryPoint, program: Program, arguments: Mapping[str, Any], results: Any) -> EntryPoint:
+    """An entry point that takes and gives trees, where arguments are no arrays or results no tuple of them.
 
     Args:
-        question: The question of a Program.
+        entry_point: The entry point of a Program.
         program: The Program, with the arguments that became arrays of the file.
         arguments: By name, trees of indices of its arguments.
         results: A tree of indices of its results.
@@ -28,21 +28,21 @@ def with_trees(question: Question, program: Program, arguments: Mapping[str, Any
     Raises:
         UnsupportedError: A dict has a key that is neither text nor a whole number.
     """
-    left = [var.name for var in question.body.program.arguments if var not in question.body.updatable]
+    left = [var.name for var in entry_point.body.program.arguments if var not in entry_point.body.updatable]
     numbers = {index: left.index(var.name) for index, var in enumerate(program.arguments) if var.name in left}
     takes = {name: _node(node, numbers) for name, node in arguments.items()}
     takes = {name: node for name, node in takes.items() if node is not None or arguments[name] is None}
-    gives = _node(results, {index: index for index in range(len(question.results))})
+    gives = _node(results, {index: index for index in range(len(entry_point.results))})
     if list(takes.values()) != list(range(len(left))):
         names = dict(path for name, node in takes.items() for path in _paths(node, name))
         names_of_arrays = _unique([names[index] for index in range(len(left))], left)
-        question = replace(question, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
-    is_plain = len(question.results) > 1 and gives == Tree("tuple", tuple(range(len(question.results))))
+        entry_point = replace(entry_point, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
+    is_plain = len(entry_point.results) > 1 and gives == Tree("tuple", tuple(range(len(entry_point.results))))
     if isinstance(gives, Tree) and not is_plain:
         names = dict(_paths(gives, "" if gives.keys else "result"))
-        names_of_arrays = _unique([names[index] for index in range(len(question.results))], question.results)
-        question = replace(question, gives=gives, results=names_of_arrays)
-    return question
+        names_of_arrays = _unique([names[index] for index in range(len(entry_point.results))], entry_point.results)
+        entry_point = replace(entry_point, gives=gives, results=names_of_arrays)
+    return entry_point
 
 
 def _node(tree: Any, numbers: Mapping[int, int]) -> Node:

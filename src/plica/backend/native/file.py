@@ -1,4 +1,4 @@
-"""Writes questions as one native file: one module of code for each target, and every constant array once.
+"""Writes entry points as one native file: one module of code for each target, and every constant array once.
 
 Arrays of few bytes stand in the code. The others are tensors of the file, one for all arrays of equal contents; code
 reads tensors where the file is mapped. Updatable arrays are tensors of their own, passed to functions as arguments.
@@ -19,10 +19,9 @@ from plica.backend.native.build import compile_text
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
 from plica.backend.native.mlir.emit import Function, emit, module_text
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.backend.native.targets import Target
 from plica.errors import UnsupportedError
-from plica.ir.program import Var
 from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
 from plica.runtime.sessions import ALONE
@@ -34,7 +33,7 @@ _ALWAYS = 2**48  # rows: more than any call has
 
 @dataclass(slots=True)
 class Store:
-    """The constants of some questions, each once.
+    """The constants of some entry points, each once.
 
     Args:
         is_gpu: Whether graphics processors compute the constants that depend on updatable arrays.
@@ -44,7 +43,7 @@ class Store:
         arrays: The arrays, by name.
         functions: Functions that compute the constants that depend on updatable arrays.
         folds: The calls of these functions.
-        branching: The names of questions in which the host runs branches or loops.
+        branching: The names of entry points in which the host runs branches or loops.
     """
 
     is_gpu: bool = False
@@ -108,44 +107,44 @@ class Store:
 
 
 def module_of(
-    questions: Sequence[Question],
+    entry_points: Sequence[EntryPoint],
     store: Store,
     *,
     embedded: bool = False,
     is_gpu: bool = False,
     in_nests: bool = True,
 ) -> str:
-    """The MLIR of some questions.
+    """The MLIR of some entry points.
 
     Args:
-        questions: The questions.
+        entry_points: The entry points.
         store: Where their constants go.
         embedded: Whether constants stand in the text too.
         is_gpu: Whether graphics processors run it.
-        in_nests: Whether what is not asked row by row, which one thread runs then, becomes loop nests.
+        in_nests: Whether entry points without an axis of rows become loop nests, which one thread runs.
     """
     functions = []
-    for one in questions:
-        parameters: Mapping[Var, str] = {var: store.name(array) for var, array in one.body.constants.items()}
-        known = one.are_places_known
+    for entry_point in entry_points:
+        body = entry_point.body
         function = emit(
-            one.body.program,
-            one.name,
-            parameters,
-            are_places_known=known,
+            body.program,
+            entry_point.name,
+            {var: store.name(array) for var, array in body.constants.items()},
+            are_indices_in_bounds=entry_point.are_indices_in_bounds,
             is_gpu=is_gpu,
-            in_nests=in_nests and not is_gpu and not one.rows,
+            in_nests=in_nests and not is_gpu and not entry_point.rows,
         )
         functions.append(function)
         if function.branches:
-            store.branching.add(one.name)
-        for array in (*one.given, *one.body.updatable.values(), *(floor.updatable for floor in one.floors)):
+            store.branching.add(entry_point.name)
+        checked = (check.updatable for check in entry_point.non_negative)
+        for array in (*entry_point.updatable, *body.updatable.values(), *checked):
             store.updatable(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
 
 def file_of(
-    questions: Sequence[Question],
+    entry_points: Sequence[EntryPoint],
     targets: Sequence[Target],
     driver: str,
     provenance: Mapping[str, str],
@@ -153,23 +152,23 @@ def file_of(
     *,
     in_nests: bool | None = None,
 ) -> tuple[dict[str, bytes], Manifest]:
-    """The parts of a file and its manifest; the first question is the main one.
+    """The parts of a file and its manifest; the first entry point is the main one.
 
     Args:
-        questions: The functions of the file.
+        entry_points: The functions of the file.
         targets: The best first.
         driver: The driver of the runtime, for targets that name none.
         provenance: Words about the origin of the file.
-        also: The names of questions that are called instead of the main one where the data has their dtype.
-        in_nests: Whether functions that no rows enter become loop nests; by default where one thread runs them.
+        also: The names of entry points that are called instead of the main one where the data has their dtype.
+        in_nests: Whether entry points without an axis of rows become loop nests; by default if one thread runs them.
 
     Raises:
-        UnsupportedError: A target cannot run a question, or several threads would run branches of the host.
+        UnsupportedError: A target cannot run an entry point, or several threads would run branches of the host.
     """
     kinds = dict.fromkeys(target.is_gpu for target in targets)
-    written = {is_gpu: _for_processor(questions, is_gpu=is_gpu) for is_gpu in kinds}
-    questions = written[targets[0].is_gpu]
-    if len(kinds) > 1 and any(question.given for question in questions):
+    written = {is_gpu: _for_processor(entry_points, is_gpu=is_gpu) for is_gpu in kinds}
+    entry_points = written[targets[0].is_gpu]
+    if len(kinds) > 1 and any(entry_point.updatable for entry_point in entry_points):
         raise UnsupportedError(
             "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
             "those of graphics processors, and write another file for the others."
@@ -177,23 +176,23 @@ def file_of(
     store = Store(targets[0].is_gpu)
     in_nests = driver == ALONE if in_nests is None else in_nests
     texts = {is_gpu: module_of(some, store, is_gpu=is_gpu, in_nests=in_nests) for is_gpu, some in written.items()}
-    for one in questions:
-        if driver != ALONE and one.name in store.branching and not one.rows:
+    for entry_point in entry_points:
+        if driver != ALONE and entry_point.name in store.branching and not entry_point.rows:
             raise UnsupportedError(
-                f"{one.name} has loops or branches that the host walks, which the thread that calls runs alone; "
+                f"{entry_point.name} has loops or branches that the host walks, which the thread that calls runs alone; "
                 f"leave out driver={driver!r}."
             )
     parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}
     if store.tensors:
         parts[TENSORS] = store.part()
     manifest = Manifest(
-        main=questions[0].name,
+        main=entry_points[0].name,
         also=tuple(also),
         entries=tuple(
-            (replace(question, alone=_ALWAYS) if question.name in store.branching else question).entry(
-                tuple(map(store.updatable, question.body.updatable.values()))
+            (replace(entry_point, alone=_ALWAYS) if entry_point.name in store.branching else entry_point).entry(
+                tuple(map(store.updatable, entry_point.body.updatable.values()))
             )
-            for question in questions
+            for entry_point in entry_points
         ),
         targets=tuple(
             Described(
@@ -205,18 +204,20 @@ def file_of(
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
         non_negative=tuple(
-            NonNegativeCheck(store.updatable(floor.updatable), floor.names) for one in questions for floor in one.floors
+            NonNegativeCheck(store.updatable(check.updatable), check.names)
+            for entry_point in entry_points
+            for check in entry_point.non_negative
         ),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, manifest
 
 
-def _for_processor(questions: Sequence[Question], *, is_gpu: bool) -> list[Question]:
-    """The questions with the bodies that a kind of processor runs."""
+def _for_processor(entry_points: Sequence[EntryPoint], *, is_gpu: bool) -> list[EntryPoint]:
+    """The entry points with the bodies that a kind of processor runs."""
     return [
-        replace(question, body=question.plain) if is_gpu and question.plain is not None else question
-        for question in questions
+        replace(entry_point, body=entry_point.plain) if is_gpu and entry_point.plain is not None else entry_point
+        for entry_point in entry_points
     ]
 
 

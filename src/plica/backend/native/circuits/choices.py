@@ -15,7 +15,7 @@ from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.scores import rows_of_piece
 from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
 from plica.backend.native.circuits.with_constants import Array, with_constants
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import DType
 from plica.ir.program import Var
@@ -29,7 +29,7 @@ from plica.tracing import namespace as xp
 _ROWS = "n"  # the number of rows, as callers name it if no argument has that size
 
 
-def choice_question(
+def choice_entry_point(
     query: Query[Choosing],
     folded: FoldedCircuit,
     dtype: DType,
@@ -37,7 +37,7 @@ def choice_question(
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
-) -> Question:
+) -> EntryPoint:
     """The function of a file for a query that chooses: it returns rows, and the log-likelihood of each row's evidence.
 
     Args:
@@ -46,7 +46,7 @@ def choice_question(
         dtype: The dtype of its real numbers.
         input_dtype: The dtype of the data, whose NaNs are chosen; None if there is no evidence.
         leaves: Its tensors; updatable ones may change.
-        name: The name of the question.
+        name: The name of the entry point.
         text: One sentence about it.
 
     Raises:
@@ -79,16 +79,16 @@ def choice_question(
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
     plain = body.rewritten(program, {})
-    return Question(
+    return EntryPoint(
         name,
         join_layers(plain),
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
         draws=1 if query.policy.chooser.draws else 0,
-        are_places_known=True,
+        are_indices_in_bounds=True,
         text=text,
-        floors=(_non_negative(updatable),) if updatable else (),
+        non_negative=(_non_negative(updatable),) if updatable else (),
         plain=plain,
     )
 

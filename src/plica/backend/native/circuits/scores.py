@@ -18,7 +18,7 @@ from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.trees import join_trees
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants, with_constants
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
@@ -26,6 +26,7 @@ from plica.lower.cascade import Bound, cascade
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
 from plica.lower.queries.score import lower_score
+from plica.runtime.manifest import Fallback
 from plica.symbolic.semirings import Semiring
 
 _WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
@@ -33,11 +34,11 @@ _FEWEST, _MOST = 64, 512  # rows of a chunk
 _ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
 _SHARED = 2**23  # multiplications of one row from which threads share it
 _ROOTS = 8  # folds that threads share
-_RESULT, _PROVEN = "log_likelihood", "proven"
+_RESULT, _BOUND = "log_likelihood", "proven"
 
 
-def check_is_closed(folded: FoldedCircuit, name: str) -> None:
-    """Refuse circuits that run objects which no file can hold.
+def require_no_opaque_modules(folded: FoldedCircuit, name: str) -> None:
+    """Refuse circuits with layers that run objects of another library, which no file can hold.
 
     Raises:
         UnsupportedError: A layer runs an object of the user's.
@@ -51,7 +52,7 @@ def check_is_closed(folded: FoldedCircuit, name: str) -> None:
         )
 
 
-def score_questions(
+def score_entry_points(
     folded: FoldedCircuit,
     semiring: Semiring,
     dtype: DType,
@@ -59,7 +60,7 @@ def score_questions(
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
-) -> Iterator[Question]:
+) -> Iterator[EntryPoint]:
     """The functions of a file for a score: the public one first, then its fallback.
 
     Args:
@@ -68,7 +69,7 @@ def score_questions(
         dtype: The dtype of its real numbers.
         input_dtype: The dtype of the data; in floats NaN means missing.
         leaves: Its tensors; updatable ones may change.
-        name: The name of the question.
+        name: The name of the entry point.
         text: One sentence about it.
     """
     arrays = dict(leaves)
@@ -84,8 +85,10 @@ def score_questions(
     chunk = rows_of_piece(folded, dtype)
     rows = _rows(folded)
 
-    def question(entry: str, body: ProgramWithConstants, *results: str) -> Question:
-        return Question(entry, join_layers(body), results, rows, chunk, are_places_known=True, text=text, plain=body)
+    def entry_point(entry: str, body: ProgramWithConstants, *results: str) -> EntryPoint:
+        return EntryPoint(
+            entry, join_layers(body), results, rows, chunk, are_indices_in_bounds=True, text=text, plain=body
+        )
 
     stages = cascade(semiring)
     exact = name if len(stages) == 1 else f"{name}_exact"
@@ -94,20 +97,20 @@ def score_questions(
         if stage.bound is Bound.OF_WEIGHTS:
             bounded = _without_bound(body)
             if bounded is not None:
-                yield question(name, bounded, _RESULT)
+                yield entry_point(name, bounded, _RESULT)
                 return
         elif stage.bound is Bound.OF_ROWS:
-            yield replace(question(name, body, _RESULT, _PROVEN), proven=(_PROVEN, exact))
+            yield replace(entry_point(name, body, _RESULT, _BOUND), fallback=Fallback(exact, _BOUND))
         else:
-            answer = question(exact, body, _RESULT)
+            answer = entry_point(exact, body, _RESULT)
             yield answer if exact == name else answer.as_fallback(exact)
 
 
 def _without_bound(body: ProgramWithConstants) -> ProgramWithConstants | None:
     """The Program without its second result, if that is a constant which says that the bound holds; else None."""
-    result, proven = body.program.results
-    known = body.constants.get(proven) if isinstance(proven, Var) else None
-    if known is None or known.shape != (1,) or not known.all():
+    result, bound = body.program.results
+    holds = body.constants.get(bound) if isinstance(bound, Var) else None
+    if holds is None or holds.shape != (1,) or not holds.all():
         return None
     return body.rewritten(replace(body.program, outputs=(*body.program.outputs[:-2], result)), {})
 
@@ -123,16 +126,16 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
     return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
-def walked(question: Question) -> Question:
-    """A question with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone.
+def with_joined_trees(entry_point: EntryPoint) -> EntryPoint:
+    """An entry point with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone.
 
     If one row is work for several threads, layers with fewer than `_ROOTS` folds stay as they are: threads share folds.
     """
-    work = _num_operations(question.body)
+    work = _num_operations(entry_point.body)
     is_shared = work > _SHARED
-    body = join_trees(question.body, _ROOTS if is_shared else 1)
-    joined = replace(question, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
-    return joined if body is question.body else replace(joined, chunk=_rows_of(body.program))
+    body = join_trees(entry_point.body, _ROOTS if is_shared else 1)
+    joined = replace(entry_point, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
+    return joined if body is entry_point.body else replace(joined, chunk=_rows_of(body.program))
 
 
 def _rows_of(program: Program) -> int:

@@ -13,22 +13,22 @@ import numpy as np
 
 from plica.backend.native.circuits.operations import LOOKED_UP, sources_of
 from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
-from plica.backend.native.questions import Question
+from plica.backend.native.entry_points import EntryPoint
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Var
 from plica.ir.types import array_type
 from plica.passes.replacements import names_of
 
 
-def share_tables(questions: Sequence[Question]) -> list[Question]:
-    """The questions, each of which reads the largest table that holds its own rows."""
+def share_tables(entry_points: Sequence[EntryPoint]) -> list[EntryPoint]:
+    """The entry points, each of which reads the largest table that holds its own rows."""
     tables: dict[tuple[Var, Var], tuple[Array, Array]] = {}
-    for question in questions:
-        known = question.body.constants
-        for table, starts in _lookups(question.body):
+    for entry_point in entry_points:
+        known = entry_point.body.constants
+        for table, starts in _lookups(entry_point.body):
             tables[table, starts] = known[table], known[starts]
     largest = sorted(tables.values(), key=lambda pair: -len(pair[0]))
-    return [replace(question, body=_with_tables(question.body, largest)) for question in questions]
+    return [replace(entry_point, body=_with_tables(entry_point.body, largest)) for entry_point in entry_points]
 
 
 def _lookups(body: ProgramWithConstants) -> Iterator[tuple[Var, Var]]:

@@ -23,7 +23,7 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
         axis: The axis, as the message names it, where indices below 0 count from the end; None where none may be below.
         source: Where in the user's code.
     """
-    if 0 in indices.shape or emitter.are_places_known:
+    if 0 in indices.shape or emitter.are_indices_in_bounds:
         return
     code, bound = emitter.code, emitter.size(size)
     wraps = axis is not None

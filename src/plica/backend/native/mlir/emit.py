@@ -48,7 +48,7 @@ def emit(
     name: str = "main",
     parameters: Mapping[Var, str] | None = None,
     *,
-    are_places_known: bool = False,
+    are_indices_in_bounds: bool = False,
     is_gpu: bool = False,
     in_nests: bool = False,
 ) -> Function:
@@ -58,7 +58,7 @@ def emit(
         program: The Program.
         name: The name of the function.
         parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
-        are_places_known: Whether all indices are known to lie within their axes, so that they are not checked.
+        are_indices_in_bounds: Whether all indices are known to lie within their axes, so that they are not checked.
         is_gpu: Whether graphics processors run it.
         in_nests: Whether equations become loop nests where they have some, as many as possible in one dispatch, which
             one thread runs.
@@ -67,7 +67,11 @@ def emit(
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
     """
     emitter = Emitter(
-        name, _row, are_places_known=are_places_known, is_gpu=is_gpu, write_runs=write_runs if in_nests else None
+        name,
+        _row,
+        are_indices_in_bounds=are_indices_in_bounds,
+        is_gpu=is_gpu,
+        write_runs=write_runs if in_nests else None,
     )
     code = emitter.code
     known = {} if parameters is None else parameters

@@ -40,7 +40,7 @@ class Emitter:
     Args:
         name: The name of the function.
         row_of: The row of an operation, by its name; None where it has none.
-        are_places_known: Whether all indices are known to lie within their axes.
+        are_indices_in_bounds: Whether all indices are known to lie within their axes.
         is_gpu: Whether graphics processors run the function.
         write_runs: Writes the equations of a Program, given what writes one of them on tensors; by default each is.
     """
@@ -50,12 +50,12 @@ class Emitter:
         name: str,
         row_of: Callable[[str], Row | None],
         *,
-        are_places_known: bool = False,
+        are_indices_in_bounds: bool = False,
         is_gpu: bool = False,
         write_runs: WriteRuns | None = None,
     ) -> None:
         self._row_of, self._write_runs = row_of, write_runs
-        self.name, self.are_places_known, self.is_gpu = name, are_places_known, is_gpu
+        self.name, self.are_indices_in_bounds, self.is_gpu = name, are_indices_in_bounds, is_gpu
         self.code = Code()
         self.scalars = MlirScalars(self.code.lines)
         self.checks = Checks(self)

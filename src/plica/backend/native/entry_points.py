@@ -1,4 +1,4 @@
-"""`Question`: one function of a native file, as a Program with its constants, and how callers call it."""
+"""`EntryPoint`: one function of a native file, as a Program with its constants, and how callers call it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plica.runtime import manifest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Question:
+class EntryPoint:
     """One function of a native file.
 
     Args:
@@ -22,14 +22,14 @@ class Question:
         rows: The size of the axis of rows, if the function computes each row by itself; else "".
         chunk: How many rows one call of the code takes at most.
         alone: How many rows the calling thread computes alone, though other threads could help.
-        proven: The result that says for which rows the bound holds, and the name of the fallback for the others.
+        fallback: The entry point that computes the rows whose bound fails, and the result that says which these are.
         draws: How many of its last arguments are uniform numbers that the host draws.
         public: Whether users see it.
-        are_places_known: Whether all its indices are known to lie within their axes.
+        are_indices_in_bounds: Whether all its indices are known to lie within their axes.
         text: One sentence for `help`.
         arguments: The names of its arguments, if users see other names than those of the Program.
-        given: The arrays that users may replace, whether the Program reads them or not.
-        floors: Numbers that may not become negative when arrays are replaced.
+        updatable: The arrays that users may replace, whether the Program reads them or not.
+        non_negative: Checks that numbers do not become negative when arrays are replaced.
         takes: The arguments as trees (`manifest.Entry.takes`); their numbers do not count updatable arguments.
         gives: The results as a tree.
         plain: The Program without private operations, for graphics processors; None if `body` has none.
@@ -41,13 +41,13 @@ class Question:
     rows: str = ""
     chunk: int | None = None
     alone: int = 0
-    proven: tuple[str, str] | None = None
+    fallback: manifest.Fallback | None = None
     draws: int = 0
     public: bool = True
-    are_places_known: bool = False
+    are_indices_in_bounds: bool = False
     text: str = ""
-    given: tuple[UpdatableConstant, ...] = ()
-    floors: tuple[NonNegative, ...] = ()
+    updatable: tuple[UpdatableConstant, ...] = ()
+    non_negative: tuple[NonNegative, ...] = ()
     takes: manifest.Tree | None = None
     gives: manifest.Tree | None = None
     arguments: tuple[str, ...] = ()
@@ -70,14 +70,14 @@ class Question:
             ),
             constants=constants,
             rows=manifest.Rows(self.rows, self.chunk, self.alone) if self.rows else None,
-            fallback=manifest.Fallback(self.proven[1], self.proven[0]) if self.proven else None,
+            fallback=self.fallback,
             public=self.public,
             text=self.text,
             takes=self.takes,
             gives=self.gives,
         )
 
-    def as_fallback(self, name: str) -> Question:
+    def as_fallback(self, name: str) -> EntryPoint:
         """The same function as the fallback of another one: under a name that users do not see."""
         return replace(self, name=name, public=False, text="")
 
