@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from plica.backend.native.scalars import SCALARS, LlvmScalars, MlirScalars, Scalar, write_scalar
-from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.builder import Application
 from plica.backend.native.scalars.complexes import FORMULAS
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType, as_dtype
@@ -166,11 +166,11 @@ def test_division_of_integers_by_zero_is_found() -> None:
         assert "divided by 0" in failure.message
         code = LlvmScalars([])
         assert (
-            failure.found(code, Call((Scalar("%x", DType.INT64), Scalar("%y", DType.INT64)), DType.INT64)).text == "%s1"
+            failure.is_raised(code, Application((Scalar("%x", DType.INT64), Scalar("%y", DType.INT64)), DType.INT64)).text == "%s1"
         )
         assert code.lines == ["%s1 = icmp eq i64 %y, 0"]
         floats = (Scalar("%x", DType.FLOAT64), Scalar("%y", DType.FLOAT64))
-        assert failure.found(code, Call(floats, DType.FLOAT64)).text == "false"
+        assert failure.is_raised(code, Application(floats, DType.FLOAT64)).text == "false"
 
 
 @pytest.mark.parametrize("code", [LlvmScalars([]), MlirScalars([])], ids=["llvm", "mlir"])

@@ -10,12 +10,12 @@ data keeps its layout. `look_up` returns the selected rows themselves.
 With `rescaled` the rows of the result are divided by powers of two as `rescale` does. The second result is these powers
 ("powers"), or their exponents ("exponents"). They are at most the largest power whose reciprocal is a normal number.
 
-`tree_of_sums` is many folds of such layers, each of which has one reader, in an order that needs few places:
+`tree_of_sums` is many folds of such layers, each of which has one reader, in an order that needs few slots:
 
-    for each step: place[f] = sum over i of w[g, i, o] * product over factors of (place[h] or a row of a source)
+    for each step: slot[f] = sum over i of w[g, i, o] * product over factors of (slot[h] or a row of a source)
 
 A step has a form: its weight, whether its rows are rescaled, and what each factor reads. A factor reads a source, or
-the result that an earlier step left in a place (`PLACE`). The second result is the sum of exponents of a root's steps.
+the result that an earlier step left in a slot (`SLOT`). The second result is the sum of exponents of a root's steps.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -51,11 +51,11 @@ LOOKED_UP = 4
 POWERS, EXPONENTS = "powers", "exponents"
 """The second result of `sum_of_products`."""
 
-PLACE = -1
-"""In the factors of a `Form`: the factor reads no source but a place, where an earlier step left its result."""
+SLOT = -1
+"""In the factors of a `Form`: the factor reads the slot in which an earlier step left its result, and no source."""
 
 STEP = 3
-"""Each step of `tree_of_sums` begins with three numbers, before its factors: form, fold of the weight, place."""
+"""Each step of `tree_of_sums` begins with three numbers, before its factors: form, fold of the weight, slot."""
 
 
 class Form(NamedTuple):
@@ -64,7 +64,7 @@ class Form(NamedTuple):
     Args:
         weight: The number of the weight.
         rescaled: Whether rows of the result are divided by powers of two.
-        factors: The source of each factor, or `PLACE`.
+        factors: The source of each factor, or `SLOT`.
     """
 
     weight: int
@@ -163,7 +163,7 @@ def _look_up_samples() -> Iterable[Sample]:
 
 
 def _tree_type(
-    *types: ArrayType, looked_up: Sequence[bool], forms: Sequence[tuple[int, bool, tuple[int, ...]]], places: int
+    *types: ArrayType, looked_up: Sequence[bool], forms: Sequence[tuple[int, bool, tuple[int, ...]]], num_slots: int
 ) -> Any:
     count = 1 + max(weight for weight, _, _ in forms)
     steps, begins, *weights = types[: 2 + count]
@@ -171,8 +171,8 @@ def _tree_type(
     require_kind([steps, begins], ("int",))
     require_kind(weights, ("float",))
     longest = STEP + max(len(factors) for _, _, factors in forms)
-    if places < 1:
-        raise ShapeError(f"tree_of_sums needs a place, found {places}.")
+    if num_slots < 1:
+        raise ShapeError(f"tree_of_sums needs a slot, found {num_slots}.")
     if len(steps.shape) != 2 or steps.shape[1] != longest or len(begins.shape) != 1:
         raise ShapeError(f"tree_of_sums takes steps of {longest} numbers and where roots begin, found {types[0]}.")
     (outputs,) = {weight.shape[2] for weight in weights}
@@ -192,11 +192,11 @@ def _tree(
     *others: Array,
     looked_up: Sequence[bool],
     forms: Sequence[tuple[int, bool, tuple[int, ...]]],
-    places: int,
+    num_slots: int,
 ) -> Any:
     count = 1 + max(weight for weight, _, _ in forms)
     weights, values = others[:count], [_values(*source) for source in sources_of(others[count - 1 :], looked_up)]
-    slots: list[Any] = [None] * places
+    slots: list[Any] = [None] * num_slots
     results, exponents = [], []
     for first, last in pairwise(begins):
         exponent = np.zeros_like(values[0][0, :, :1])
@@ -204,7 +204,7 @@ def _tree(
             weight, rescaled, factors = forms[form]
             product: Any = 1.0
             for source, index in zip(factors, read, strict=False):
-                product = product * (slots[index] if source == PLACE else values[source][index])
+                product = product * (slots[index] if source == SLOT else values[source][index])
             slots[slot] = np.matmul(product, weights[weight][fold])
             if rescaled:
                 slots[slot], powers = OPS["rescale"].reference(slots[slot])
@@ -225,9 +225,9 @@ def _tree_samples() -> Iterable[Sample]:
     for last in (3, 4):
         begins = np.asarray([0, 3, 4][: last - 1])
         for rescaled in (False, True):
-            forms = (Form(0, False, (0, 0)), Form(0, rescaled, (PLACE, PLACE)), Form(0, rescaled, (1, 0)))
+            forms = (Form(0, False, (0, 0)), Form(0, rescaled, (SLOT, SLOT)), Form(0, rescaled, (1, 0)))
             arrays = (steps[:last], begins, weight, table, states, columns, starts, x)
-            yield sample(*arrays, looked_up=(True, False), forms=forms, places=2)
+            yield sample(*arrays, looked_up=(True, False), forms=forms, num_slots=2)
 
 
 LOOK_UP = Op("look_up", _look_up_type, _values, _look_up_samples)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from plica.backend.native.circuits.operations import EXPONENTS, NATIVE_OPS, PLACE, STEP, Form, sources_of
+from plica.backend.native.circuits.operations import EXPONENTS, NATIVE_OPS, SLOT, STEP, Form, sources_of
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
 from plica.ir.builder import Names
@@ -25,7 +25,7 @@ from plica.ir.types import array_type
 from plica.passes.replacements import names_of
 
 _MOST_FORMS = 8  # each form is code of its own
-_ROOM = 2**15  # bytes of all places, or of the products of all forms, for `_FEW` rows
+_ROOM = 2**15  # bytes of all slots, or of the products of all forms, for `_FEW` rows
 _FEW = 8  # rows that are computed together, if there are as many
 
 Fold = tuple[Equation, int]
@@ -146,12 +146,12 @@ class _Tree:
                     if below is None:
                         read.append((self.sources.setdefault(operands[source], len(self.sources)), number))
                     else:
-                        read.append((PLACE, (below, number)))
+                        read.append((SLOT, (below, number)))
                 form = Form(list(self.weights).index(units), bool(layer.params["rescaled"]), tuple(s for s, _ in read))
                 self._step[layer, fold] = self.forms.setdefault(form, len(self.forms)), first + fold, read
 
     def room(self) -> int:
-        """Bytes of all places, or of the products of all forms, for `_FEW` rows: whichever are more."""
+        """Bytes of all slots, or of the products of all forms, for `_FEW` rows: whichever are more."""
         type_ = self.layers[0].inputs[0].type
         outputs = type_.shape[2]
         assert isinstance(outputs, int), "weights are constants"
@@ -163,7 +163,7 @@ class _Tree:
         """A Program with these layers as one operation."""
         program, root = body.program, self.layers[-1]
         names, constants, updatable = names_of(program), dict[Var, Array](), dict[Var, UpdatableConstant]()
-        steps, begins, places = self._steps()
+        steps, begins, num_slots = self._steps()
         inputs: list[Operand] = []
         for array in (steps, begins):
             inputs.append(Var(names.fresh(), array_type(array.shape, DType.INT64)))
@@ -174,7 +174,7 @@ class _Tree:
         params = {
             "looked_up": tuple(len(source) > 1 for source in self.sources),
             "forms": tuple(self.forms),
-            "places": places,
+            "num_slots": num_slots,
         }
         types = NATIVE_OPS["tree_of_sums"].types([operand.type for operand in inputs], params)
         outputs = (root.outputs[0], *(Var(names.fresh(), type_of_result) for type_of_result in types[1:]))
@@ -196,7 +196,7 @@ class _Tree:
         return body.rewritten(replace(program, equations=tuple(equations)), constants, updatable)
 
     def _needs(self) -> dict[Fold, int]:
-        """How many places the steps up to a fold need."""
+        """How many slots the steps up to a fold need."""
         needs: dict[Fold, int] = {}
         for fold, (_, _, read) in self._step.items():  # layers are in order
             below = sorted((needs[child] for _, child in read if isinstance(child, tuple)), reverse=True)
@@ -204,7 +204,7 @@ class _Tree:
         return needs
 
     def _steps(self) -> tuple[Array, Array, int]:
-        """The steps, where those of each root begin, and how many places they need."""
+        """The steps, where those of each root begin, and how many slots they need."""
         needs = self._needs()
         width = STEP + max(len(form.factors) for form in self.forms)
         steps: list[list[int]] = []
@@ -215,7 +215,7 @@ class _Tree:
             for fold in _postorder((root, number), self._step, needs):
                 form, weight, read = self._step[fold]
                 read_from = [slot_of.pop(child) if isinstance(child, tuple) else child for _, child in read]
-                free += [slot for slot, (source, _) in zip(read_from, read, strict=True) if source == PLACE]
+                free += [slot for slot, (source, _) in zip(read_from, read, strict=True) if source == SLOT]
                 free.sort(reverse=True)
                 slot_of[fold] = free.pop()
                 steps.append([form, weight, slot_of[fold], *read_from, *[0] * (width - STEP - len(read_from))])
@@ -226,7 +226,7 @@ class _Tree:
 def _postorder(
     root: Fold, steps: Mapping[Fold, tuple[int, int, list[tuple[int, Fold | int]]]], needs: Mapping[Fold, int]
 ) -> Iterator[Fold]:
-    """The folds below a fold and then the fold itself; folds that need the most places come first."""
+    """The folds below a fold and then the fold itself; folds that need the most slots come first."""
     waiting: list[tuple[Fold, bool]] = [(root, False)]
     while waiting:
         fold, is_ready = waiting.pop()

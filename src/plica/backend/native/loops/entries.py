@@ -4,7 +4,7 @@ from typing import Any
 
 from plica.backend.native.loops.nest import FAILS, Apply
 from plica.backend.native.scalars import SCALARS, LlvmScalars, Scalar, write_scalar
-from plica.backend.native.scalars.builder import Call, ScalarCode
+from plica.backend.native.scalars.builder import Application, ScalarCode
 from plica.backend.native.scalars.llvm import llvm_type
 
 _INLINE = 4  # lines; longer scalar code becomes a function
@@ -58,4 +58,4 @@ def scalar_code(code: ScalarCode, statement: Apply, operands: tuple[Scalar, ...]
         return write_scalar(code, statement.op, operands, statement.result.dtype, statement.params)
     failure = SCALARS[statement.op.removeprefix(FAILS)].failure
     assert failure is not None, "only operations that may fail are tested"
-    return failure.found(code, Call(operands, statement.result.dtype, statement.params))
+    return failure.is_raised(code, Application(operands, statement.result.dtype, statement.params))

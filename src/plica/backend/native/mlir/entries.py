@@ -6,7 +6,7 @@ from typing import Any
 from plica.backend.native.mlir.emitter import Emitter
 from plica.backend.native.mlir.structured import Body
 from plica.backend.native.scalars import SCALARS, Scalar
-from plica.backend.native.scalars.builder import Call
+from plica.backend.native.scalars.builder import Application
 from plica.backend.native.scalars.values import Value as Entry
 from plica.ir.dtypes import DType
 
@@ -33,6 +33,6 @@ def function(name: str) -> Callable[..., Entry]:
 
     def apply(*entries: Entry) -> Entry:
         code, dtype = entries[0].code, entries[0].dtype
-        return Entry(code, SCALARS[name].write(code, Call(tuple(entry.scalar for entry in entries), dtype)))
+        return Entry(code, SCALARS[name].write(code, Application(tuple(entry.scalar for entry in entries), dtype)))
 
     return apply

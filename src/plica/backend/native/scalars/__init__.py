@@ -7,7 +7,7 @@ from typing import Any
 from plica.backend.native.scalars.arithmetic import ARITHMETIC
 from plica.backend.native.scalars.bessel import BESSEL
 from plica.backend.native.scalars.builder import (
-    Call,
+    Application,
     Failure,
     Scalar,
     ScalarCode,
@@ -53,11 +53,11 @@ def _of_any_kind(name: str, row: ScalarRow) -> ScalarRow:
     """A row for complex numbers too: by the formula over their parts, or else an error that names the operation."""
     of_complex = COMPLEX.get(name)
 
-    def write(code: ScalarCode, call: Call) -> Scalar:
-        if of_complex is not None and is_complex(call):
-            return of_complex(code, call)
-        refuse_complex(name, call)
-        return row.write(code, call)
+    def write(code: ScalarCode, application: Application) -> Scalar:
+        if of_complex is not None and is_complex(application):
+            return of_complex(code, application)
+        refuse_complex(name, application)
+        return row.write(code, application)
 
     return replace(row, write=write)
 
@@ -75,4 +75,4 @@ def write_scalar(
     """
     if name not in SCALARS:
         raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
-    return SCALARS[name].write(code, Call(operands, dtype, params or {}))
+    return SCALARS[name].write(code, Application(operands, dtype, params or {}))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable
 
-from plica.backend.native.scalars.builder import Call, Failure, Scalar, ScalarCode, ScalarRow, family
+from plica.backend.native.scalars.builder import Application, Failure, Scalar, ScalarCode, ScalarRow, family
 from plica.backend.native.scalars.remainders import floor_divide_floats, remainder_of_floats
 from plica.backend.native.scalars.values import Value, entry, is_half, loop, words
 from plica.ir.dtypes import DType
@@ -104,9 +104,9 @@ def power_of_integers(x: Value, y: Value) -> Value:
     return (y < 0).where(units, power)
 
 
-def _astype(code: ScalarCode, call: Call) -> Scalar:
+def _astype(code: ScalarCode, application: Application) -> Scalar:
     """A conversion; a float that the integer dtype cannot hold becomes the integer that x86 machines give."""
-    x, dtype = Value(code, call.operands[0]), call.dtype
+    x, dtype = Value(code, application.operands[0]), application.dtype
     if x.dtype.kind != "float" or dtype.kind != "int":
         return x.astype(dtype).scalar
     wide = DType.INT64 if dtype in (DType.INT64, DType.UINT32, DType.UINT64) else DType.INT32
@@ -126,8 +126,8 @@ def _to_integer(x: Value, dtype: DType) -> Value:
     return fits.where(inside, dtype.limits[0])
 
 
-def _divides_by_zero(code: ScalarCode, call: Call) -> Scalar:
-    divisor = Value(code, call.operands[1])
+def _divides_by_zero(code: ScalarCode, application: Application) -> Scalar:
+    divisor = Value(code, application.operands[1])
     never = divisor.dtype.kind != "int"
     return code.constant(False, DType.BOOL) if never else (divisor == 0).scalar
 

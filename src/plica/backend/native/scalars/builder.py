@@ -153,7 +153,7 @@ class ScalarCode(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Application:
     """The computation of one entry: an entry of each operand, the dtype of the result, and the parameters."""
 
     operands: tuple[Scalar, ...]
@@ -161,15 +161,15 @@ class Call:
     params: Mapping[str, Any] = field(default_factory=dict)
 
 
-Write = Callable[[ScalarCode, Call], Scalar]
+Write = Callable[[ScalarCode, Application], Scalar]
 Shared = Callable[[ScalarCode, tuple[Scalar, ...]], Scalar]
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """An error of an operation: `found(code, call)` is true where it is raised, with `message`."""
+    """An error of an operation: `is_raised(code, application)` is true where it is raised, with `message`."""
 
-    found: Write
+    is_raised: Write
     message: str
 
 
@@ -178,7 +178,7 @@ class ScalarRow:
     """The scalar code of an elementwise operation.
 
     Args:
-        write: `write(code, call)` writes the instructions and returns the entry; it never traps.
+        write: `write(code, application)` writes the instructions and returns the entry; it never traps.
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
             they are exact, or rounded once, as sums are.
         failure: The error that the operation raises; its entries are undefined then.
@@ -196,18 +196,18 @@ class ScalarRow:
         return max(self.ulps) > 0
 
 
-def is_complex(call: Call) -> bool:
-    """Whether an operand of a call or its result is complex."""
-    return any(dtype.kind == "complex" for dtype in (*(operand.dtype for operand in call.operands), call.dtype))
+def is_complex(application: Application) -> bool:
+    """Whether an operand or the result of an application is complex."""
+    return any(dtype.kind == "complex" for dtype in (*(operand.dtype for operand in application.operands), application.dtype))
 
 
-def refuse_complex(name: str, call: Call) -> None:
+def refuse_complex(name: str, application: Application) -> None:
     """Check that neither operands nor result are complex.
 
     Raises:
         UnsupportedError: One of them is.
     """
-    if is_complex(call):
+    if is_complex(application):
         raise UnsupportedError(
             f"native code of {name} of complex numbers is not written: pass real and imaginary parts instead."
         )
@@ -216,9 +216,9 @@ def refuse_complex(name: str, call: Call) -> None:
 def no_reals(name: str) -> Write:
     """The `write` of an operation of complex numbers for real numbers: it refuses them."""
 
-    def write(code: ScalarCode, call: Call) -> Scalar:
+    def write(code: ScalarCode, application: Application) -> Scalar:
         del code
-        dtypes = ", ".join(str(operand.dtype) for operand in call.operands)
+        dtypes = ", ".join(str(operand.dtype) for operand in application.operands)
         raise UnsupportedError(f"{name} takes complex numbers, found {dtypes}.")
 
     return write

@@ -6,7 +6,7 @@ Source: W. Kahan, Branch cuts for complex elementary functions, 1987: sides of b
 import math
 from collections.abc import Callable
 
-from plica.backend.native.scalars.builder import Call, Scalar, ScalarCode, Write
+from plica.backend.native.scalars.builder import Application, Scalar, ScalarCode, Write
 from plica.backend.native.scalars.complex_arithmetic import Complex, converted, split, where_complex
 from plica.backend.native.scalars.exponentials import exp, expm1
 from plica.backend.native.scalars.hyperbolic import asinh, cosh, hypot, sinh
@@ -228,27 +228,27 @@ EXACTLY_IN_PARTS = frozenset(
 def complex_entry(name: str) -> Write:
     """The `write` of a formula of complex operands."""
 
-    def write(code: ScalarCode, call: Call) -> Scalar:
-        operands = [split(code, operand) for operand in call.operands]
+    def write(code: ScalarCode, application: Application) -> Scalar:
+        operands = [split(code, operand) for operand in application.operands]
         if name not in EXACTLY_IN_PARTS:
             operands = [Complex(z.real.astype(DType.FLOAT64), z.imag.astype(DType.FLOAT64)) for z in operands]
         result = FORMULAS[name](*operands)
         if isinstance(result, Value):
-            return result.astype(call.dtype).scalar
-        part = real_dtype(call.dtype)
+            return result.astype(application.dtype).scalar
+        part = real_dtype(application.dtype)
         return code.of_parts(result.real.astype(part).scalar, result.imag.astype(part).scalar)
 
     return write
 
 
-def where_of_complex(code: ScalarCode, call: Call) -> Scalar:
+def where_of_complex(code: ScalarCode, application: Application) -> Scalar:
     """A choice between two complex numbers."""
-    return code.select(*call.operands)
+    return code.select(*application.operands)
 
 
-def astype_of_complex(code: ScalarCode, call: Call) -> Scalar:
+def astype_of_complex(code: ScalarCode, application: Application) -> Scalar:
     """A conversion to or from complex numbers."""
-    return converted(code, call.operands[0], call.dtype)
+    return converted(code, application.operands[0], application.dtype)
 
 
 COMPLEX: dict[str, Write] = {

@@ -1,6 +1,6 @@
 """The next float towards another, by the order of bits: machines that flush subnormal numbers do not lose them."""
 
-from plica.backend.native.scalars.builder import Call, Scalar, ScalarCode, ScalarRow
+from plica.backend.native.scalars.builder import Application, Scalar, ScalarCode, ScalarRow
 from plica.backend.native.scalars.values import Value, words
 from plica.ir.dtypes import DType
 
@@ -10,8 +10,8 @@ def _ordered(bits: Value, dtype: DType) -> Value:
     return (bits < 0).where(dtype.limits[0] - bits, bits)
 
 
-def _nextafter(code: ScalarCode, call: Call) -> Scalar:
-    x, y = (Value(code, operand) for operand in call.operands)
+def _nextafter(code: ScalarCode, application: Application) -> Scalar:
+    x, y = (Value(code, operand) for operand in application.operands)
     integers = words(x.dtype)
     bits, target_bits = x.bits_as(integers), y.bits_as(integers)
     first, second = _ordered(bits, integers), _ordered(target_bits, integers)

@@ -12,7 +12,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, Union
 
-from plica.backend.native.scalars.builder import Call, Scalar, ScalarCode, Write
+from plica.backend.native.scalars.builder import Application, Scalar, ScalarCode, Write
 from plica.ir.dtypes import DType
 
 Operand = Union["Value", float, int, bool]
@@ -250,11 +250,11 @@ def _ones(dtype: DType) -> int:
 def entry(function: Callable[..., Value]) -> Write:
     """The `write` of a row, from a function of `Value`s; float16 and bfloat16 are computed in float32."""
 
-    def write(code: ScalarCode, call: Call) -> Scalar:
-        operands = [Value(code, operand) for operand in call.operands]
+    def write(code: ScalarCode, application: Application) -> Scalar:
+        operands = [Value(code, operand) for operand in application.operands]
         wide = [operand.astype(DType.FLOAT32) if is_half(operand.dtype) else operand for operand in operands]
         result = function(*wide)
-        return result.astype(call.dtype).scalar if is_half(call.dtype) else result.scalar
+        return result.astype(application.dtype).scalar if is_half(application.dtype) else result.scalar
 
     return write
 

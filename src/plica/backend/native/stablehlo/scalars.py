@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from plica.backend.native.scalars import SCALARS
-from plica.backend.native.scalars.builder import Body, Call, Scalar, ScalarCode, Shared
+from plica.backend.native.scalars.builder import Application, Body, Scalar, ScalarCode, Shared
 from plica.backend.native.scalars.values import words
 from plica.backend.native.stablehlo.code import Code, Shape, Tensor
 from plica.backend.native.stablehlo.values import Value, loop
@@ -51,7 +51,7 @@ def write_entries(
         return None
     code = inputs[0].code
     operands = tuple(Scalar(value.spread(shape).tensor.text, value.dtype) for value in inputs)
-    entries = row.write(TensorScalars(code, shape), Call(operands, dtype, params))
+    entries = row.write(TensorScalars(code, shape), Application(operands, dtype, params))
     return Value(code, Tensor(entries.text, shape, entries.dtype))
 
 

@@ -8,8 +8,7 @@ from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.structured import entrywise, reduction
 from plica.backend.native.mlir.types import Value
 from plica.backend.native.scalars import SCALARS, Scalar
-from plica.backend.native.scalars.builder import Call as Entry
-from plica.backend.native.scalars.builder import Failure, Write
+from plica.backend.native.scalars.builder import Application, Failure, Write
 from plica.ir.dtypes import DType
 
 
@@ -19,8 +18,8 @@ def _entries(emitter: Emitter, call: Call, write: Write, dtype: DType) -> Value:
 
     def body(entries: Sequence[str]) -> str:
         operands = tuple(Scalar(text, value.dtype.carrier) for text, value in zip(entries, call.inputs, strict=True))
-        given = Entry(operands, dtype, call.params)
-        result = write(emitter.scalars, given)
+        application = Application(operands, dtype, call.params)
+        result = write(emitter.scalars, application)
         return emitter.scalars.convert(result, dtype.carrier).text if dtype.is_storage else result.text
 
     return entrywise(emitter, call.inputs, type_.shape, dtype, body)
@@ -40,7 +39,7 @@ def any_entry(emitter: Emitter, value: Value) -> Value:
 
 def _check(emitter: Emitter, call: Call, failure: Failure) -> None:
     """Fail where an entry of a divisor is 0."""
-    wrong = any_entry(emitter, _entries(emitter, call, failure.found, DType.BOOL))
+    wrong = any_entry(emitter, _entries(emitter, call, failure.is_raised, DType.BOOL))
     fault = Fault("ZeroDivisorError", failure.message, source=call.source)
     if wrong.is_scalar:
         emitter.checks.require(emitter.checks.negated(wrong), fault)
