@@ -33,7 +33,7 @@ def compile_library(program: Program, kind: Machine = HOST) -> Callable[..., tup
         sizes: dict[Any, int] = {var: arrays[place].shape[axis] for var, (place, axis) in sources.items()}
         given, left = [], []
         for result, written in zip(program.results, nest.results, strict=True):
-            if written.is_given:
+            if written.is_caller_allocated:
                 shape = [
                     evaluate(dim, lambda var: sizes[var]) if isinstance(dim, Size) else dim for dim in result.type.shape
                 ]
@@ -48,6 +48,6 @@ def compile_library(program: Program, kind: Machine = HOST) -> Callable[..., tup
             site = nest.sites[status - 1]
             raise site.error(numbers[: site.count])
         ours, theirs = iter(given), iter(arrays_left)
-        return tuple(next(ours if written.is_given else theirs) for written in nest.results)
+        return tuple(next(ours if written.is_caller_allocated else theirs) for written in nest.results)
 
     return run

@@ -34,11 +34,12 @@ class Block:
         program: The Program.
         env: The values of its variables; those of its consts and inputs are there already.
         owned: Buffers that it may write over.
-        destinations: Where a variable is to lie, if it has to be written to memory.
-        capacities: Buffers that may grow, and for how many entries they have room.
-        temporaries: Memory that ends with this block.
-        leaving: Variables whose memory is handed over at the end of the block.
-        in_file: Whether it is code of a file, which calls no library, and adds many numbers of float32 up in float64.
+        destinations: The memory that a variable gets if it is written to memory.
+        capacities: Buffers that may grow, and how many entries each can hold.
+        temporaries: Memory that this block frees at its end.
+        leaving: Variables whose memory outlives the block.
+        in_file: Whether it is code of a file, which calls no library, and sums many float32 numbers in float64.
+        position: The position of the equation that is being written.
     """
 
     writer: Writer
@@ -51,7 +52,7 @@ class Block:
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
     in_file: bool = False
-    place: int = 0
+    position: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
     _uses: dict[Operand, int] = field(default_factory=dict)
 
@@ -66,9 +67,9 @@ class Block:
             self._last[operand] = len(equations)
             self._uses[operand] = self._uses.get(operand, 0) + 1
         for index, equation in enumerate(equations):
-            self.place = index
+            self.position = index
             self._equation(equation)
-        self.place = len(equations)
+        self.position = len(equations)
 
     def _equation(self, equation: Equation) -> None:
         if any(var in self.env for var in equation.outputs):
@@ -209,9 +210,9 @@ class Block:
 
     def free_temporaries(self, exceptions: Iterable[Buffer] = ()) -> None:
         """Free the temporaries of this block, with exceptions."""
-        keep = dict.fromkeys(exceptions)
+        exempt = dict.fromkeys(exceptions)
         for statement in self.temporaries:
-            if statement.buffer not in keep:
+            if statement.buffer not in exempt:
                 self.writer.put(Free(statement.buffer))
         self.temporaries = []
 
@@ -221,11 +222,11 @@ class Block:
             temporary.buffer is value.buffer and temporary.leaves for temporary in self.temporaries
         )
 
-    # Who reads what
+    # Readers of variables
 
     def is_live(self, operand: Operand) -> bool:
         """Whether a later equation reads a variable, or it is an output."""
-        return self._last.get(operand, -1) > self.place
+        return self._last.get(operand, -1) > self.position
 
     def may_write(self, operand: Operand, value: Array) -> bool:
         """Whether this equation may write over an operand: it owns the memory, and no later equation reads it.

@@ -59,7 +59,7 @@ def require_dtype(var: Operand) -> None:
         )
 
 
-def is_given(program: Program, result: Operand) -> bool:
+def is_caller_allocated(program: Program, result: Operand) -> bool:
     """Whether the caller knows the sizes of a result before the run, since they are sizes of arguments."""
     sizes_of_arguments = set(program.inputs[: program.num_implicit_inputs])
     return all(var in sizes_of_arguments for var in size_variables(result.type))
@@ -73,7 +73,7 @@ def written_results(block: Block, program: Program) -> tuple[Result, ...]:
     for result in program.results:
         require_dtype(result)
         target = None
-        if is_given(program, result):
+        if is_caller_allocated(program, result):
             buffer = writer.buffer(result.type.dtype, "r")
             target = solid(writer, buffer, block.dims(result.type))
             if isinstance(result, Var) and result.type.shape and result not in block.env:

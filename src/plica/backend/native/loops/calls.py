@@ -139,7 +139,7 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
     results, allocations = [], []
     for number, (result, written) in enumerate(zip(program.results, nest.results, strict=True)):
         scope[f"d{number}"] = result.type.dtype.numpy
-        if written.is_given:
+        if written.is_caller_allocated:
             allocations.append(f"r{number} = empty({_shape(result.type.shape, texts, scope)}, d{number})")
             results.append(f"r{number}")
     if allocations:
@@ -156,7 +156,7 @@ def _caller(call: NativeCall) -> Callable[..., tuple[Any, ...]]:
     body.append(f"if status: recover(status, {texts_of_arguments}, {texts_of_results}, info)")
     number = 0
     for index, written in enumerate(nest.results):
-        if not written.is_given:
+        if not written.is_caller_allocated:
             body.append(f"r{index} = array_at(info, {number}, {len(written.dims)}, d{index})")
             number += 1 + len(written.dims)
     returned = "".join(f"r{index}, " for index in range(len(nest.results)))
@@ -186,7 +186,7 @@ def _size(dim: Dim, texts: dict[Any, str], scope: dict[str, Any]) -> str:
 
 
 def _info_length(nest: Nest) -> int:
-    length = sum(1 + len(result.dims) for result in nest.results if not result.is_given)
+    length = sum(1 + len(result.dims) for result in nest.results if not result.is_caller_allocated)
     return max([length, *(site.count for site in nest.sites)])
 
 

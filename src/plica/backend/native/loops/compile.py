@@ -9,7 +9,7 @@ from typing import Any
 
 from plica.backend.native.loops.llvm import LOOP, Texts, llvm_text
 from plica.backend.native.loops.nest import Nest
-from plica.backend.native.loops.support import SUPPORT, given_type, is_object, require_layout
+from plica.backend.native.loops.support import SUPPORT, argument_type, is_object, require_layout
 from plica.extras import require
 from plica.forks import ForkSafeLock, take_at_forks
 
@@ -138,7 +138,7 @@ def compile_nest(nest: Nest) -> Code:
     with _LOCK:
         engines = _compiled(llvm_text(nest))
     types_of_parameters = [
-        ctypes.py_object if is_object(parameter) else _TYPES[given_type(parameter.dtype)]
+        ctypes.py_object if is_object(parameter) else _TYPES[argument_type(parameter.dtype)]
         for parameter in nest.parameters
     ]
     results = [ctypes.py_object for result in nest.results if result.is_given]

@@ -1,11 +1,11 @@
 """`Function`: LLVM text of a function of pointers, indices and vectors, for kernels that loop nests call.
 
-What changes lies in slots on the stack, which LLVM turns into registers.
+Variables that change lie in slots on the stack, which LLVM turns into registers.
 
 >>> function = Function("double_all", ["ptr %x", "i64 %n"], set())
 >>> with function.loop(0, "%n") as index:
-...     place = function.at("double", "%x", index)
-...     function.store("double", function.op(f"fmul double {function.load('double', place)}, 2.0"), place)
+...     entry = function.at("double", "%x", index)
+...     function.store("double", function.op(f"fmul double {function.load('double', entry)}, 2.0"), entry)
 >>> "fmul double" in function.text()
 True
 """
@@ -56,13 +56,13 @@ class Function:
         return name
 
     def slot(self, type_: str) -> str:
-        """Memory on the stack, one for the whole function."""
+        """The pointer to memory on the stack, allocated once for the whole function."""
         name = f"%{self._fresh()}"
         self._slots.append(f"{name} = alloca {type_}, align 64")
         return name
 
     def call(self, type_: str, name: str, *operands: str) -> str:
-        """An intrinsic of operands of one type, which it gives too."""
+        """The result of an intrinsic, whose operands and result have one type."""
         self._declared.add(f"declare {type_} @{name}({', '.join([type_] * len(operands))})")
         return self.op(f"call {type_} @{name}({', '.join(f'{type_} {operand}' for operand in operands)})")
 
@@ -81,7 +81,7 @@ class Function:
         return 0 if 0 in (a, b) else self.op(f"mul nsw i64 {a}, {b}")
 
     def minimum(self, a: Operand, b: Operand) -> Operand:
-        """The lesser."""
+        """The lesser of two signed integers."""
         return self.op(f"select i1 {self.op(f'icmp slt i64 {a}, {b}')}, i64 {a}, i64 {b}")
 
     def round_up(self, a: Operand, step: int) -> Operand:
@@ -91,22 +91,22 @@ class Function:
     # Memory
 
     def at(self, type_: str, pointer: str, offset: Operand) -> str:
-        """Where an entry of a type is."""
+        """The pointer to an entry of a type."""
         return pointer if offset == 0 else self.op(f"getelementptr inbounds {type_}, ptr {pointer}, i64 {offset}")
 
     def load(self, type_: str, pointer: str, align: int = 0) -> str:
-        """What is there; vectors may be aligned as their entries are."""
+        """The value at a pointer; `align` is its alignment in bytes, by default that of the type."""
         return self.op(f"load {type_}, ptr {pointer}" + (f", align {align}" if align else ""))
 
     def store(self, type_: str, value: str, pointer: str, align: int = 0) -> None:
-        """Write it there."""
+        """Write a value to a pointer."""
         self.put(f"store {type_} {value}, ptr {pointer}" + (f", align {align}" if align else ""))
 
     # Control flow
 
     @contextmanager
     def loop(self, lower: Operand, upper: Operand, step: int = 1) -> Iterator[str]:
-        """A loop, given its index."""
+        """A loop over indices; yields the name of the index."""
         counter, head, body, after = self.slot("i64"), self._fresh(), self._fresh(), self._fresh()
         self.store("i64", str(lower), counter)
         self.put(f"br label %{head}")
@@ -120,7 +120,7 @@ class Function:
         self.put(f"{after}:")
 
     def either(self, condition: str, then: Callable[[], None], otherwise: Callable[[], None]) -> None:
-        """One of two blocks."""
+        """An `if` with two branches."""
         labels = self._fresh(), self._fresh()
         after = self._fresh()
         self.put(f"br i1 {condition}, label %{labels[0]}, label %{labels[1]}")

@@ -17,12 +17,12 @@ _OPTIONS = (
     "--no-undefined",
     "--warn-unresolved-symbols",
 )
-_OF_THE_SYSTEM = {"malloc", "realloc", "free", "memcpy", "memmove", "memset"}
+_OF_LIBC = {"malloc", "realloc", "free", "memcpy", "memmove", "memset"}
 _UNDEFINED = re.compile(r"undefined symbol: (\S+)")
 
 
 def shared_library(code: bytes) -> bytes:
-    """The shared library of an object file for Linux, whose memory is that of the C library of its process.
+    """The shared library of an object file for Linux; it allocates memory by the C library of its process.
 
     Raises:
         UnsupportedError: The linker refuses the code.
@@ -36,15 +36,15 @@ def shared_library(code: bytes) -> bytes:
             source.write_bytes(code)
             command = [str(linker), "ld.lld", *_OPTIONS, str(source), "-o", str(target)]
             run = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False)
-            missing = {*_UNDEFINED.findall(run.stderr)} - _OF_THE_SYSTEM
+            missing = {*_UNDEFINED.findall(run.stderr)} - _OF_LIBC
             if missing:
                 raise UnsupportedError(
                     f"this machine has no instructions for {', '.join(sorted(missing))}, which would be functions of "
                     "another library; take a machine that is newer."
                 )
             if run.returncode:
-                said = " ".join(run.stderr.split())[:200]
-                raise UnsupportedError(f"the linker makes no library of this code: {said or 'it says nothing'}")
+                message = " ".join(run.stderr.split())[:200]
+                raise UnsupportedError(f"the linker makes no library of this code: {message or 'it says nothing'}")
             return target.read_bytes()
     except OSError as error:
         raise WriteError(

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.backend.native.loops.lines import Lines
-from plica.backend.native.loops.most_work import Loop, Place, Split, is_straight, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Storage, Split, is_straight, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -153,7 +153,7 @@ class _Printer(Lines):
         self._fails: list[str] = []
         self._failed: list[tuple[str, int | str]] = []
         self._stack: dict[Buffer, Allocate] = {}
-        self._named = named(nest.body) if self._split.hot else Counter[Place]()
+        self._named = named(nest.body) if self._split.hot else Counter[Storage]()
 
     def function(self) -> str:
         """The text of `run`."""
@@ -169,7 +169,7 @@ class _Printer(Lines):
                 self._values[parameter.text] = f"%{parameter.text}"
                 head.append(f"{llvm_type(parameter.dtype)} %{parameter.text}")
         for result in nest.results:
-            if result.is_given:
+            if result.is_caller_allocated:
                 self._buffers[result.buffer] = f"%{result.buffer.name}"
                 head.append(f"ptr noalias %{result.buffer.name}")
         self._block(nest.body)
@@ -200,7 +200,7 @@ class _Printer(Lines):
 
     def _results(self) -> None:
         position = 0
-        for result in (result for result in self._nest.results if not result.is_given):
+        for result in (result for result in self._nest.results if not result.is_caller_allocated):
             pointer = self._code.fresh()
             self._code.lines.append(f"{pointer} = call ptr @plica.keep(ptr {self._buffers[result.buffer]})")
             self._store_info(position, pointer, "ptr", self._code.lines)
@@ -377,12 +377,12 @@ class _Printer(Lines):
         return module is not None
 
     def _for(self, statement: For) -> None:
-        """A loop with its test at the end, as LLVM would rotate it, and one before it if it may have no iteration."""
+        """A rotated loop, with its test at the end; a second test precedes it if it may have no iteration."""
         if self._is_outlined(statement):
             return
         if is_straight(statement):
-            for turn in range(statement.lower, statement.upper):  # type: ignore[arg-type]
-                self._values[statement.index.text] = str(turn)
+            for iteration in range(statement.lower, statement.upper):  # type: ignore[arg-type]
+                self._values[statement.index.text] = str(iteration)
                 self._block(statement.body)
             return
         code = self._code

@@ -86,7 +86,7 @@ class Arithmetic:
                 first, second = map(self.value, operands)
                 return self._room(first, second) if name == "room" else self._binary(_ARITHMETIC[name], first, second)
 
-    def places(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
+    def offsets(self, memory: Iterable[Allocate]) -> tuple[list[str], str]:
         """The offsets of some allocations and the size of all of them, in bytes."""
         offset, offsets = self._number(0), []
         for allocation in memory:

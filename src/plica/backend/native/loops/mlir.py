@@ -13,7 +13,7 @@ from typing import Any
 
 from plica.backend.native.loops.entries import scalar_code
 from plica.backend.native.loops.memory import Arithmetic, Sizes
-from plica.backend.native.loops.most_work import is_straight, known_turns
+from plica.backend.native.loops.most_work import is_straight, known_trip_count
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,
@@ -130,7 +130,7 @@ class _Printer:
         for scalar, pointer in loaded:
             self._values[scalar.text] = self._from_memory(pointer, scalar.dtype)
         sizes = Arithmetic(Sizes(self._nest), self._op, self._index, self._values.__getitem__)
-        for allocate, offset in zip(self._memory, sizes.places(self._memory)[0], strict=True):
+        for allocate, offset in zip(self._memory, sizes.offsets(self._memory)[0], strict=True):
             address = self._op(f"llvm.getelementptr inbounds {scratch}[{offset}] : (!llvm.ptr, i64) -> !llvm.ptr, i8")
             self._buffers[allocate.buffer] = address
         self._block(self._nest.body)
@@ -282,8 +282,8 @@ class _Printer:
         self._values[statement.result.text] = self._op(f"llvm.load {pointer} : !llvm.ptr -> {type_}")
 
     def _put_cell(self, statement: Put) -> None:
-        where, type_ = self._cell(statement.cell)
-        self._put(f"llvm.store {self._index(statement.value)}, {where} : {type_}, !llvm.ptr")
+        pointer, type_ = self._cell(statement.cell)
+        self._put(f"llvm.store {self._index(statement.value)}, {pointer} : {type_}, !llvm.ptr")
 
     def _get_pointer(self, statement: GetPointer) -> None:
         pointer, type_ = self._cell(statement.cell)
@@ -302,8 +302,8 @@ class _Printer:
             )
             self._buffers[statement.buffer] = self._start(f"%{statement.buffer.name}", text)
 
-    def _nothing(self, _: Require | Free) -> None:
-        """Nothing: memory is allocated for the whole run."""
+    def _ignore(self, _: Require | Free) -> None:
+        """Write nothing: memory is allocated for the whole run."""
 
     def _copy(self, statement: Copy) -> None:
         to, start = self._address(statement.target, statement.to), self._address(statement.source, statement.start)
@@ -334,21 +334,21 @@ class _Printer:
     def _for(self, statement: For) -> None:
         """A loop whose test stands at its end, and in front of it."""
         if is_straight(statement):
-            for turn in range(statement.lower, statement.upper):  # type: ignore[arg-type]
-                self._values[statement.index.text] = self._index(turn)
+            for iteration in range(statement.lower, statement.upper):  # type: ignore[arg-type]
+                self._values[statement.index.text] = self._index(iteration)
                 self._block(statement.body)
             return
         body, after, index = self._label(), self._label(), self._code.fresh()
         lower, upper = self._index(statement.lower), self._index(statement.upper)
-        self._turn(lower, upper, body, after)
+        self._iterate(lower, upper, body, after)
         self._begin(body, index)
         self._values[statement.index.text] = index
         self._block(statement.body)
         following = self._op(f"arith.addi {index}, {self._index(1)} overflow<nsw> : i64")
-        self._turn(following, upper, body, after, _hints(statement))
+        self._iterate(following, upper, body, after, _hints(statement))
         self._begin(after)
 
-    def _turn(self, index: str, upper: str, body: str, after: str, hints: str = "") -> None:
+    def _iterate(self, index: str, upper: str, body: str, after: str, hints: str = "") -> None:
         goes = self._op(f"arith.cmpi slt, {index}, {upper} : i64")
         if not hints:
             self._put(f"cf.cond_br {goes}, {body}({index} : i64), {after}")
@@ -380,10 +380,10 @@ class _Printer:
 
 
 def _hints(loop: For) -> str:
-    """What LLVM is told of a loop: how wide its vectors are if it adds entries up, and how many to take side by side.
+    """The hints that LLVM gets for a loop: the width of its vectors if it is a sum, and how many to interleave.
 
-    IREE 3.13 replaces the flags of all operations on floats by its own, so that none may be reordered. LLVM adds in any
-    order all the same where a loop names the width of its vectors.
+    IREE 3.13 replaces the flags of all operations on floats by its own, so that none may be reordered. LLVM
+    reorders sums all the same where a loop names the width of its vectors.
     """
     sums = {
         statement.result.text: bytes_of(statement.result.dtype)
@@ -392,8 +392,8 @@ def _hints(loop: For) -> str:
     }
     put = [statement.value for statement in loop.body if isinstance(statement, Put)]
     widths = [_VECTOR // sums[value.text] for value in put if isinstance(value, Scalar) and value.text in sums]
-    if (turns := known_turns(loop)) is not None:
-        widths = [min(width, 1 << turns.bit_length() - 1) for width in widths]
+    if (trip_count := known_trip_count(loop)) is not None:
+        widths = [min(width, 1 << trip_count.bit_length() - 1) for width in widths]
     hints = [f"vectorize = <width = {min(widths)} : i32>"] if widths else []
     return ", ".join([*hints, "interleave = <count = 2 : i32>"] if loop.in_strands else hints)
 
@@ -423,8 +423,8 @@ _PRINT: Mapping[type, Callable[[_Printer, Any], None]] = {
     GetPointer: _Printer._get_pointer,
     PutPointer: _Printer._put_pointer,
     Allocate: _Printer._allocate,
-    Require: _Printer._nothing,
-    Free: _Printer._nothing,
+    Require: _Printer._ignore,
+    Free: _Printer._ignore,
     Copy: _Printer._copy,
     Check: _Printer._check,
     For: _Printer._for,

@@ -35,22 +35,22 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.scalars.builder import Scalar
 
 _PURE = (Constant, Compute, Apply, Load, Store, Get, Put, For, If)
-_SMALL, _LARGE = 100, 80  # statements of a function that is optimized as a whole, and of a loop that is taken as one
-_TURNS = 64  # of a loop, where they are not known
-_HEAVY = 40  # instructions that an elementwise operation takes which is no instruction itself
-_RARE = 64  # times less work than another loop: a loop that LLVM takes less time for
-_FEW, _SHORT = 7, 200  # turns, and statements of them all, of a loop that is written as straight code
-_COPIES = 5  # statements in straight code that a statement of a loop in it is as good as
+_SMALL, _LARGE = 100, 80  # statements of a nest that is optimized as a whole, and of a loop that is not divided
+_ITERATIONS = 64  # the estimate for a loop whose trip count is not known
+_HEAVY = 40  # instructions of an elementwise operation that is no single instruction
+_RARE = 64  # a loop with so many times less work than another one is optimized less
+_FEW, _SHORT = 7, 200  # iterations, and statements of them all, of a loop that is unrolled
+_COPIES = 5  # a statement of a loop within unrolled code counts as so many statements
 
 
 def is_straight(loop: For) -> bool:
-    """Whether a loop is written as straight code: it has few turns, which are known, and few statements."""
-    turns = known_turns(loop)
-    return turns is not None and turns <= _FEW and _weight(loop.body) * turns <= _SHORT
+    """Whether a loop is unrolled: its trip count is known and small, and it has few statements."""
+    trip_count = known_trip_count(loop)
+    return trip_count is not None and trip_count <= _FEW and _weight(loop.body) * trip_count <= _SHORT
 
 
-def known_turns(loop: For) -> int | None:
-    """How many turns a loop has; None where that is not known."""
+def known_trip_count(loop: For) -> int | None:
+    """How many iterations a loop has; None where that is not known."""
     is_known = isinstance(loop.lower, int) and isinstance(loop.upper, int)
     return max(0, loop.upper - loop.lower) if is_known else None  # type: ignore[operator]
 
@@ -61,11 +61,11 @@ def _weight(block: Iterable[Statement]) -> int:
 
 
 def _copies(statement: Statement) -> int:
-    """How often the blocks of a statement are printed, or what is as bad."""
+    """How often the blocks of a statement are printed; a loop that is not unrolled counts as several times."""
     if not isinstance(statement, For):
         return 1
-    turns = known_turns(statement)
-    return _COPIES if turns is None else min(turns, _COPIES)
+    trip_count = known_trip_count(statement)
+    return _COPIES if trip_count is None else min(trip_count, _COPIES)
 
 
 def count(block: Iterable[Statement]) -> int:
@@ -93,7 +93,7 @@ def split(nest: Nest) -> Split | None:
     """The loops that become functions; None if the whole nest is to be optimized as one."""
     if count(nest.body) < _SMALL:
         return None
-    sizes = {size.text: float(_TURNS) for size, _, _ in nest.sizes}
+    sizes = {size.text: float(_ITERATIONS) for size, _, _ in nest.sizes}
     loops = list(_candidates(nest.body, 1.0, sizes))
     largest = max((work for work, _ in loops), default=0.0)
     hot = frozenset(loop for work, loop in loops if work * _RARE >= largest)
@@ -150,9 +150,9 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
     match statement:
         case For():
             upper = statement.upper
-            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _TURNS)
+            return float(upper) if isinstance(upper, int) else sizes.get(upper.text, _ITERATIONS)
         case While():
-            return _TURNS
+            return _ITERATIONS
         case _:
             return 1.0
 
@@ -160,7 +160,7 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
 def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
     """Add the estimate of an index that is a product or a sum."""
     operands = [
-        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _TURNS) for value in statement.operands
+        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS) for value in statement.operands
     ]
     if statement.name in ("index_multiply", "room"):
         sizes[statement.result.text] = prod(operands)
@@ -176,17 +176,18 @@ def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
     )
 
 
-Place = Buffer | Cell | PointerCell
+Storage = Buffer | Cell | PointerCell
+"""Memory that statements read and write."""
 _NAMED = (Scalar, Buffer, Cell, PointerCell)
 
 
-def named(block: Iterable[Statement]) -> Counter[Place]:
+def named(block: Iterable[Statement]) -> Counter[Storage]:
     """How often statements mention buffers and cells, except in allocations and frees."""
     statements = (statement for statement in all_of(block) if not isinstance(statement, Allocate | Free))
     return Counter(part for statement in statements for part in parts_of(statement) if not isinstance(part, Scalar))
 
 
-def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Place], list[Place]]:
+def used(loop: Loop, everywhere: Counter[Storage]) -> tuple[list[Scalar], list[Storage], list[Storage]]:
     """The values, and the buffers and cells, from outside that a loop uses; and those that only the loop uses.
 
     Args:
@@ -209,7 +210,7 @@ def used(loop: Loop, everywhere: Counter[Place]) -> tuple[list[Scalar], list[Pla
     return [value for name, value in values.items() if name not in written], outside, private
 
 
-def parts_of(statement: Statement) -> Iterator[Scalar | Place]:
+def parts_of(statement: Statement) -> Iterator[Scalar | Storage]:
     """The values, buffers and cells of a statement, without those in nested blocks."""
     for name in statement.__match_args__:
         part = getattr(statement, name)

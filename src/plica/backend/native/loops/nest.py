@@ -328,12 +328,12 @@ class Nest:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One result: its sizes and its buffer, which is memory of the caller if `is_given`."""
+    """One result: its sizes and its buffer, which the caller allocates if `is_caller_allocated`."""
 
     dims: tuple[Index, ...]
     dtype: DType
     buffer: Buffer
-    is_given: bool
+    is_caller_allocated: bool
 
 
 # Blocks within statements

@@ -1,6 +1,6 @@
-"""Some equations as a nest of their own: what they read are parameters, what they give lies in memory of the caller.
+"""Some equations as a nest of their own: its parameters are their operands, and the caller allocates its results.
 
-Equations become such a part where its memory can be allocated before it begins: no turn changes a size. All products
+Equations become such a part if its memory can be allocated before it begins: no iteration changes a size. All products
 are loops.
 """
 
@@ -35,7 +35,7 @@ class Part:
     Args:
         nest: The nest.
         operands: The variables that its parameters stand for.
-        results: Those that its results stand for.
+        results: The variables that its results stand for.
         memory: Its allocations, but for those on the stack.
     """
 
@@ -46,12 +46,12 @@ class Part:
 
 
 def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
-    """The nest of equations that follow each other; None where its memory cannot be had before it begins.
+    """The nest of consecutive equations; None if its memory cannot be allocated before it begins.
 
     Args:
         equations: The equations.
-        results: The outputs that are wanted, whose sizes are known outside.
-        same: Scalars that are known: the number, or what others that are equal have as well.
+        results: The outputs that other equations read, whose sizes are known outside.
+        same: Scalars that are known: the number, or a key that equal scalars share.
 
     Raises:
         UnsupportedError: An operation or a dtype has no loop nest.
@@ -91,12 +91,12 @@ def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
-    """Allocations that are too large for the stack, or come when `_STACK` is used up: threads have small stacks."""
-    room = _STACK
+    """Allocations that are too large for the stack, or follow when `_STACK` is used up: threads have small stacks."""
+    free_bytes = _STACK
     for allocation in memory:
-        if is_on_stack(allocation) and room > 0:
+        if is_on_stack(allocation) and free_bytes > 0:
             assert isinstance(allocation.count, int), "arrays on the stack have known sizes"
-            room -= allocation.count * bytes_of(allocation.buffer.dtype)
+            free_bytes -= allocation.count * bytes_of(allocation.buffer.dtype)
         else:
             yield allocation
 

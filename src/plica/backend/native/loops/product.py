@@ -1,11 +1,11 @@
-"""A product of matrices where no BLAS is: blocks that fit the caches, packed, and a tile of the result in registers.
+"""A product of matrices without BLAS: packed blocks that fit the caches, and a tile of the result in registers.
 
     for each block of columns, and of steps:          pack the right factor in panels as wide as a tile
         for each block of rows:                       pack the left factor in panels as high as a tile
             for each panel of columns, and of rows:   tile += the sum over steps of column times row
 
 The order of loops is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Panels
-at the edges are filled with zeros; their tiles are computed whole, beside the result.
+at the edges are filled with zeros; their tiles are computed in full, in memory beside the result.
 """
 
 from collections.abc import Callable
@@ -107,8 +107,8 @@ def _tile(name: str, tile: _Tile, declared: set[str]) -> Function:
         column = function.at(tile.type, "%a", function.multiply(step, tile.rows))
         row = function.at(tile.type, "%b", function.multiply(step, tile.columns))
         parts = [function.load(vector, function.at(tile.type, row, half * tile.lanes), tile.size) for half in range(2)]
-        for place, slots in enumerate(sums):
-            entry = function.load(tile.type, function.at(tile.type, column, place))
+        for row_index, slots in enumerate(sums):
+            entry = function.load(tile.type, function.at(tile.type, column, row_index))
             entry = function.op(f"insertelement {vector} poison, {tile.type} {entry}, i64 0")
             spread = f"<{tile.lanes} x i32> zeroinitializer"
             entry = function.op(f"shufflevector {vector} {entry}, {vector} poison, {spread}")
@@ -117,8 +117,8 @@ def _tile(name: str, tile: _Tile, declared: set[str]) -> Function:
                 function.store(vector, function.call(vector, kernel, entry, part, function.load(vector, slot)), slot)
 
     def written(*, is_first: bool) -> None:
-        for place, slots in enumerate(sums):
-            row = function.at(tile.type, "%c", function.multiply("%width", place))
+        for row_index, slots in enumerate(sums):
+            row = function.at(tile.type, "%c", function.multiply("%width", row_index))
             for half, slot in enumerate(slots):
                 where, total = function.at(tile.type, row, half * tile.lanes), function.load(vector, slot)
                 if not is_first:
@@ -141,35 +141,35 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
         x = function.at(tile.type, "%x", function.multiply(first, "%stride"))
         left = function.subtract("%count", first)
 
-        def copied(write: Callable[[str, str], None], to: str = to, x: str = x) -> None:
+        def pack_panel(write: Callable[[str, str], None], to: str = to, x: str = x) -> None:
             with function.loop(0, "%k") as step:
                 source = function.at(tile.type, x, function.multiply(step, "%step"))
                 write(source, function.at(tile.type, to, function.multiply(step, width)))
 
-        def entry(source: str, target: str, place: Operand, offset: Operand) -> None:
+        def entry(source: str, target: str, index: Operand, offset: Operand) -> None:
             number = function.load(tile.type, function.at(tile.type, source, offset))
-            function.store(tile.type, number, function.at(tile.type, target, place))
+            function.store(tile.type, number, function.at(tile.type, target, index))
 
         def row(source: str, target: str) -> None:
-            with function.loop(0, width) as place:
-                entry(source, target, place, place)
+            with function.loop(0, width) as index:
+                entry(source, target, index, index)
 
         def column(source: str, target: str) -> None:
-            for place in range(width):  # and no loop, of which LLVM would make a gather
-                entry(source, target, place, function.multiply("%stride", place))
+            for index in range(width):  # unrolled: LLVM would compile a loop as a gather
+                entry(source, target, index, function.multiply("%stride", index))
 
         def edge(source: str, target: str, left: Operand = left) -> None:
-            with function.loop(0, left) as place:
-                entry(source, target, place, function.multiply("%stride", place))
-            with function.loop(left, width) as place:
-                function.store(tile.type, "0.0", function.at(tile.type, target, place))
+            with function.loop(0, left) as index:
+                entry(source, target, index, function.multiply("%stride", index))
+            with function.loop(left, width) as index:
+                function.store(tile.type, "0.0", function.at(tile.type, target, index))
 
-        def whole(copied: Callable[[Callable[[str, str], None]], None] = copied) -> None:
+        def full(pack_panel: Callable[[Callable[[str, str], None]], None] = pack_panel) -> None:
             is_row = function.op("icmp eq i64 %stride, 1")
-            function.either(is_row, lambda: copied(row), lambda: copied(column))
+            function.either(is_row, lambda: pack_panel(row), lambda: pack_panel(column))
 
-        is_whole = function.op(f"icmp sge i64 {left}, {width}")
-        function.either(is_whole, whole, partial(copied, edge))
+        is_full = function.op(f"icmp sge i64 {left}, {width}")
+        function.either(is_full, full, partial(pack_panel, edge))
     return function
 
 
@@ -179,42 +179,42 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
     function = Function(name, [*head, "i1 %left", "i1 %right"], declared)
     row, step = (function.op(f"select i1 %left, i64 {own}") for own in ("1, i64 %k", "%m, i64 1"))
     down, right = (function.op(f"select i1 %right, i64 {own}") for own in ("1, i64 %n", "%k, i64 1"))
-    with function.loop(0, function.multiply("%m", "%n")) as place:  # what has no steps is 0
-        function.store(tile.type, "0.0", function.at(tile.type, "%c", place))
+    with function.loop(0, function.multiply("%m", "%n")) as entry:  # a sum of no terms is 0
+        function.store(tile.type, "0.0", function.at(tile.type, "%c", entry))
     steps = function.minimum("%k", tile.steps)
     sizes = [
         function.multiply(function.multiply(function.round_up(function.minimum(count, most), width), steps), tile.size)
         for count, most, width in (("%m", tile.block, tile.rows), ("%n", _COLUMNS, tile.columns))
     ]
     sizes[0] = function.round_up(sizes[0], _ALIGNMENT)
-    room = function.op(f"call ptr @malloc(i64 {function.add(function.add(*sizes), _ALIGNMENT)})")
+    memory = function.op(f"call ptr @malloc(i64 {function.add(function.add(*sizes), _ALIGNMENT)})")
 
     def by_entries() -> None:
         with function.loop(0, "%m") as i, function.loop(0, "%k") as p, function.loop(0, "%n") as j:
-            where = function.at(tile.type, "%c", function.add(function.multiply(i, "%n"), j))
+            target = function.at(tile.type, "%c", function.add(function.multiply(i, "%n"), j))
             left = function.add(function.multiply(i, row), function.multiply(p, step))
             below = function.add(function.multiply(p, down), function.multiply(j, right))
-            factors = [function.load(tile.type, function.at(tile.type, *one)) for one in (("%a", left), ("%b", below))]
+            factors = [function.load(tile.type, function.at(tile.type, *offset)) for offset in (("%a", left), ("%b", below))]
             term = function.op(f"fmul {tile.type} {', '.join(factors)}")
-            total = function.op(f"fadd {tile.type} {function.load(tile.type, where)}, {term}")
-            function.store(tile.type, total, where)
+            total = function.op(f"fadd {tile.type} {function.load(tile.type, target)}, {term}")
+            function.store(tile.type, total, target)
 
     def by_blocks() -> None:
-        address = function.round_up(function.op(f"ptrtoint ptr {room} to i64"), _ALIGNMENT)
+        address = function.round_up(function.op(f"ptrtoint ptr {memory} to i64"), _ALIGNMENT)
         panels = function.op(f"inttoptr i64 {address} to ptr")
         numbers = ", ".join(f"i64 {number}" for number in ("%m", "%n", "%k", row, step, down, right))
-        pointers = ", ".join(f"ptr {one}" for one in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0])))
+        pointers = ", ".join(f"ptr {pointer}" for pointer in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0])))
         function.put(f"call void @{name}.blocks({pointers}, {numbers})")
-        function.put(f"call void @free(ptr {room})")
+        function.put(f"call void @free(ptr {memory})")
 
-    function.either(function.op(f"icmp eq ptr {room}, null"), by_entries, by_blocks)
+    function.either(function.op(f"icmp eq ptr {memory}, null"), by_entries, by_blocks)
     return function
 
 
 def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
     """The loops over blocks and panels; strides are `row`, `step` (a), `down`, `right` (b)."""
-    pointers = ["ptr noalias %c", *(f"ptr noalias readonly %{one}" for one in "ab"), "ptr %lefts", "ptr %rights"]
-    numbers = [f"i64 %{one}" for one in ("m", "n", "k", "row", "step", "down", "right")]
+    pointers = ["ptr noalias %c", *(f"ptr noalias readonly %{factor}" for factor in "ab"), "ptr %lefts", "ptr %rights"]
+    numbers = [f"i64 %{number}" for number in ("m", "n", "k", "row", "step", "down", "right")]
     function = Function(f"{name}.blocks", [*pointers, *numbers], declared)
     aside = function.slot(f"[{tile.rows * tile.columns} x {tile.type}]")
     with function.loop(0, "%n", _COLUMNS) as column, function.loop(0, "%k", tile.steps) as begin:
@@ -223,19 +223,19 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
         is_first = function.op(f"icmp eq i64 {begin}, 0")
         offset = function.add(function.multiply(begin, "%down"), function.multiply(column, "%right"))
         source = function.at(tile.type, "%b", offset)
-        given = f"i64 {columns}, i64 {steps}, i64 %right, i64 %down"
-        function.put(f"call void @{name}.right(ptr %rights, ptr {source}, {given})")
+        sizes = f"i64 {columns}, i64 {steps}, i64 %right, i64 %down"
+        function.put(f"call void @{name}.right(ptr %rights, ptr {source}, {sizes})")
         with function.loop(0, "%m", tile.block) as top:
             rows = function.minimum(function.subtract("%m", top), tile.block)
             offset = function.add(function.multiply(top, "%row"), function.multiply(begin, "%step"))
             source = function.at(tile.type, "%a", offset)
-            given = f"i64 {rows}, i64 {steps}, i64 %row, i64 %step"
-            function.put(f"call void @{name}.left(ptr %lefts, ptr {source}, {given})")
+            sizes = f"i64 {rows}, i64 {steps}, i64 %row, i64 %step"
+            function.put(f"call void @{name}.left(ptr %lefts, ptr {source}, {sizes})")
             with function.loop(0, columns, tile.columns) as at_column, function.loop(0, rows, tile.rows) as at_row:
-                place = function.add(
+                entry = function.add(
                     function.multiply(function.add(top, at_row), "%n"), function.add(column, at_column)
                 )
-                target = function.at(tile.type, "%c", place)
+                target = function.at(tile.type, "%c", entry)
                 panels = ", ".join(
                     f"ptr {function.at(tile.type, panel, function.multiply(at, steps))}"
                     for panel, at in (("%lefts", at_row), ("%rights", at_column))
@@ -243,22 +243,22 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
                 height = function.minimum(function.subtract(rows, at_row), tile.rows)
                 width = function.minimum(function.subtract(columns, at_column), tile.columns)
 
-                def whole(target: str = target, panels: str = panels) -> None:
-                    given = f"i64 {steps}, i64 %n, i1 {is_first}"
-                    function.put(f"call void @{name}.tile(ptr {target}, {panels}, {given})")
+                def full(target: str = target, panels: str = panels) -> None:
+                    sizes = f"i64 {steps}, i64 %n, i1 {is_first}"
+                    function.put(f"call void @{name}.tile(ptr {target}, {panels}, {sizes})")
 
-                def part(
+                def edge(
                     target: str = target, panels: str = panels, height: Operand = height, width: Operand = width
                 ) -> None:
-                    given = f"i64 {steps}, i64 {tile.columns}, i1 true"
-                    function.put(f"call void @{name}.tile(ptr {aside}, {panels}, {given})")
+                    sizes = f"i64 {steps}, i64 {tile.columns}, i1 true"
+                    function.put(f"call void @{name}.tile(ptr {aside}, {panels}, {sizes})")
                     with function.loop(0, height) as r, function.loop(0, width) as c:
                         source = function.at(tile.type, aside, function.add(function.multiply(r, tile.columns), c))
-                        where = function.at(tile.type, target, function.add(function.multiply(r, "%n"), c))
-                        terms = [function.load(tile.type, pointer) for pointer in (where, source)]
-                        function.store(tile.type, function.op(f"fadd {tile.type} {', '.join(terms)}"), where)
+                        total = function.at(tile.type, target, function.add(function.multiply(r, "%n"), c))
+                        terms = [function.load(tile.type, pointer) for pointer in (total, source)]
+                        function.store(tile.type, function.op(f"fadd {tile.type} {', '.join(terms)}"), total)
 
                 is_high = function.op(f"icmp eq i64 {height}, {tile.rows}")
                 is_wide = function.op(f"icmp eq i64 {width}, {tile.columns}")
-                function.either(function.op(f"and i1 {is_high}, {is_wide}"), whole, part)
+                function.either(function.op(f"and i1 {is_high}, {is_wide}"), full, edge)
     return function

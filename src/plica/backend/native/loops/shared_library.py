@@ -4,10 +4,9 @@
     void plica_release(void *array);
 
 `arguments` point to what the nest captures and its arguments, in order, row-major; a number is an array of no
-dimension. `sizes` are those that are read off arguments, in the order of `Nest.sizes`, and `results` the arrays that
-the caller gives. The function returns 0, or the number of the site that ended the run, counted from 1, or `NO_MEMORY`.
-`info` receives what `llvm.py` says: for each result that the caller has no memory for, its address and its sizes.
-`plica_release` gives such memory back. A boolean is a byte.
+dimension. `sizes` are the symbolic sizes, in the order of `Nest.sizes`. `results` are the arrays that the caller
+allocates. The function returns 0, or the number of the site that ended the run, counted from 1, or `NO_MEMORY`.
+`info` receives the address and the sizes of each result that the nest allocates. `plica_release` frees such memory. A boolean is a byte.
 """
 
 from collections.abc import Mapping
@@ -25,7 +24,7 @@ from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
 RELEASE = "plica_release"
-"""The function that gives memory back."""
+"""The function that frees a result."""
 
 _RELEASE = f"""
 declare void @free(ptr)
@@ -39,14 +38,14 @@ define void @{RELEASE}(ptr %array) {{
 
 @dataclass(frozen=True, slots=True)
 class Machine:
-    """A kind of machine that libraries are made for.
+    """A kind of machine that libraries are compiled for.
 
     Args:
         name: Its name.
-        triple: As LLVM says it.
-        cpu: A processor that all of the kind can stand for.
+        triple: LLVM's target triple.
+        cpu: LLVM's name of a processor whose code runs on all of the kind.
         registers: Its vector registers.
-        features: Further words for LLVM.
+        features: LLVM's names of further features.
     """
 
     name: str
@@ -58,8 +57,8 @@ class Machine:
 
 _LINUX = "x86_64-unknown-linux-gnu"
 MACHINES: Mapping[str, Machine] = {
-    one.name: one
-    for one in (
+    machine_kind.name: machine_kind
+    for machine_kind in (
         Machine("x86-64", _LINUX, "x86-64", Registers(16, 6)),
         Machine("x86-64-v2", _LINUX, "x86-64-v2", Registers(16, 6)),
         Machine("x86-64-v3", _LINUX, "x86-64-v3", Registers(32, 6)),
@@ -67,12 +66,12 @@ MACHINES: Mapping[str, Machine] = {
         Machine("aarch64", "aarch64-unknown-linux-gnu", "generic", Registers(16, 8)),
     )
 }
-"""By name. Registers of 16 bytes are few on x86-64, and 32 on arm64."""
+"""Kinds of machines by name. x86-64 has 16 vector registers of 16 bytes, arm64 has 32."""
 
 
 @cache
 def _targets() -> Any:
-    """LLVM for all machines."""
+    """LLVM's targets, initialized for all machines."""
     binding = machine().binding
     binding.initialize_all_targets()
     binding.initialize_all_asmprinters()
@@ -110,29 +109,29 @@ def library(nests: Mapping[str, Nest], kind: Machine) -> bytes:
 
 
 def entry_text(name: str, nest: Nest) -> str:
-    """The function of a name that takes pointers, and calls `run`."""
+    """The function `name`, which takes pointers and calls `run`."""
     lines: list[str] = []
-    given = ["ptr %info"]
+    call_operands = ["ptr %info"]
 
-    def loaded(type_: str, array: str, place: int) -> str:
+    def loaded(type_: str, array: str, index: int) -> str:
         value = f"%x{len(lines)}"
-        lines.append(f"{value}.p = getelementptr {type_}, ptr %{array}, i64 {place}")
+        lines.append(f"{value}.p = getelementptr {type_}, ptr %{array}, i64 {index}")
         lines.append(f"{value} = load {type_}, ptr {value}.p")
         return value
 
-    for place in range(len(nest.sizes)):
-        given.append(f"i64 {loaded('i64', 'sizes', place)}")
-    for place, parameter in enumerate(nest.parameters):
-        pointer = loaded("ptr", "arguments", place)
+    for index in range(len(nest.sizes)):
+        call_operands.append(f"i64 {loaded('i64', 'sizes', index)}")
+    for index, parameter in enumerate(nest.parameters):
+        pointer = loaded("ptr", "arguments", index)
         if isinstance(parameter, Buffer):
-            given.append(f"ptr {pointer}")
+            call_operands.append(f"ptr {pointer}")
             continue
         value = loaded(stored(parameter.dtype), pointer.removeprefix("%"), 0)
         if parameter.dtype == DType.BOOL:
             byte, value = value, f"{value}.bit"
             lines.append(f"{value} = icmp ne i8 {byte}, 0")
-        given.append(f"{llvm_type(parameter.dtype)} {value}")
-    results = [result for result in nest.results if result.is_given]
-    given += [f"ptr {loaded('ptr', 'results', place)}" for place in range(len(results))]
+        call_operands.append(f"{llvm_type(parameter.dtype)} {value}")
+    results = [result for result in nest.results if result.is_caller_allocated]
+    call_operands += [f"ptr {loaded('ptr', 'results', index)}" for index in range(len(results))]
     head = f"define i64 @{name}(ptr %arguments, ptr %sizes, ptr %results, ptr %info) {{"
-    return "\n".join([head, *lines, f"%status = call i64 @run({', '.join(given)})", "ret i64 %status", "}"])
+    return "\n".join([head, *lines, f"%status = call i64 @run({', '.join(call_operands)})", "ret i64 %status", "}"])

@@ -230,7 +230,7 @@ def is_on_stack(statement: Allocate) -> bool:
     )
 
 
-def given_type(dtype: DType) -> str:
+def argument_type(dtype: DType) -> str:
     """The type in which `entry` takes a number: one that ctypes can pass."""
     return "i8" if dtype == DType.BOOL else "float" if dtype.kind == "float" and dtype.bits == 16 else llvm_type(dtype)
 
@@ -280,7 +280,7 @@ def entry_text(nest: Nest) -> str:
             lines += [*_read(name, "ptr", _DATA, "data"), f"{name}.value = load {type_}, ptr {name}.data"]
             values.append(f"{type_} {name}.value")
         else:
-            name, type_, wanted = f"%{parameter.text}", given_type(parameter.dtype), llvm_type(parameter.dtype)
+            name, type_, wanted = f"%{parameter.text}", argument_type(parameter.dtype), llvm_type(parameter.dtype)
             head.append(f"{type_} {name}")
             if type_ != wanted:
                 convert = f"icmp ne i8 {name}, 0" if wanted == "i1" else f"fptrunc float {name} to {wanted}"

@@ -80,7 +80,7 @@ def _extremes(
     """
     name, function = ("max", "maximum") if kind == "greater" else ("min", "minimum")
     params = {"axis": (axis,), "keepdims": equation.params["keepdims"]}
-    for later in block.program.equations[block.place + 1 :]:
+    for later in block.program.equations[block.position + 1 :]:
         is_same = later.op.name == name and later.inputs == equation.inputs
         if dims and is_same and not params["keepdims"] and dict(later.params) == params and isinstance(x, Array):
             values = block.temporary(x.dtype, dims)

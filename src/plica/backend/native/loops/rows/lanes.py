@@ -24,19 +24,19 @@ class Slot:
     Args:
         cell: The number.
         row: The memory of the row.
-        is_whole: Whether that memory has all rows of the result, or one for all of them in turn.
+        has_all_rows: Whether that memory has all rows of the result, or one row that each of them uses in turn.
     """
 
     cell: Cell | None
     row: Array | None
-    is_whole: bool
+    has_all_rows: bool
 
     @property
     def dtype(self) -> DType:
         """The dtype of its numbers."""
-        held = self.cell or self.row
-        assert held is not None, "it is one of the two"
-        return held.dtype
+        accumulator = self.cell or self.row
+        assert accumulator is not None, "a slot has a cell or a row"
+        return accumulator.dtype
 
 
 class Lanes:
@@ -98,8 +98,8 @@ class Lanes:
         """The loops of `indices`, with the entries.
 
         Args:
-            in_strands: Whether a loop that reduces into a cell interleaves several reductions: one would wait for the
-                result of each step.
+            in_strands: Whether a loop that reduces into a cell interleaves several reductions: a single one would wait
+                for the result of each step.
         """
         flat = self.x.flat
         if self._other_axes or flat is None:
@@ -109,17 +109,17 @@ class Lanes:
         with self._writer.loop(self._writer.product(self.x.dims), in_strands=in_strands) as offset:
             yield flat(offset), [offset]
 
-    def _offset(self, target: Array, *, is_whole: bool) -> Index:
+    def _offset(self, target: Array, *, has_all_rows: bool) -> Index:
         """The offset of the current number of a result."""
         writer, index = self._writer, [*self._outer, *self._column]
-        return writer.add(target.start, writer.flat(index, self.dims) if is_whole else self._column[0])
+        return writer.add(target.start, writer.flat(index, self.dims) if has_all_rows else self._column[0])
 
     def get(self, slot: Slot) -> Scalar:
         """The number of a slot."""
         if slot.cell is not None:
             return self._writer.get(slot.cell)
         assert slot.row is not None and slot.row.buffer is not None, "rows lie in memory"  # noqa: PT018
-        return self._writer.load(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole))
+        return self._writer.load(slot.row.buffer, self._offset(slot.row, has_all_rows=slot.has_all_rows))
 
     def put(self, slot: Slot, value: Scalar) -> None:
         """Change the number of a slot."""
@@ -127,14 +127,14 @@ class Lanes:
             self._writer.put(Put(slot.cell, value))
             return
         assert slot.row is not None and slot.row.buffer is not None, "rows lie in memory"  # noqa: PT018
-        self._writer.store(slot.row.buffer, self._offset(slot.row, is_whole=slot.is_whole), value)
+        self._writer.store(slot.row.buffer, self._offset(slot.row, has_all_rows=slot.has_all_rows), value)
 
     def fill(self, slot: Slot, value: complex) -> None:
-        """Let all numbers of a slot be one."""
+        """Set all numbers of a slot to one value."""
         with self.columns():
             self.put(slot, self._writer.number(value, slot.dtype))
 
     def store(self, target: Array, value: Scalar) -> None:
         """Write the current number of the result."""
         assert target.buffer is not None, "results lie in memory"
-        self._writer.store(target.buffer, self._offset(target, is_whole=True), value)
+        self._writer.store(target.buffer, self._offset(target, has_all_rows=True), value)

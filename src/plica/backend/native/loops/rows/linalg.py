@@ -207,23 +207,23 @@ class _Contraction:
         return any(term.endswith(self._result[-1]) for _, term in self._factors)
 
     def _shared(self) -> str | None:
-        """A letter of the result such that what has the last letter serves all of its rows."""
+        """A letter of the result whose rows share all factors that have the last letter; None if there is none."""
         last = self._result[-1]
         wide = {letter for _, term in self._factors if last in term for letter in term}
         return next((letter for letter in reversed(self._result) if letter not in wide), None)
 
     def _along_rows(self, x: Array, term: str) -> Factor:
-        """A factor that serves several rows of the result, in memory as they are."""
+        """A factor that several rows of the result share, copied to memory so that the last letter is its last axis."""
         last = self._result[-1]
         if last not in term or self._shared() is None or (term.endswith(last) and x.buffer is not None):
             return x, term
         letters = term.replace(last, "") + last
-        places = [letters.index(letter) for letter in term]
+        axes = [letters.index(letter) for letter in term]
         dims = [x.dims[term.index(letter)] for letter in letters]
-        return self._block.in_memory(moved(x, dims, lambda index: [index[place] for place in places])), letters
+        return self._block.in_memory(moved(x, dims, lambda index: [index[axis] for axis in axes])), letters
 
     def _rows(self, target: Array, shared: str | None) -> None:
-        """The result, a row at a time, or several that share what has the last letter."""
+        """The result, a row at a time, or several rows that share the factors with the last letter."""
         writer, width = self._block.writer, self._sizes[self._result[-1]]
         outside = [letter for letter in self._result[:-1] if letter != shared]
         sums = [self._block.temporary(self._dtype, [width]) for _ in range(_ROWS if shared else 0)]

@@ -45,14 +45,14 @@ def reduced(
         x: The array that is reduced.
         axes: The axes that are reduced.
         dtype: The dtype of the result.
-        first: The number that it begins with.
+        first: The initial value.
         combine: From the result so far and one more entry to the result.
-        target: Where the result goes: axes that are reduced are missing, or of size 1.
+        target: The memory of the result: axes that are reduced are missing, or of size 1.
         entry: From an entry to the number that is combined; by default the entry in the result's dtype.
         is_sum: Whether entries are added up.
     """
     writer = block.writer
-    taken = entry or (lambda value: writer.convert(value, dtype))
+    number_of = entry or (lambda value: writer.convert(value, dtype))
     lanes = Lanes(block, x, axes)
     if target is None and lanes.dims:
         target = block.temporary(dtype, lanes.dims)
@@ -61,7 +61,7 @@ def reduced(
     with lanes.outside():
         lanes.fill(slot, first)
         with lanes.entries(in_strands=entry is None and x.is_cheap) as (value, _):
-            lanes.put(slot, combine(lanes.get(slot), writer.convert(taken(value), wide)))
+            lanes.put(slot, combine(lanes.get(slot), writer.convert(number_of(value), wide)))
         if target is not None and (wide != dtype or not lanes.has_rows):
             with lanes.columns():
                 lanes.store(target, writer.convert(lanes.get(slot), dtype))

@@ -216,7 +216,7 @@ class NestDispatch:
         doubtful = [dim for dim in sizes if not is_nonnegative_by_cases(dim)]
         empty = [self._memory_of(var.type, doubtful) for var in part.results]
         if part.memory:
-            _, size = self._arithmetic().places(part.memory)
+            _, size = self._arithmetic().offsets(part.memory)
             empty.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
         faults = Value("", (fault_size(nest),), DType.INT64)
         if nest.sites:
