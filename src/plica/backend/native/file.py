@@ -179,8 +179,8 @@ def file_of(
     for entry_point in entry_points:
         if driver != ALONE and entry_point.name in store.branching and not entry_point.rows:
             raise UnsupportedError(
-                f"{entry_point.name} has loops or branches that the host walks, which the thread that calls runs alone; "
-                f"leave out driver={driver!r}."
+                f"{entry_point.name} has loops or branches that the host walks, which the thread that calls runs "
+                f"alone; leave out driver={driver!r}."
             )
     parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}
     if store.tensors:

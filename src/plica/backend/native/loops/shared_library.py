@@ -3,10 +3,11 @@
     int64_t NAME(void *const *arguments, const int64_t *sizes, void *const *results, int64_t *info);
     void plica_release(void *array);
 
-`arguments` point to what the nest captures and its arguments, in order, row-major; a number is an array of no
+`arguments` point to the captures and the arguments of the nest, in order, row-major; a number is an array of no
 dimension. `sizes` are the symbolic sizes, in the order of `Nest.sizes`. `results` are the arrays that the caller
 allocates. The function returns 0, or the number of the site that ended the run, counted from 1, or `NO_MEMORY`.
-`info` receives the address and the sizes of each result that the nest allocates. `plica_release` frees such memory. A boolean is a byte.
+`info` receives the address and the sizes of each result that the nest allocates. `plica_release` frees such memory.
+A boolean is a byte.
 """
 
 from collections.abc import Mapping

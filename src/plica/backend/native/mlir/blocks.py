@@ -1,7 +1,6 @@
-"""Blocks with branches between them (`cf`), by which the host goes one of two ways.
+"""Blocks with branches between them (`cf`): an `if` of the host.
 
-Not `scf.if`: of one that hands on an array from outside IREE 3.13 makes code that several threads end with an error
-(adr/0026).
+Not `scf.if`: if one returns an array from outside, the code of IREE 3.13 fails on several threads (adr/0026).
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +17,7 @@ def either(
     then: Callable[[], list[Value]],
     other: Callable[[], list[Value]],
 ) -> list[Value]:
-    """The values of one of two regions, as values like `made`."""
+    """The values of one of two regions, with the shapes of `like`, as scalars where `like` has scalars."""
     code = emitter.code
     labels, end = [code.label(), code.label()], code.label()
     code.put(f"cf.cond_br {holds.text}, {labels[0]}, {labels[1]}")
@@ -34,15 +33,15 @@ def either(
 
 
 def leave(emitter: Emitter, label: str, values: Sequence[Value], likes: Sequence[Value], *before: str) -> None:
-    """The end of a block, which goes on at another with values like `made`, after some of type `index`."""
-    given = [_as(emitter, value, like) for value, like in zip(values, likes, strict=True)]
-    texts = ", ".join([*before, *(value.text for value in given)])
-    types = ", ".join([*("index" for _ in before), *(value.type for value in given)])
+    """End a block by a branch to `label`, with the values of type `index` in `before`, then values like `likes`."""
+    arguments = [_as(emitter, value, like) for value, like in zip(values, likes, strict=True)]
+    texts = ", ".join([*before, *(value.text for value in arguments)])
+    types = ", ".join([*("index" for _ in before), *(value.type for value in arguments)])
     emitter.code.put(f"cf.br {label}({texts} : {types})" if texts else f"cf.br {label}")
 
 
 def _as(emitter: Emitter, value: Value, like: Value) -> Value:
-    """A value as a scalar or a tensor, as another is, of the same sizes."""
+    """A value with the shape of `like`: a scalar if `like` is one, else a tensor."""
     if like.is_scalar:
         return emitter.scalar(value)
     return emitter.shaped(emitter.tensor(value), like.shape)

@@ -1,4 +1,4 @@
-"""Checks of indices: what is refused where one does not lie within its axis."""
+"""Checks that indices and slices lie within their axes."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,14 +13,14 @@ from plica.ops.indexing import outside_message
 from plica.ops.slices import beyond_message
 
 
-def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, source: str) -> None:
+def check_indices(emitter: Emitter, indices: Value, size: Dim, axis: int | None, source: str) -> None:
     """Refuse indices that do not lie within an axis of `size`.
 
     Args:
         emitter: Where its lines go.
         indices: Integers.
         size: The size.
-        axis: The axis, as the message names it, where indices below 0 count from the end; None where none may be below.
+        axis: The axis, as the message names it, if negative indices count from the end; None if they are refused.
         source: Where in the user's code.
     """
     if 0 in indices.shape or emitter.are_indices_in_bounds:
@@ -29,41 +29,41 @@ def check_places(emitter: Emitter, indices: Value, size: Dim, axis: int | None, 
     wraps = axis is not None
     end = code.op(f"arith.addi {bound}, {bound} : index") if wraps else bound
 
-    def moved(entry: str) -> str:
-        """A number that is below `end`, read as unsigned, exactly where the index lies within the axis."""
-        place = as_index(emitter, entry, indices.dtype)
-        return code.op(f"arith.addi {place}, {bound} : index") if wraps else place
+    def shifted(entry: str) -> str:
+        """The index as a number that is below `end`, read as unsigned, if and only if the index is valid."""
+        index = as_index(emitter, entry, indices.dtype)
+        return code.op(f"arith.addi {index}, {bound} : index") if wraps else index
 
-    def shown(place: str) -> Value:
-        """The index itself."""
-        number = code.op(f"arith.subi {place}, {bound} : index") if wraps else place
+    def index_of(shifted_index: str) -> Value:
+        """The index as users gave it."""
+        number = code.op(f"arith.subi {shifted_index}, {bound} : index") if wraps else shifted_index
         return Value(code.op(f"arith.index_cast {number} : index to i64"), (), DType.INT64, is_scalar=True)
 
     message = _OUTSIDE if axis is None else outside_message("{0}", axis, "{1}")
     if indices.is_scalar:
-        place = moved(indices.text)
-        holds = Value(code.op(f"arith.cmpi ult, {place}, {end} : index"), (), DType.BOOL, is_scalar=True)
+        scalar = shifted(indices.text)
+        holds = Value(code.op(f"arith.cmpi ult, {scalar}, {end} : index"), (), DType.BOOL, is_scalar=True)
         emitter.checks.require(
-            holds, Fault("BoundsError", message, lambda: [shown(place), emitter.size_value(size)], source)
+            holds, Fault("BoundsError", message, lambda: [index_of(scalar), emitter.size_value(size)], source)
         )
         return
     most, rank = emitter.full((), emitter.constant(0, DType.INT64)), len(indices.shape)
 
     def largest(names: Sequence[str]) -> str:
-        place = code.op(f"arith.index_cast {moved(names[0])} : index to i64")
-        return code.op(f"arith.maxui {place}, {names[1]} : i64")
+        entry = code.op(f"arith.index_cast {shifted(names[0])} : index to i64")
+        return code.op(f"arith.maxui {entry}, {names[1]} : i64")
 
     (most,) = generic(emitter, [(apart(emitter, indices), range(rank))], [(most, ())], [True] * rank, largest)
 
     some = emitter.checks.compare("ne", product(indices.shape), 0)
 
     def is_wrong(names: Sequence[str]) -> str:
-        place = code.op(f"arith.index_cast {names[0]} : i64 to index")
-        beyond = code.op(f"arith.cmpi uge, {place}, {end} : index")
+        entry = code.op(f"arith.index_cast {names[0]} : i64 to index")
+        beyond = code.op(f"arith.cmpi uge, {entry}, {end} : index")
         return code.op(f"arith.andi {some.text}, {beyond} : i1")
 
     def values() -> Sequence[Value]:
-        return [shown(emitter.index(most)), emitter.size_value(size)]
+        return [index_of(emitter.index(most)), emitter.size_value(size)]
 
     wrong = entrywise(emitter, [most], (), DType.BOOL, is_wrong)
     emitter.checks.later(wrong, Fault("BoundsError", message, values, source))
@@ -78,9 +78,9 @@ def as_index(emitter: Emitter, entry: str, dtype: DType) -> str:
     return emitter.code.op(f"{kind} {entry} : {Value('', (), dtype, is_scalar=True).type} to index")
 
 
-def check_slice(emitter: Emitter, x: Value, axis: int, place: tuple[Dim, Dim, Dim], source: str) -> None:
+def check_slice(emitter: Emitter, x: Value, axis: int, bounds: tuple[Dim, Dim, Dim], source: str) -> None:
     """Refuse a slice `(start, stop, step)` that does not lie within its axis, unless it is known that it does."""
-    start, stop, step = place
+    start, stop, step = bounds
     size = x.shape[axis]
     unknown = [
         difference

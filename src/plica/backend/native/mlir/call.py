@@ -1,4 +1,4 @@
-"""One equation as rows are given it."""
+"""`Call`: an equation as rows take it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from plica.ir.types import ArrayType
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """An equation whose operands are written already.
+    """An equation whose operands are already written.
 
     Args:
         name: The operation.
@@ -19,7 +19,7 @@ class Call:
         outputs: The variables that are the results. Where one of them is a size of another, a row that needs it before
             it returns says what it is with `emitter.bind`.
         params: The parameters.
-        source: Where in the user's code the equation comes from.
+        source: The line of the user's code that the equation comes from.
         operands: The operands as the Program has them.
     """
 

@@ -1,4 +1,4 @@
-"""Checks of what is known only when a function runs, and what it fails with.
+"""Checks of a function at run time, and the errors with which they fail.
 
 The host checks sizes at once. It checks entries of arrays when the function waits for something anyway, or before it
 returns. Until then, rows read within bounds whatever the indices are.
@@ -19,7 +19,7 @@ from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim, Size, is_nonnegative_by_cases
 from plica.runtime.faults import VALUES, marked
 
-_MOST_VALUES = 16  # that a message tells of
+_MOST_VALUES = 16  # numbers of a message
 _AXES = ("size", "length", "num")  # parameters that become the size of one axis
 
 
@@ -42,8 +42,8 @@ class Fault:
     @property
     def text(self) -> str:
         """The text as MLIR writes strings."""
-        place = self.source.replace("{", "{{").replace("}", "}}")
-        text = marked(self.error, f"{place}: {self.message}" if place else self.message)
+        source = self.source.replace("{", "{{").replace("}", "}}")
+        text = marked(self.error, f"{source}: {self.message}" if source else self.message)
         plain = (
             character if character.isprintable() and character not in '"\\' and character.isascii() else None
             for character in text
@@ -58,62 +58,67 @@ class Checks:
     """The checks of one function.
 
     Attributes:
-        tells: Whether what one of them says has numbers in it.
+        reports_numbers: Whether a message has numbers in it.
     """
 
     def __init__(self, emitter: ValueWriter) -> None:
-        self.tells = False
+        self.reports_numbers = False
         self._emitter = emitter
         self._later: list[tuple[Value, Fault]] = []
-        self._told: list[tuple[Value, Mapping[int, Fault]]] = []
+        self._from_dispatches: list[tuple[Value, Mapping[int, Fault]]] = []
 
     def require(self, holds: Value, fault: Fault) -> None:
         """Fail here unless a scalar of the host holds."""
         code = self._emitter.code
-        kept = holds.text
+        condition = holds.text
         if "{0}" in fault.message:
-            # Where the compiler knows what holds, stores would move to the end of the block: after the failure.
-            kept = code.op(f"util.optimization_barrier {holds.text} : i1")
-            code.put(f"scf.if {kept} {{")
+            # The compiler must not know the condition: it would move stores to the end of the block, past the failure.
+            condition = code.op(f"util.optimization_barrier {holds.text} : i1")
+            code.put(f"scf.if {condition} {{")
             code.put("} else {")
             with code.block():
-                self._keep([self._emitter.scalar(value) for value in fault.values()])
+                self._store_numbers([self._emitter.scalar(value) for value in fault.values()])
             code.put("}")
-        code.put(f'cf.assert {kept}, "{fault.text}"')
+        code.put(f'cf.assert {condition}, "{fault.text}"')
 
-    def _keep(self, values: Sequence[Value]) -> None:
-        """Write down the numbers of what fails, in new memory.
+    def _store_numbers(self, values: Sequence[Value]) -> None:
+        """Store the numbers of an error in new memory.
 
-        Not in globals that are numbers: IREE 3.13 makes one of those that are stored together, and then a constant.
+        Not in globals that are numbers: IREE 3.13 merges those that are stored together, and folds them to a constant.
         """
         code, buffer = self._emitter.code, f"!util.buffer{{{index_constant(self._emitter.code, 8 * _MOST_VALUES)}}}"
-        assert len(values) <= _MOST_VALUES, "a message tells of no more numbers"
-        self.tells = True
+        assert len(values) <= _MOST_VALUES, "messages have at most so many numbers"
+        self.reports_numbers = True
         memory = code.op(f"util.buffer.alloc uninitialized : {buffer}")
         length = index_constant(code, 8)
         for index, value in enumerate(values):
-            where = f"{memory}[{index_constant(code, 8 * index)} for {length}]"
-            code.put(f"util.buffer.store {value.text}, {where} : i64 -> {buffer}")
+            entry = f"{memory}[{index_constant(code, 8 * index)} for {length}]"
+            code.put(f"util.buffer.store {value.text}, {entry} : i64 -> {buffer}")
         code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
 
     def later(self, wrong: Value, fault: Fault) -> None:
-        """Fail, soon, where a boolean of no dimension is true."""
+        """Fail, before the function reads a result, if a boolean of no dimension is true."""
         self._later.append((wrong, fault))
 
-    def told(self, faults: Value, by_number: Mapping[int, Fault]) -> None:
-        """Fail, soon, with the fault whose number a dispatch leaves as the first of `faults`; 0 stands for none."""
-        self._told.append((faults, by_number))
+    def require_of_dispatch(self, faults: Value, by_number: Mapping[int, Fault]) -> None:
+        """Fail, before the function reads a result, with the fault that a dispatch reports.
 
-    def entry(self, values: Value, place: int) -> Value:
-        """One of several numbers, for which the host waits."""
-        text = f"tensor.extract {values.text}[{index_constant(self._emitter.code, place)}] : {values.type}"
+        Args:
+            faults: Numbers that the dispatch writes: the number of its fault (0 for none), then those of the message.
+            by_number: The fault of each number.
+        """
+        self._from_dispatches.append((faults, by_number))
+
+    def entry(self, values: Value, index: int) -> Value:
+        """An entry of a vector, for which the host waits."""
+        text = f"tensor.extract {values.text}[{index_constant(self._emitter.code, index)}] : {values.type}"
         return Value(self._emitter.code.op(text), (), values.dtype, is_scalar=True)
 
     def settle(self) -> None:
-        """Fail where something is wrong that was to be checked later."""
-        told, self._told = self._told, []
-        for faults, by_number in told:
-            self._tell(self.entry(faults, 0), by_number)
+        """Perform the checks that were deferred."""
+        from_dispatches, self._from_dispatches = self._from_dispatches, []
+        for faults, by_number in from_dispatches:
+            self._require_none(self.entry(faults, 0), by_number)
         if not self._later:
             return
         later, self._later = self._later, []
@@ -135,27 +140,27 @@ class Checks:
                 self.require(self.negated(emitter.scalar(is_wrong)), fault)
         code.put("}")
 
-    def _tell(self, number: Value, faults: Mapping[int, Fault]) -> None:
+    def _require_none(self, number: Value, faults: Mapping[int, Fault]) -> None:
         code = self._emitter.code
 
-        def differs(place: int) -> Value:
-            other = self._emitter.constant(place, DType.INT64)
+        def differs(fault_number: int) -> Value:
+            other = self._emitter.constant(fault_number, DType.INT64)
             return Value(code.op(f"arith.cmpi ne, {number.text}, {other.text} : i64"), (), DType.BOOL, is_scalar=True)
 
         code.put(f"scf.if {differs(0).text} {{")
         with code.block():
-            for place, fault in faults.items():
-                self.require(differs(place), fault)
+            for fault_number, fault in faults.items():
+                self.require(differs(fault_number), fault)
         code.put("}")
 
     @contextmanager
     def apart(self) -> Iterator[None]:
-        """Checks of a region, which is to `settle` them before it ends."""
-        before = self._later, self._told
-        self._later, self._told = [], []
+        """The checks of a region, which calls `settle` before it ends."""
+        before = self._later, self._from_dispatches
+        self._later, self._from_dispatches = [], []
         yield
-        assert not self._later + self._told, "what a region checks is settled within it"
-        self._later, self._told = before
+        assert not self._later + self._from_dispatches, "a region settles its checks"
+        self._later, self._from_dispatches = before
 
     def negated(self, value: Value) -> Value:
         """Whether a boolean scalar is false."""
@@ -169,7 +174,7 @@ class Checks:
         return Value(text, (), DType.BOOL, is_scalar=True)
 
     def sizes(self, call: Call) -> None:
-        """Fail where a size that an equation is given is negative."""
+        """Fail if a size among the parameters of an equation is negative."""
         params = call.params
         for dim in (*params.get("shape", ()), *(params[name] for name in _AXES if name in params)):
             if isinstance(dim, Size) and not is_nonnegative_by_cases(dim):
@@ -184,13 +189,14 @@ class Checks:
 
 
 def values_text() -> str:
-    """The numbers that a module keeps of what has failed, and the function that gives them."""
+    """The global with the numbers of the last error, and the function that returns them."""
     code = Code()
     size, length = index_constant(code, 8 * _MOST_VALUES), index_constant(code, 8)
     memory = code.op("util.global.load @plica_numbers : !util.buffer")
-    places = [index_constant(code, 8 * index) for index in range(_MOST_VALUES)]
+    offsets = [index_constant(code, 8 * index) for index in range(_MOST_VALUES)]
     values = [
-        code.op(f"util.buffer.load {memory}[{place} for {length}] : !util.buffer{{{size}}} -> i64") for place in places
+        code.op(f"util.buffer.load {memory}[{offset} for {length}] : !util.buffer{{{size}}} -> i64")
+        for offset in offsets
     ]
     types = ", ".join(["i64"] * _MOST_VALUES)
     code.put(f"return {', '.join(values)} : {types}")

@@ -1,4 +1,4 @@
-"""Lines of MLIR: fresh names, indentation, and what is known already where a line stands."""
+"""Lines of MLIR: fresh names, indentation, and values that are already computed."""
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ class Code:
 
     Attributes:
         executables: The executables that the function dispatches, each as text.
-        branches: Whether the host goes one of several ways in it that leave tensors, or goes round in a loop.
+        branches: Whether the host runs branches that return tensors, or loops.
     """
 
     def __init__(self, indent: int = 2) -> None:
@@ -26,7 +26,7 @@ class Code:
         self._known: list[dict[Hashable, str]] = [{}]
 
     def name(self) -> str:
-        """A name that nothing else has."""
+        """A fresh name."""
         return f"%v{next(self._numbers)}"
 
     def put(self, text: str) -> None:
@@ -34,13 +34,13 @@ class Code:
         self.lines.append("  " * self._indent + text)
 
     def op(self, text: str) -> str:
-        """One line that makes one value, and the name of it."""
+        """Write a line that computes a value; returns the name of the value."""
         name = self.name()
         self.put(f"{name} = {text}")
         return name
 
     def several(self, text: str, count: int) -> list[str]:
-        """One line that makes so many values, and their names."""
+        """Write a line that computes `count` values; returns their names."""
         if count == 1:
             return [self.op(text)]
         name = self.name()
@@ -48,24 +48,24 @@ class Code:
         return [f"{name}#{index}" for index in range(count)]
 
     def label(self) -> str:
-        """The name of a block that nothing else has."""
+        """A fresh name of a block."""
         return f"^bb{next(self._numbers)}"
 
     def start(self, label: str, arguments: Sequence[Value] = (), *before: str) -> None:
-        """A block begins, with arguments, after some of type `index`."""
+        """Begin a block with arguments: first those in `before`, of type `index`."""
         self.branches = True
-        given = [
+        parameters = [
             *(f"{name}: index" for name in before),
             *(f"{argument.text}: {argument.type}" for argument in arguments),
         ]
-        self.lines.append(f"  {label}({', '.join(given)}):" if given else f"  {label}:")
+        self.lines.append(f"  {label}({', '.join(parameters)}):" if parameters else f"  {label}:")
 
     def once(self, text: str) -> str:
-        """The same, but a value that stands already where this line would is not made again."""
+        """As `op`, but a line that this block or one around it already has is not written again."""
         return self.known(text, lambda: self.op(text))
 
     def known(self, key: Hashable, make: Callable[[], str]) -> str:
-        """The value kept under `key` in this block or one around it, else what `make` writes."""
+        """The value that is known under `key` in this block or one around it, else the value that `make` writes."""
         for block in self._known:
             if key in block:
                 return block[key]
@@ -74,7 +74,7 @@ class Code:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """Lines within a region: what they make is not seen after it."""
+        """Lines within a region, whose values are not visible after it."""
         self._indent += 1
         self._known.append({})
         yield
@@ -82,11 +82,11 @@ class Code:
         self._indent -= 1
 
     def mark(self) -> Mark:
-        """Where the code is, to `reset` to it."""
+        """The current end of the code, for `reset`."""
         return len(self.lines), len(self.executables), [dict(block) for block in self._known]
 
     def reset(self, mark: Mark) -> None:
-        """Forget all lines since a mark, which is of this block."""
+        """Remove all lines since a mark of this block."""
         length, executables, known = mark
         del self.lines[length:]
         del self.executables[executables:]

@@ -1,4 +1,4 @@
-"""Einstein sums as nests: each axis of an operand has a label, and axes of one label are walked together."""
+"""Einstein sums as nests: each axis of an operand has a label, and axes of one label share a loop."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -28,22 +28,22 @@ def contract(emitter: Emitter, factors: Sequence[Factor], result: str) -> Value:
     """
     dtype = factors[0].value.dtype
     wide = _WIDE.get(dtype, dtype)
-    rest = [_simplified(emitter, factor) for factor in factors]
-    while len(rest) > 1:
-        first, second, *others = rest
+    pending = [_simplified(emitter, factor) for factor in factors]
+    while len(pending) > 1:
+        first, second, *others = pending
         wanted = {*result, *(label for factor in others for label in factor.labels)}
-        kept = [label for label in dict.fromkeys(first.labels + second.labels) if label in wanted]
-        order = result if not others else "".join(kept)
-        rest = [
+        labels = [label for label in dict.fromkeys(first.labels + second.labels) if label in wanted]
+        order = result if not others else "".join(labels)
+        pending = [
             _sum(
                 emitter,
-                [_own(emitter, factor, kept, pair) for factor, pair in ((first, second), (second, first))],
+                [_own(emitter, factor, labels, pair) for factor, pair in ((first, second), (second, first))],
                 order,
                 wide,
             ),
             *others,
         ]
-    last = _sum(emitter, rest, result, wide) if len(factors) == 1 else rest[0]
+    last = _sum(emitter, pending, result, wide) if len(factors) == 1 else pending[0]
     return converted(emitter, last.value, dtype)
 
 
@@ -59,9 +59,9 @@ def converted(emitter: Emitter, value: Value, dtype: DType) -> Value:
     return entrywise(emitter, [value], value.shape, dtype, body)
 
 
-def _own(emitter: Emitter, factor: Factor, kept: Iterable[str], other: Factor) -> Factor:
-    """A factor without the labels that nothing else has: they are summed out first."""
-    alone = [label for label in factor.labels if label not in kept and label not in other.labels]
+def _own(emitter: Emitter, factor: Factor, labels: Iterable[str], other: Factor) -> Factor:
+    """A factor without the labels that neither `labels` nor the other factor has: they are summed out first."""
+    alone = [label for label in factor.labels if label not in labels and label not in other.labels]
     if not alone:
         return factor
     order = "".join(label for label in factor.labels if label not in alone)
@@ -69,7 +69,7 @@ def _own(emitter: Emitter, factor: Factor, kept: Iterable[str], other: Factor) -
 
 
 def _simplified(emitter: Emitter, factor: Factor) -> Factor:
-    """A factor each label of which occurs once: diagonals are read first."""
+    """A factor each label of which occurs once; a repeated label reads the diagonal."""
     labels = "".join(dict.fromkeys(factor.labels))
     value = emitter.tensor(factor.value)
     if labels == factor.labels:
@@ -80,7 +80,7 @@ def _simplified(emitter: Emitter, factor: Factor) -> Factor:
         emitter,
         shape,
         value.dtype,
-        lambda places: entry_at(emitter, value, [places[labels.index(label)] for label in factor.labels]),
+        lambda indices: entry_at(emitter, value, [indices[labels.index(label)] for label in factor.labels]),
     )
     return Factor(result, labels)
 
@@ -92,13 +92,13 @@ def _sum(emitter: Emitter, factors: Sequence[Factor], result: str, dtype: DType)
     shape = [sizes[label] for label in result]
     operands = []
     for operand in factors:
-        kept = [
+        kept_axes = [
             axis
             for axis, label in enumerate(operand.labels)
             if not (operand.value.shape[axis] == 1 and sizes[label] != 1)
         ]
-        value = operand.value if len(kept) == len(operand.labels) else collapse(emitter, operand.value, kept)
-        operands.append((value, [loops.index(operand.labels[axis]) for axis in kept]))
+        value = operand.value if len(kept_axes) == len(operand.labels) else collapse(emitter, operand.value, kept_axes)
+        operands.append((value, [loops.index(operand.labels[axis]) for axis in kept_axes]))
     start = emitter.full(shape, emitter.constant(0, dtype)) if len(loops) > len(result) else emitter.empty(shape, dtype)
     scalars = emitter.scalars
 

@@ -1,4 +1,4 @@
-"""Operations without a row, in terms of others: traced where they are met, and written in the place of the equation."""
+"""Operations without a row: their decompositions are traced and written in place of the equation."""
 
 from collections.abc import Sequence
 
@@ -24,7 +24,7 @@ def decomposed(name: str) -> Write | None:
         types = [array_type(value.shape, value.dtype) for value in call.inputs]
         program = traced_decomposition(decompose, types, call.params, sizes, call.source)
         inputs = [*call.inputs, *map(emitter.size_value, sizes)]
-        implicit = [emitter.size_value(inputs[place].shape[axis]) for place, axis in size_sources(program).values()]
+        implicit = [emitter.size_value(inputs[index].shape[axis]) for index, axis in size_sources(program).values()]
         return emitter.inline(program, [], [*implicit, *inputs])[program.num_implicit_outputs :]
 
     return write

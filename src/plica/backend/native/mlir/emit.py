@@ -2,7 +2,7 @@
 
     module_text([emit(program, "score")])
 
-Each equation is written by the row of its operation in `rows/`; what has no row goes through its decomposition. The
+The row of an operation in `rows/` writes its equations; an operation without a row is decomposed. The
 function takes the leaves of the Program's consts, then its arguments, all as tensors (scalars too), and returns the
 results. Implicit sizes are read off the arguments, whose sizes the caller has checked. A check that fails reports its
 error as `plica.runtime.faults` describes.
@@ -31,14 +31,14 @@ class Function:
     Args:
         name: Its name.
         text: Its lines.
-        tells: Whether what its checks say has numbers in it.
-        branches: Whether the host goes one of several ways in it that leave tensors, or goes round in a loop.
+        reports_numbers: Whether messages of its checks have numbers in them.
+        branches: Whether the host runs branches that return tensors, or loops.
         parameters: The types of the parameters of the module that it reads.
     """
 
     name: str
     text: str
-    tells: bool = False
+    reports_numbers: bool = False
     branches: bool = False
     parameters: Mapping[str, str] = field(default_factory=dict)
 
@@ -60,8 +60,8 @@ def emit(
         parameters: Consts that are no arguments of the function but parameters of the module, by their names there.
         are_indices_in_bounds: Whether all indices are known to lie within their axes, so that they are not checked.
         is_gpu: Whether graphics processors run it.
-        in_nests: Whether equations become loop nests where they have some, as many as possible in one dispatch, which
-            one thread runs.
+        in_nests: Whether equations that have loop nests become nests, as many as possible in one dispatch, which one
+            thread runs.
 
     Raises:
         UnsupportedError: An operation has neither a row nor a decomposition, or numbers are complex.
@@ -84,18 +84,18 @@ def emit(
     variables = [var for var in (*program.consts, *program.arguments) if var not in known]
     arguments = [Value(f"%arg{index}", var.type.shape, var.type.dtype) for index, var in enumerate(variables)]
     emitter.bind(variables, arguments)
-    for var, (place, axis) in size_sources(program).items():
-        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + place], axis))
+    for var, (index, axis) in size_sources(program).items():
+        emitter.bind_size(var, emitter.dim(arguments[len(program.consts) - len(known) + index], axis))
     emitter.equations(program)
     results = [emitter.result(result) for result in program.results]
     emitter.checks.settle()
     returned = f"return {', '.join(result.text for result in results)}"
     code.put(f"{returned} : {', '.join(result.type for result in results)}" if results else "return")
-    taken = ", ".join(f"{argument.text}: {argument.type}" for argument in arguments)
-    head = f"  func.func @{name}({taken}) -> ({', '.join(result.type for result in results)}) {{"
+    parameter_list = ", ".join(f"{argument.text}: {argument.type}" for argument in arguments)
+    head = f"  func.func @{name}({parameter_list}) -> ({', '.join(result.type for result in results)}) {{"
     lines = (line if line.startswith(" ") else f"      {line}" for line in code.lines)  # the code of entries too
     text = "\n".join([head, *lines, "  }"]) + "\n"
-    return Function(name, "".join([*code.executables, text]), emitter.checks.tells, code.branches, read)
+    return Function(name, "".join([*code.executables, text]), emitter.checks.reports_numbers, code.branches, read)
 
 
 def _row(name: str) -> Row | None:
@@ -107,7 +107,7 @@ def _row(name: str) -> Row | None:
 
 
 def _stored(name: str, var: Var) -> Value:
-    """A parameter where it lies: complex numbers as pairs along a last axis, since IREE ends at those of 128 bits."""
+    """A parameter as it is stored: complex numbers as pairs along a last axis, since IREE has none of 128 bits."""
     is_complex = var.type.dtype.kind == "complex"
     return Value(name, (*var.type.shape, 2) if is_complex else var.type.shape, real_dtype(var.type.dtype))
 
@@ -121,7 +121,7 @@ def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | Non
 
     Args:
         functions: The functions.
-        arrays: The parameters that stand in the text; by default all are given where it is loaded.
+        arrays: The parameters that the text contains; by default the loader passes all.
     """
     listed, known = list(functions), {} if arrays is None else arrays
     read = {name: type_ for function in listed for name, type_ in function.parameters.items()}
@@ -130,7 +130,7 @@ def module_text(functions: Iterable[Function], arrays: Mapping[str, Array] | Non
             f"  util.global private @{_global(name)} = {_origin(name, known)} : {type_}\n"
             for name, type_ in read.items()
         ),
-        *([values_text()] if any(function.tells for function in listed) else []),
+        *([values_text()] if any(function.reports_numbers for function in listed) else []),
         *(function.text for function in listed),
     ]
     text = "module @plica {\n" + "\n".join(parts) + "}\n"
@@ -144,7 +144,7 @@ def _origin(parameter: str, arrays: Mapping[str, Array]) -> str:
 
 
 def _resources(arrays: Mapping[str, Array]) -> str:
-    """Arrays as MLIR writes them behind a module: four bytes that say how entries are aligned, and the entries."""
+    """Arrays as MLIR writes them after a module: four bytes for the alignment of entries, and the entries."""
     align = ALIGNMENT.to_bytes(4, "little").hex()
     lines = ",\n".join(f'      {name}: "0x{align}{array.tobytes().hex()}"' for name, array in arrays.items())
     return "{-#\n  dialect_resources: {\n    builtin: {\n" + lines + "\n    }\n  }\n#-}\n"

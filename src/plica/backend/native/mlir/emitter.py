@@ -35,14 +35,15 @@ class Emitter:
         code: The lines.
         scalars: The code of entries, written to the same lines.
         checks: Checks of what is known only when the function runs.
-        overwrites: Whether a part of an array was written.
+        overwrites: Whether a part of an array was updated.
 
     Args:
         name: The name of the function.
         row_of: The row of an operation, by its name; None where it has none.
         are_indices_in_bounds: Whether all indices are known to lie within their axes.
         is_gpu: Whether graphics processors run the function.
-        write_runs: Writes the equations of a Program, given what writes one of them on tensors; by default each is.
+        write_runs: Writes the equations of a Program, given a function that writes one of them on tensors. By default
+            that function writes each.
     """
 
     def __init__(
@@ -62,7 +63,7 @@ class Emitter:
         self.overwrites = False
         self._values: dict[Operand, Value] = {}
         self._begun = Counter[tuple[str, int, str]]()
-        self._depth = 0  # how many regions there are around
+        self._depth = 0  # how many regions enclose the current line
         self._plain = set[str]()  # tensors that are computed from numbers alone
 
     # Variables and sizes
@@ -148,7 +149,7 @@ class Emitter:
         """A value of no dimension as a scalar of the host, which waits for it where it is a tensor."""
         if value.is_scalar:
             return value
-        self.checks.settle()  # before anything is computed from what may be wrong
+        self.checks.settle()  # before anything is computed from values that may be wrong
         return replace(value, text=self.code.once(f"tensor.extract {value.text}[] : {value.type}"), is_scalar=True)
 
     def index(self, value: Value) -> str:
@@ -161,39 +162,39 @@ class Emitter:
         sizes = ", ".join(self.size(dim) for dim in shape if not isinstance(dim, int))
         return Value(self.code.op(f"tensor.empty({sizes}) : {tensor_type(shape, dtype)}"), tuple(shape), dtype)
 
-    def is_begun(self, out: Value, place: int, first: str) -> bool:
-        """Whether an array was begun in the same way: one of a type, into which a tensor of a type is put first."""
-        key = (out.type, place, first)
+    def is_begun(self, out: Value, index: int, first: str) -> bool:
+        """Whether an earlier array of the same type was begun by inserting a part of type `first` at this index."""
+        key = (out.type, index, first)
         self._begun[key] += 1
         return self._begun[key] > 1
 
     def inserted(self, parts: Iterable[tuple[Value, str]], out: Value, *, is_begun: bool) -> Value:
-        """An array of which each part is put to its place.
+        """An array into which parts are inserted.
 
-        Of two arrays into which the same is put first, IREE 3.13 makes one. Where both are read by one dispatch, what
-        is put there second replaces what the other array has in its place. Sizes that it cannot see keep them apart.
+        IREE 3.13 merges two arrays whose first insertions are equal. If one dispatch reads both, the second insertion
+        into one overwrites that of the other. Sizes that IREE cannot see keep the arrays apart.
 
         Args:
             parts: Tensors, and their offsets, sizes and strides.
             out: A value of the type of the array.
-            is_begun: Whether an array may be begun in the same way.
+            is_begun: Whether the first insertion may equal that of another array (`is_begun`).
         """
         type_, sizes = out.type, [self.size(dim) for dim in out.shape if not isinstance(dim, int)]
         if is_begun:
-            rest = [dim for dim in out.shape[1:] if not isinstance(dim, int)]
+            symbolic = [dim for dim in out.shape[1:] if not isinstance(dim, int)]
             sizes = [
-                self.code.op(f"util.optimization_barrier {self.size(dim)} : index") for dim in (out.shape[0], *rest)
+                self.code.op(f"util.optimization_barrier {self.size(dim)} : index") for dim in (out.shape[0], *symbolic)
             ]
             type_ = type_.replace(f"<{out.shape[0]}x", "<?x", 1) if isinstance(out.shape[0], int) else type_
         text = self.code.op(f"tensor.empty({', '.join(sizes)}) : {type_}")
-        for part, where in parts:
-            text = self.code.op(f"tensor.insert_slice {part.text} into {text}{where} : {part.type} into {type_}")
+        for part, slice_text in parts:
+            text = self.code.op(f"tensor.insert_slice {part.text} into {text}{slice_text} : {part.type} into {type_}")
         if type_ != out.type:
             text = self.code.op(f"tensor.cast {text} : {type_} to {out.type}")
         return Value(text, *out.array)
 
     def full(self, shape: Sequence[Dim], fill: Value) -> Value:
-        """An array of one number, given as a scalar."""
+        """An array whose entries are all equal to a scalar."""
         if fill.dtype.kind == "complex":
             return self._full_of_parts(shape, fill)
         out = self.empty(shape, fill.dtype)
@@ -201,7 +202,7 @@ class Emitter:
         return Value(text, tuple(shape), fill.dtype)
 
     def _full_of_parts(self, shape: Sequence[Dim], fill: Value) -> Value:
-        """An array of one complex number, of parts that IREE cannot see: it fills no array with 128 bits."""
+        """An array of one complex number. Its parts are hidden: IREE fills no array with entries of 128 bits."""
         code, dtype = self.code, real_dtype(fill.dtype)
         parts = [Value(code.op(f"complex.{part} {fill.text} : {fill.type}"), (), dtype, True) for part in ("re", "im")]
         real, imag = (code.op(f"util.optimization_barrier {part.text} : {part.type}") for part in parts)
@@ -218,10 +219,10 @@ class Emitter:
         return replace(tensor, text=self.code.op(f"flow.tensor.bitcast {pairs.text} : {pairs.type} -> {tensor.type}"))
 
     def shaped(self, value: Value, shape: Sequence[Dim]) -> Value:
-        """A tensor with other sizes in its type, which it is known to have: `?` for numbers, or numbers for `?`.
+        """A tensor with equal sizes written differently in its type: `?` for numbers, or numbers for `?`.
 
-        Not by `tensor.cast`, which MLIR folds into loops and into arguments. IREE then loses count of the sizes of
-        loops, and refuses arguments before any check of ours. Numbers that become `?` are hidden from both.
+        Not by `tensor.cast`, which MLIR folds into loops and into arguments. IREE then confuses the sizes of loops, and
+        refuses arguments before any check of ours. Numbers that become `?` are hidden from both.
         """
         if value.shape == tuple(shape):
             return value
@@ -231,7 +232,7 @@ class Emitter:
         before, after = list[str](), list[str]()
         for dim, other in zip(value.shape, shape, strict=True):
             is_known = all(var in self._values for var in size_variables((dim,)))
-            size = self.size(dim if is_known else other)  # what a loop leaves may have sizes of its body
+            size = self.size(dim if is_known else other)  # results of a loop may have sizes of its body
             if not isinstance(dim, int):
                 before.append(size)
             if not isinstance(other, int):
@@ -246,7 +247,7 @@ class Emitter:
     # Equations
 
     def equations(self, program: Program, shared: Iterable[Operand] = ()) -> None:
-        """All equations of a Program, whose inputs are bound; other Programs read `shared`, and what it captures."""
+        """Write all equations of a Program, whose inputs are bound; other Programs read `shared` and its captures."""
         bases = copied_bases(program, (*program.consts, *shared), is_nested=self._depth > 0)
 
         def write(equation: Equation) -> None:
@@ -290,7 +291,7 @@ class Emitter:
     def inline(
         self, program: Program, consts: Sequence[Value], inputs: Sequence[Value], *, is_called: bool = False
     ) -> list[Value]:
-        """All outputs of a nested Program, implicit sizes first; of one that is called, others may read the inputs."""
+        """All outputs of a nested Program, implicit sizes first; if `is_called`, others may read its inputs."""
         own = with_sizes(program, zip((*program.consts, *program.inputs), (*consts, *inputs), strict=True))
         self.bind((*own.consts, *own.inputs), (*consts, *inputs))
         self.equations(own, own.inputs if is_called else ())
@@ -298,17 +299,17 @@ class Emitter:
 
     @contextmanager
     def region(self) -> Iterator[None]:
-        """Lines that may not run, or run several times: what they check is checked there."""
+        """Lines that may run never or several times: their checks are performed within them."""
         self._depth += 1
         with self.code.block(), self.checks.apart():
             yield
         self._depth -= 1
 
     def hidden(self, scalar: Value) -> Value:
-        """A scalar of which IREE does not know, within a region, that it is a constant.
+        """A scalar that IREE does not know to be a constant within a region; nor are arrays filled with it constants.
 
-        Arrays of it are then no constants either. A loop may be given one array twice, and replace one of the two by a
-        constant. IREE 3.13 would give both the memory of constants, and refuse that.
+        A loop may carry one array twice, and replace one of the two by a constant. IREE 3.13 would give both the memory
+        of constants, and then refuse the code.
         """
         if not self._depth or scalar.dtype.kind == "complex":  # `full` hides the parts of those
             return scalar
@@ -321,13 +322,13 @@ WriteRuns = Callable[[Emitter, Program, Callable[[Equation], None]], None]
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """How one operation is written.
+    """The writer of one operation.
 
     Args:
-        write: `write(emitter, call)` writes the lines of an equation and gives its results: one value, or one for each.
+        write: `write(emitter, call)` writes the lines of an equation and returns its result, or a sequence of results.
             Each has the shape and the dtype of its type in `call.types`.
         reads_memory: Whether operands that are computed from numbers alone are written to memory first. Reductions
-            are: IREE 3.13 adds a number that it knows once per vector.
+            need it: IREE 3.13 adds a known number once per vector.
     """
 
     write: Write

@@ -16,13 +16,13 @@ __all__ = ["Entry", "function", "on_entries"]
 def on_entries(emitter: Emitter, dtypes: Sequence[DType], formula: Callable[..., Any]) -> Body:
     """The body that computes a formula of one entry of each operand, in order, which have these dtypes.
 
-    Further names (the entry of a result before it is written) are left out. A formula gives one entry, or one for each
+    Further names (the entry of a result before it is written) are ignored. A formula returns one entry, or one for each
     result.
     """
 
     def body(names: Sequence[str]) -> str | Sequence[str]:
-        given = zip(names, dtypes, strict=False)
-        result = formula(*(Entry(emitter.scalars, Scalar(name, dtype)) for name, dtype in given))
+        typed_names = zip(names, dtypes, strict=False)
+        result = formula(*(Entry(emitter.scalars, Scalar(name, dtype)) for name, dtype in typed_names))
         return result.scalar.text if isinstance(result, Entry) else [entry.scalar.text for entry in result]
 
     return body

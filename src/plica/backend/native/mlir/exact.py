@@ -1,4 +1,4 @@
-"""One entry of a contraction in log space, by its definition: terms are added in log space, and none is lost."""
+"""One entry of a contraction in log space, by its definition: terms are added in log space and never underflow."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -19,37 +19,37 @@ class Exact:
         emitter: Emitter,
         factors: Sequence[Factor],
         weight: Factor,
-        given: Value | None,
+        log_source: Value | None,
         form: str | None,
         summed: str,
         bounds: Mapping[str, str],
     ) -> None:
         self._emitter = emitter
-        # what makes the values is not made again within the nest
+        # values are in memory, so that IREE does not compute them again within the nest
         self._factors = [Factor(apart(emitter, factor.value), factor.labels) for factor in factors]
         self._weight = weight
-        self._given = None if given is None else emitter.tensor(given)
+        self._log_source = None if log_source is None else emitter.tensor(log_source)
         self._form = form
         self._summed = summed
         self._bounds = bounds
         self._dtype = weight.value.dtype
         self._zero = emitter.code.op("arith.constant 0 : index")
-        self._start = 0 if given is None else len(given.shape) - 1
-        self._columns = "" if given is None else emitter.size(given.shape[-1])
+        self._start = 0 if log_source is None else len(log_source.shape) - 1
+        self._columns = "" if log_source is None else emitter.size(log_source.shape[-1])
 
-    def entry(self, places: Mapping[str, str]) -> Scalar:
-        """The entry at the places of the labels of the result."""
+    def entry(self, indices: Mapping[str, str]) -> Scalar:
+        """The entry at an index for each label of the result."""
         code, scalars = self._emitter.code, self._emitter.scalars
         count = code.op("arith.constant 1 : index")
         for label in self._summed:
             count = code.op(f"arith.muli {count}, {self._bounds[label]} : index")
 
         def term(number: str) -> Scalar:
-            all_places, rest = dict(places), number
+            all_indices, quotient = dict(indices), number
             for label in reversed(self._summed):
-                all_places[label] = code.op(f"arith.remui {rest}, {self._bounds[label]} : index")
-                rest = code.op(f"arith.divui {rest}, {self._bounds[label]} : index")
-            return self._term(all_places)
+                all_indices[label] = code.op(f"arith.remui {quotient}, {self._bounds[label]} : index")
+                quotient = code.op(f"arith.divui {quotient}, {self._bounds[label]} : index")
+            return self._term(all_indices)
 
         shift = self._finite(self._fold(count, "-inf", lambda old, number: scalars.maximum(old, term(number))))
         total = self._fold(count, "0", lambda old, number: scalars.add(old, self._exp(term(number), shift)))
@@ -60,13 +60,13 @@ class Exact:
         return write_scalar(scalars, "exp", (scalars.subtract(x, shift),), self._dtype)
 
     def _finite(self, x: Scalar) -> Scalar:
-        """A number that is finite; 0 in the place of others."""
+        """The number if it is finite, else 0."""
         scalars = self._emitter.scalars
         finite = scalars.compare("less", scalars.absolute(x), scalars.constant(np.inf, self._dtype))
         return scalars.select(finite, x, scalars.constant(0.0, self._dtype))
 
     def _fold(self, count: str, start: str, step: Callable[[Scalar, str], Scalar]) -> Scalar:
-        """What `step` makes of all numbers below `count`, one after the other."""
+        """The result of `step` applied for all numbers below `count`, in order."""
         code, first = self._emitter.code, self._emitter.scalars.constant(float(start), self._dtype)
         one, name, number, old = code.op("arith.constant 1 : index"), code.name(), code.name(), code.name()
         element = self._weight.value.element
@@ -78,30 +78,30 @@ class Exact:
         code.put("}")
         return Scalar(name, self._dtype)
 
-    def _term(self, places: Mapping[str, str]) -> Scalar:
+    def _term(self, indices: Mapping[str, str]) -> Scalar:
         """The logarithm of one product."""
-        logarithm = self._log_weight(places)
+        logarithm = self._log_weight(indices)
         for factor in self._factors:
-            logarithm = self._emitter.scalars.add(logarithm, self._read(factor, places))
+            logarithm = self._emitter.scalars.add(logarithm, self._read(factor, indices))
         return logarithm
 
-    def _read(self, factor: Factor, places: Mapping[str, str]) -> Scalar:
-        at = self._at(factor, places)
+    def _read(self, factor: Factor, indices: Mapping[str, str]) -> Scalar:
+        at = self._at(factor, indices)
         return Scalar(entry_at(self._emitter, factor.value, at), self._dtype)
 
-    def _at(self, factor: Factor, places: Mapping[str, str]) -> list[str]:
+    def _at(self, factor: Factor, indices: Mapping[str, str]) -> list[str]:
         dims = zip(factor.labels, factor.value.shape, strict=True)
-        return [self._zero if dim == 1 else places[label] for label, dim in dims]
+        return [self._zero if dim == 1 else indices[label] for label, dim in dims]
 
-    def _log_weight(self, places: Mapping[str, str]) -> Scalar:
+    def _log_weight(self, indices: Mapping[str, str]) -> Scalar:
         code, scalars = self._emitter.code, self._emitter.scalars
-        if self._given is None:
-            return write_scalar(scalars, "log", (self._read(self._weight, places),), self._dtype)
-        at, units = self._at(self._weight, places), self._weight.labels[self._start :]
+        if self._log_source is None:
+            return write_scalar(scalars, "log", (self._read(self._weight, indices),), self._dtype)
+        at, units = self._at(self._weight, indices), self._weight.labels[self._start :]
         row, column = at[: self._start], self._zero
-        for label, place in zip(units, at[self._start :], strict=True):
+        for label, index in zip(units, at[self._start :], strict=True):
             column = code.op(
-                f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {place} : index"
+                f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {index} : index"
             )
         weight = self._entry(row, column)
         if self._form == "log":
@@ -114,5 +114,5 @@ class Exact:
         return scalars.subtract(scalars.subtract(weight, largest), logarithm)
 
     def _entry(self, row: Sequence[str], column: str) -> Scalar:
-        assert self._given is not None, "there are logarithms"
-        return Scalar(entry_at(self._emitter, self._given, [*row, column]), self._dtype)
+        assert self._log_source is not None, "there are logarithms"
+        return Scalar(entry_at(self._emitter, self._log_source, [*row, column]), self._dtype)

@@ -20,7 +20,7 @@ def log_contract(
     emitter: Emitter,
     factors: Sequence[Factor],
     weight: Factor,
-    given: Value | None,
+    log_source: Value | None,
     form: str | None,
     lost: float,
     result: str,
@@ -31,29 +31,30 @@ def log_contract(
         emitter: Where its lines go.
         factors: The logarithms.
         weight: Ordinary numbers.
-        given: The array from which the weight's logarithms are computed; its last axes are one.
-        form: How: "log" or "log_softmax"; None where they are those of the weight.
+        log_source: The array from which the weight's logarithms are computed. It has one axis in place of the weight's
+            last axes.
+        form: "log" if it contains the logarithms, "log_softmax" if they are its log-softmax; None without `log_source`.
         lost: How many smallest normal numbers an entry of the weight may lack.
         result: The labels of the result; the others are summed over.
     """
-    whole = [Factor(emitter.tensor(factor.value), factor.labels) for factor in factors]
+    tensors = [Factor(emitter.tensor(factor.value), factor.labels) for factor in factors]
     weight = Factor(emitter.tensor(weight.value), weight.labels)
-    apart = _separated(emitter, whole, result)
-    shifts = [_shift(emitter, factor, result) for factor in apart]
-    powers = [_powers(emitter, factor, shift) for factor, shift in zip(apart, shifts, strict=True)]
+    separated = _separated(emitter, tensors, result)
+    shifts = [_shift(emitter, factor, result) for factor in separated]
+    powers = [_powers(emitter, factor, shift) for factor, shift in zip(separated, shifts, strict=True)]
     total = contract(emitter, [powers[0], weight, *powers[1:]], result)
-    sizes = label_sizes([*apart, weight])
+    sizes = label_sizes([*separated, weight])
     fast = _logs(emitter, total, shifts, result)
     limit = _limit(emitter, weight.value, form, lost)
     some = _some_lost(emitter, total, shifts, limit, result)
     summed = "".join(label for label in sizes if label not in result)
     if any(sizes[label] == 0 for label in summed) or 0 in total.shape:
         return fast
-    # the sizes are written here, and not first within the branch
+    # the sizes are written here, since code after the branch may read them too
     bounds = {label: emitter.size(sizes[label]) for label in sizes}
 
     def repaired() -> list[Value]:
-        exact = Exact(emitter, whole, weight, given, form, summed, bounds)
+        exact = Exact(emitter, tensors, weight, log_source, form, summed, bounds)
         return [_repaired(emitter, total, fast, shifts, limit, result, exact)]
 
     [chosen] = either(emitter, emitter.scalar(some), [fast], repaired, lambda: [fast])
@@ -61,15 +62,15 @@ def log_contract(
 
 
 def _separated(emitter: Emitter, factors: Sequence[Factor], result: str) -> list[Factor]:
-    """Factors no two of which share a label that is summed over: those that do are added."""
-    done: list[Factor] = []
+    """Factors of which no two share a summed label: those that do are added."""
+    separated: list[Factor] = []
     for factor in factors:
-        for index, other in enumerate(done):
+        for index, other in enumerate(separated):
             if any(label in other.labels and label not in result for label in factor.labels):
-                factor = _added(emitter, done.pop(index), factor)
+                factor = _added(emitter, separated.pop(index), factor)
                 break
-        done.append(factor)
-    return done
+        separated.append(factor)
+    return separated
 
 
 def _added(emitter: Emitter, first: Factor, second: Factor) -> Factor:
@@ -92,31 +93,31 @@ def _over(
     factors: Sequence[Factor],
     start: Value,
     body: Callable[[Sequence[str]], str],
-    kept: str | None = None,
+    kept_labels: str | None = None,
 ) -> Value:
-    """A nest over labels; those that are not `kept` are reduced."""
-    kept = loops if kept is None else kept
+    """A nest over labels; those that are not in `kept_labels` are reduced."""
+    kept_labels = loops if kept_labels is None else kept_labels
     operands = [(factor.value, [loops.index(label) for label in factor.labels]) for factor in factors]
-    places = [loops.index(label) for label in kept]
-    return generic(emitter, operands, [(start, places)], [label not in kept for label in loops], body)[0]
+    axes = [loops.index(label) for label in kept_labels]
+    return generic(emitter, operands, [(start, axes)], [label not in kept_labels for label in loops], body)[0]
 
 
 def _shift(emitter: Emitter, factor: Factor, result: str) -> Factor:
-    """The largest entries along what is summed over, kept finite: `inf - inf` would be NaN."""
-    x, kept = factor.value, "".join(label for label in factor.labels if label in result)
+    """The largest entries along the summed labels, clamped to finite numbers: `inf - inf` would be NaN."""
+    x, kept_labels = factor.value, "".join(label for label in factor.labels if label in result)
     scalars, limits = emitter.scalars, limits_of(x.dtype)
-    shape = [x.shape[factor.labels.index(label)] for label in kept]
+    shape = [x.shape[factor.labels.index(label)] for label in kept_labels]
     start = emitter.full(shape, emitter.constant(float(limits.min), x.dtype))
 
     def body(names: Sequence[str]) -> str:
         entry, old = (Scalar(name, x.dtype) for name in names)
         return scalars.minimum(scalars.maximum(old, entry), scalars.constant(float(limits.max), x.dtype)).text
 
-    return Factor(_over(emitter, factor.labels, [factor], start, body, kept), kept)
+    return Factor(_over(emitter, factor.labels, [factor], start, body, kept_labels), kept_labels)
 
 
 def _powers(emitter: Emitter, factor: Factor, shift: Factor) -> Factor:
-    """The exponentials of what is shifted."""
+    """The exponentials of the shifted logarithms."""
     x, scalars = factor.value, emitter.scalars
 
     def body(names: Sequence[str]) -> str:
@@ -132,9 +133,9 @@ def _logs(emitter: Emitter, total: Value, shifts: Sequence[Factor], result: str)
     scalars, dtype = emitter.scalars, total.dtype
 
     def body(names: Sequence[str]) -> str:
-        entry, *given = (Scalar(name, dtype) for name in names[:-1])
+        entry, *shift_entries = (Scalar(name, dtype) for name in names[:-1])
         logarithm = write_scalar(scalars, "log", (entry,), dtype)
-        for shift in given:
+        for shift in shift_entries:
             logarithm = scalars.add(logarithm, shift)
         return logarithm.text
 
@@ -143,7 +144,7 @@ def _logs(emitter: Emitter, total: Value, shifts: Sequence[Factor], result: str)
 
 
 def _limit(emitter: Emitter, weight: Value, form: str | None, lost: float) -> Value:
-    """The least sum that has kept its digits, though each of its factors lacks up to a smallest number."""
+    """The least sum that is right to rounding, though each of its factors may lack up to a smallest number."""
     dtype, limits = weight.dtype, limits_of(weight.dtype)
     least = min(float(limits.tiny) / float(limits.eps) * lost, float(limits.max))
     start = emitter.full((), emitter.constant(least, dtype))
@@ -161,7 +162,7 @@ def _limit(emitter: Emitter, weight: Value, form: str | None, lost: float) -> Va
 
 
 def _is_lost(emitter: Emitter, total: Scalar, shifts: Sequence[Scalar], limit: Scalar) -> Scalar:
-    """Whether a sum has lost digits: not where all terms are zeros, which are none."""
+    """Whether a sum has lost digits; not if all its terms are zeros."""
     scalars, limits = emitter.scalars, limits_of(total.dtype)
     small = scalars.compare("less", total, limit)
     for shift in shifts:
@@ -172,12 +173,12 @@ def _is_lost(emitter: Emitter, total: Scalar, shifts: Sequence[Scalar], limit: S
 
 
 def _some_lost(emitter: Emitter, total: Value, shifts: Sequence[Factor], limit: Value, result: str) -> Value:
-    """Whether some sum has, of no dimension."""
+    """Whether some sum has lost digits, as an array of no dimension."""
     dtype, scalars = total.dtype, emitter.scalars
 
     def body(names: Sequence[str]) -> str:
-        entry, *given, least = (Scalar(name, dtype) for name in names[:-1])
-        return scalars.or_(Scalar(names[-1], DType.BOOL), _is_lost(emitter, entry, given, least)).text
+        entry, *shift_entries, least = (Scalar(name, dtype) for name in names[:-1])
+        return scalars.or_(Scalar(names[-1], DType.BOOL), _is_lost(emitter, entry, shift_entries, least)).text
 
     start = emitter.full((), emitter.constant(False, DType.BOOL))
     return _over(emitter, result, [Factor(total, result), *shifts, Factor(limit, "")], start, body, "")
@@ -196,12 +197,12 @@ def _repaired(
     dtype, code = total.dtype, emitter.code
 
     def body(names: Sequence[str]) -> str:
-        entry, fast_sum, *given, least = (Scalar(name, dtype) for name in names[:-1])
-        places = {label: code.op(f"linalg.index {loop} : index") for loop, label in enumerate(result)}
-        lost, name = _is_lost(emitter, entry, given, least), code.name()
+        entry, fast_sum, *log_source, least = (Scalar(name, dtype) for name in names[:-1])
+        indices = {label: code.op(f"linalg.index {loop} : index") for loop, label in enumerate(result)}
+        lost, name = _is_lost(emitter, entry, shift_entries, least), code.name()
         code.put(f"{name} = scf.if {lost.text} -> ({total.element}) {{")
         with code.block():
-            code.put(f"scf.yield {exact.entry(places).text} : {total.element}")
+            code.put(f"scf.yield {exact.entry(indices).text} : {total.element}")
         code.put("} else {")
         code.put(f"  scf.yield {fast_sum.text} : {total.element}")
         code.put("}")

@@ -1,7 +1,7 @@
-"""Orders along an axis: a merge sort whose passes are nests, each entry of which finds what comes to its place.
+"""Orders along an axis: a merge sort whose passes are nests over the entries of the result.
 
-A pass merges neighbouring runs. All places of a merged run are computed at once. Bisection finds how many entries
-before a place come from the first of both runs. Equal entries keep their order.
+A pass merges neighbouring runs. All entries of a merged run are computed at once. Bisection finds how many of the
+entries before an index come from the first of both runs. Equal entries keep their order.
 
 Source: Odeh, Green, Mwassi, Shmueli, Birk: Merge path, parallel merging made simple (IPDPS Workshops 2012).
 """
@@ -18,21 +18,21 @@ from plica.ir.dtypes import DType
 
 
 def ordered(emitter: Emitter, x: Value, axis: int, *, descending: bool) -> Value:
-    """The places of entries along an axis in their order; NaN comes last, or first in descending order."""
+    """The indices that sort entries along an axis; NaN comes last, or first in descending order."""
     x, code, size = apart(emitter, x), emitter.code, emitter.size(x.shape[axis])
     one = index_constant(code, 1)
-    # a zero that the compiler does not know: it refuses a loop that begins with places that others read too
+    # the compiler must not know this zero: it refuses a loop whose initial indices are read elsewhere too
     zero = code.op(f"util.optimization_barrier {index_constant(code, 0)} : index")
-    first = indexed(emitter, x.shape, DType.INT64, lambda places: _i64(emitter, _sum(emitter, places[axis], zero)))
+    first = indexed(emitter, x.shape, DType.INT64, lambda indices: _i64(emitter, _sum(emitter, indices[axis], zero)))
     if x.shape[axis] in (0, 1):
         return first
     name, types = code.name(), f"index, {first.type}"
-    width, places, run, order = (code.name() for _ in range(4))
+    width, indices, run, order = (code.name() for _ in range(4))
     code.branches = True
-    code.put(f"{name}:2 = scf.while ({width} = {one}, {places} = {first.text}) : ({types}) -> ({types}) {{")
+    code.put(f"{name}:2 = scf.while ({width} = {one}, {indices} = {first.text}) : ({types}) -> ({types}) {{")
     with emitter.region():
         going = code.op(f"arith.cmpi slt, {width}, {size} : index")
-        code.put(f"scf.condition({going}) {width}, {places} : {types}")
+        code.put(f"scf.condition({going}) {width}, {indices} : {types}")
     code.put("} do {")
     with emitter.region():
         code.put(f"^bb0({run}: index, {order}: {first.type}):")
@@ -46,8 +46,8 @@ def _sum(emitter: Emitter, first: str, second: str) -> str:
     return emitter.code.op(f"arith.addi {first}, {second} : index")
 
 
-def _i64(emitter: Emitter, place: str) -> str:
-    return emitter.code.op(f"arith.index_cast {place} : index to i64")
+def _i64(emitter: Emitter, index: str) -> str:
+    return emitter.code.op(f"arith.index_cast {index} : index to i64")
 
 
 def before(first: Entry, second: Entry, *, descending: bool) -> Entry:
@@ -60,9 +60,9 @@ def before(first: Entry, second: Entry, *, descending: bool) -> Entry:
 
 
 def bisected(emitter: Emitter, low: str, high: str, is_after: Callable[[str], str]) -> str:
-    """The first place from `low` to before `high` that `is_after` does not hold of, which it does up to there; `high`.
+    """The first index in `low`, ..., `high - 1` for which `is_after` is false; `high` if it is true for all.
 
-    Places are values of type `index`.
+    `is_after` is true up to that index. Indices are values of type `index`.
     """
     code, name = emitter.code, emitter.code.name()
     least, most, left, right = (code.name() for _ in range(4))
@@ -90,44 +90,44 @@ def _merged(emitter: Emitter, x: Value, order: Value, axis: int, run: str, size:
     def put(line: str, *operands: str) -> str:
         return code.op(f"arith.{line} {', '.join(operands)} : index")
 
-    def body(places: Sequence[str]) -> str:
-        place, zero, one = places[axis], put("constant 0"), put("constant 1")
+    def body(indices: Sequence[str]) -> str:
+        index, zero, one = indices[axis], put("constant 0"), put("constant 1")
         pair = put("addi", run, run)
-        first = put("muli", put("divui", place, pair), pair)
+        first = put("muli", put("divui", index, pair), pair)
         middle = put("minsi", put("addi", first, run), size)
         end = put("minsi", put("addi", first, pair), size)
         count, other = put("subi", middle, first), put("subi", end, middle)
-        taken = put("subi", place, first)
+        offset = put("subi", index, first)
 
         def at(number: str) -> tuple[str, Entry]:
-            """The number at a place of the order, and the entry that it stands for."""
-            source = entry_at(emitter, order, [*places[:axis], number, *places[axis + 1 :]])
+            """The entry of `order` at an index, and the entry of `x` that it refers to."""
+            source = entry_at(emitter, order, [*indices[:axis], number, *indices[axis + 1 :]])
             where = code.op(f"arith.index_cast {source} : i64 to index")
-            entry = entry_at(emitter, x, [*places[:axis], where, *places[axis + 1 :]])
+            entry = entry_at(emitter, x, [*indices[:axis], where, *indices[axis + 1 :]])
             return source, Entry(emitter.scalars, Scalar(entry, x.dtype))
 
         def second_first(left: str, right: str) -> Entry:
             """Whether an entry of the second run comes before one of the first."""
             return before(at(put("addi", middle, right))[1], at(put("addi", first, left))[1], descending=descending)
 
-        def is_taken(left: str) -> str:
-            right = put("subi", put("subi", taken, left), one)
+        def is_in_first(left: str) -> str:
+            right = put("subi", put("subi", offset, left), one)
             return (~second_first(left, right)).scalar.text
 
-        low = put("maxsi", zero, put("subi", taken, other))
-        left = bisected(emitter, low, put("minsi", taken, count), is_taken)
-        right = put("subi", taken, left)
-        # places within their runs, for what is read but not used
+        low = put("maxsi", zero, put("subi", offset, other))
+        left = bisected(emitter, low, put("minsi", offset, count), is_in_first)
+        right = put("subi", offset, left)
+        # indices within their runs: both entries are read, also where one run is exhausted
         safe_left = put("minsi", left, put("subi", count, one))
         safe_right = put("maxsi", zero, put("minsi", right, put("subi", other, one)))
-        one_left, one_right = (
+        left_entry, right_entry = (
             at(put("addi", first, safe_left)),
             at(put("minsi", put("addi", middle, safe_right), put("subi", size, one))),
         )
-        earlier = before(one_right[1], one_left[1], descending=descending).scalar.text
+        earlier = before(right_entry[1], left_entry[1], descending=descending).scalar.text
         exhausted = code.op(f"arith.cmpi sge, {left}, {count} : index")
-        rest = code.op(f"arith.cmpi slt, {right}, {other} : index")
-        of_second = code.op(f"arith.ori {exhausted}, {code.op(f'arith.andi {rest}, {earlier} : i1')} : i1")
-        return code.op(f"arith.select {of_second}, {one_right[0]}, {one_left[0]} : i64")
+        has_second = code.op(f"arith.cmpi slt, {right}, {other} : index")
+        of_second = code.op(f"arith.ori {exhausted}, {code.op(f'arith.andi {has_second}, {earlier} : i1')} : i1")
+        return code.op(f"arith.select {of_second}, {right_entry[0]}, {left_entry[0]} : i64")
 
     return indexed(emitter, x.shape, DType.INT64, body)

@@ -1,4 +1,4 @@
-"""Nested Programs where they are written: with variables of their own, and with the sizes that are known there."""
+"""Nested Programs with fresh variables, and with the sizes that are known where they are written."""
 
 from collections.abc import Iterable
 
@@ -7,12 +7,12 @@ from plica.ir.program import Program, Var
 from plica.ir.rewrite import rewrite
 
 
-def with_sizes(program: Program, given: Iterable[tuple[Var, Value]]) -> Program:
-    """A Program with variables of its own, and with sizes that are known where it is written in the place of its own.
+def with_sizes(program: Program, values: Iterable[tuple[Var, Value]]) -> Program:
+    """A Program with fresh variables, and with the known sizes substituted for its own.
 
     Args:
         program: The Program.
-        given: Variables and what they are; those that have another value each time it runs stand for no size.
+        values: Variables and their values; variables that change from run to run have no `size`.
     """
-    known = {var: value.size for var, value in given if value.size is not None}
+    known = {var: value.size for var, value in values if value.size is not None}
     return rewrite(program, lambda var: var.name, known)

@@ -1,7 +1,7 @@
-"""Arrays read at places that are computed: entry by entry, or row by row where whole rows are read.
+"""Arrays read at indices that are computed: entry by entry, or row by row where whole rows are read.
 
-A place outside its axis is moved to the nearest one within it, so that only memory of the array is read. `bounds.py`
-reports such places.
+An index outside its axis is clamped to the nearest one within it, so that only memory of the array is read. `bounds.py`
+reports such indices.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,34 +17,34 @@ from plica.ir.sizes import Dim
 Operands = Sequence[tuple[Value, Sequence[int]]]
 
 
-def place_of(emitter: Emitter, entry: str, dtype: DType, size: str, *, wraps: bool) -> str:
-    """An entry of an array of indices as a place within an axis of `size`.
+def clamped_index(emitter: Emitter, entry: str, dtype: DType, size: str, *, wraps: bool) -> str:
+    """An entry of an array of indices, clamped to an axis of `size`, as a value of type `index`.
 
     Args:
         emitter: Where its lines go.
         entry: The entry.
         dtype: Its dtype.
         size: The size, of type `index`.
-        wraps: Whether places below 0 count from the end.
+        wraps: Whether indices below 0 count from the end.
     """
     code = emitter.code
     zero, one = index_constant(code, 0), index_constant(code, 1)
-    place = as_index(emitter, entry, dtype)
+    index = as_index(emitter, entry, dtype)
     if wraps:
-        behind = code.op(f"arith.cmpi slt, {place}, {zero} : index")
-        moved = code.op(f"arith.addi {place}, {size} : index")
-        place = code.op(f"arith.select {behind}, {moved}, {place} : index")
+        is_negative = code.op(f"arith.cmpi slt, {index}, {zero} : index")
+        wrapped = code.op(f"arith.addi {index}, {size} : index")
+        index = code.op(f"arith.select {is_negative}, {wrapped}, {index} : index")
     last = code.op(f"arith.subi {size}, {one} : index")
-    return code.op(f"arith.maxsi {code.op(f'arith.minsi {place}, {last} : index')}, {zero} : index")
+    return code.op(f"arith.maxsi {code.op(f'arith.minsi {index}, {last} : index')}, {zero} : index")
 
 
 def loop_index(emitter: Emitter, loop: int) -> str:
-    """The place along a loop, within the body of a nest."""
+    """The index of a loop, within the body of a nest."""
     return emitter.code.op(f"linalg.index {loop} : index")
 
 
 def read_at(
-    emitter: Emitter, x: Value, shape: Sequence[Dim], operands: Operands, places: Callable[[Sequence[str]], list[str]]
+    emitter: Emitter, x: Value, shape: Sequence[Dim], operands: Operands, indices: Callable[[Sequence[str]], list[str]]
 ) -> Value:
     """An array of `shape` of entries of `x`.
 
@@ -52,8 +52,8 @@ def read_at(
         emitter: Where its lines go.
         x: The tensor that is read.
         shape: The shape of the result.
-        operands: Arrays of which the places depend, each with the axes of the result that it has.
-        places: From one entry of each operand to the place of the entry, along each axis of `x`.
+        operands: Arrays that the indices depend on, each with its axes in the result.
+        indices: From one entry of each operand to the index along each axis of `x`.
     """
     x, start = apart(emitter, x), emitter.empty(shape, x.dtype)  # entries of a slice could not be read
     rank = len(shape)
@@ -62,7 +62,7 @@ def read_at(
         operands,
         [(start, range(rank))],
         [False] * rank,
-        lambda names: entry_at(emitter, x, places(names)),
+        lambda names: entry_at(emitter, x, indices(names)),
     )
     return result
 
@@ -72,8 +72,7 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     out = emitter.empty(shape, x.dtype)
     if 0 in shape:
         return out
-    # Rows of a size that is not known are gathered as vectors without end, and there are no vectors of complex numbers;
-    # graphics processors have no such operation
+    # IREE gathers rows as vectors: not of a symbolic size, nor of complex numbers, nor on graphics processors
     if emitter.is_gpu or not isinstance(shape[1], int) or x.dtype.kind == "complex":
 
         def entry(names: Sequence[str]) -> str:
@@ -81,7 +80,7 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
             return entry_at(emitter, x, [row, loop_index(emitter, 1)])
 
         return generic(emitter, [(rows, (0,))], [(out, (0, 1))], [False, False], entry)[0]
-    # A dispatch of its own: fused into its readers a gather keeps them from being distributed
+    # A dispatch of its own: a gather that is fused into its readers keeps IREE from distributing them
     size = "" if isinstance(shape[0], int) else f"{{{emitter.size(shape[0])}}}"
     text = emitter.code.name()
     emitter.code.put(f"{text} = flow.dispatch.region -> ({out.type}{size}) {{")

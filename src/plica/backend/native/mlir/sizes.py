@@ -1,4 +1,4 @@
-"""Sizes as MLIR: polynomials, and what is no polynomial, as integer arithmetic on the host."""
+"""Sizes as MLIR: polynomials, maxima, quotients and remainders, as integer arithmetic on the host."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,7 +22,7 @@ def write_size(code: Code, size: Dim, variable: Texts, divisor: Texts) -> str:
         code: Where its lines go.
         size: The size.
         variable: The value, of type `index`, of each variable in it.
-        divisor: From a value by which is divided to one that is not 0.
+        divisor: From a divisor to one that is not 0.
     """
     if isinstance(size, int):
         return index_constant(code, size)
@@ -57,5 +57,5 @@ def _atom(code: Code, atom: Any, variable: Texts, divisor: Texts) -> str:
     quotient = code.op(f"arith.floordivsi {first}, {second} : index")
     if atom.function == "floordiv":
         return quotient
-    whole = code.op(f"arith.muli {quotient}, {second} : index")
-    return code.op(f"arith.subi {first}, {whole} : index")
+    multiple = code.op(f"arith.muli {quotient}, {second} : index")
+    return code.op(f"arith.subi {first}, {multiple} : index")

@@ -1,4 +1,4 @@
-"""Loop nests over entries: `linalg.generic`, and what is made of it: entries from entries of operands, and reductions.
+"""Loop nests over entries: `linalg.generic`, and entrywise operations and reductions that are written with it.
 
 A body is a function that writes lines about one entry; whatever `emitter.code.op` writes there stands within the nest.
 Axes of size 1 that are broadcast are collapsed first: a nest that reads them at a constant index would not vectorize.
@@ -31,7 +31,7 @@ def generic(
             written.
         loops: For each loop, whether it is a reduction.
         body: From one entry of each operand and of each start to one entry of each result. `linalg.index` gives the
-            place.
+            index.
     """
     if any(0 in value.shape for value, _ in (*operands, *starts)):  # the compiler ends in a signal at some such nests
         return [start for start, _ in starts]
@@ -68,7 +68,7 @@ def generic(
 
 
 def entrywise(emitter: ValueWriter, operands: Sequence[Value], shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
-    """An array of `shape`, each entry of which is made from one entry of each operand; operands are broadcast."""
+    """An array of `shape`, whose entries `body` computes from one entry of each operand; operands are broadcast."""
     if not shape and dtype in HOST and all(value.is_scalar and value.dtype in HOST for value in operands):
         entry = body([value.text for value in operands])
         assert isinstance(entry, str), "one result"
@@ -85,39 +85,39 @@ def entrywise(emitter: ValueWriter, operands: Sequence[Value], shape: Sequence[D
 def collapsed(emitter: ValueWriter, value: Value, shape: Sequence[Dim]) -> tuple[Value, list[int]]:
     """An operand without the axes of size 1 that are broadcast to `shape`, and the axes of `shape` that it has."""
     missing = len(shape) - len(value.shape)
-    kept = [axis for axis, dim in enumerate(value.shape) if not (dim == 1 and shape[axis + missing] != 1)]
-    axes = [axis + missing for axis in kept]
-    if value.is_scalar or len(kept) == len(value.shape):
+    kept_axes = [axis for axis, dim in enumerate(value.shape) if not (dim == 1 and shape[axis + missing] != 1)]
+    axes = [axis + missing for axis in kept_axes]
+    if value.is_scalar or len(kept_axes) == len(value.shape):
         return value, axes
-    return collapse(emitter, value, kept), axes
+    return collapse(emitter, value, kept_axes), axes
 
 
-def collapse(emitter: ValueWriter, value: Value, kept: Sequence[int]) -> Value:
-    """A tensor without axes of size 1: those that are not `kept`."""
-    shape = tuple(value.shape[axis] for axis in kept)
+def collapse(emitter: ValueWriter, value: Value, kept_axes: Sequence[int]) -> Value:
+    """A tensor without the axes that are not in `kept_axes`, which have size 1."""
+    shape = tuple(value.shape[axis] for axis in kept_axes)
     text = emitter.code.op(
-        f"tensor.collapse_shape {value.text} {groups(len(value.shape), kept)} : "
+        f"tensor.collapse_shape {value.text} {groups(len(value.shape), kept_axes)} : "
         f"{value.type} into {tensor_type(shape, value.dtype)}"
     )
     return Value(text, shape, value.dtype)
 
 
-def expand(emitter: ValueWriter, value: Value, shape: Sequence[Dim], kept: Sequence[int]) -> Value:
-    """A tensor with further axes of size 1: `shape`, in which its own axes are those that are `kept`."""
+def expand(emitter: ValueWriter, value: Value, shape: Sequence[Dim], kept_axes: Sequence[int]) -> Value:
+    """A tensor with further axes of size 1: `shape`, in which `kept_axes` are its own axes."""
     sizes = ", ".join(emitter.size_text(dim) for dim in shape)
     text = emitter.code.op(
-        f"tensor.expand_shape {value.text} {groups(len(shape), kept)} output_shape [{sizes}] : "
+        f"tensor.expand_shape {value.text} {groups(len(shape), kept_axes)} output_shape [{sizes}] : "
         f"{value.type} into {tensor_type(shape, value.dtype)}"
     )
     return Value(text, tuple(shape), value.dtype)
 
 
-def groups(rank: int, kept: Sequence[int]) -> list[list[int]]:
-    """All axes, in one group for each that is kept."""
-    if not kept:
+def groups(rank: int, kept_axes: Sequence[int]) -> list[list[int]]:
+    """All axes, in one group for each of `kept_axes`."""
+    if not kept_axes:
         return []
-    ends = [*kept[1:], rank]
-    starts = [0, *kept[1:]]
+    ends = [*kept_axes[1:], rank]
+    starts = [0, *kept_axes[1:]]
     return [list(range(start, end)) for start, end in zip(starts, ends, strict=True)]
 
 
@@ -136,17 +136,17 @@ def reduction(
         value: The array.
         axes: The axes, counted from the front.
         starts: The arrays of the other axes that the results start from.
-        body: From an entry of the array (and of what is `further` read) and what is reduced so far to the results.
+        body: From an entry of the array, an entry of each of `further` and the results so far to the results.
         further: Other operands, with the axes of the array that they have.
     """
     rank = len(value.shape)
-    kept = [axis for axis in range(rank) if axis not in axes]
+    kept_axes = [axis for axis in range(rank) if axis not in axes]
     loops = [axis in axes for axis in range(rank)]
-    return generic(emitter, [(value, range(rank)), *further], [(start, kept) for start in starts], loops, body)
+    return generic(emitter, [(value, range(rank)), *further], [(start, kept_axes) for start in starts], loops, body)
 
 
 def indexed(emitter: ValueWriter, shape: Sequence[Dim], dtype: DType, body: Body) -> Value:
-    """An array of `shape`, each entry of which `body` makes from its place: one index for each axis."""
+    """An array of `shape`, each entry of which `body` computes from its index along each axis."""
     start, rank = emitter.empty(shape, dtype), len(shape)
 
     def at(_: Sequence[str]) -> str | Sequence[str]:
@@ -161,7 +161,7 @@ def entry_at(emitter: ValueWriter, value: Value, indices: Sequence[str]) -> str:
 
 
 def copied(emitter: ValueWriter, value: Value) -> Value:
-    """An array with the same entries in another place, of which the compiler does not know that they are the same."""
+    """A copy of an array, which the compiler does not know to be equal to it."""
     if not value.shape:
         return value
     code, other = emitter.code, emitter.constant(0, value.dtype)
@@ -174,15 +174,15 @@ def copied(emitter: ValueWriter, value: Value) -> Value:
 
 
 def apart(emitter: ValueWriter, value: Value, *, hidden: bool = False) -> Value:
-    """A tensor that is written to memory before it is read: what reads it is not joined with what makes it.
+    """A tensor that is written to memory before it is read: IREE does not fuse its readers with its definition.
 
-    Nests that read entries at places of their own take it. The compiler cannot read such entries of a slice whose rows
-    lie apart, nor of an array that it computes again within the nest.
+    Nests that compute the indices of the entries they read need it. The compiler cannot read such entries of a slice
+    with gaps between its rows, nor of an array that it computes again within the nest.
 
     Args:
         emitter: The function.
         value: The tensor.
-        hidden: Whether it is to be apart from other tensors that are made so of the same value.
+        hidden: Whether it must differ from other tensors that this function returns for the same value.
     """
     code, sizes = emitter.code, [emitter.size(dim) for dim in value.shape if not isinstance(dim, int)]
     text, type_ = value.text, value.type

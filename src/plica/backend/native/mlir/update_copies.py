@@ -17,9 +17,9 @@ def copied_bases(program: Program, shared: Iterable[Operand], *, is_nested: bool
     and operands of joins are read later. So is an array of which the values of an update are a part, since it would be
     copied to itself. Views count as their array.
 
-    In a nested Program (`is_nested`), IREE may compute nothing for an equation, such as `a * 1.0` or a call that gives
-    its argument. Then its result is an array from outside, which the next iteration reads. An iteration owns only the
-    arrays that it is given and those that an update of some entries has made.
+    In a nested Program (`is_nested`), IREE may compute nothing for an equation: `a * 1.0`, or a call that returns its
+    argument. Then its result is an array from outside, which the next iteration reads. An iteration owns only its
+    inputs and the results of updates of some entries.
     """
     sources: dict[Operand, Operand] = {}
 

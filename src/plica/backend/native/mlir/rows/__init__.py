@@ -1,6 +1,6 @@
 """The rows of all operations that have one.
 
-A row is `Row(write)`, where `write(emitter, call)` writes one equation and gives its results:
+A row is `Row(write)`, where `write(emitter, call)` writes one equation and returns its results:
 
     def _negative(emitter: Emitter, call: Call) -> Value:
         (x,), (type_,) = call.inputs, call.types
@@ -9,13 +9,13 @@ A row is `Row(write)`, where `write(emitter, call)` writes one equation and give
 
     NEGATIVE = {"negative": Row(_negative)}
 
-* `call.inputs` are `Value`s: tensors, or scalars of the host (numbers of the Program, sizes, what is computed from
+* `call.inputs` are `Value`s: tensors, or scalars of the host (numbers of the Program, sizes, and results computed from
   them). `emitter.tensor(value)` makes a tensor of either; `emitter.scalar(value)` a scalar, for which the host waits.
-* `call.types` are the types of the results in the Program; a row gives values of these shapes and dtypes.
+* `call.types` are the types of the results in the Program; a row returns values of these shapes and dtypes.
 * `emitter.size(dim)` writes a size of the Program (`call.params`, `call.types`, `value.shape` hold such) as a value of
   type `index`.
-* `emitter.code.op(text)` writes a line that makes one value, `put` one that makes none; `code.block()` surrounds the
-  lines of a region.
+* `emitter.code.op(text)` writes a line that computes a value, `put` one that computes none; `code.block()` surrounds
+  the lines of a region.
 * `structured.py` has the nests: `entrywise`, `reduction`, and `generic` for others.
 """
 

@@ -1,8 +1,8 @@
 """Control flow: nested Programs as blocks with branches between them (`cf`), on tensors whose sizes may change.
 
-Not as `scf.for` and `scf.if`: IREE 3.13 reads one of two tensors that such a loop carries at the wrong place, where
-both lie in one piece of memory (adr/0026). Sizes are carried as numbers of the host. So are other scalars that it can
-compute from nothing but such: a counter of a `while_loop` costs no array.
+Not as `scf.for` and `scf.if`: if such a loop carries two tensors in one allocation, IREE 3.13 reads one of them at the
+wrong offset (adr/0026). Sizes are carried as numbers of the host. So are other scalars that the host can compute from
+such numbers alone: a counter of a `while_loop` costs no array.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ def _cond(emitter: Emitter, call: Call) -> list[Value]:
     branches = call.params["branches"]
     predicates, *captured = split(call.inputs, len(branches) - 1, *call.params["branch_nconsts"])
     count = call.params["num_implicit_outputs"]
-    kept = [index < count for index in range(len(call.outputs))]
-    like = [_like(type_, is_scalar) for type_, is_scalar in zip(call.types, kept, strict=True)]
+    are_sizes = [index < count for index in range(len(call.outputs))]
+    like = [_like(type_, is_size) for type_, is_size in zip(call.types, are_sizes, strict=True)]
 
-    def choose(place: int) -> list[Value]:
+    def choose(branch: int) -> list[Value]:
         def run() -> list[Value]:
-            values = emitter.inline(branches[place], captured[place], [])
-            if place == len(predicates):
+            values = emitter.inline(branches[branch], captured[branch], [])
+            if branch == len(predicates):
                 return values
-            # so that no two blocks are equal, which become one, of what `arith.select` chooses: IREE 3.13 takes the
-            # size of a tensor that is chosen for that of the first
+            # hidden, so that no two blocks are equal: IREE 3.13 merges equal blocks into an `arith.select`, and takes
+            # the size of its first operand for that of the selected tensor
             return [*(emitter.hidden(emitter.scalar(value)) for value in values[:count]), *values[count:]]
 
-        if place == len(predicates):
+        if branch == len(predicates):
             return run()
-        return either(emitter, emitter.scalar(predicates[place]), like, run, lambda: choose(place + 1))
+        return either(emitter, emitter.scalar(predicates[branch]), like, run, lambda: choose(branch + 1))
 
     return choose(0)
 
@@ -61,28 +61,28 @@ def _like(type_: ArrayType, is_scalar: bool) -> Value:
 
 
 def _carried(first: Sequence[Value], sizes: int, emitter: Emitter, write: Loop) -> list[Value]:
-    """The results of a loop, with scalars on the host where each step leaves them there.
+    """The results of a loop; scalars stay on the host if each step computes them there.
 
     Args:
         first: The values before the first step.
-        sizes: How many of the first are sizes, which are on the host whatever computes them.
+        sizes: How many of the first are sizes, which are always on the host.
         emitter: Where its lines go.
-        write: Writes the whole loop from what it starts from, where some values are on the host; gives its results, and
-            what its step gave.
+        write: Writes the loop, given the values before the first step and whether each is on the host; returns its
+            results, and the results of its step.
     """
     first = [emitter.scalar(value) if index < sizes else value for index, value in enumerate(first)]
     hosts = [value.is_scalar and value.dtype in HOST for value in first]
     while True:
         mark = emitter.code.mark()
-        results, given = write(first, hosts)
-        kept = [
+        results, stepped = write(first, hosts)
+        on_host = [
             index < sizes or (host and value.is_scalar)
-            for index, (host, value) in enumerate(zip(hosts, given, strict=True))
+            for index, (host, value) in enumerate(zip(hosts, stepped, strict=True))
         ]
-        if kept == hosts:
+        if on_host == hosts:
             return results
         emitter.code.reset(mark)
-        hosts = kept
+        hosts = on_host
 
 
 def _fresh(emitter: Emitter, types: Sequence[ArrayType], hosts: Sequence[bool]) -> list[Value]:
@@ -95,22 +95,22 @@ def _fresh(emitter: Emitter, types: Sequence[ArrayType], hosts: Sequence[bool]) 
 def _for(
     emitter: Emitter, first: Sequence[Value], types: Sequence[ArrayType], count: str, sizes: int, step: Step
 ) -> list[Value]:
-    """A loop of `count` steps; a step is given its number and what is carried."""
+    """A loop of `count` iterations; `step` takes the number of the iteration and the carried values."""
     code = emitter.code
     zero, one = index_constant(code, 0), index_constant(code, 1)
 
     def write(first: Sequence[Value], hosts: Sequence[bool]) -> tuple[list[Value], list[Value]]:
-        inside, place = _fresh(emitter, types, hosts), code.name()
+        inside, iteration = _fresh(emitter, types, hosts), code.name()
         head, body, end = (code.label() for _ in range(3))
         leave(emitter, head, first, inside, zero)
-        code.start(head, inside, place)
-        goes = code.op(f"arith.cmpi slt, {place}, {count} : index")
+        code.start(head, inside, iteration)
+        goes = code.op(f"arith.cmpi slt, {iteration}, {count} : index")
         code.put(f"cf.cond_br {goes}, {body}, {end}")
         code.start(body)
         with emitter.region():
-            values = step(place, inside)
+            values = step(iteration, inside)
             emitter.checks.settle()
-            leave(emitter, head, values, inside, code.op(f"arith.addi {place}, {one} : index"))
+            leave(emitter, head, values, inside, code.op(f"arith.addi {iteration}, {one} : index"))
         code.start(end)
         return inside, values
 
@@ -119,60 +119,60 @@ def _for(
 
 @dataclass(frozen=True, slots=True)
 class _Body:
-    """The body of a loop where it is written: what it carries, and the sizes that every step leaves as they are.
+    """The body of a loop: its carried values, and the sizes that no step changes.
 
     Args:
-        program: The body, with sizes that are known outside in the place of its own.
+        program: The body, with the sizes substituted that are known outside.
         consts: The values that it captures.
-        first: The values before the first step: the sizes that change, then the rest.
-        kept: By the place of an input that is a size which no step changes: its value.
+        first: The values before the first step: the sizes that change, then the other values.
+        fixed_sizes: The values of sizes that no step changes, by the position of the input.
     """
 
     program: Program
     consts: tuple[Value, ...]
     first: tuple[Value, ...]
-    kept: Mapping[int, Value]
+    fixed_sizes: Mapping[int, Value]
 
     @staticmethod
     def of(program: Program, consts: Sequence[Value], implicit: Sequence[Value], carries: Sequence[Value]) -> _Body:
-        """A body and what the equation gives it."""
+        """The body of an equation, given the values of its operands."""
         triples = zip(program.inputs, program.outputs, implicit, strict=False)
-        kept = {index: value for index, (var, output, value) in enumerate(triples) if var is output}
-        given = [
+        fixed = {index: value for index, (var, output, value) in enumerate(triples) if var is output}
+        known = [
             *zip(program.consts, consts, strict=True),
-            *((program.inputs[at], value) for at, value in kept.items()),
+            *((program.inputs[index], value) for index, value in fixed.items()),
         ]
-        changing = tuple(value for index, value in enumerate(implicit) if index not in kept)
-        return _Body(with_sizes(program, given), tuple(consts), (*changing, *carries), kept)
+        changing = tuple(value for index, value in enumerate(implicit) if index not in fixed)
+        return _Body(with_sizes(program, known), tuple(consts), (*changing, *carries), fixed)
 
     @property
     def sizes(self) -> int:
         """How many sizes change."""
-        return self.program.num_implicit_inputs - len(self.kept)
+        return self.program.num_implicit_inputs - len(self.fixed_sizes)
 
     def types(self, leading: int) -> list[ArrayType]:
-        """The types of what is carried; `leading` inputs after the sizes are not."""
+        """The types of the carried values; the `leading` inputs after the sizes are not carried."""
         sizes, count = self.program.num_implicit_inputs, len(self.first) - self.sizes
         inputs = self.program.inputs
-        changing = [var for index, var in enumerate(inputs[:sizes]) if index not in self.kept]
+        changing = [var for index, var in enumerate(inputs[:sizes]) if index not in self.fixed_sizes]
         return [var.type for var in (*changing, *inputs[sizes + leading :][:count])]
 
     def step(
         self, emitter: Emitter, carried: Sequence[Value], leading: Sequence[Value] = (), rows: Sequence[Value] = ()
     ) -> list[Value]:
-        """The results of one step: the sizes that change, then the rest."""
-        given = self.all_sizes(carried)
-        results = emitter.inline(self.program, self.consts, [*given, *leading, *carried[self.sizes :], *rows])
-        return [value for index, value in enumerate(results) if index not in self.kept]
+        """The results of one step: the sizes that change, then the other values."""
+        sizes = self.all_sizes(carried)
+        results = emitter.inline(self.program, self.consts, [*sizes, *leading, *carried[self.sizes :], *rows])
+        return [value for index, value in enumerate(results) if index not in self.fixed_sizes]
 
     def all_sizes(self, carried: Sequence[Value]) -> list[Value]:
-        """The sizes, those that change taken from what is carried."""
+        """All sizes; those that change come from the carried values."""
         changing = iter(carried)
-        places = range(self.program.num_implicit_inputs)
-        return [self.kept[place] if place in self.kept else next(changing) for place in places]
+        indices = range(self.program.num_implicit_inputs)
+        return [self.fixed_sizes[index] if index in self.fixed_sizes else next(changing) for index in indices]
 
     def results(self, carried: Sequence[Value]) -> list[Value]:
-        """The results of the equation, from what is carried at last."""
+        """The results of the equation, from the values that the loop carries at its end."""
         return [*self.all_sizes(carried), *carried[self.sizes :]]
 
 
@@ -183,8 +183,8 @@ def _for_loop(emitter: Emitter, call: Call) -> list[Value]:
     lower, upper, by = (emitter.scalar(bound) for bound in bounds)
     count = _steps(emitter, lower, upper, by, call.source)
 
-    def step(place: str, inside: list[Value]) -> list[Value]:
-        number = code.op(f"arith.index_cast {place} : index to i64")
+    def step(iteration: str, inside: list[Value]) -> list[Value]:
+        number = code.op(f"arith.index_cast {iteration} : index to i64")
         text = code.op(f"arith.addi {lower.text}, {code.op(f'arith.muli {number}, {by.text} : i64')} : i64")
         return body.step(emitter, inside, [Value(text, (), DType.INT64, is_scalar=True)])
 
@@ -216,40 +216,40 @@ def _scan(emitter: Emitter, call: Call) -> list[Value]:
         call.inputs, nconsts, params["num_implicit_inputs"], params["num_carries"]
     )
     body = _Body.of(params["body"], consts, implicit, carries)
-    kept = len(body.first)
+    num_carried = len(body.first)
     arrays = [emitter.tensor(array) for array in arrays]
     stacked = call.types[len(call.types) - (len(params["body"].results) - len(carries)) :]
-    # zeros, since IREE gives the memory of a `tensor.empty` that a loop carries to others as well
+    # zeros, since IREE may share the memory of a `tensor.empty` that a loop carries with other tensors
     stacks = [emitter.full(type_.shape, emitter.constant(0, type_.dtype)) for type_ in stacked]
     count = emitter.size(params["length"])
     last = code.op(f"arith.subi {count}, {index_constant(code, 1)} : index")
 
-    def step(number: str, inside: list[Value]) -> list[Value]:
-        place = code.op(f"arith.subi {last}, {number} : index") if params["reverse"] else number
-        rows = [cut(emitter, array, 0, place, array.shape[1:]) for array in arrays]
-        results = body.step(emitter, inside[:kept], rows=rows)
-        written = zip(inside[kept:], results[kept:], strict=True)
-        return [*results[:kept], *(_put(emitter, stack, place, row) for stack, row in written)]
+    def step(iteration: str, inside: list[Value]) -> list[Value]:
+        index = code.op(f"arith.subi {last}, {iteration} : index") if params["reverse"] else iteration
+        rows = [cut(emitter, array, 0, index, array.shape[1:]) for array in arrays]
+        results = body.step(emitter, inside[:num_carried], rows=rows)
+        stacked_rows = zip(inside[num_carried:], results[num_carried:], strict=True)
+        return [*results[:num_carried], *(_put(emitter, stack, index, row) for stack, row in stacked_rows)]
 
     types = [*body.types(0), *stacked]
     values = _for(emitter, [*body.first, *stacks], types, count, body.sizes, step)
-    return [*body.results(values[:kept]), *values[kept:]]
+    return [*body.results(values[:num_carried]), *values[num_carried:]]
 
 
-def _put(emitter: Emitter, stack: Value, place: str, row: Value) -> Value:
-    """An array with another row."""
+def _put(emitter: Emitter, stack: Value, index: str, row: Value) -> Value:
+    """An array with the row at an index replaced."""
     if 0 in row.shape:
         return stack
     row = emitter.tensor(row)
     zeros, ones = ("".join(f", {number}" for _ in row.shape) for number in "01")
     sizes = "".join(f", {emitter.size_text(dim)}" for dim in row.shape)
-    text = f"tensor.insert_slice {row.text} into {stack.text}[{place}{zeros}] [1{sizes}] [1{ones}]"
+    text = f"tensor.insert_slice {row.text} into {stack.text}[{index}{zeros}] [1{sizes}] [1{ones}]"
     return Value(emitter.code.op(f"{text} : {row.type} into {stack.type}"), *stack.array)
 
 
 def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
     params, code, sizes = call.params, emitter.code, call.params["num_implicit_inputs"]
-    asked, consts, implicit, carries = split(call.inputs, params["cond_nconsts"], params["body_nconsts"], sizes)
+    cond_consts, consts, implicit, carries = split(call.inputs, params["cond_nconsts"], params["body_nconsts"], sizes)
     body = _Body.of(params["body"], consts, implicit, carries)
     types = body.types(0)
 
@@ -259,7 +259,7 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
         leave(emitter, head, first, inside)
         code.start(head, inside)
         with emitter.region():
-            (goes,) = emitter.inline(params["cond"], asked, body.results(inside))
+            (goes,) = emitter.inline(params["cond"], cond_consts, body.results(inside))
             emitter.checks.settle()
             code.put(f"cf.cond_br {emitter.scalar(goes).text}, {step}, {end}")
             code.start(step)
@@ -273,13 +273,13 @@ def _while_loop(emitter: Emitter, call: Call) -> list[Value]:
 
 
 def _one_dispatch(host: Write) -> Write:
-    """A loop as one dispatch where that is possible, else as blocks of the host."""
+    """A loop as one dispatch if that is possible, else as blocks of the host."""
 
     def write(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
         loop = dispatch_of(emitter, call)
         if loop is None:
             return host(emitter, call)
-        values = {**loop.kept, **loop.written()}
+        values = {**loop.unchanged, **loop.written()}
         return [values[var] for var in call.outputs]
 
     return write

@@ -1,4 +1,4 @@
-"""Dispatches that are written as a whole: blocks of folds by blocks of rows, with names of their own.
+"""Dispatches that are written line by line: blocks of folds by blocks of rows.
 
 Each block is one workgroup. Arrays of a dispatch have axes of known sizes, but for one, the rows.
 """
@@ -16,7 +16,7 @@ from plica.ir.types import ArrayType
 WIDEST = {"f32": 32, "f64": 16}
 """Entries of a vector: two of the widest registers."""
 TENSOR = "!iree_tensor_ext.dispatch.tensor"
-_LINE = 64  # bytes of memory that come together
+_LINE = 64  # bytes of a cache line
 _GROUPS = 32  # blocks of folds, at most
 _ROWS = 64  # of a block of rows
 _BLOCKS = 4  # of rows, at least, where blocks may be smaller
@@ -38,18 +38,18 @@ def write_dispatch(emitter: Emitter, call: Call, rows: Dim, kernel: Dispatch) ->
     code, operands = emitter.code, kernel.operands
     name, number = f"{emitter.name}.layer{len(code.executables)}", emitter.size(rows)
     code.executables.append(_executable(name, kernel, call.types))
-    given = ", ".join(operand.text for operand in operands)
+    arguments = ", ".join(operand.text for operand in operands)
     types = ", ".join(f"{operand.type}{braced(emitter, operand.shape)}" for operand in operands)
     result_types = ", ".join(
         f"{tensor_type(type_.shape, type_.dtype)}{braced(emitter, type_.shape)}" for type_ in call.types
     )
-    dispatch = f"flow.dispatch @{name}::@{name}[{number}]({given}, {number}) : ({types}, index) -> ({result_types})"
+    dispatch = f"flow.dispatch @{name}::@{name}[{number}]({arguments}, {number}) : ({types}, index) -> ({result_types})"
     names = code.several(dispatch, len(call.types))
     return [Value(text, type_.shape, type_.dtype) for text, type_ in zip(names, call.types, strict=True)]
 
 
 def _executable(name: str, kernel: Dispatch, results: Sequence[ArrayType]) -> str:
-    """The text of an executable: arrays are tensors in it, and memory where it fetches of them."""
+    """The text of an executable: arrays are tensors in it, and also pointers if it prefetches their rows."""
     bindings = {f"s{index}": ("readonly", operand.shape, operand.type) for index, operand in enumerate(kernel.operands)}
     bindings |= {
         f"o{index}": ("writeonly", result.shape, tensor_type(result.shape, result.dtype))
@@ -88,7 +88,7 @@ def _executable(name: str, kernel: Dispatch, results: Sequence[ArrayType]) -> st
 
 
 def braced(emitter: Emitter, shape: Sequence[Dim]) -> str:
-    """The sizes of a tensor that its type does not tell."""
+    """The sizes of a tensor that its type lacks, in braces."""
     sizes = [emitter.size(dim) for dim in shape if not isinstance(dim, int)]
     return f"{{{', '.join(sizes)}}}" if sizes else ""
 
@@ -99,8 +99,8 @@ class Dispatch:
     Attributes:
         lines: The lines.
         operands: The values that are read.
-        tensors: The operands as tensors, by their places.
-        fetched: The operands of which rows are fetched.
+        tensors: The operands as tensors, by their positions.
+        fetched: The operands of which rows are prefetched.
         number: How many rows the block has.
         first_row: The first of them.
 
@@ -109,7 +109,7 @@ class Dispatch:
         folds: How many folds the results have.
         rows: How many rows.
         most: Rows of a block, at most.
-        fewest: Rows of a block where there are few: they become some blocks of as many.
+        fewest: Rows of a block, at least.
     """
 
     def __init__(
@@ -137,7 +137,7 @@ class Dispatch:
         ]
 
     def _rows_of_block(self, rows: str) -> list[str]:
-        """Lines that make `%size`: a part of all rows where the largest block leaves too few."""
+        """Lines that compute `%size`: smaller than the largest block if that would leave too few blocks."""
         if self._fewest == self._most:
             return [f"%size = arith.constant {self._most} : index"]
         return [
@@ -160,7 +160,7 @@ class Dispatch:
         return self._count
 
     def op(self, text: str) -> str:
-        """One line that makes one value, and the name of it."""
+        """Write a line that computes a value; returns the name of the value."""
         name = f"%x{self.fresh()}"
         self.put(f"{name} = {text}")
         return name
@@ -175,10 +175,10 @@ class Dispatch:
         numbers = [f"  %k{value} = arith.constant {value} : index" for value in sorted(self._indices)]
         return [f"  %zero = arith.constant 0.0 : {self.element}", *numbers]
 
-    def begin(self, whole: Sequence[int]) -> None:
-        """The loop over folds `%f`; some operands are read as a `whole`."""
-        for place in whole:
-            self.tensors[place] = self._load(place)
+    def begin(self, loaded: Sequence[int]) -> None:
+        """Begin the loop over folds `%f`; the operands at the positions `loaded` are loaded before it."""
+        for position in loaded:
+            self.tensors[position] = self._load(position)
         group, part = (self.op(f"stream.dispatch.workgroup.id[{axis}] : index") for axis in (0, 1))
         for line in self._rows_of_block("%rows"):
             self.put(line)
@@ -203,53 +203,54 @@ class Dispatch:
         self.put("}")
         self.put("return")
 
-    def _load(self, place: int) -> str:
-        value = self.operands[place]
+    def _load(self, position: int) -> str:
+        value = self.operands[position]
         sizes = ", ".join(str(dim) if isinstance(dim, int) else "%rows" for dim in value.shape)
         zeros, ones = (", ".join([number] * len(value.shape)) for number in ("0", "1"))
         dynamic = "" if all(isinstance(dim, int) for dim in value.shape) else "{%rows}"
         return self.op(
-            f"iree_tensor_ext.dispatch.tensor.load %s{place}, offsets = [{zeros}], sizes = [{sizes}], "
+            f"iree_tensor_ext.dispatch.tensor.load %s{position}, offsets = [{zeros}], sizes = [{sizes}], "
             f"strides = [{ones}] : {TENSOR}<readonly:{value.type}>{dynamic} -> {value.type}"
         )
 
-    def within(self, place: str, value: Value) -> str:
-        """A place along the first axis, moved there if it is none: nothing reads beside an array."""
-        place = self.op(f"arith.maxsi {place}, %k0 : index")
-        return self.op(f"arith.minsi {place}, {self.index(int(value.shape[0]) - 1)} : index")
+    def clamped(self, index: str, value: Value) -> str:
+        """An index, clamped to the first axis of an array."""
+        index = self.op(f"arith.maxsi {index}, %k0 : index")
+        return self.op(f"arith.minsi {index}, {self.index(int(value.shape[0]) - 1)} : index")
 
     def column(self, first: int, fold: str) -> tuple[str, str]:
-        """The column of states, and the first row of the table, of a fold; `first` is the place of the table."""
-        inside = self.within(fold, self.operands[first + 2])
+        """The column of states, and the first row of the table, of a fold; `first` is the position of the table."""
+        clamped_fold = self.clamped(fold, self.operands[first + 2])
         numbers = []
-        for place in (first + 2, first + 3):
-            number = self.op(f"tensor.extract {self.tensors[place]}[{inside}] : {self.operands[place].type}")
+        for position in (first + 2, first + 3):
+            tensor, type_ = self.tensors[position], self.operands[position].type
+            number = self.op(f"tensor.extract {tensor}[{clamped_fold}] : {type_}")
             numbers.append(self.op(f"arith.index_cast {number} : i64 to index"))
         return numbers[0], numbers[1]
 
     def looked_up(self, first: int, row: str, column: tuple[str, str]) -> str:
-        """The row of the table that a row of data has."""
+        """The row of the table that the state in a row of data selects."""
         states = self.operands[first + 1]
         number = self.op(f"tensor.extract {self.tensors[first + 1]}[{row}, {column[0]}] : {states.type}")
         number = self.op(f"arith.index_cast {number} : {states.element} to index")
-        return self.within(self.op(f"arith.addi {number}, {column[1]} : index"), self.operands[first])
+        return self.clamped(self.op(f"arith.addi {number}, {column[1]} : index"), self.operands[first])
 
-    def read(self, place: int, places: Sequence[str], type_: str) -> str:
-        """A vector of an operand."""
+    def read(self, position: int, indices: Sequence[str], type_: str) -> str:
+        """A vector of the operand at a position, from `indices` on along the last axis."""
         return self.op(
-            f"vector.transfer_read {self.tensors[place]}[{', '.join(places)}], %zero {{in_bounds = [true]}} : "
-            f"{self.operands[place].type}, {type_}"
+            f"vector.transfer_read {self.tensors[position]}[{', '.join(indices)}], %zero {{in_bounds = [true]}} : "
+            f"{self.operands[position].type}, {type_}"
         )
 
-    def fetch(self, place: int, row: str) -> None:
-        """Bring a row of an operand nearer, without waiting for it."""
-        _, width = self.operands[place].shape
+    def fetch(self, position: int, row: str) -> None:
+        """Prefetch a row of the operand at a position."""
+        _, width = self.operands[position].shape
         assert isinstance(width, int), "tables are constants"
-        self.fetched[f"s{place}"] = None
+        self.fetched[f"s{position}"] = None
         begin = self.op(f"arith.muli {row}, {self.index(width)} : index")
-        for start in range(0, width, _LINE // self.operands[place].dtype.numpy.itemsize):
+        for start in range(0, width, _LINE // self.operands[position].dtype.numpy.itemsize):
             entry = self.op(f"arith.addi {begin}, {self.index(start)} : index")
             entry = self.op(f"arith.index_cast {entry} : index to i64")
-            there = f"llvm.getelementptr %s{place}.p[{entry}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.element}"
-            how = "<{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}>"
-            self.put(f'"llvm.intr.prefetch"({self.op(there)}) {how} : (!llvm.ptr) -> ()')
+            pointer = f"llvm.getelementptr %s{position}.p[{entry}] : (!llvm.ptr, i64) -> !llvm.ptr, {self.element}"
+            hints = "<{cache = 1 : i32, hint = 3 : i32, rw = 0 : i32}>"
+            self.put(f'"llvm.intr.prefetch"({self.op(pointer)}) {hints} : (!llvm.ptr) -> ()')

@@ -53,7 +53,7 @@ def _may_be_zero(divisor: Value) -> bool:
 
 
 def write_entries(emitter: Emitter, call: Call) -> Value:
-    """The result of an elementwise operation, and the check of what it is given."""
+    """The result of an elementwise operation, and the check of its divisor."""
     row = SCALARS[call.name]
     if row.failure is not None and _may_be_zero(call.inputs[1]):
         _check(emitter, call, row.failure)

@@ -1,4 +1,4 @@
-"""Fourier transforms: their decompositions, of at least one point along each axis."""
+"""Fourier transforms by their decompositions, with a check that each axis has at least one point."""
 
 from collections.abc import Sequence
 

@@ -1,13 +1,13 @@
-"""Reading arrays at indices. Each index is checked; what is read is within the array whatever an index is."""
+"""Reading arrays at indices. Each index is checked; wrong indices are clamped, so that only the array is read."""
 
 from collections.abc import Sequence
 
-from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.bounds import check_indices
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.reading import (
     loop_index,
-    place_of,
+    clamped_index,
     read_at,
     read_rows,
 )
@@ -20,26 +20,26 @@ from plica.ops.rules import broadcast, normal_axis
 
 
 def _index(emitter: Emitter, call: Call) -> Value:
-    """A slice of size 1 without its axis, which copies nothing, where the host knows the place; else entry by entry."""
-    (x, place), (type_,) = call.inputs, call.types
+    """A slice of size 1 without its axis, which copies nothing, if the host knows the index; else entry by entry."""
+    (x, index), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, place, x.shape[axis], call.params["axis"], call.source)
+    check_indices(emitter, index, x.shape[axis], call.params["axis"], call.source)
     if 0 in x.shape:
         return emitter.empty(type_.shape, type_.dtype)
-    if not place.is_scalar:
+    if not index.is_scalar:
         rank = len(type_.shape)
 
-        def places(names: Sequence[str]) -> list[str]:
+        def indices_of(names: Sequence[str]) -> list[str]:
             indices = [loop_index(emitter, loop) for loop in range(rank)]
-            indices.insert(axis, place_of(emitter, names[0], place.dtype, size, wraps=True))
+            indices.insert(axis, clamped_index(emitter, names[0], index.dtype, size, wraps=True))
             return indices
 
-        return read_at(emitter, x, type_.shape, [(place, ())], places)
-    at = place_of(emitter, place.text, place.dtype, size, wraps=True)
+        return read_at(emitter, x, type_.shape, [(index, ())], indices_of)
+    clamped = clamped_index(emitter, index.text, index.dtype, size, wraps=True)
     offsets = ["0"] * len(x.shape)
     sizes = [emitter.size_text(dim) for dim in x.shape]
-    offsets[axis], sizes[axis] = at, "1"
+    offsets[axis], sizes[axis] = clamped, "1"
     text = emitter.code.op(
         f"tensor.extract_slice {x.text}[{', '.join(offsets)}] [{', '.join(sizes)}] [{', '.join('1' * len(sizes))}] : "
         f"{x.type} to {tensor_type(type_.shape, type_.dtype)}"
@@ -51,7 +51,7 @@ def _gather(emitter: Emitter, call: Call) -> Value:
     (x, *indices), (type_,) = call.inputs, call.types
     axes = [normal_axis(axis, len(x.shape)) for axis in call.params["axes"]]
     for index, axis in zip(indices, call.params["axes"], strict=True):
-        check_places(emitter, index, x.shape[axis], axis, call.source)
+        check_indices(emitter, index, x.shape[axis], axis, call.source)
     return _gathered(emitter, x, indices, axes, type_.shape, wraps=True)
 
 
@@ -65,18 +65,21 @@ def _gathered(
     sizes = [emitter.size(x.shape[axis]) for axis in axes]
     operands = [collapsed(emitter, index, block) for index in indices]
 
-    def places(names: Sequence[str]) -> list[str]:
-        given = zip(names, indices, sizes, strict=False)
-        read = [place_of(emitter, name, value.dtype, size, wraps=wraps) for name, value, size in given]
+    def indices_of(names: Sequence[str]) -> list[str]:
+        triples = zip(names, indices, sizes, strict=False)
+        read = [clamped_index(emitter, name, value.dtype, size, wraps=wraps) for name, value, size in triples]
         index_of = dict(zip(axes, read, strict=True))
-        rest = iter(range(len(block), len(shape)))
-        return [index_of[axis] if axis in index_of else loop_index(emitter, next(rest)) for axis in range(len(x.shape))]
+        other_loops = iter(range(len(block), len(shape)))
+        return [
+            index_of[axis] if axis in index_of else loop_index(emitter, next(other_loops))
+            for axis in range(len(x.shape))
+        ]
 
-    return read_at(emitter, x, shape, operands, places)
+    return read_at(emitter, x, shape, operands, indices_of)
 
 
 def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim], *, wraps: bool) -> Value:
-    """Whole rows along the last axes, by the numbers that the rows have in the whole array."""
+    """Rows along the last axes, by their numbers in the flattened array."""
     count = len(indices)
     sizes = [emitter.size(dim) for dim in x.shape[:count]]
 
@@ -84,7 +87,7 @@ def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: 
         return row_number(
             emitter,
             [
-                place_of(emitter, name, index.dtype, size, wraps=wraps)
+                clamped_index(emitter, name, index.dtype, size, wraps=wraps)
                 for name, index, size in zip(names, indices, sizes, strict=True)
             ],
             sizes,
@@ -97,11 +100,11 @@ def _gathered_rows(emitter: Emitter, x: Value, indices: Sequence[Value], block: 
     return reshaped(emitter, entries, (*block, *x.shape[count:]))
 
 
-def row_number(emitter: Emitter, places: Sequence[str], sizes: Sequence[str]) -> str:
-    """The place of a row in an array whose first axes have these `sizes`, as a 64-bit integer."""
-    code, number = emitter.code, places[0]
-    for place, size in zip(places[1:], sizes[1:], strict=True):
-        number = code.op(f"arith.addi {code.op(f'arith.muli {number}, {size} : index')}, {place} : index")
+def row_number(emitter: Emitter, indices: Sequence[str], sizes: Sequence[str]) -> str:
+    """The number of a row in an array whose first axes have these `sizes`, as a 64-bit integer."""
+    code, number = emitter.code, indices[0]
+    for index, size in zip(indices[1:], sizes[1:], strict=True):
+        number = code.op(f"arith.addi {code.op(f'arith.muli {number}, {size} : index')}, {index} : index")
     return code.op(f"arith.index_cast {number} : index to i64")
 
 
@@ -109,48 +112,49 @@ def _take(emitter: Emitter, call: Call) -> Value:
     (x, indices), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, indices, x.shape[axis], None, call.source)
+    check_indices(emitter, indices, x.shape[axis], None, call.source)
     if axis == 0 and len(x.shape) > 1:
         return _gathered_rows(emitter, x, [indices], indices.shape, wraps=False)
 
-    def places(names: Sequence[str]) -> list[str]:
+    def indices_of(names: Sequence[str]) -> list[str]:
         numbers = [loop_index(emitter, loop) for loop in range(len(type_.shape))]
-        numbers[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        numbers[axis] = clamped_index(emitter, names[0], indices.dtype, size, wraps=False)
         return numbers
 
-    return read_at(emitter, x, type_.shape, [(indices, (axis,))], places)
+    return read_at(emitter, x, type_.shape, [(indices, (axis,))], indices_of)
 
 
 def _take_along_axis(emitter: Emitter, call: Call) -> Value:
     (x, indices), (type_,) = call.inputs, call.types
     axis = normal_axis(call.params["axis"], len(x.shape))
     size = emitter.size(x.shape[axis])
-    check_places(emitter, indices, x.shape[axis], None, call.source)
+    check_indices(emitter, indices, x.shape[axis], None, call.source)
     rank = len(type_.shape)
 
-    def places(names: Sequence[str]) -> list[str]:
+    def indices_of(names: Sequence[str]) -> list[str]:
         numbers = [loop_index(emitter, loop) for loop in range(rank)]
-        numbers[axis] = place_of(emitter, names[0], indices.dtype, size, wraps=False)
+        numbers[axis] = clamped_index(emitter, names[0], indices.dtype, size, wraps=False)
         return numbers
 
-    return read_at(emitter, x, type_.shape, [(indices, range(rank))], places)
+    return read_at(emitter, x, type_.shape, [(indices, range(rank))], indices_of)
 
 
 def _lookup(emitter: Emitter, call: Call) -> Value:
     """Rows of the table with its last two axes exchanged; the compiler moves a constant table while it compiles."""
     (table, indices), (type_,) = call.inputs, call.types
     folds, units, categories = table.shape
-    check_places(emitter, indices, categories, None, call.source)
-    turned = transposed(emitter, table, (0, 2, 1))
-    size, many = emitter.size(categories), [emitter.size(folds), emitter.size(categories)]
+    check_indices(emitter, indices, categories, None, call.source)
+    transposed_table = transposed(emitter, table, (0, 2, 1))
+    size, sizes = emitter.size(categories), [emitter.size(folds), emitter.size(categories)]
 
     def number(names: Sequence[str]) -> str:
-        at = place_of(emitter, names[0], indices.dtype, size, wraps=False)
-        return row_number(emitter, [loop_index(emitter, 0), at], many)
+        category = clamped_index(emitter, names[0], indices.dtype, size, wraps=False)
+        return row_number(emitter, [loop_index(emitter, 0), category], sizes)
 
     rows = entrywise(emitter, [indices], indices.shape, DType.INT64, number)
     flat = reshaped(emitter, rows, (product(indices.shape),))
-    entries = read_rows(emitter, reshaped(emitter, turned, (folds * categories, units)), flat, (flat.shape[0], units))
+    rows_of_table = reshaped(emitter, transposed_table, (folds * categories, units))
+    entries = read_rows(emitter, rows_of_table, flat, (flat.shape[0], units))
     return reshaped(emitter, entries, type_.shape)
 
 

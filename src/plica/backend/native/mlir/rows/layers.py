@@ -63,24 +63,24 @@ class _Layer(Tiles):
         super().__init__(operands, folds, rows, outputs)
         self.params = params
         self.columns: dict[tuple[int, str], tuple[str, str]] = {}
-        self.made, self.divided = f"tensor<?x{self.outputs}x{self.element}>", f"tensor<?x1x{self.element}>"
+        self.block_type, self.powers_type = f"tensor<?x{self.outputs}x{self.element}>", f"tensor<?x1x{self.element}>"
         self._write()
 
     def _write(self) -> None:
         self.begin(range(1, len(self.operands)))
         self.weight = self.load_weight(0, "%f")
-        self.places = [self._place(factor) for factor in self.params["factors"]]
-        types = [self.made, self.divided] if self.params["rescaled"] else [self.made]
+        self.factor_folds = [self._fold_of(factor) for factor in self.params["factors"]]
+        types = [self.block_type, self.powers_type] if self.params["rescaled"] else [self.block_type]
         results, begin = [self.op(f"tensor.empty({self.number}) : {type_}") for type_ in types], "%k0"
         for tile, parts in self.kinds(self.weight):
-            rest = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
-            end = self.op(f"arith.subi {self.number}, {rest} : index")
+            remainder = self.op(f"arith.remui {self.number}, {self.index(tile)} : index")
+            end = self.op(f"arith.subi {self.number}, {remainder} : index")
             results = self._tiles(tile, parts, begin, end, results)
             begin = end
         self.end(list(zip(results, (self.outputs, 1), strict=False)))
 
-    def _place(self, factor: Sequence[tuple[int, int, int]]) -> tuple[str, dict[int, str]]:
-        """Which fold of its source a factor has at fold `%f`, and whether that source is each of several."""
+    def _fold_of(self, factor: Sequence[tuple[int, int, int]]) -> tuple[str, dict[int, str]]:
+        """The fold that a factor reads at fold `%f`, and for each of several sources whether it is read."""
         ends, at = [], 0
         for _, _, length in factor:
             at += length
@@ -108,15 +108,15 @@ class _Layer(Tiles):
         return fold, is_source
 
     def _tiles(self, tile: int, parts: int, first: str, last: str, starts: Sequence[str]) -> list[str]:
-        """The rows from `first` to `last`, some together; `starts` are what is written to."""
-        types = [self.made, self.divided][: len(starts)]
+        """The rows from `first` to `last`, `tile` together, written into the arrays `starts`."""
+        types = [self.block_type, self.powers_type][: len(starts)]
         name = self.fresh()
         carried = ", ".join(f"%a{name}_{index} = {start}" for index, start in enumerate(starts))
         head = f"scf.for %r{name} = {first} to {last} step {self.index(tile)}"
         self.put(f"%t{name}:{len(starts)} = {head} iter_args({carried}) -> ({', '.join(types)}) {{")
         into = [f"%a{name}_{index}" for index in range(len(starts))]
         own = [self.op(f"arith.addi %r{name}, {self.index(row)} : index") for row in range(tile)]
-        there = [self.op(f"arith.addi {place}, {self.first_row} : index") for place in own]
+        there = [self.op(f"arith.addi {row}, {self.first_row} : index") for row in own]
         product = self.product(there, self.weight, self._factors)
         sums = [self.sums((tile, parts), product, self.weight, piece) for piece in self.outer]
         is_exponent = self.params["rescaled"] == EXPONENTS
@@ -133,21 +133,22 @@ class _Layer(Tiles):
                     vector = self.op(f"arith.mulf {vector}, {factor} : {type_}")
                 into[0] = self.op(
                     f"vector.transfer_write {vector}, {into[0]}[{own[row]}, {self.index(start)}] "
-                    f"{{in_bounds = [true]}} : {type_}, {self.made}"
+                    f"{{in_bounds = [true]}} : {type_}, {self.block_type}"
                 )
             if powers:
-                into[1] = self.op(f"tensor.insert {powers[row][0]} into {into[1]}[{own[row]}, %k0] : {self.divided}")
+                power = powers[row][0]
+                into[1] = self.op(f"tensor.insert {power} into {into[1]}[{own[row]}, %k0] : {self.powers_type}")
         self.put(f"scf.yield {', '.join(into)} : {', '.join(types)}")
         self.put("}")
         return [f"%t{name}#{index}" for index in range(len(starts))]
 
     def _factors(self, row: str, start: int, width: int) -> Sequence[str]:
         """A part of one row of each factor."""
-        return [self._read(place, row, start, width) for place in self.places]
+        return [self._read(factor_fold, row, start, width) for factor_fold in self.factor_folds]
 
-    def _read(self, place: tuple[str, dict[int, str]], row: str, start: int, width: int) -> str:
+    def _read(self, factor_fold: tuple[str, dict[int, str]], row: str, start: int, width: int) -> str:
         """A part of one row of a factor."""
-        fold, sources = place
+        fold, sources = factor_fold
         (source, is_source), *others = sources.items()
         type_ = f"vector<{width}x{self.element}>"
         if not others:
@@ -167,7 +168,7 @@ class _Layer(Tiles):
         return self.read(at, [self.looked_up(at, row, self.columns[source, fold]), begin], type_)
 
     def _first(self, source: int) -> int:
-        """The place of the first operand of a source."""
+        """The position of the first operand of a source."""
         looked_up: Sequence[bool] = self.params["looked_up"][:source]
         return 1 + source + (LOOKED_UP - 1) * sum(looked_up)
 

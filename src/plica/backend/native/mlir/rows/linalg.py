@@ -39,34 +39,34 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
     x, offset = apart(emitter, x), call.params["offset"]
     down, along = (index_constant(emitter.code, max(0, by)) for by in (-offset, offset))
 
-    def body(places: Sequence[str]) -> str:
-        *batch, place = places
-        row, column = (emitter.code.op(f"arith.addi {place}, {by} : index") for by in (down, along))
+    def body(indices: Sequence[str]) -> str:
+        *batch, index = indices
+        row, column = (emitter.code.op(f"arith.addi {index}, {by} : index") for by in (down, along))
         return entry_at(emitter, x, [*batch, row, column])
 
     return indexed(emitter, type_.shape, type_.dtype, body)
 
 
 def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
-    (*inputs, weight), given = _with_logs(call)
+    (*inputs, weight), log_source = _with_logs(call)
     *letters, sums, rows, units = list(ascii_letters[: len(call.types[0].shape) + 1])
     tensors = [emitter.tensor(operand) for operand in inputs]
     x = join(emitter, tensors, len(tensors[0].shape) - 1)
     batch = "".join(letters)
     factor = Factor(x, batch[len(batch) - len(x.shape) + 2 :] + rows + units)
     weighted = Factor(weight, batch[len(batch) - len(weight.shape) + 2 :] + sums + units)
-    return log_contract(emitter, [factor], weighted, given, *_form(call), batch + rows + sums)
+    return log_contract(emitter, [factor], weighted, log_source, *_form(call), batch + rows + sums)
 
 
 def _log_einsum_exp(emitter: Emitter, call: Call) -> Value:
-    operands, given = _with_logs(call)
+    operands, log_source = _with_logs(call)
     left, _, result = call.params["equation"].replace(" ", "").partition("->")
     *factors, weight = (Factor(value, term) for value, term in zip(operands, left.split(","), strict=True))
-    return log_contract(emitter, factors, weight, given, *_form(call), result)
+    return log_contract(emitter, factors, weight, log_source, *_form(call), result)
 
 
 def _with_logs(call: Call) -> tuple[Sequence[Value], Value | None]:
-    """The values and the weight, and what the weight's logarithms are computed from, if that is given."""
+    """The values and the weight, and the array from which the weight's logarithms are computed, or None."""
     return (call.inputs, None) if call.params.get("logs") is None else (call.inputs[:-1], call.inputs[-1])
 
 

@@ -1,8 +1,9 @@
-"""Loop nests as dispatches: loops, of which all turns run without the host, and runs of equations.
+"""Loop nests as dispatches: loops whose iterations run without the host, and runs of consecutive equations.
 
-Equations become one under four conditions. Each operation has a loop nest (`loops/`). No turn of a loop changes the
-size of a carried array. No number is complex. The sizes of its memory are known before it begins. Others are written on
-tensors, loops turn by turn on the host, and so are all on graphics processors.
+Equations become one dispatch under four conditions. Each operation has a loop nest (`loops/`). No iteration of a loop
+changes the size of a carried array. No number is complex. The sizes of the memory are known before the dispatch begins.
+Other equations are operations on tensors, and the host runs the iterations of other loops. Graphics processors run no
+nests.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ _MOST = 30
 """Arrays and numbers of a dispatch: the runtime takes 64 words, of which each is two, and the scratch and faults."""
 
 
-def _turns_rows(equation: Equation) -> bool:
-    """Whether rows become columns, which IREE does in tiles."""
+def _moves_last_axis(equation: Equation) -> bool:
+    """Whether a permutation moves the last axis, which IREE does in tiles."""
     axes = equation.params["axes"]
     return bool(axes) and axes[-1] != len(axes) - 1
 
@@ -42,26 +43,26 @@ def _turns_rows(equation: Equation) -> bool:
 ON_TENSORS: Mapping[str, Callable[[Equation], bool]] = {
     "log_einsum_exp": lambda _: True,  # its nest takes an exponential for each term
     "log_matmul_exp": lambda _: True,
-    "permute_dims": _turns_rows,
+    "permute_dims": _moves_last_axis,
 }
 """Operations that are a fifth faster on tensors, where a condition holds (`python -m benchmarks.native_rows`)."""
 _CONTROL = ("call", "cond", "for_loop", "scan", "while_loop")
-"""Operations of nested Programs: loops are dispatches of their own, the equations of others may be."""
+"""Operations with nested Programs: a loop is its own dispatch, and the equations of other Programs may be."""
 _MOVES = ("reshape", "expand_dims", "squeeze", "slice", "split", "unstack", "assert_shape")
-"""Operations that compute nothing, of which alone no dispatch is made."""
+"""Operations that compute nothing: a run of these alone becomes no dispatch."""
 
 
 def dispatch_of(emitter: Emitter, call: Call) -> NestDispatch | None:
-    """A loop as one dispatch; None where it stays with the host."""
-    if emitter.is_gpu:  # whose kernels are not nests
+    """A loop as one dispatch; None if the host runs it."""
+    if emitter.is_gpu:  # kernels of graphics processors are not nests
         return None
     equation = Equation(OpRef(call.name), call.operands, call.outputs, call.params, call.source)
-    kept = _kept(emitter, equation)
-    if kept is None:
+    unchanged = _unchanged(emitter, equation)
+    if unchanged is None:
         return None
-    wanted = [var for var in call.outputs if var not in kept]
+    wanted = [var for var in call.outputs if var not in unchanged]
     sizes = {var for output in wanted for var in size_variables(output.type)}
-    return None if sizes & set(call.outputs) else _dispatch(emitter, [equation], wanted, kept)
+    return None if sizes & set(call.outputs) else _dispatch(emitter, [equation], wanted, unchanged)
 
 
 def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], None]) -> None:
@@ -73,31 +74,31 @@ def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], N
         write: Writes one equation as an operation on tensors.
     """
     readers: dict[Var, set[int]] = {}
-    for place, equation in enumerate(program.equations):
+    for index, equation in enumerate(program.equations):
         for var in (*operands_of([equation]), *sizes_of([equation])):
-            readers.setdefault(var, set()).add(place)
+            readers.setdefault(var, set()).add(index)
     for output in program.outputs:
         if isinstance(output, Var):
             readers.setdefault(output, set()).add(len(program.equations))
     run: dict[int, Equation] = {}
-    made: set[Var] = set()
+    defined: set[Var] = set()
 
     def end() -> None:
-        wanted = [var for var in made if readers.get(var, set()) - run.keys()]
+        wanted = [var for var in defined if readers.get(var, set()) - run.keys()]
         _write_run(emitter, [*run.values()], sorted(wanted, key=order.__getitem__), write)
         run.clear()
-        made.clear()
+        defined.clear()
 
     order: dict[Var, int] = {}
-    for place, equation in enumerate(program.equations):
+    for index, equation in enumerate(program.equations):
         sizes = {*sizes_of([equation])}
-        joins = _has_nest(equation) and not made & sizes
-        if not joins and made & {*operands_of([equation]), *sizes}:
+        joins = _has_nest(equation) and not defined & sizes
+        if not joins and defined & {*operands_of([equation]), *sizes}:
             end()
             joins = _has_nest(equation)
-        if joins and not _is_of_host(emitter, equation, made):
-            run[place] = equation
-            made.update(equation.outputs)
+        if joins and not _is_of_host(emitter, equation, defined):
+            run[index] = equation
+            defined.update(equation.outputs)
             order.update({var: len(order) for var in equation.outputs})
         else:
             write(equation)
@@ -105,32 +106,38 @@ def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], N
 
 
 def _has_nest(equation: Equation) -> bool:
-    """Whether an equation may be part of a run: it makes no size, and its nest is not slower than its tensors."""
+    """Whether an equation may be part of a run: it defines no size, and its nest is not slower than its tensors."""
     values = (*equation.inputs, *equation.outputs)
     types = [value.type for value in values]
-    made = {var for output in equation.outputs for var in size_variables(output.type)}
+    sizes = {var for output in equation.outputs for var in size_variables(output.type)}
     return (
         equation.op.name in ROWS
         and equation.op.name not in _CONTROL
         and not (equation.op.name in ON_TENSORS and ON_TENSORS[equation.op.name](equation))
-        and not made & {*equation.outputs}
+        and not sizes & {*equation.outputs}
         and not any(type_.dtype.is_storage or type_.dtype.kind == "complex" or 0 in type_.shape for type_ in types)
     )
 
 
-def _is_of_host(emitter: Emitter, equation: Equation, made: Collection[Var]) -> bool:
-    """Whether the host computes an equation: numbers that sizes or branches may be made of."""
+def _is_of_host(emitter: Emitter, equation: Equation, defined: Collection[Var]) -> bool:
+    """Whether the host computes an equation, since sizes or branches may depend on its numbers.
+
+    Args:
+        emitter: Has the values of variables outside the run.
+        equation: The equation.
+        defined: The variables that the run defines.
+    """
     if any(output.type.shape or output.type.dtype not in HOST for output in equation.outputs):
         return False
-    values = [emitter.read(operand) for operand in equation.inputs if operand not in made]
+    values = [emitter.read(operand) for operand in equation.inputs if operand not in defined]
     return len(values) == len(equation.inputs) and all(value.is_scalar and value.dtype in HOST for value in values)
 
 
 def _write_run(
     emitter: Emitter, run: Sequence[Equation], wanted: Sequence[Var], write: Callable[[Equation], None]
 ) -> None:
-    """Write equations as one dispatch, else in halves, at last each on tensors."""
-    dispatch = _dispatch(emitter, run, wanted, {}) if any(one.op.name not in _MOVES for one in run) else None
+    """Write equations as one dispatch; if that is impossible, each half of them; single equations on tensors."""
+    dispatch = _dispatch(emitter, run, wanted, {}) if any(equation.op.name not in _MOVES for equation in run) else None
     if dispatch is not None:
         values = dispatch.written()
         emitter.bind([*values], [*values.values()])
@@ -148,11 +155,11 @@ def _write_run(
 
 
 def _dispatch(
-    emitter: Emitter, equations: Sequence[Equation], wanted: Sequence[Var], kept: Mapping[Var, Value]
+    emitter: Emitter, equations: Sequence[Equation], wanted: Sequence[Var], unchanged: Mapping[Var, Value]
 ) -> NestDispatch | None:
-    """Equations as one dispatch; None where they have no nest, or one that the runtime does not take."""
-    given = operands_of(equations)
-    if not wanted or any(0 in operand.type.shape for operand in (*given, *wanted)):
+    """Equations as one dispatch; None if they have no nest, or one with more operands than the runtime takes."""
+    operands = operands_of(equations)
+    if not wanted or any(0 in operand.type.shape for operand in (*operands, *wanted)):
         return None
     try:
         part = part_of(equations, wanted, _same(emitter, equations))
@@ -160,12 +167,12 @@ def _dispatch(
         return None
     if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
         return None
-    dispatch = NestDispatch(emitter, part, kept)
+    dispatch = NestDispatch(emitter, part, unchanged)
     return dispatch if dispatch.is_possible else None
 
 
-def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
-    """The results that are what the loop begins with; None where it changes sizes."""
+def _unchanged(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
+    """The results that equal initial values, since no iteration changes them; None if the loop changes sizes."""
     body, values = equation.params["body"], {}
     count = equation.params["num_implicit_outputs"]
     for index, var in enumerate(equation.outputs[:count]):
@@ -179,7 +186,7 @@ def _kept(emitter: Emitter, equation: Equation) -> dict[Var, Value] | None:
 
 
 def _same(emitter: Emitter, equations: Sequence[Equation]) -> dict[Var, Hashable]:
-    """Scalars that are numbers, or sizes."""
+    """The scalars whose values are known numbers or sizes."""
     same: dict[Var, Hashable] = {}
     for var in (*sizes_of(equations), *operands_of(equations)):
         if var.type == SCALAR_SIZE:
@@ -193,13 +200,12 @@ class NestDispatch:
     """The lines of the host around one dispatch.
 
     Attributes:
-        wanted: The outputs that it computes.
-        kept: The other outputs: what the loop begins with.
+        unchanged: The outputs of a loop that equal its initial values.
     """
 
-    def __init__(self, emitter: Emitter, part: Part, kept: Mapping[Var, Value]) -> None:
+    def __init__(self, emitter: Emitter, part: Part, unchanged: Mapping[Var, Value]) -> None:
         self._emitter, self._part, self._nest = emitter, part, part.nest
-        self.wanted, self.kept = part.results, kept
+        self.unchanged = unchanged
         self._sizes = Sizes(part.nest)
 
     @property
@@ -210,11 +216,11 @@ class NestDispatch:
     def written(self) -> dict[Var, Value]:
         """Its results, by variable."""
         emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
-        emitter.checks.settle()  # wrong numbers could turn loops for years
+        emitter.checks.settle()  # a wrong number could be a huge trip count
         arrays, numbers = self._operands()
         sizes = {dim for var in part.results for dim in var.type.shape if isinstance(dim, Size)}
-        doubtful = [dim for dim in sizes if not is_nonnegative_by_cases(dim)]
-        empty = [self._memory_of(var.type, doubtful) for var in part.results]
+        possibly_negative = [dim for dim in sizes if not is_nonnegative_by_cases(dim)]
+        empty = [self._memory_of(var.type, possibly_negative) for var in part.results]
         if part.memory:
             _, size = self._arithmetic().offsets(part.memory)
             empty.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
@@ -223,31 +229,31 @@ class NestDispatch:
             empty.append(faults.type)
         name = f"{emitter.name}.loop{len(code.executables)}"
         code.executables.append(executable_text(nest, name, [*numbers], part.memory))
-        given = ", ".join([*(array.text for array in arrays), *numbers.values()])
+        arguments = ", ".join([*(array.text for array in arrays), *numbers.values()])
         types = ", ".join([*(_tensor(emitter, array) for array in arrays), *("i64" for _ in numbers)])
         results = code.several(
-            f"flow.dispatch @{name}::@{name}({given}) : ({types}) -> ({', '.join(empty)})", len(empty)
+            f"flow.dispatch @{name}::@{name}({arguments}) : ({types}) -> ({', '.join(empty)})", len(empty)
         )
         if nest.sites:
-            told = replace(faults, text=results[-1])
+            reported = replace(faults, text=results[-1])
             checks = [statement for statement in all_of(nest.body) if isinstance(statement, Check)]
             by_number = {
-                check.site + 1: _fault(emitter, told, nest.sites[check.site], check.numbers) for check in checks
+                check.site + 1: _fault(emitter, reported, nest.sites[check.site], check.numbers) for check in checks
             }
-            emitter.checks.told(told, by_number)
-            if doubtful:
+            emitter.checks.require_of_dispatch(reported, by_number)
+            if possibly_negative:
                 emitter.checks.settle()
-        made_of = zip(part.results, results, strict=False)
-        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in made_of}
+        pairs = zip(part.results, results, strict=False)
+        return {var: Value(text, var.type.shape, var.type.dtype) for var, text in pairs}
 
-    def _memory_of(self, type_: ArrayType, doubtful: Collection[Size]) -> str:
-        """The type of a result with its sizes; of one that is negative there is none, and the dispatch says so."""
+    def _memory_of(self, type_: ArrayType, possibly_negative: Collection[Size]) -> str:
+        """The type of a result with its sizes. A negative size counts as 0 here, and the dispatch reports it."""
         emitter, sizes = self._emitter, []
         for dim in type_.shape:
             if isinstance(dim, Size):
                 size = emitter.size(dim)
-                least = index_constant(emitter.code, 0)
-                sizes.append(emitter.code.op(f"arith.maxsi {size}, {least} : index") if dim in doubtful else size)
+                zero = index_constant(emitter.code, 0)
+                sizes.append(emitter.code.op(f"arith.maxsi {size}, {zero} : index") if dim in possibly_negative else size)
         braces = f"{{{', '.join(sizes)}}}" if sizes else ""
         return f"{tensor_type(type_.shape, type_.dtype)}{braces}"
 
@@ -268,12 +274,12 @@ class NestDispatch:
         """Sizes, computed by the host."""
         emitter, part = self._emitter, self._part
         pairs = zip(part.nest.parameters, part.operands, strict=True)
-        given = {parameter.text: var for parameter, var in pairs if isinstance(parameter, Scalar)}
+        variables = {parameter.text: var for parameter, var in pairs if isinstance(parameter, Scalar)}
         return Arithmetic(
             self._sizes,
             emitter.code.op,
             lambda value: emitter.constant(value, DType.INT64).text,
-            lambda name: emitter.scalar(emitter.read(given[name])).text,
+            lambda name: emitter.scalar(emitter.read(variables[name])).text,
         )
 
 
@@ -285,8 +291,8 @@ def _tensor(emitter: Emitter, value: Value) -> str:
 # Faults
 
 
-class _Hole(int):
-    """A number of a message, which stands for the place of one."""
+class _Placeholder(int):
+    """Stands in a message for a number that is known only when the check fails: the index of the number."""
 
     def __repr__(self) -> str:
         return f"\0{int(self):d}\0"
@@ -298,14 +304,14 @@ class _Hole(int):
 
 
 def _fault(emitter: Emitter, faults: Value, site: Site, numbers: Sequence[Index]) -> Fault:
-    """The error of a site, as a text with places for numbers that are known only when it fails."""
-    shown = [number if isinstance(number, int) else _Hole(index) for index, number in enumerate(numbers)]
+    """The error of a site, as a format for numbers that are known only when the check fails."""
+    shown = [number if isinstance(number, int) else _Placeholder(index) for index, number in enumerate(numbers)]
     error = site.error(shown)
     parts = str(error).replace("{", "{{").replace("}", "}}").split("\0")
-    told = [int(place) + 1 for place in parts[1::2]]
+    indices = [int(part) + 1 for part in parts[1::2]]
     message = "".join(f"{{{index // 2}}}" if index % 2 else part for index, part in enumerate(parts))
 
     def values() -> Sequence[Value]:
-        return [emitter.checks.entry(faults, place) for place in told]
+        return [emitter.checks.entry(faults, index) for index in indices]
 
     return Fault(type(error).__name__, message, values, site.source)

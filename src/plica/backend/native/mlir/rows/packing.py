@@ -1,4 +1,4 @@
-"""Packing: its decomposition, of axes that tiles fill."""
+"""Packing by its decomposition, with a check that tiles fill the axes."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -17,10 +17,10 @@ def _pack(emitter: Emitter, call: Call) -> Value | Sequence[Value]:
     assert write is not None, "there is a decomposition"
     for axis, tile in zip(call.params["inner_dims_pos"], call.params["inner_tiles"], strict=True):
         size = call.inputs[0].shape[axis]
-        if isinstance(rest := remainder(size, tile), Size):
+        if isinstance(left_over := remainder(size, tile), Size):
             text = misfit(axis, "{0}", tile)
             fault = Fault("InputError", text, partial(_sizes, emitter, size), call.source)
-            emitter.checks.require(emitter.checks.compare("eq", rest, 0), fault)
+            emitter.checks.require(emitter.checks.compare("eq", left_over, 0), fault)
     return write(emitter, call)
 
 

@@ -1,4 +1,4 @@
-"""Random numbers as functions of a key and of the place of an element: the words of `plica.ops.random`, bit by bit."""
+"""Random numbers as functions of a key and of the index of an element: the words of `plica.ops.random`, bit by bit."""
 
 from collections.abc import Callable, Sequence
 
@@ -34,15 +34,15 @@ def _block(key: Pair, counter: Entry) -> Pair:
 
 def _key(emitter: Emitter, key: Value) -> Pair:
     """The words of a key, within a nest."""
-    places = [emitter.code.op(f"arith.constant {index} : index") for index in range(2)]
-    words = [Scalar(entry_at(emitter, key, [place]), DType.INT64) for place in places]
+    indices = [emitter.code.op(f"arith.constant {index} : index") for index in range(2)]
+    words = [Scalar(entry_at(emitter, key, [index]), DType.INT64) for index in indices]
     first, second = (Entry(emitter.scalars, word).astype(DType.UINT32) for word in words)
     return first, second
 
 
-def _number(emitter: Emitter, place: str) -> Entry:
+def _number(emitter: Emitter, index: str) -> Entry:
     """A value of type `index` as an integer of 64 bits."""
-    text = emitter.code.op(f"arith.index_cast {place} : index to i64")
+    text = emitter.code.op(f"arith.index_cast {index} : index to i64")
     return Entry(emitter.scalars, Scalar(text, DType.INT64))
 
 
@@ -61,11 +61,11 @@ def _elements(emitter: Emitter, shape: Sequence[Dim], dtype: DType, element: Cal
     """An array whose elements are functions of their numbers, in the order of rows."""
     sizes = [emitter.size(dim) for dim in shape]
 
-    def body(places: Sequence[str]) -> str:
-        number = places[0] if places else emitter.code.op("arith.constant 0 : index")
-        for place, size in zip(places[1:], sizes[1:], strict=True):
+    def body(indices: Sequence[str]) -> str:
+        number = indices[0] if indices else emitter.code.op("arith.constant 0 : index")
+        for index, size in zip(indices[1:], sizes[1:], strict=True):
             row = emitter.code.op(f"arith.muli {number}, {size} : index")
-            number = emitter.code.op(f"arith.addi {row}, {place} : index")
+            number = emitter.code.op(f"arith.addi {row}, {index} : index")
         return element(_number(emitter, number)).scalar.text
 
     return indexed(emitter, shape, dtype, body)
@@ -106,9 +106,9 @@ def _random_uniform(emitter: Emitter, call: Call) -> Value:
 def _words(emitter: Emitter, shape: Sequence[Dim], pair: Callable[[Sequence[str]], Pair]) -> Value:
     """Keys: the words of pairs along the last axis."""
 
-    def body(places: Sequence[str]) -> str:
-        high, low = pair(places)
-        word = (_number(emitter, places[-1]) == 0).where(high, low)
+    def body(indices: Sequence[str]) -> str:
+        high, low = pair(indices)
+        word = (_number(emitter, indices[-1]) == 0).where(high, low)
         return word.astype(DType.INT64).scalar.text
 
     return indexed(emitter, shape, DType.INT64, body)
@@ -127,8 +127,8 @@ def _random_key(emitter: Emitter, call: Call) -> Value:
 def _random_split(emitter: Emitter, call: Call) -> Value:
     (key,), (type_,) = call.inputs, call.types
 
-    def pair(places: Sequence[str]) -> Pair:
-        return _block(_key(emitter, key), _number(emitter, places[0]) + SPLIT_COUNTER)
+    def pair(indices: Sequence[str]) -> Pair:
+        return _block(_key(emitter, key), _number(emitter, indices[0]) + SPLIT_COUNTER)
 
     return _words(emitter, type_.shape, pair)
 

@@ -35,8 +35,8 @@ class Reduced:
 
     Args:
         start: The number that it starts from, for a dtype.
-        step: From an entry, in the dtype in which is reduced, and what is reduced so far.
-        is_empty: Whether there is a result of no entries.
+        step: From an entry, in the dtype of the reduction, and the result so far to the next result.
+        is_empty: Whether no entries have a result.
     """
 
     start: Callable[[DType], complex]
@@ -44,12 +44,12 @@ class Reduced:
     is_empty: bool = True
 
 
-SUM = Reduced(lambda _: 0, lambda x, found: found + x)
-PROD = Reduced(lambda _: 1, lambda x, found: found * x)
-MAX = Reduced(_least, lambda x, found: found.maximum(x), is_empty=False)
-MIN = Reduced(_most, lambda x, found: found.minimum(x), is_empty=False)
-ANY = Reduced(lambda _: False, lambda x, found: found | x)
-ALL = Reduced(lambda _: True, lambda x, found: found & x)
+SUM = Reduced(lambda _: 0, lambda x, result: result + x)
+PROD = Reduced(lambda _: 1, lambda x, result: result * x)
+MAX = Reduced(_least, lambda x, result: result.maximum(x), is_empty=False)
+MIN = Reduced(_most, lambda x, result: result.minimum(x), is_empty=False)
+ANY = Reduced(lambda _: False, lambda x, result: result | x)
+ALL = Reduced(lambda _: True, lambda x, result: result & x)
 
 
 def wide(dtype: DType) -> DType:
@@ -85,21 +85,21 @@ def reduced(
         axes: The axes, counted from the front.
         how: The reduction.
         dtype: The dtype in which entries are computed; sums along long axes are wider.
-        of: From an entry of the array, and one of each of `further`, to the entry that is reduced.
+        of: From an entry of the array, and an entry of each of `further`, to the entry that is reduced.
         further: Arrays of the other axes.
     """
     x = emitter.tensor(x)
-    kept = _others(x, axes)
+    kept_axes = _others(x, axes)
     into = added(dtype, [x.shape[axis] for axis in axes]) if how is SUM else dtype
-    start = emitter.full([x.shape[axis] for axis in kept], emitter.constant(how.start(into), into))
+    start = emitter.full([x.shape[axis] for axis in kept_axes], emitter.constant(how.start(into), into))
     dtypes = [x.dtype, *(value.dtype for value in further), into]
 
     def step(*entries: Entry) -> Entry:
-        *given, before = entries
-        return how.step(of(*(entry.astype(dtype) for entry in given)).astype(into), before)
+        *read, before = entries
+        return how.step(of(*(entry.astype(dtype) for entry in read)).astype(into), before)
 
     body = on_entries(emitter, dtypes, step)
-    return reduction(emitter, x, axes, [start], body, [(value, kept) for value in further])[0]
+    return reduction(emitter, x, axes, [start], body, [(value, kept_axes) for value in further])[0]
 
 
 def _others(x: Value, axes: Sequence[int]) -> list[int]:
@@ -114,7 +114,7 @@ def converted(emitter: Emitter, x: Value, dtype: DType) -> Value:
 
 
 def _kept_dims(emitter: Emitter, result: Value, axes: Sequence[int], call: Call) -> Value:
-    """A result with axes of size 1 in the place of those along which was reduced, where they are kept."""
+    """A result with its reduced axes as axes of size 1 if the call has `keepdims`."""
     if not call.params["keepdims"] or not axes:
         return result
     shape = call.types[0].shape
@@ -134,7 +134,7 @@ def _row(how: Reduced) -> Row:
 
 
 def _check_some(emitter: Emitter, call: Call, sizes: Sequence[Dim]) -> None:
-    """Fail where a result has no entry to be chosen from; where sizes are numbers, the type rule knows."""
+    """Fail if a reduction has no entries; the type rule checks sizes that are numbers."""
     number = product(sizes)
     if isinstance(number, Size):
         emitter.checks.require(
@@ -174,15 +174,15 @@ def _normalized(is_log: bool) -> Row:
         (x,), (type_,) = call.inputs, call.types
         axis, dtype = normal_axis(call.params["axis"], len(x.shape)), wide(type_.dtype)
         largest = reduced(emitter, x, [axis], MAX, dtype)
-        one_each = [1 if index == axis else dim for index, dim in enumerate(x.shape)]
-        kept = _others(x, [axis])
+        keepdims_shape = [1 if index == axis else dim for index, dim in enumerate(x.shape)]
+        kept_axes = _others(x, [axis])
 
         def shifted(entry: Entry, by: Entry) -> Entry:
             difference = entry.astype(dtype) - by
             return difference if is_log else exp(difference)
 
         body = on_entries(emitter, [x.dtype, dtype], shifted)
-        parts = entrywise(emitter, [x, expand(emitter, largest, one_each, kept)], x.shape, dtype, body)
+        parts = entrywise(emitter, [x, expand(emitter, largest, keepdims_shape, kept_axes)], x.shape, dtype, body)
         total = reduced(emitter, parts, [axis], SUM, dtype, exp if is_log else lambda entry: entry)
 
         def divided(entry: Entry, by: Entry) -> Entry:
@@ -190,39 +190,40 @@ def _normalized(is_log: bool) -> Row:
             return (entry - log(by) if is_log else entry / by).astype(type_.dtype)
 
         body = on_entries(emitter, [dtype, total.dtype], divided)
-        return entrywise(emitter, [parts, expand(emitter, total, one_each, kept)], x.shape, type_.dtype, body)
+        totals = expand(emitter, total, keepdims_shape, kept_axes)
+        return entrywise(emitter, [parts, totals], x.shape, type_.dtype, body)
 
     return Row(write, reads_memory=True)
 
 
 def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], complex]) -> Row:
-    """The first place of the best entry; NaN is better than any number."""
+    """The first index of the best entry; NaN is better than any number."""
 
     def write(emitter: Emitter, call: Call) -> Value:
         x = emitter.tensor(call.inputs[0])
         axis = normal_axis(call.params["axis"], len(x.shape))
         _check_some(emitter, call, [x.shape[axis]])
-        shape = [x.shape[place] for place in _others(x, [axis])]
+        shape = [x.shape[other] for other in _others(x, [axis])]
         starts = [
             emitter.full(shape, emitter.constant(worst(x.dtype), x.dtype)),
             emitter.full(shape, emitter.constant(DType.INT64.limits[1], DType.INT64)),
         ]
 
         def body(entries: Sequence[str]) -> Sequence[str]:
-            index = emitter.code.op(f"linalg.index {axis} : index")
-            place = emitter.code.op(f"arith.index_cast {index} : index to i64")
+            loop_index = emitter.code.op(f"linalg.index {axis} : index")
+            index = emitter.code.op(f"arith.index_cast {loop_index} : index to i64")
             dtypes = [x.dtype, x.dtype, DType.INT64, DType.INT64]
-            return on_entries(emitter, dtypes, better)([*entries, place])
+            return on_entries(emitter, dtypes, better)([*entries, index])
 
-        def better(entry: Entry, best: Entry, best_place: Entry, place: Entry) -> tuple[Entry, Entry]:
-            # whatever the order in which entries come: of equal ones the first
-            one_nan, best_nan = entry != entry, best != best
-            equal = (entry == best) | (one_nan & best_nan)
-            wins = ((is_better(entry, best) | one_nan) & ~best_nan) | (equal & (place < best_place))
-            return wins.where(entry, best), wins.where(place, best_place)
+        def better(entry: Entry, best: Entry, best_index: Entry, index: Entry) -> tuple[Entry, Entry]:
+            # the first of equal entries, in whatever order entries are reduced
+            entry_nan, best_nan = entry != entry, best != best
+            equal = (entry == best) | (entry_nan & best_nan)
+            wins = ((is_better(entry, best) | entry_nan) & ~best_nan) | (equal & (index < best_index))
+            return wins.where(entry, best), wins.where(index, best_index)
 
-        places = reduction(emitter, x, [axis], starts, body)[1]
-        return _kept_dims(emitter, places, [axis], call)
+        indices = reduction(emitter, x, [axis], starts, body)[1]
+        return _kept_dims(emitter, indices, [axis], call)
 
     return Row(write, reads_memory=True)
 
@@ -230,8 +231,8 @@ def _arg(is_better: Callable[[Entry, Entry], Entry], worst: Callable[[DType], co
 REDUCE = {
     "all": _row(ALL),
     "any": _row(ANY),
-    "argmax": _arg(lambda one, best: one > best, _least),
-    "argmin": _arg(lambda one, best: one < best, _most),
+    "argmax": _arg(lambda entry, best: entry > best, _least),
+    "argmin": _arg(lambda entry, best: entry < best, _most),
     "log_softmax": _normalized(is_log=True),
     "logsumexp": Row(_logsumexp, reads_memory=True),
     "max": _row(MAX),

@@ -15,7 +15,7 @@ def _rescale(emitter: Emitter, call: Call) -> tuple[Value, Value]:
     Entries are multiplied by four times its inverse and by a quarter: the inverse itself may be subnormal.
     """
     (x,), dtype = call.inputs, call.types[0].dtype
-    limits, whole, last = limits_of(dtype), words(dtype), len(x.shape) - 1
+    limits, word, last = limits_of(dtype), words(dtype), len(x.shape) - 1
     mantissa, bias = limits.nmant, 1 - limits.minexp
     largest = reduced(emitter, x, [last], MAX, dtype)
 
@@ -25,7 +25,7 @@ def _rescale(emitter: Emitter, call: Call) -> tuple[Value, Value]:
     def exponent(top: Entry) -> Entry:
         """The bits of the exponent; where there is no normal number, of one whose power is 1."""
         normal = (top >= float(limits.tiny)) & (top <= float(limits.max))
-        return normal.where(top.bits_as(whole) >> mantissa, bias - 1)
+        return normal.where(top.bits_as(word) >> mantissa, bias - 1)
 
     def divided(entry: Entry, top: Entry) -> Entry:
         factor = ((2 * bias + 1 - exponent(top)) << mantissa).bits_as(dtype)

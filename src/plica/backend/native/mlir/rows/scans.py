@@ -1,4 +1,4 @@
-"""Sums and products of what came before, along one axis."""
+"""Cumulative sums and products along one axis."""
 
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
@@ -16,7 +16,7 @@ def _scan(how: Reduced) -> Row:
         x, out = converted(emitter, emitter.tensor(x), dtype), emitter.empty(type_.shape, dtype)
         if 0 in x.shape:
             return out
-        x = apart(emitter, x)  # a fill would be made anew in the scan, all of it on the stack
+        x = apart(emitter, x)  # IREE would fuse a fill into the scan and put all of it on the stack
         start = emitter.full([*x.shape[:axis], *x.shape[axis + 1 :]], emitter.constant(how.start(dtype), dtype))
         name = code.name()
         code.put(

@@ -1,4 +1,4 @@
-"""Shapes and the making of arrays."""
+"""Shapes, and new arrays."""
 
 import re
 from collections.abc import Sequence
@@ -45,8 +45,8 @@ def _broadcast_to(emitter: Emitter, call: Call) -> Value:
 
 def _expand_dims(emitter: Emitter, call: Call) -> Value:
     x, (type_,) = emitter.tensor(call.inputs[0]), call.types
-    place = normal_axis(call.params["axis"], len(type_.shape))
-    return expand(emitter, x, type_.shape, [axis for axis in range(len(type_.shape)) if axis != place])
+    new_axis = normal_axis(call.params["axis"], len(type_.shape))
+    return expand(emitter, x, type_.shape, [axis for axis in range(len(type_.shape)) if axis != new_axis])
 
 
 def _squeeze(emitter: Emitter, call: Call) -> Value:
@@ -55,9 +55,9 @@ def _squeeze(emitter: Emitter, call: Call) -> Value:
 
 
 def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
-    """Values beside each other, along one axis.
+    """Values concatenated along an axis.
 
-    Those without entries are left out: the place where they would be put lies beyond the end, which MLIR refuses.
+    Those without entries are left out: their offset could lie beyond the end, which MLIR refuses.
     """
     first, *_ = values
     out = Value(
@@ -74,16 +74,16 @@ def join(emitter: Emitter, values: Sequence[Value], axis: int) -> Value:
     is_begun = emitter.is_begun(out, oldest, values[oldest].type)
     if ages != sorted(ages) or is_lost or is_begun:  # IREE loses a size of such a `concat`
         return _inserted(emitter, values, axis, out, is_begun=is_begun)
-    taken = f"{', '.join(value.text for value in values)} : ({', '.join(value.type for value in values)})"
-    return Value(emitter.code.op(f"tensor.concat dim({axis}) {taken} -> {out.type}"), *out.array)
+    typed_values = f"{', '.join(value.text for value in values)} : ({', '.join(value.type for value in values)})"
+    return Value(emitter.code.op(f"tensor.concat dim({axis}) {typed_values} -> {out.type}"), *out.array)
 
 
 def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value, *, is_begun: bool) -> Value:
-    """Values beside each other, put there in the order in which they were made.
+    """Values concatenated along an axis, inserted in the order in which they were defined.
 
-    The compiler lets the operation that makes a value write it to its place. It moves all values that were put there
-    before in front of that operation. Where one of them comes from a branch, the operands of the branch stay behind.
-    The compiler then refuses the code, or the code ends the process when it runs.
+    The compiler lets the operation that defines a value write it into the result. It moves all earlier insertions in
+    front of that operation. If one of them inserts the value of a branch, the operands of the branch stay behind.
+    The compiler then refuses the code, or the code crashes when it runs.
     """
     sizes = [value.shape[axis] for value in values]
     parts = []
@@ -97,7 +97,7 @@ def _inserted(emitter: Emitter, values: Sequence[Value], axis: int, out: Value, 
 
 
 def _age(value: Value) -> int:
-    """When a value was made, by its name: names are counted."""
+    """When a value was defined, by its name: names are numbered."""
     match = re.match(r"%v(\d+)", value.text)
     return int(match[1]) if match else -1
 
@@ -108,10 +108,10 @@ def _concat(emitter: Emitter, call: Call) -> Value:
 
 def _stack(emitter: Emitter, call: Call) -> Value:
     shape = call.types[0].shape
-    place = normal_axis(call.params["axis"], len(shape))
-    kept = [axis for axis in range(len(shape)) if axis != place]
-    expanded = (*shape[:place], 1, *shape[place + 1 :])
-    return join(emitter, [expand(emitter, emitter.tensor(x), expanded, kept) for x in call.inputs], place)
+    new_axis = normal_axis(call.params["axis"], len(shape))
+    kept_axes = [axis for axis in range(len(shape)) if axis != new_axis]
+    expanded = (*shape[:new_axis], 1, *shape[new_axis + 1 :])
+    return join(emitter, [expand(emitter, emitter.tensor(x), expanded, kept_axes) for x in call.inputs], new_axis)
 
 
 def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim], step: int = 1) -> Value:
@@ -121,9 +121,9 @@ def cut(emitter: Emitter, x: Value, axis: int, start: str, shape: Sequence[Dim],
         emitter: Where its lines go.
         x: The array.
         axis: The axis.
-        start: The place along it: a number, or a value of type `index`.
-        shape: The sizes of the result; without the axis, which has then size 1, if there is one size less.
-        step: From one place that is read to the next.
+        start: The first index along it: a number, or a value of type `index`.
+        shape: The sizes of the result; without the axis, of which then one index is read, if there is one size less.
+        step: The difference of neighbouring indices.
     """
     if 0 in shape:
         return emitter.empty(shape, x.dtype)
@@ -158,15 +158,15 @@ def _slice(emitter: Emitter, call: Call) -> Value:
     x, first, by = apart(emitter, x), emitter.size(start), emitter.size(step)
     code = emitter.code
 
-    def body(places: Sequence[str]) -> str:
-        moved = code.op(f"arith.addi {code.op(f'arith.muli {places[axis]}, {by} : index')}, {first} : index")
-        return entry_at(emitter, x, [*places[:axis], moved, *places[axis + 1 :]])
+    def body(indices: Sequence[str]) -> str:
+        index = code.op(f"arith.addi {code.op(f'arith.muli {indices[axis]}, {by} : index')}, {first} : index")
+        return entry_at(emitter, x, [*indices[:axis], index, *indices[axis + 1 :]])
 
     return indexed(emitter, type_.shape, type_.dtype, body)
 
 
-def _places(count: int, first: int = 0) -> list[str]:
-    """The places of numbers in a message."""
+def _number_fields(count: int, first: int = 0) -> list[str]:
+    """Replacement fields for numbers in a message."""
     return [f"{{{index}}}" for index in range(first, first + count)]
 
 
@@ -178,10 +178,10 @@ def _flip(emitter: Emitter, call: Call) -> Value:
     x, one = apart(emitter, x), index_constant(code, 1)
     lasts = {axis: code.op(f"arith.subi {emitter.size(x.shape[axis])}, {one} : index") for axis in axes}
 
-    def body(places: Sequence[str]) -> str:
+    def body(indices: Sequence[str]) -> str:
         read = [
-            code.op(f"arith.subi {lasts[axis]}, {place} : index") if axis in lasts else place
-            for axis, place in enumerate(places)
+            code.op(f"arith.subi {lasts[axis]}, {index} : index") if axis in lasts else index
+            for axis, index in enumerate(indices)
         ]
         return entry_at(emitter, x, read)
 
@@ -191,9 +191,9 @@ def _flip(emitter: Emitter, call: Call) -> Value:
 def _arange(emitter: Emitter, call: Call) -> Value:
     (type_,) = call.types
 
-    def body(places: Sequence[str]) -> str:
-        whole = emitter.code.op(f"arith.index_cast {places[0]} : index to i64")
-        return emitter.scalars.convert(Scalar(whole, DType.INT64), type_.dtype).text
+    def body(indices: Sequence[str]) -> str:
+        integer = emitter.code.op(f"arith.index_cast {indices[0]} : index to i64")
+        return emitter.scalars.convert(Scalar(integer, DType.INT64), type_.dtype).text
 
     return indexed(emitter, type_.shape, type_.dtype, body)
 
@@ -207,7 +207,7 @@ def _assert_shape(emitter: Emitter, call: Call) -> Value:
         holds = Value(emitter.code.op(f"arith.andi {holds.text}, {equal.text} : i1"), (), DType.BOOL, is_scalar=True)
     if unknown:
         rank = len(wanted)
-        actual, needed = (f"({', '.join(_places(rank, first))}{',' * (rank == 1)})" for first in (0, rank))
+        actual, needed = (f"({', '.join(_number_fields(rank, first))}{',' * (rank == 1)})" for first in (0, rank))
         message = (
             f"an array has shape {actual}, but {needed} is needed: sizes that meet must be equal; "
             "give the arguments sizes that fit."

@@ -1,13 +1,13 @@
-"""Sorting and searching in what is sorted."""
+"""Sorting, and searching in sorted arrays."""
 
 from collections.abc import Sequence
 
-from plica.backend.native.mlir.bounds import check_places
+from plica.backend.native.mlir.bounds import check_indices
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.merge_sort import before, bisected, ordered
-from plica.backend.native.mlir.reading import loop_index, place_of, read_at
+from plica.backend.native.mlir.reading import loop_index, clamped_index, read_at
 from plica.backend.native.mlir.structured import apart, entry_at, entrywise
 from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar
@@ -24,12 +24,12 @@ def _sort(emitter: Emitter, call: Call) -> Value:
     (x,), order = call.inputs, _argsort(emitter, call)
     axis, rank = normal_axis(call.params["axis"], len(x.shape)), len(x.shape)
 
-    def places(names: Sequence[str]) -> list[str]:
+    def indices_of(names: Sequence[str]) -> list[str]:
         indices = [emitter.code.op(f"linalg.index {loop} : index") for loop in range(rank)]
         indices[axis] = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
         return indices
 
-    return read_at(emitter, x, x.shape, [(order, range(rank))], places)
+    return read_at(emitter, x, x.shape, [(order, range(rank))], indices_of)
 
 
 def _searchsorted(emitter: Emitter, call: Call) -> Value:
@@ -40,8 +40,8 @@ def _searchsorted(emitter: Emitter, call: Call) -> Value:
     def body(names: Sequence[str]) -> str:
         wanted = Entry(emitter.scalars, Scalar(names[0], values.dtype))
 
-        def is_after(place: str) -> str:
-            entry = Entry(emitter.scalars, Scalar(entry_at(emitter, table, [place]), table.dtype))
+        def is_after(index: str) -> str:
+            entry = Entry(emitter.scalars, Scalar(entry_at(emitter, table, [index]), table.dtype))
             if is_left:
                 return before(entry, wanted, descending=False).scalar.text
             return (~before(wanted, entry, descending=False)).scalar.text
@@ -56,40 +56,40 @@ def _search_cumulative(emitter: Emitter, call: Call) -> Value:
     """By bisection, without reading whole rows of the table."""
     (table, rows, uniforms), (type_,), code = call.inputs, call.types, emitter.code
     table, (_, units, categories) = apart(emitter, table), table.shape
-    check_places(emitter, rows, units, None, call.source)
+    check_indices(emitter, rows, units, None, call.source)
     number, size = emitter.size(units), emitter.size(categories)
 
     def body(names: Sequence[str]) -> str:
-        fold, row = loop_index(emitter, 0), place_of(emitter, names[0], rows.dtype, number, wraps=False)
+        fold, row = loop_index(emitter, 0), clamped_index(emitter, names[0], rows.dtype, number, wraps=False)
         zero = code.op("arith.constant 0 : index")
         end = code.op(f"arith.subi {size}, {code.op('arith.constant 1 : index')} : index")
         last = code.op(f"arith.maxsi {end}, {zero} : index")
 
-        def at(place: str) -> Entry:
-            return Entry(emitter.scalars, Scalar(entry_at(emitter, table, [fold, row, place]), table.dtype))
+        def at(category: str) -> Entry:
+            return Entry(emitter.scalars, Scalar(entry_at(emitter, table, [fold, row, category]), table.dtype))
 
-        whole = at(last)
-        target = _share(Entry(emitter.scalars, Scalar(names[1], uniforms.dtype)), whole)
-        bits = whole.bits_as(target.dtype)
+        total = at(last)
+        target = _share(Entry(emitter.scalars, Scalar(names[1], uniforms.dtype)), total)
+        total_bits = total.bits_as(target.dtype)
 
-        def is_after(place: str) -> str:
-            entry = at(place).bits_as(target.dtype)
-            return ((entry <= target) & (entry < bits)).scalar.text
+        def is_after(category: str) -> str:
+            bits = at(category).bits_as(target.dtype)
+            return ((bits <= target) & (bits < total_bits)).scalar.text
 
         return code.op(f"arith.index_cast {bisected(emitter, zero, last, is_after)} : index to i64")
 
     return entrywise(emitter, [rows, uniforms], type_.shape, type_.dtype, body)
 
 
-def _share(uniform: Entry, whole: Entry) -> Entry:
-    """The bits of `uniform * whole`, of numbers that are not negative: they are ordered as the numbers are.
+def _share(uniform: Entry, total: Entry) -> Entry:
+    """The bits of `uniform * total` for non-negative numbers, whose bits have the same order.
 
-    Numbers below the smallest normal one count as zeros here; their bits are how many of the least they are.
+    IREE treats subnormal numbers as zeros; their bits count multiples of the smallest one.
     """
-    word, digits = words(whole.dtype), limits_of(whole.dtype).nmant
-    bits = whole.bits_as(word)
-    tiny = (uniform * bits.astype(whole.dtype)).round_even().astype(word)
-    return (bits < (1 << digits)).where(tiny, (uniform * whole).bits_as(word))
+    word, digits = words(total.dtype), limits_of(total.dtype).nmant
+    bits = total.bits_as(word)
+    subnormal = (uniform * bits.astype(total.dtype)).round_even().astype(word)
+    return (bits < (1 << digits)).where(subnormal, (uniform * total).bits_as(word))
 
 
 SORTING = {

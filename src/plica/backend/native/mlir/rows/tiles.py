@@ -1,4 +1,4 @@
-"""Tiles of rows whose weighted sums are in registers together: what the dispatches of layers are made of.
+"""Tiles of rows whose weighted sums are in registers together: the inner loops of the dispatches of layers.
 
 product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
 for each piece of the outputs, kept in registers:
@@ -14,7 +14,7 @@ from plica.backend.native.mlir.types import Value
 from plica.ir.sizes import Dim
 
 TILES = ((8, 1), (4, 1), (1, 4))
-"""Rows whose sums are in registers together, and in how many parts each sum is, so that additions need not wait."""
+"""Rows whose sums are in registers together, and the number of independent partial sums of each."""
 _MANTISSA = {"f32": (23, 253, "i32"), "f64": (52, 2045, "i64")}
 """Bits of a mantissa, the sum of the biased exponents of 2**(e - 1) and 2**-e, and integers as wide."""
 
@@ -47,7 +47,7 @@ class Tiles(Dispatch):
         rows: How many rows.
         outputs: The width of the results.
         most: Rows of a block, at most.
-        fewest: Rows of a block where there are few: no fewer than a tile.
+        fewest: Rows of a block, at least: those of a tile or more.
     """
 
     def __init__(
@@ -57,15 +57,15 @@ class Tiles(Dispatch):
         self.outputs = outputs
         self.outer = list(pieces(outputs, WIDEST[self.element]))
 
-    def load_weight(self, place: int, fold: str) -> Weight:
+    def load_weight(self, position: int, fold: str) -> Weight:
         """One fold of an operand `(F, I, O)`."""
-        _, units, outputs = self.operands[place].shape
+        _, units, outputs = self.operands[position].shape
         assert isinstance(units, int), "weights are constants"
         type_ = f"tensor<{units}x{outputs}x{self.element}>"
         text = self.op(
-            f"iree_tensor_ext.dispatch.tensor.load %s{place}, offsets = [{fold}, 0, 0], "
+            f"iree_tensor_ext.dispatch.tensor.load %s{position}, offsets = [{fold}, 0, 0], "
             f"sizes = [1, {units}, {outputs}], strides = [1, 1, 1] : "
-            f"{TENSOR}<readonly:{self.operands[place].type}> -> {type_}"
+            f"{TENSOR}<readonly:{self.operands[position].type}> -> {type_}"
         )
         return Weight(text, type_, units)
 
@@ -120,8 +120,8 @@ class Tiles(Dispatch):
                 f"{weight.type}, {type_}"
             )
             for row in range(tile):
-                place = f"[{self.index(row)}, {unit}] : tensor<{tile}x{weight.units}x{self.element}>"
-                entry, _ = self.broadcast(self.op(f"tensor.extract {product}{place}"), width)
+                indices = f"[{self.index(row)}, {unit}] : tensor<{tile}x{weight.units}x{self.element}>"
+                entry, _ = self.broadcast(self.op(f"tensor.extract {product}{indices}"), width)
                 sums.append(self.op(f"vector.fma {entry}, {entries}, %c{name}_{part * tile + row} : {type_}"))
         self.put(f"scf.yield {', '.join(sums)} : {types}")
         self.put("}")

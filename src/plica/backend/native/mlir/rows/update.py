@@ -1,15 +1,15 @@
-"""Writing at indices: a slice that is put in the place of another, or one entry after the other.
+"""Updates at indices: a slice is replaced, or single entries in order.
 
-Where indices occur several times, the updates are made in their order.
+Equal indices are updated in their order.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from plica.backend.native.mlir.bounds import check_places, check_slice
+from plica.backend.native.mlir.bounds import check_indices, check_slice
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
-from plica.backend.native.mlir.reading import place_of
+from plica.backend.native.mlir.reading import clamped_index
 from plica.backend.native.mlir.reshaped import reshaped
 from plica.backend.native.mlir.rows.indexing import transposed
 from plica.backend.native.mlir.structured import apart, collapsed, entrywise, generic
@@ -25,8 +25,8 @@ _COMBINED = {"set": None, "add": "add", "multiply": "multiply", "min": "minimum"
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
-    """A part of an array: where it begins along each axis, its sizes, and its steps, as text."""
+class _Slice:
+    """A slice of an array: its offsets, sizes and steps along each axis, as text."""
 
     offsets: Sequence[str]
     shape: Sequence[Dim]
@@ -35,7 +35,7 @@ class _Part:
 
     @property
     def text(self) -> str:
-        """The part as MLIR writes it."""
+        """The slice as MLIR writes it."""
         return " ".join(f"[{', '.join(texts)}]" for texts in (self.offsets, self.sizes, self.steps))
 
 
@@ -43,13 +43,13 @@ def _update(emitter: Emitter, call: Call) -> Value:
     x, values, *indices = call.inputs
     x, index = emitter.tensor(x), call.params["index"]
     emitter.overwrites = True
-    places = iter(indices)
-    at = [next(places) if place == AT else None for place in index]
-    for axis, place in enumerate(index):
-        if isinstance(place, tuple):
-            check_slice(emitter, x, axis, place, call.source)
-        elif place == AT:
-            check_places(emitter, at[axis], x.shape[axis], axis, call.source)  # type: ignore[arg-type]
+    arrays = iter(indices)
+    at = [next(arrays) if axis_index == AT else None for axis_index in index]
+    for axis, axis_index in enumerate(index):
+        if isinstance(axis_index, tuple):
+            check_slice(emitter, x, axis, axis_index, call.source)
+        elif axis_index == AT:
+            check_indices(emitter, at[axis], x.shape[axis], axis, call.source)  # type: ignore[arg-type]
     block = broadcast(*(index.shape for index in indices))
     slices = all(index is None or index.is_scalar for index in at)
     part = _part(emitter, x, index, at if slices else [None] * len(at))
@@ -76,21 +76,21 @@ def _update(emitter: Emitter, call: Call) -> Value:
     return Value(emitter.code.op(text), x.shape, x.dtype)
 
 
-def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Value | None]) -> _Part | None:
+def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Value | None]) -> _Slice | None:
     """The part of `x` that slices and indices of the host describe; None where it is all of it."""
-    if not any(isinstance(place, tuple) for place in index) and not any(index is not None for index in at):
+    if not any(isinstance(axis_index, tuple) for axis_index in index) and not any(array is not None for array in at):
         return None
     offsets, steps = list[str](), list[str]()
     shape: list[Dim] = []
-    for axis, place in enumerate(index):
-        given = at[axis]
-        if given is not None:
+    for axis, axis_index in enumerate(index):
+        scalar = at[axis]
+        if scalar is not None:
             size = emitter.size(x.shape[axis])
-            offsets.append(place_of(emitter, given.text, given.dtype, size, wraps=True))
+            offsets.append(clamped_index(emitter, scalar.text, scalar.dtype, size, wraps=True))
             shape.append(1)
             steps.append("1")
-        elif isinstance(place, tuple):
-            start, stop, step = place
+        elif isinstance(axis_index, tuple):
+            start, stop, step = axis_index
             offsets.append(emitter.size_text(start))
             shape.append(_slice_size(start, stop, step))
             steps.append(emitter.size_text(step))
@@ -98,7 +98,7 @@ def _part(emitter: Emitter, x: Value, index: Sequence[object], at: Sequence[Valu
             offsets.append("0")
             shape.append(x.shape[axis])
             steps.append("1")
-    return _Part(offsets, shape, [emitter.size_text(dim) for dim in shape], steps)
+    return _Slice(offsets, shape, [emitter.size_text(dim) for dim in shape], steps)
 
 
 def _slice_size(start: Dim, stop: Dim, step: Dim) -> Dim:
@@ -129,28 +129,28 @@ def _scattered(
     """Entries of `old` combined with values, one after the other, at the indices `at`, which have the shape `block`."""
     axes = [axis for axis, number in enumerate(at) if number is not None]
     order = [*axes, *(axis for axis in range(len(at)) if axis not in axes)]
-    turned = old if order == sorted(order) else transposed(emitter, old, order)
+    target = old if order == sorted(order) else transposed(emitter, old, order)
     indices = [index for index in at if index is not None]
-    places = _rows_of(emitter, turned, indices, block)
-    shape = (*block, *turned.shape[len(axes) :])
+    rows = _rows_of(emitter, target, indices, block)
+    shape = (*block, *target.shape[len(axes) :])
     spread = reshaped(emitter, _broadcast(emitter, values, shape), (product(block), *shape[len(block) :]))
-    turned = apart(emitter, turned, hidden=spread.type == turned.type)  # or both become one, where they are equal
-    spread, places = (apart(emitter, tensor) for tensor in (spread, places))
+    target = apart(emitter, target, hidden=spread.type == target.type)  # IREE would merge equal tensors
+    spread, rows = (apart(emitter, tensor) for tensor in (spread, rows))
     code, scalars, element = emitter.code, emitter.scalars, old.element
     name = code.name()
     code.put(
         f"{name} = iree_linalg_ext.scatter dimension_map = {list(range(len(axes)))} unique_indices(false) "
-        f"ins({spread.text}, {places.text} : {spread.type}, {places.type}) outs({turned.text} : {turned.type}) {{"
+        f"ins({spread.text}, {rows.text} : {spread.type}, {rows.type}) outs({target.text} : {target.type}) {{"
     )
     with code.block():
         new, before = code.name(), code.name()
         code.put(f"^bb0({new}: {element}, {before}: {element}):")
         combine = _COMBINED[mode]
-        given = (Scalar(before, old.dtype), Scalar(new, old.dtype))
-        entry = new if combine is None else write_scalar(scalars, combine, given, old.dtype).text
+        operands = (Scalar(before, old.dtype), Scalar(new, old.dtype))
+        entry = new if combine is None else write_scalar(scalars, combine, operands, old.dtype).text
         code.put(f"iree_linalg_ext.yield {entry} : {element}")
-    code.put(f"}} -> {turned.type}")
-    result = Value(name, turned.shape, old.dtype)
+    code.put(f"}} -> {target.type}")
+    result = Value(name, target.shape, old.dtype)
     return (
         result
         if order == sorted(order)
@@ -159,23 +159,23 @@ def _scattered(
 
 
 def _rows_of(emitter: Emitter, x: Value, indices: Sequence[Value], block: Sequence[Dim]) -> Value:
-    """Indices of the first axes of `x` as rows, (N, K), N all entries of their common shape `block`."""
+    """Indices of the first axes of `x` as rows (N, K), for the N entries of their common shape `block`."""
     sizes = [emitter.size(dim) for dim in x.shape[: len(indices)]]
     columns, count = [], product(block)
     for index, size in zip(indices, sizes, strict=True):
 
         def body(names: Sequence[str], index: Value = index, size: str = size) -> str:
-            place = place_of(emitter, names[0], index.dtype, size, wraps=True)
-            return emitter.code.op(f"arith.index_cast {place} : index to i64")
+            clamped = clamped_index(emitter, names[0], index.dtype, size, wraps=True)
+            return emitter.code.op(f"arith.index_cast {clamped} : index to i64")
 
         column = emitter.tensor(entrywise(emitter, [emitter.tensor(index)], block, DType.INT64, body))
         columns.append(reshaped(emitter, column, (count,)))
     if len(columns) == 1:
         return reshaped(emitter, columns[0], (count, 1))
     out = Value("", (count, len(columns)), DType.INT64)
-    where = [f"[0, {index}] [{emitter.size_text(count)}, 1] [1, 1]" for index in range(len(columns))]
+    slices = [f"[0, {index}] [{emitter.size_text(count)}, 1] [1, 1]" for index in range(len(columns))]
     is_begun = emitter.is_begun(out, 0, columns[0].type)
-    return emitter.inserted(zip(columns, where, strict=True), out, is_begun=is_begun)
+    return emitter.inserted(zip(columns, slices, strict=True), out, is_begun=is_begun)
 
 
 def _broadcast(emitter: Emitter, values: Value, shape: Sequence[Dim]) -> Value:
