@@ -85,8 +85,8 @@ class NativeFunction:
         in_torch: list[Runner] = []
 
         def run(leaves: Sequence[Any]) -> Any:
-            given = [leaves[index] for index in tensors]
-            if not is_plain(*given, *self._tensors()) if captures else not is_plain(*given):
+            passed = [leaves[index] for index in tensors]
+            if not is_plain(*passed, *self._tensors()) if captures else not is_plain(*passed):
                 if not in_torch:
                     in_torch.append(self._fallback.specialize(leaves))
                 return in_torch[0](leaves)

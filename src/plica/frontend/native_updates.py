@@ -131,16 +131,16 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
     arrays: list[Array | UpdatableConstant] = [array_of(leaf) for leaf in bound.leaves]
     consts = {var.name: index for index, var in enumerate(program.consts)}
     arguments = {var.name: var for var in program.arguments}
-    given = updatable if isinstance(updatable, Mapping) else {}
+    first_values = updatable if isinstance(updatable, Mapping) else {}
     moved: list[Var] = []
-    for name in consts if updatable is True else given or _names(updatable):
-        if name in given and name in arguments:
-            arrays.append(UpdatableConstant(_checked(arguments[name], given[name]), word(name, "updatable")))
+    for name in consts if updatable is True else first_values or _names(updatable):
+        if name in first_values and name in arguments:
+            arrays.append(UpdatableConstant(_checked(arguments[name], first_values[name]), word(name, "updatable")))
             moved.append(arguments[name])
             continue
-        same = [index for index, leaf in enumerate(bound.leaves) if name in given and leaf is given[name]]
+        same = [index for index, leaf in enumerate(bound.leaves) if name in first_values and leaf is first_values[name]]
         index = same[0] if same else consts.get(name)
-        if index is None or (name in given and not same):
+        if index is None or (name in first_values and not same):
             hint = (
                 "give its first value, as updatable={name: array}"
                 if name in arguments

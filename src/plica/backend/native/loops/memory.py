@@ -33,14 +33,14 @@ class Sizes:
             for statement in all_of(nest.body)
             if isinstance(statement, Constant | Compute)
         }
-        self._given = {parameter.text for parameter in nest.parameters if isinstance(parameter, Scalar)}
+        self._parameters = {parameter.text for parameter in nest.parameters if isinstance(parameter, Scalar)}
 
     def are_known(self, values: Iterable[Index]) -> bool:
         """Whether sizes can be computed before the nest runs."""
         return all(map(self._is_known, values))
 
     def _is_known(self, value: Index) -> bool:
-        if isinstance(value, int) or value.text in self._given:
+        if isinstance(value, int) or value.text in self._parameters:
             return True
         statement = self._definitions.get(value.text)
         if isinstance(statement, Compute):
@@ -49,7 +49,7 @@ class Sizes:
 
     def definition(self, value: Scalar) -> Constant | Compute | None:
         """The statement that defines a size that can be computed; None if it is a parameter."""
-        return None if value.text in self._given else self._definitions[value.text]
+        return None if value.text in self._parameters else self._definitions[value.text]
 
 
 class Arithmetic:
@@ -59,13 +59,13 @@ class Arithmetic:
         sizes: The sizes.
         op: `op(text)` writes an instruction, and returns the name of its value.
         number: The name of a number.
-        given: The name of a parameter.
+        parameter: The name of a parameter.
     """
 
     def __init__(
-        self, sizes: Sizes, op: Callable[[str], str], number: Callable[[int], str], given: Callable[[str], str]
+        self, sizes: Sizes, op: Callable[[str], str], number: Callable[[int], str], parameter: Callable[[str], str]
     ) -> None:
-        self._sizes, self._op, self._number, self._given = sizes, op, number, given
+        self._sizes, self._op, self._number, self._parameter = sizes, op, number, parameter
         self._written: dict[str, str] = {}
 
     def value(self, size: Index) -> str:
@@ -79,7 +79,7 @@ class Arithmetic:
     def _value(self, size: Scalar) -> str:
         match self._sizes.definition(size):
             case None:
-                return self._given(size.text)
+                return self._parameter(size.text)
             case Constant(_, number):
                 return self._number(int(number.real))
             case Compute(_, name, operands):

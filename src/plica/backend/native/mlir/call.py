@@ -17,7 +17,7 @@ class Call:
         name: The operation.
         inputs: The operands.
         outputs: The variables that are the results. Where one of them is a size of another, a row that needs it before
-            it returns says what it is with `emitter.bind`.
+            it returns binds it with `emitter.bind`.
         params: The parameters.
         source: The line of the user's code that the equation comes from.
         operands: The operands as the Program has them.

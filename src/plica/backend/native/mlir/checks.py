@@ -30,7 +30,7 @@ class Fault:
     Args:
         error: The name of a class in `plica.errors`.
         message: A format for the numbers `values`.
-        values: The numbers: integers of no dimension. It writes what computes them, where the function fails.
+        values: Writes the lines that compute the numbers where the function fails; returns integers of no dimension.
         source: Where in the user's code.
     """
 

@@ -1,6 +1,6 @@
 """The emitter of one function, and the rows by which it writes equations.
 
-The emitter stands below all rows: it is given the table in which it looks them up.
+The emitter stands below all rows: it takes the function that looks them up.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Emitter:
     Attributes:
         code: The lines.
         scalars: The code of entries, written to the same lines.
-        checks: Checks of what is known only when the function runs.
+        checks: Checks at run time.
         overwrites: Whether a part of an array was updated.
 
     Args:

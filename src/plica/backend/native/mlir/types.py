@@ -15,7 +15,7 @@ from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.sizes import Dim
 
-# Integers have no sign in MLIR: operations do. Four bits are kept in a byte for each, as in numpy.
+# Integers have no sign in MLIR: operations do. Integers of four bits take a byte each, as in numpy.
 _ELEMENTS: Mapping[DType, str] = {
     DType.BOOL: "i1",
     DType.INT4: "i8",
@@ -57,7 +57,7 @@ def tensor_type(shape: Sequence[Dim], dtype: DType) -> str:
 
 
 HOST = frozenset({DType.BOOL, DType.INT64})
-"""The dtypes of numbers with which the host computes itself: sizes, and what decides where a Program goes on."""
+"""The dtypes of numbers that the host computes itself: sizes, and conditions of branches and loops."""
 
 
 @dataclass(frozen=True, slots=True)

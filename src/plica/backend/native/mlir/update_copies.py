@@ -7,7 +7,7 @@ from plica.ir.op import View
 from plica.ir.program import Operand, Program, Var
 from plica.ops import OPS
 
-_JOINS = ("concat", "stack")  # what is put into them may lie in them, and must not be written to there
+_JOINS = ("concat", "stack")  # their operands may be views of their result, and must not be written to
 
 
 def copied_bases(program: Program, shared: Iterable[Operand], *, is_nested: bool = False) -> set[Operand]:
@@ -47,7 +47,7 @@ def copied_bases(program: Program, shared: Iterable[Operand], *, is_nested: bool
     own: set[Operand] = set(program.inputs)
     for index in updates:
         base, values = program.equations[index].inputs[:2]
-        if base.type.shape != values.type.shape:  # else it may be what is written
+        if base.type.shape != values.type.shape:  # else it may be the values that are written
             own.update(program.equations[index].outputs)
     copied = set()
     for index in updates:

@@ -8,7 +8,7 @@
             the largest of each row, its power of two, the quotients
 
 Linear algebra operations would pass all products through memory, and look rows up entry by entry. `look_up` is a
-dispatch of its own as well: fused into what reads it, a lookup would be repeated there for each reader.
+dispatch of its own as well: a lookup that is fused into its readers is repeated in each of them.
 """
 
 from collections.abc import Sequence

@@ -79,7 +79,7 @@ class Tiles(Dispatch):
         return [(tile, parts if weight.units % parts == 0 else 1) for tile, parts in TILES]
 
     def product(self, rows: Sequence[str], weight: Weight, read: Callable[[str, int, int], Sequence[str]]) -> str:
-        """The products of the factors' rows, `(rows, units)`; `read` gives a part of a row of each factor."""
+        """The products of the factors' rows, `(rows, units)`; `read` returns a part of a row of each factor."""
         type_ = f"tensor<{len(rows)}x{weight.units}x{self.element}>"
         block = self.op(f"tensor.empty() : {type_}")
         for row, at in enumerate(rows):
@@ -100,7 +100,7 @@ class Tiles(Dispatch):
 
         Args:
             kind: How many rows, and in how many parts each sum is.
-            product: The products, as `product` gives them.
+            product: The products, as `product` returns them.
             weight: The weight.
             piece: Where the piece of the outputs begins, and how wide it is.
         """
@@ -145,11 +145,11 @@ class Tiles(Dispatch):
         def constant(value: int) -> str:
             return self.op(f"arith.constant {value} : {integer}")
 
-        shift, one, most, none = constant(bits), constant(1), constant(top - 1), constant(top // 2)
+        shift, one, most, bias = constant(bits), constant(1), constant(top - 1), constant(top // 2)
         exponent = self.op(f"arith.shrsi {largest}, {shift} : {integer}")
         exponent = self.op(f"arith.minsi {exponent}, {most} : {integer}")
         is_normal = self.op(f"arith.cmpi sge, {exponent}, {one} : {integer}")
-        exponent = self.op(f"arith.select {is_normal}, {exponent}, {none} : {integer}")  # 2**0
+        exponent = self.op(f"arith.select {is_normal}, {exponent}, {bias} : {integer}")  # 2**0
         divisor = self.op(f"arith.addi {exponent}, {one} : {integer}")
         factor = self.op(f"arith.subi {constant(top)}, {exponent} : {integer}")
         parts = []
@@ -157,6 +157,6 @@ class Tiles(Dispatch):
             shifted = self.op(f"arith.shli {bits_of}, {shift} : {integer}")
             parts.append(self.op(f"arith.bitcast {shifted} : {integer} to {self.element}"))
         if is_exponent:
-            number = self.op(f"arith.subi {exponent}, {none} : {integer}")
+            number = self.op(f"arith.subi {exponent}, {bias} : {integer}")
             parts[0] = self.op(f"arith.sitofp {number} : {integer} to {self.element}")
         return parts[0], parts[1]
