@@ -13,7 +13,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, choosing
 from plica.errors import InputError, StructuralPropertyError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer

@@ -16,7 +16,7 @@ from plica.backend.torch.queries import IntegrateQuery, SamplingQuery
 from plica.constants.rewrites import states
 from plica.errors import InputError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from tests.harness.flat_mixtures import Drawn, Mixture, draw
 from tests.harness.flat_units import MOST_STATES, Table, Unit
 

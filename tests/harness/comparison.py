@@ -29,7 +29,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.symbolic.layers import ProductLayer
 from plica.symbolic.semirings import LSE_SUM, SEMIRINGS
 from tests.harness.layer_cases import OWN_CASES, LayerCase, num_states, references

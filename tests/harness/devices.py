@@ -4,7 +4,7 @@ import pytest
 
 from plica.backend.torch import directed, exact, kernels
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 
 
 def forbid_branches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,7 @@ from plica.forks import cached_property
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
-from plica.lower.cascade import Bound, Stage, cascade
+from plica.lower.cascade import FROM, cascade
 from plica.lower.checks import check_semiring
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
@@ -46,7 +46,7 @@ from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
-from plica.symbolic.semirings import LSE_SUM, Semiring
+from plica.symbolic.semirings import LSE_SUM, Bound, Semiring, Stage
 
 
 @final
@@ -157,14 +157,14 @@ class CompiledCircuit:
             smallest: The smallest normal number of the dtype of the parameters.
             of_weights: Whether weights are constant, so that their bounds are computed once.
         """
-        stages, attempt = cascade(semiring), semiring.attempt
-        if attempt is None:
-            return stages
-        if device not in attempt.devices:
-            return stages[-1:]
-        work, is_shallow = rows * self.num_activations, self.depth <= attempt.deepest(smallest)
-        tried = {Bound.OF_WEIGHTS: of_weights, Bound.OF_ROWS: is_shallow, Bound.NONE: True}
-        return tuple(stage for stage in stages if tried[stage.bound] and stage.pays(work))
+        work = rows * self.num_activations
+        return tuple(
+            stage
+            for stage in cascade(semiring)
+            if work >= FROM[stage.bound]
+            and (of_weights or stage.bound is not Bound.OF_WEIGHTS)
+            and stage.may_hold(device, self.depth, smallest)
+        )
 
     @cached_property
     def leaves_alone(self) -> Mapping[TensorParameter, Leaf]:

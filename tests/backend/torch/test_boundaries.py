@@ -13,7 +13,7 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.passes import clean as passes
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer

@@ -14,7 +14,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.constants.policy import FoldPolicy
 from plica.ir.program import Program
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.lower.queries.bottom_up import equations_of
 from plica.pipeline import PipelineContext
 from plica.queries import sample

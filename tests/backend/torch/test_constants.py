@@ -13,7 +13,7 @@ from plica.constants.policy import SMALL, FoldPolicy
 from plica.constants.store.cache import SHARED
 from plica.errors import UnsupportedError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit

@@ -14,7 +14,7 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.lower.optimize.layers import _is_identity
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit

@@ -18,7 +18,7 @@ from plica.files.model import load_model, save_model
 from plica.ir.op import unsupported
 from plica.ir.program import Program
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.dtypes import DataType

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.symbolic.layers import GaussianLayer, SumLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, ParameterOp, SoftplusParameter
 from plica.symbolic.parameters.nodes import Shape

@@ -5,7 +5,7 @@ import pytest
 from plica.backend.torch import sources, watch
 from plica.errors import UnsupportedError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from tests.harness.circuit_lives import Life
 
 

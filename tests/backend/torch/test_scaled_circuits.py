@@ -14,7 +14,7 @@ import torch
 from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.lower.fold.groups import fold_circuit
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit

@@ -18,7 +18,7 @@ from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache
 from plica.errors import UnsupportedError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
 from tests.harness.circuits import chain, tensor

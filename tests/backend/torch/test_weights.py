@@ -16,7 +16,7 @@ from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
 from plica.ir.op import unsupported
 from plica.lower import cascade, checks
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS

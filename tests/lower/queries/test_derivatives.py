@@ -11,7 +11,7 @@ from plica.backend.torch.queries import expected
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.lower.queries.expect import LATENTS, POSTERIOR
 from plica.lower.queries.flowing import lower_flows
 from plica.queries import posterior

@@ -13,7 +13,7 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.lower import cascade
-from plica.lower.cascade import Bound
+from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import finite
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, ModuleLayer, SumLayer

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from plica.errors import ShapeError, UnsupportedError
-from plica.symbolic.semirings import LSE_SUM, MAX_SUM, SCALED, SEMIRINGS, SUM_PRODUCT, Attempt, Law, Semiring
+from plica.symbolic.semirings import LSE_SUM, MAX_SUM, SCALED, SEMIRINGS, SUM_PRODUCT, Bound, Law, Semiring, Stage
 from tests.harness.together import grouped
 
 Array = Any
@@ -165,8 +165,8 @@ def test_illegal_neighbours() -> None:
 
 
 @pytest.mark.parametrize(
-    "attempt", [SUM_PRODUCT, replace(SCALED, name="lse-sum"), replace(SCALED, algebra=MAX_SUM.algebra)]
+    "faster", [SUM_PRODUCT, replace(SCALED, name="lse-sum"), replace(SCALED, algebra=MAX_SUM.algebra)]
 )
-def test_what_cannot_be_tried_first_is_refused(attempt: Semiring) -> None:
+def test_what_cannot_be_tried_first_is_refused(faster: Semiring) -> None:
     with pytest.raises(UnsupportedError, match="cannot be tried before lse-sum"):
-        replace(LSE_SUM, attempt=Attempt(attempt, devices=("cpu",)))
+        replace(LSE_SUM, faster=(Stage(faster, Bound.OF_ROWS, devices=("cpu",)),))

@@ -24,14 +24,13 @@ from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError
 from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import Drawing
-from plica.lower.cascade import Bound, Stage
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.given import Given
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import Bound, Semiring, Stage
 
 Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
 _PART = 2**24
@@ -159,7 +158,7 @@ class ScoringModule(ProgramModule):
     def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
         """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
         exact = partial(self._exact, semiring, watch=watch)
-        if semiring.attempt is None or self._holds or is_abstract(x):
+        if not semiring.faster or self._holds or is_abstract(x):
             return exact(x, given=given)
         for stage in self.stages(semiring, x, of_weights=watch is not None and not given.names):
             if stage.bound is Bound.OF_WEIGHTS:

@@ -97,6 +97,6 @@ MOST = replace(
         meaning="no completion has a larger value",
         reduction=MAX_SUM.algebra.reduction,
     ),
-    attempt=None,
+    faster=(),
 )
 """Sums of ordinary numbers in which a variable that is not known takes the largest value that each unit has."""

@@ -11,7 +11,16 @@ from plica.symbolic.semirings.directed import COMPLEX_LSE_SUM, SIGNED_LSE_SUM
 from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
 from plica.symbolic.semirings.scaled import SCALED
 from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS, selective
-from plica.symbolic.semirings.semiring import SEMIRINGS, Array, Attempt, Namespace, Semiring, Value, are_one_number
+from plica.symbolic.semirings.semiring import (
+    SEMIRINGS,
+    Array,
+    Bound,
+    Namespace,
+    Semiring,
+    Stage,
+    Value,
+    are_one_number,
+)
 from plica.symbolic.semirings.weights import Logs, Params, Weight
 
 SEMIRINGS.update(
@@ -36,13 +45,14 @@ __all__ = [
     "SUM_PRODUCT",
     "Algebra",
     "Array",
-    "Attempt",
+    "Bound",
     "Law",
     "Logs",
     "Namespace",
     "Params",
     "Reduction",
     "Semiring",
+    "Stage",
     "Value",
     "Weight",
     "are_one_number",

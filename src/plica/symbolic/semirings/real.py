@@ -13,9 +13,10 @@ from plica.symbolic.semirings.linear import contract, einsum
 from plica.symbolic.semirings.scaled import SCALED, deepest
 from plica.symbolic.semirings.semiring import (
     Array,
-    Attempt,
+    Bound,
     Namespace,
     Semiring,
+    Stage,
     Value,
     accumulate,
     outer_of,
@@ -86,6 +87,9 @@ LSE_SUM = Semiring(
     normalize=unchanged,
     zero=lambda xp, shape, dtype: (xp.full(shape, float("-inf"), dtype=dtype),),
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
-    attempt=Attempt(SCALED, devices=("cpu",), of_constants=BOUNDED, deepest=deepest),
+    faster=(
+        Stage(BOUNDED, Bound.OF_WEIGHTS, devices=("cpu",)),
+        Stage(SCALED, Bound.OF_ROWS, devices=("cpu",), deepest=deepest),
+    ),
     at_zeros=LSE_AT_ZEROS,
 )

@@ -14,8 +14,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
+from enum import Enum
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, final
 
 from plica.arguments import known, shown
 from plica.eager import namespace
@@ -38,28 +39,34 @@ def choose_each(xp: Namespace, mask: Array, value: Value, other: Value) -> Value
     )
 
 
+class Bound(Enum):
+    """The bound that says whether the results of a number format are right."""
+
+    OF_WEIGHTS = "the weights, for all rows: a last result of shape (1,)"
+    OF_ROWS = "each row: a last result of shape (B,); rows for which no bound holds are computed by the next stage"
+    NONE = "nothing, they are right"
+
+
+@final
 @dataclass(frozen=True, slots=True)
-class Attempt:
-    """Another carrier of the same algebra that is tried first: faster, and not always right.
+class Stage:
+    """One number format of a cascade.
 
     Args:
-        carrier: The carrier; it has a column `proven`.
-        devices: The kinds of devices on which a program may read a result before it goes on.
-        of_constants: A carrier whose bounds depend on parameters alone. It is tried before `carrier` where these are
-            constants; None where there is none.
-        deepest: The number of nested sums up to which bounds of the carrier hold, given the smallest normal number of a
-            dtype: it need not be tried for deeper circuits.
+        semiring: The number format.
+        bound: The bound that says whether its results are right.
+        devices: The kinds of devices on which a Program may read the bound before it goes on; empty if it reads none.
+        deepest: The number of nested sums up to which the bound may hold, given the smallest normal number of a dtype.
     """
 
-    carrier: Semiring
-    devices: tuple[str, ...]
-    of_constants: Semiring | None = None
+    semiring: Semiring
+    bound: Bound
+    devices: tuple[str, ...] = ()
     deepest: Callable[[float], float] = lambda _: math.inf
 
-    @property
-    def carriers(self) -> tuple[Semiring, ...]:
-        """All carriers that may be tried, in order."""
-        return (self.carrier,) if self.of_constants is None else (self.of_constants, self.carrier)
+    def may_hold(self, device: str, depth: int, smallest: float) -> bool:
+        """Whether a device can run the stage, and its bound may hold for so many nested sums."""
+        return (not self.devices or device in self.devices) and depth <= self.deepest(smallest)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -90,7 +97,7 @@ class Semiring:
         one: `(xp, shape, dtype)`, the neutral element of the product.
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
             where all are.
-        attempt: Another carrier that may be tried first; None where there is none.
+        faster: The stages that are tried before this number format, in order; their bounds may fail.
         at_zeros: Another carrier of the same results, for gradients where a weight may be 0: its derivatives are right
             there too. None where the derivatives of this carrier are.
         choose: `(xp, mask, value, other)`: `other` where a mask `(F, B, 1)` holds, else `value`.
@@ -119,7 +126,7 @@ class Semiring:
     carries_complex: bool = False
     from_result: Callable[[Namespace, Array], Value] = lambda _, array: (array,)
     proven: Callable[[Namespace, Value], Array] | None = None
-    attempt: Attempt | None = None
+    faster: tuple[Stage, ...] = ()
     at_zeros: Semiring | None = None
     choose: Callable[[Namespace, Array, Value, Value], Value] = choose_each
     most_factors: int = 1
@@ -128,9 +135,7 @@ class Semiring:
         return f"Semiring({self.name!r})"
 
     def __post_init__(self) -> None:
-        if self.attempt is None:
-            return
-        for carrier in self.attempt.carriers:
+        for carrier in (stage.semiring for stage in self.faster):
             if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
                 raise UnsupportedError(
                     f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the "

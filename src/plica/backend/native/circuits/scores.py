@@ -22,12 +22,12 @@ from plica.backend.native.entry_points import EntryPoint
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
-from plica.lower.cascade import Bound, cascade
+from plica.lower.cascade import cascade
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
 from plica.lower.queries.score import lower_score
 from plica.runtime.manifest import Fallback
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import Bound, Semiring
 
 _WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
 _FEWEST, _MOST = 64, 512  # rows of a chunk

@@ -17,11 +17,10 @@ from plica.backend.torch.queries.program import QueryProgram, as_described, part
 from plica.backend.torch.queries.rows import device_of, whole_layers
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
-from plica.lower.cascade import Bound
 from plica.lower.leaves import owners_of
 from plica.lower.queries.choosing import LoweredChoices, lower_choices
 from plica.lower.queries.query import Choosing, Query
-from plica.symbolic.semirings import Semiring
+from plica.symbolic.semirings import Bound, Semiring
 
 _SHARE = 4  # of the budget, which many arrays that are read once each leave for those of one layer
 _ROW_BY_ROW_FROM = 2**19  # activations of the rows made up for one row of data: below, calls for each cost more
