@@ -141,6 +141,6 @@ def compile_nest(nest: Nest) -> Code:
         ctypes.py_object if is_object(parameter) else _TYPES[argument_type(parameter.dtype)]
         for parameter in nest.parameters
     ]
-    results = [ctypes.py_object for result in nest.results if result.is_given]
+    results = [ctypes.py_object for result in nest.results if result.is_caller_allocated]
     type_ = ctypes.CFUNCTYPE(ctypes.c_int64, *types_of_parameters, *results, ctypes.py_object)
     return Code(type_(engines[0].get_function_address("entry")), engines)

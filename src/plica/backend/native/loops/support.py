@@ -298,7 +298,7 @@ def entry_text(nest: Nest) -> str:
         lines.append(f"%{size.text} = load i64, ptr %{size.text}.p")
         sizes.append(f"i64 %{size.text}")
     for result in nest.results:
-        if result.is_given:
+        if result.is_caller_allocated:
             head.append(f"ptr %{result.buffer.name}")
             lines += _read(f"%{result.buffer.name}", "ptr", _DATA, "data")
             values.append(f"ptr %{result.buffer.name}.data")

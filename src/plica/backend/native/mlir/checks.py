@@ -97,11 +97,11 @@ class Checks:
         code.put(f"util.global.store {memory}, @plica_numbers : !util.buffer")
 
     def later(self, wrong: Value, fault: Fault) -> None:
-        """Fail, before the function reads a result, if a boolean of no dimension is true."""
+        """Fail at the next `settle` if a boolean of no dimension is true."""
         self._later.append((wrong, fault))
 
     def require_of_dispatch(self, faults: Value, by_number: Mapping[int, Fault]) -> None:
-        """Fail, before the function reads a result, with the fault that a dispatch reports.
+        """Fail at the next `settle` with the fault that a dispatch reports.
 
         Args:
             faults: Numbers that the dispatch writes: the number of its fault (0 for none), then those of the message.

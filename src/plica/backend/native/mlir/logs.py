@@ -37,9 +37,9 @@ def log_contract(
         lost: How many smallest normal numbers an entry of the weight may lack.
         result: The labels of the result; the others are summed over.
     """
-    tensors = [Factor(emitter.tensor(factor.value), factor.labels) for factor in factors]
+    tensor_factors = [Factor(emitter.tensor(factor.value), factor.labels) for factor in factors]
     weight = Factor(emitter.tensor(weight.value), weight.labels)
-    separated = _separated(emitter, tensors, result)
+    separated = _separated(emitter, tensor_factors, result)
     shifts = [_shift(emitter, factor, result) for factor in separated]
     powers = [_powers(emitter, factor, shift) for factor, shift in zip(separated, shifts, strict=True)]
     total = contract(emitter, [powers[0], weight, *powers[1:]], result)
@@ -50,11 +50,11 @@ def log_contract(
     summed = "".join(label for label in sizes if label not in result)
     if any(sizes[label] == 0 for label in summed) or 0 in total.shape:
         return fast
-    # the sizes are written here, since code after the branch may read them too
+    # sizes are written before the branch, and not first within it
     bounds = {label: emitter.size(sizes[label]) for label in sizes}
 
     def repaired() -> list[Value]:
-        exact = Exact(emitter, tensors, weight, log_source, form, summed, bounds)
+        exact = Exact(emitter, tensor_factors, weight, log_source, form, summed, bounds)
         return [_repaired(emitter, total, fast, shifts, limit, result, exact)]
 
     [chosen] = either(emitter, emitter.scalar(some), [fast], repaired, lambda: [fast])
@@ -197,7 +197,7 @@ def _repaired(
     dtype, code = total.dtype, emitter.code
 
     def body(names: Sequence[str]) -> str:
-        entry, fast_sum, *log_source, least = (Scalar(name, dtype) for name in names[:-1])
+        entry, fast_sum, *shift_entries, least = (Scalar(name, dtype) for name in names[:-1])
         indices = {label: code.op(f"linalg.index {loop} : index") for loop, label in enumerate(result)}
         lost, name = _is_lost(emitter, entry, shift_entries, least), code.name()
         code.put(f"{name} = scf.if {lost.text} -> ({total.element}) {{")
