@@ -11,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from plica.backend.native.loops.equation_nest import EquationNest, equation_nest_of, operands_of, sizes_of
 from plica.backend.native.loops.memory import Arithmetic, Sizes
 from plica.backend.native.loops.mlir import executable_text, fault_size
 from plica.backend.native.loops.nest import Check, Index, Site, all_of
-from plica.backend.native.loops.part import Part, operands_of, part_of, sizes_of
 from plica.backend.native.loops.rows import ROWS
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.checks import Fault
@@ -162,12 +162,12 @@ def _dispatch(
     if not wanted or any(0 in operand.type.shape for operand in (*operands, *wanted)):
         return None
     try:
-        part = part_of(equations, wanted, _same(emitter, equations))
+        equation_nest = equation_nest_of(equations, wanted, _same(emitter, equations))
     except UnsupportedError:
         return None
-    if part is None or len(part.nest.parameters) + len(part.results) > _MOST:
+    if equation_nest is None or len(equation_nest.nest.parameters) + len(equation_nest.results) > _MOST:
         return None
-    dispatch = NestDispatch(emitter, part, unchanged)
+    dispatch = NestDispatch(emitter, equation_nest, unchanged)
     return dispatch if dispatch.is_possible else None
 
 
@@ -203,32 +203,32 @@ class NestDispatch:
         unchanged: The outputs of a loop that equal its initial values.
     """
 
-    def __init__(self, emitter: Emitter, part: Part, unchanged: Mapping[Var, Value]) -> None:
-        self._emitter, self._part, self._nest = emitter, part, part.nest
+    def __init__(self, emitter: Emitter, equation_nest: EquationNest, unchanged: Mapping[Var, Value]) -> None:
+        self._emitter, self._equation_nest, self._nest = emitter, equation_nest, equation_nest.nest
         self.unchanged = unchanged
-        self._sizes = Sizes(part.nest)
+        self._sizes = Sizes(equation_nest.nest)
 
     @property
     def is_possible(self) -> bool:
         """Whether the host can compute how much memory it needs."""
-        return self._sizes.are_known(allocation.count for allocation in self._part.memory)
+        return self._sizes.are_known(allocation.count for allocation in self._equation_nest.memory)
 
     def written(self) -> dict[Var, Value]:
         """Its results, by variable."""
-        emitter, nest, part, code = self._emitter, self._nest, self._part, self._emitter.code
+        emitter, nest, equation_nest, code = self._emitter, self._nest, self._equation_nest, self._emitter.code
         emitter.checks.settle()  # a wrong number could be a huge trip count
         arrays, numbers = self._operands()
-        sizes = {dim for var in part.results for dim in var.type.shape if isinstance(dim, Size)}
+        sizes = {dim for var in equation_nest.results for dim in var.type.shape if isinstance(dim, Size)}
         possibly_negative = [dim for dim in sizes if not is_nonnegative_by_cases(dim)]
-        empty = [self._memory_of(var.type, possibly_negative) for var in part.results]
-        if part.memory:
-            _, size = self._arithmetic().offsets(part.memory)
+        empty = [self._memory_of(var.type, possibly_negative) for var in equation_nest.results]
+        if equation_nest.memory:
+            _, size = self._arithmetic().offsets(equation_nest.memory)
             empty.append(f"tensor<?xi8>{{{code.op(f'arith.index_cast {size} : i64 to index')}}}")
         faults = Value("", (fault_size(nest),), DType.INT64)
         if nest.sites:
             empty.append(faults.type)
         name = f"{emitter.name}.loop{len(code.executables)}"
-        code.executables.append(executable_text(nest, name, [*numbers], part.memory))
+        code.executables.append(executable_text(nest, name, [*numbers], equation_nest.memory))
         arguments = ", ".join([*(array.text for array in arrays), *numbers.values()])
         types = ", ".join([*(_tensor(emitter, array) for array in arrays), *("i64" for _ in numbers)])
         results = code.several(
@@ -243,7 +243,7 @@ class NestDispatch:
             emitter.checks.require_of_dispatch(reported, by_number)
             if possibly_negative:
                 emitter.checks.settle()
-        pairs = zip(part.results, results, strict=False)
+        pairs = zip(equation_nest.results, results, strict=False)
         return {var: Value(text, var.type.shape, var.type.dtype) for var, text in pairs}
 
     def _memory_of(self, type_: ArrayType, possibly_negative: Collection[Size]) -> str:
@@ -260,7 +260,7 @@ class NestDispatch:
     def _operands(self) -> tuple[list[Value], dict[Scalar, str]]:
         """Its operands: arrays, and numbers of the host."""
         code, arrays, numbers = self._emitter.code, [], {}
-        for parameter, var in zip(self._nest.parameters, self._part.operands, strict=True):
+        for parameter, var in zip(self._nest.parameters, self._equation_nest.operands, strict=True):
             value = self._emitter.read(var)
             if not isinstance(parameter, Scalar) or not value.is_scalar or value.dtype not in HOST:
                 arrays.append(self._emitter.tensor(value))
@@ -272,8 +272,8 @@ class NestDispatch:
 
     def _arithmetic(self) -> Arithmetic:
         """Sizes, computed by the host."""
-        emitter, part = self._emitter, self._part
-        pairs = zip(part.nest.parameters, part.operands, strict=True)
+        emitter, equation_nest = self._emitter, self._equation_nest
+        pairs = zip(equation_nest.nest.parameters, equation_nest.operands, strict=True)
         variables = {parameter.text: var for parameter, var in pairs if isinstance(parameter, Scalar)}
         return Arithmetic(
             self._sizes,

@@ -1,6 +1,6 @@
 """Some equations as a nest of their own: its parameters are their operands, and the caller allocates its results.
 
-Equations become such a part if its memory can be allocated before it begins: no iteration changes a size. All products
+Equations become such a nest if its memory can be allocated before it begins: no iteration changes a size. All products
 are loops.
 """
 
@@ -25,11 +25,11 @@ from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
 from plica.ir.program import Equation, Operand, Program, Var, size_variables
 
-_STACK = 16384  # bytes of stack after which a part puts no further array there
+_STACK = 16384  # bytes of stack after which a nest puts no further array there
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class EquationNest:
     """A nest of some equations.
 
     Args:
@@ -45,7 +45,7 @@ class Part:
     memory: tuple[Allocate, ...]
 
 
-def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> Part | None:
+def equation_nest_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> EquationNest | None:
     """The nest of consecutive equations; None if its memory cannot be allocated before it begins.
 
     Args:
@@ -87,7 +87,7 @@ def part_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping
     if any(part.dtype.kind == "complex" for statement in statements for part in parts_of(statement)):
         return None
     nest = Nest((), tuple(parameters.values()), written, writer.block, tuple(writer.sites))
-    return Part(nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)))
+    return EquationNest(nest, tuple(parameters), wanted, tuple(_beyond_stack(memory)))
 
 
 def _beyond_stack(memory: Iterable[Allocate]) -> Iterator[Allocate]:
