@@ -12,7 +12,7 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import LayerRows
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative
@@ -101,7 +101,7 @@ def lower_least(
     dtype: DType,
     weights: Sequence[tuple[FoldedLayer, str]],
     owners: Owners,
-    given: Given | None = None,
+    given: CallParameters | None = None,
 ) -> tuple[Program, tuple[Leaf | Constant, ...]]:
     """The Program of the least number of each layer's weight, `(layers,)`, in the order of groups and folds."""
     scope = LoweringScope(folded, semiring, dtype, owners, given or {})

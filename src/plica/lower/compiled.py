@@ -25,7 +25,7 @@ from plica.lower.cascade import FROM, cascade
 from plica.lower.checks import check_semiring
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.lower.layer_map import LayerMap
 from plica.lower.leaves import Leaf, Owners, leaf_keys, opaque_keys
 from plica.lower.optimize import (
@@ -172,7 +172,7 @@ class CompiledCircuit:
         return {tensor: Leaf((tensor,)) for tensor in self.keys if tensor.initializer is None}
 
     def score(
-        self, dtype: DType, input_dtype: DType, semiring: Semiring | None = None, given: Given | None = None
+        self, dtype: DType, input_dtype: DType, semiring: Semiring | None = None, given: CallParameters | None = None
     ) -> Lowered:
         """The Program of the circuit's value for each row of data, made once: `lower_score` says more.
 

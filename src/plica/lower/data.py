@@ -17,7 +17,7 @@ from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported, unsupported
 from plica.ir.program import Program
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.given import RowAxis
+from plica.lower.call_parameters import RowAxis
 from plica.lower.leaves import Constant
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit

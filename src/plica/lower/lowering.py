@@ -22,7 +22,7 @@ from plica.lower.constants import check_constants
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
-from plica.lower.given import Given, RowAxis, folded_by_row, parameters_by_row
+from plica.lower.call_parameters import CallParameters, RowAxis, folded_by_row, parameters_by_row
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, refuse_without_value
 from plica.lower.logs import (
     as_it_is,
@@ -81,7 +81,7 @@ class LoweringScope:
     semiring: Semiring
     dtype: DType
     owners: Owners = field(default_factory=dict)
-    given: Given = field(default_factory=dict)
+    given: CallParameters = field(default_factory=dict)
     builder: Builder = field(default_factory=lambda: Builder(OPS))
     captured: list[Leaf | Constant] = field(default_factory=list)
     weights: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)

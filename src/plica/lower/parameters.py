@@ -16,7 +16,7 @@ from plica.graph.fold import FoldIndex, FoldIndexInfo, InFoldIdx, order_folds, o
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.lower.fold.read import read_folds
-from plica.lower.given import Given, RowAxis
+from plica.lower.call_parameters import CallParameters, RowAxis
 from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
@@ -54,14 +54,14 @@ class ParameterValues:
         owners: Owners,
         constant: Callable[[NDArray[Any], str], Tracer],
         rows: RowAxis = RowAxis(1),  # noqa: B008 (frozen)
-        given: Given | None = None,
+        given: CallParameters | None = None,
         argument: Callable[[TensorParameter], Tracer] | None = None,
     ) -> None:
         self._dtype = dtype
         self._leaf = leaf
         self._owners = owners
         self._constant = constant
-        self._given: Given = given or {}
+        self._given: CallParameters = given or {}
         self._argument = argument
         self._rows = rows
         self._by_row: dict[Node, None] = {}  # the nodes of which each row of data has its own value

@@ -19,7 +19,7 @@ from plica.backend.torch.leaves import torch_dtype
 from plica.backend.torch.logs import is_abstract
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.lower.compiled import CompiledCircuit
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.symbolic.parameters import TensorParameter
 from plica.tracing.tracer import Tracer
 
@@ -109,7 +109,7 @@ class Givable:
         """The parameters that every call gives: leaves without a value of their own."""
         return tuple((name, False) for name in self.needed)
 
-    def leaves(self, names: GivenNames) -> Given:
+    def leaves(self, names: GivenNames) -> CallParameters:
         """The leaves of names."""
         return {self._leaves[name]: by_row for name, by_row in names}
 

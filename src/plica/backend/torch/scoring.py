@@ -26,7 +26,7 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import Drawing
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
@@ -126,7 +126,7 @@ class ScoringModule(ProgramModule):
         carrier = next(carrier for carrier in self.compiled.carriers if carrier.name == name)
         return self.compiled.score(real, kind, carrier, given)
 
-    def given_leaves(self, names: GivenNames) -> Given:
+    def given_leaves(self, names: GivenNames) -> CallParameters:
         """The symbolic tensors of given names, for lowering."""
         return self._givable.leaves(names)
 

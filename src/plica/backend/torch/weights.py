@@ -18,7 +18,7 @@ from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.dtypes import as_dtype
 from plica.lower.checks import lower_least, refuse_weight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, owners_of
 from plica.symbolic.semirings import Semiring
 
@@ -61,7 +61,7 @@ class WeightCheck:
         folded: FoldedCircuit,
         semiring: Semiring,
         weights: Sequence[tuple[FoldedLayer, str]],
-        given: Given | None = None,
+        given: CallParameters | None = None,
         zeros: Sequence[tuple[FoldedLayer, str]] | None = (),
     ) -> None:
         self._folded = folded
@@ -70,7 +70,7 @@ class WeightCheck:
         self._always = zeros is None
         self._zeros = frozenset(zeros or ())
         self._weights = tuple(dict.fromkeys((*weights, *(zeros or ()))))
-        self._given: Given = given or {}
+        self._given: CallParameters = given or {}
         self._least: _Least | None = None
         self._seen: Watch | None = None
         self._some_zero = True

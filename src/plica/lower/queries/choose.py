@@ -16,7 +16,7 @@ from plica.ir.dtypes import DType
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
-from plica.lower.given import RowAxis
+from plica.lower.call_parameters import RowAxis
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.shares import at_one_scale

@@ -13,7 +13,7 @@ from plica.ir.program import Program
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.given import Given
+from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values
@@ -50,7 +50,7 @@ def lower_score(
     dtype: DType,
     input_dtype: DType,
     owners: Owners | None = None,
-    given: Given | None = None,
+    given: CallParameters | None = None,
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
 

@@ -17,7 +17,7 @@ from plica.symbolic.parameters import Parameter, TensorParameter, dereferenced
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
-Given: TypeAlias = Mapping[TensorParameter, bool]
+CallParameters: TypeAlias = Mapping[TensorParameter, bool]
 """The leaves passed at call time, in the order of a circuit's keys, and whether each row of data has its own tensor."""
 
 
@@ -57,12 +57,12 @@ class RowAxis:
         return xp.reshape(xp.broadcast_to(array, (folds, self.count, *dims)), (folds * self.count, *dims))
 
 
-def depends_on_rows(parameter: Parameter, given: Given) -> bool:
+def depends_on_rows(parameter: Parameter, given: CallParameters) -> bool:
     """Whether a parameter has a value for each row of data."""
     return any(given.get(dereferenced(leaf), False) for leaf in parameter.leaves)
 
 
-def parameters_by_row(layers: Iterable[Layer], given: Given) -> tuple[str, ...]:
+def parameters_by_row(layers: Iterable[Layer], given: CallParameters) -> tuple[str, ...]:
     """The names of the parameters of layers that have a value for each row of data."""
     names = [
         name for layer in layers for name, part in layer.all_evaluated_params.items() if depends_on_rows(part, given)
@@ -70,7 +70,7 @@ def parameters_by_row(layers: Iterable[Layer], given: Given) -> tuple[str, ...]:
     return tuple(dict.fromkeys(names))
 
 
-def folded_by_row(folded: FoldedCircuit, given: Given) -> FoldedCircuit:
+def folded_by_row(folded: FoldedCircuit, given: CallParameters) -> FoldedCircuit:
     """The circuit with groups split where a parameter of some layers alone depends on the row of data.
 
     >>> from plica.symbolic.circuit import Circuit
