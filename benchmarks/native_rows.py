@@ -129,11 +129,11 @@ def _file(function: Any, path: Path, *, in_nests: bool) -> Any:
     from plica import native
     from plica.backend.native.file import file_of
     from plica.backend.native.targets import target_of
-    from plica.frontend.native import entry_points_of
+    from plica.frontend.native import entry_programs_of
     from plica.runtime.container import write
 
     with patch("plica.backend.native.mlir.rows.nests.ON_TENSORS", {}):
-        parts, manifest = file_of(entry_points_of(function), [target_of("host")], "local-sync", {}, in_nests=in_nests)
+        parts, manifest = file_of(entry_programs_of(function), [target_of("host")], "local-sync", {}, in_nests=in_nests)
     write(path, parts, manifest)
     return native.load(path)
 

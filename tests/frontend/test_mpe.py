@@ -13,7 +13,7 @@ from plica import queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import TorchQuery
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.queries import mpe
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -299,6 +299,6 @@ def test_parameters_that_only_queries_read(fold: bool) -> None:
         assert torch.equal(rows[0], torch.stack([middles[0], torch.tensor(7.0), middles[2]]).to(rows.dtype))
         drawn = queries.sample(circuit, 100, seed=0)
         assert ((drawn - middles).abs() <= 0.5).all()
-        (entry_point,) = entry_points_of(circuit, ["mpe"])
-        assert np.array_equal(entry_point.body(np.full((1, 3), np.nan))[0][0], middles.numpy())
+        (entry_program,) = entry_programs_of(circuit, ["mpe"])
+        assert np.array_equal(entry_program.body(np.full((1, 3), np.nan))[0][0], middles.numpy())
         circuit.load_state_dict({key: torch.rand(1) + 1 for key in keys[1::2]}, strict=False)

@@ -12,7 +12,7 @@ import plica.numpy as pnp
 from plica import native, queries
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, StructuralPropertyError, UnsupportedError
-from plica.frontend.native import entry_points_of as native_entry_points
+from plica.frontend.native import entry_programs_of as native_entry_programs
 from plica.runtime.module import NativeModule
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
@@ -93,9 +93,9 @@ def test_rows_that_cannot_be_completed(module: NativeModule) -> None:
         if row is not None:
             compiler.add_layer_rule(row)
         model = compiler.compile(Circuit([layer], {}, [layer])).eval()
-        for entry_point in native_entry_points(model, ["mpe", "conditional-sample"]):
-            uniforms = [np.full((2, 3), 0.3, "float32")] if entry_point.draws else []
-            assert np.isnan(entry_point.body(y, *uniforms)[1]).tolist() == [wrong, False, False]
+        for entry_program in native_entry_programs(model, ["mpe", "conditional-sample"]):
+            uniforms = [np.full((2, 3), 0.3, "float32")] if entry_program.draws else []
+            assert np.isnan(entry_program.body(y, *uniforms)[1]).tolist() == [wrong, False, False]
 
 
 def test_completions(module: NativeModule, circuit: Any) -> None:
@@ -120,12 +120,12 @@ def test_rows_of_states_and_real_numbers() -> None:
     model = compiled(product_then_sum(HadamardLayer(3, 3), inputs))
     x = np.asarray([[0, 0.5, 2], [2, -1.25, 0]], dtype="float32")
     expected = model(torch.from_numpy(x)).detach().numpy()
-    [entry_point] = native_entry_points(model, ["log-likelihood"])[-1:]
-    assert entry_point.body.program.arguments[0].type.dtype.value == "float32"
-    np.testing.assert_allclose(entry_point.body(x)[0], expected, rtol=1e-5)
-    assert "log_likelihood" in [one.name for one in native_entry_points(model)]
+    [entry_program] = native_entry_programs(model, ["log-likelihood"])[-1:]
+    assert entry_program.body.program.arguments[0].type.dtype.value == "float32"
+    np.testing.assert_allclose(entry_program.body(x)[0], expected, rtol=1e-5)
+    assert "log_likelihood" in [one.name for one in native_entry_programs(model)]
     whole = compiled(product_then_sum(HadamardLayer(3, 2), [inputs[0], PoissonLayer([1], 3)]))
-    assert native_entry_points(whole, ["log-likelihood"])[0].body.program.arguments[0].type.dtype.value == "int64"
+    assert native_entry_programs(whole, ["log-likelihood"])[0].body.program.arguments[0].type.dtype.value == "int64"
 
 
 @pytest.mark.full
@@ -152,7 +152,7 @@ def test_tables_are_shared() -> None:
     assert len(table) == 4 * 10  # one state more than pixels have
     assert sorted(len(one) for one in both.values() if one.ndim == 2) == [len(table)]
     x = np.arange(12).reshape(3, 4) % 9
-    scores, marginals = native_entry_points(model)
+    scores, marginals = native_entry_programs(model)
     np.testing.assert_allclose(scores.body(x)[0], marginals.body(x.astype("float32"))[0], rtol=1e-6)
 
 

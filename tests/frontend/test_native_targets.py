@@ -14,7 +14,7 @@ from plica.backend.native.build import compile_text
 from plica.backend.native.file import file_of
 from plica.backend.native.targets import target_of
 from plica.errors import NativeFileError, UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.runtime.container import read, write
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
 from tests.harness.circuits import product_then_sum
@@ -61,9 +61,9 @@ def test_circuits_compile_for_every_machine(target: str, tmp_path: Path) -> None
 @pytest.mark.parametrize(("layer", "settings"), [(CategoricalLayer, {"num_categories": 3}), (GaussianLayer, {})])
 def test_what_graphics_processors_are_given(layer: Any, settings: dict[str, Any], tmp_path: Path) -> None:
     """Code of other operations, with the same answers, as the processor here runs it."""
-    entry_points = entry_points_of(_circuit(layer, **settings), _ALL)
+    entry_programs = entry_programs_of(_circuit(layer, **settings), _ALL)
     for name, is_gpu in (("gpu", True), ("cpu", False)):
-        parts, manifest = file_of(entry_points, [replace(target_of("host"), is_gpu=is_gpu)], "local-sync", {})
+        parts, manifest = file_of(entry_programs, [replace(target_of("host"), is_gpu=is_gpu)], "local-sync", {})
         write(tmp_path / name, parts, manifest)
     rng = np.random.default_rng(0)
     with native.load(tmp_path / "gpu") as other, native.load(tmp_path / "cpu") as module:

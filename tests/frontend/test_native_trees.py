@@ -18,7 +18,7 @@ import plica.native
 import plica.numpy as pnp
 from plica.cli.main import main
 from plica.errors import InputError, NativeFileError, ShapeError, UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.frontend.native_trees import _node, _paths
 from plica.runtime.checks import check_manifest
 from plica.runtime.container import read
@@ -138,8 +138,8 @@ def test_commands_name_the_arrays_of_trees(path: Path, tmp_path: Path) -> None:
 
 def _manifest(function: Any, **settings: Any) -> Any:
     """The manifest of a function's file, without its code."""
-    (entry_point,) = entry_points_of(function, None, settings.get("updatable", ()))
-    return entry_point.entry(tuple(constant.name for constant in entry_point.updatable))
+    (entry_program,) = entry_programs_of(function, None, settings.get("updatable", ()))
+    return entry_program.entry(tuple(constant.name for constant in entry_program.updatable))
 
 
 DAMAGED = (

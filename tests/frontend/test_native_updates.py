@@ -11,7 +11,7 @@ import plica
 import plica.numpy as pnp
 from plica import native, queries
 from plica.errors import DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.runtime.module import NativeModule
 from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer
@@ -126,7 +126,7 @@ def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
 
 def test_some_of_the_weights(circuit: Any) -> None:
     """The others are constants; the numbers are those of a file that is fixed."""
-    (scores, *_), (fixed, *_) = (entry_points_of(circuit, None, which) for which in (("0.logits",), ()))
+    (scores, *_), (fixed, *_) = (entry_programs_of(circuit, None, which) for which in (("0.logits",), ()))
     (held,) = {
         one.fold.updatable[0] for one in scores.body.updatable.values() if one.fold is not None and one.fold.updatable
     }

@@ -7,7 +7,7 @@ import plica.native
 import plica.numpy as pnp
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import InputError, UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.ir.program import Program
 from plica.templates.data_modalities import image_data
 from tests.harness.case_circuits import circuit_of, data_of
@@ -48,7 +48,7 @@ def _arguments(program: Program, rows: int):
 def test_questions_to_a_circuit(model, query: str) -> None:
     text, arrays = plica.native.stablehlo(model, query)
     assert not arrays
-    closed = entry_points_of(model, [query])[-1].body
+    closed = entry_programs_of(model, [query])[-1].body
     for rows in (0, 1, 6):
         given = list(_arguments(closed.program, rows))
         for found, expected in zip(run(text, *given), closed(*given), strict=True):
@@ -72,7 +72,7 @@ def test_layers(case: LayerCase) -> None:
             plica.native.stablehlo(model)
         return
     text, _ = plica.native.stablehlo(model)
-    closed = entry_points_of(model, ["log-likelihood"])[-1].body
+    closed = entry_programs_of(model, ["log-likelihood"])[-1].body
     (x,) = closed.program.arguments
     rows = data_of(circuit, LAYER_CASES, 4, 0.0).astype(x.type.dtype.numpy)
     for found, expected in zip(run(text, rows), closed(rows), strict=True):

@@ -14,7 +14,7 @@ import torch
 import plica
 import plica.native
 import plica.numpy as pnp
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.ir.op import Memory
 from plica.ir.program import Bound, Program, nested
 from plica.ops import OPS
@@ -166,8 +166,8 @@ def test_a_literal_stays_what_was_written() -> None:
     function = plica.jit(lambda x: plica.cond(x[0] > 0, lambda: x * 2, _literal))
     found = function(np.asarray([-1.0, 1.0, 1.0]))
     found += 5
-    (entry_point,) = entry_points_of(function)
-    assert all(not array.any() for array in entry_point.body.constants.values())
+    (entry_program,) = entry_programs_of(function)
+    assert all(not array.any() for array in entry_program.body.constants.values())
     assert [leaf.tolist() for leaf in function.bound.leaves] == [[0.0, 0.0, 0.0]]
 
 

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from plica.backend.native.build import COMMAND
-from plica.backend.native.circuits.choices import choice_entry_point
-from plica.backend.native.circuits.scores import require_no_opaque_modules, score_entry_points, with_joined_trees
+from plica.backend.native.circuits.choices import choice_entry_program
+from plica.backend.native.circuits.scores import require_no_opaque_modules, score_entry_programs, with_joined_trees
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import with_constants
 from plica.backend.native.file import TENSORS, Store, file_of, module_of
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
@@ -97,14 +97,14 @@ def compile(  # noqa: A001 - the word of the field
     if isinstance(model, str | os.PathLike):
         check_is_other(as_path(path), as_path(model))
     loaded = with_arrays(model)
-    entry_points = _with_joined_trees(
-        entry_points_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
+    entry_programs = _with_joined_trees(
+        entry_programs_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
     )
     if driver is not None:
-        entry_points = [replace(entry_point, alone=0) for entry_point in entry_points]
-    usual = _DRIVERS[any(entry_point.rows for entry_point in entry_points)]
-    also = [entry_point.name for entry_point in entry_points if {entry_point.name, entry_points[0].name} == _OF_KINDS]
-    parts, manifest = file_of(entry_points, chosen, driver or usual, {"source": _source(loaded)}, also)
+        entry_programs = [replace(entry_program, alone=0) for entry_program in entry_programs]
+    usual = _DRIVERS[any(entry_program.rows for entry_program in entry_programs)]
+    also = [entry_program.name for entry_program in entry_programs if {entry_program.name, entry_programs[0].name} == _OF_KINDS]
+    parts, manifest = file_of(entry_programs, chosen, driver or usual, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
@@ -125,12 +125,12 @@ def mlir(
         UnsupportedError: Something of the model has no native code; the message names it.
     """
     store = Store()
-    entry_points = _with_joined_trees(entry_points_of(model, (queries,) if isinstance(queries, str) else queries))
-    text = COMMAND + module_of(entry_points, store, embedded=embedded)
+    entry_programs = _with_joined_trees(entry_programs_of(model, (queries,) if isinstance(queries, str) else queries))
+    text = COMMAND + module_of(entry_programs, store, embedded=embedded)
     return text, {} if embedded else store.arrays
 
 
-def entry_points_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[EntryPoint]:
+def entry_programs_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[EntryProgram]:
     """The entry points of a native file of a model, the main one first."""
     model = with_arrays(model)
     if isinstance(model, Program | Bound):
@@ -158,16 +158,16 @@ def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
     return {var.name: index for index, var in enumerate(program.arguments)}, results
 
 
-def _with_joined_trees(entry_points: Sequence[EntryPoint]) -> list[EntryPoint]:
+def _with_joined_trees(entry_programs: Sequence[EntryProgram]) -> list[EntryProgram]:
     """The entry points, those of circuits with layers joined; entry points without rows have no circuit."""
-    return [with_joined_trees(entry_point) if entry_point.rows else entry_point for entry_point in entry_points]
+    return [with_joined_trees(entry_program) if entry_program.rows else entry_program for entry_program in entry_programs]
 
 
 def _source(model: Any) -> str:
     return repr(model.compiled.symbolic) if isinstance(model, CircuitArrays) else type(model).__name__
 
 
-def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> EntryPoint:
+def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: Updatable) -> EntryProgram:
     """The entry point of a folded Program: compile-time constants are fixed, and run-time constants may be replaced."""
     first_values = updatable if isinstance(updatable, Mapping) else {}
     missing = [name for name in model.run_time if name not in model.leaves and name not in first_values]
@@ -185,7 +185,7 @@ def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: U
     return _of_program(Bound(replace(program, consts=consts, inputs=inputs), known), "main", queries, updatable)
 
 
-def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> EntryPoint:
+def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> EntryProgram:
     if queries:
         raise InputError(f"queries are asked of circuits, found {', '.join(queries)} for a Program; leave them out.")
     bound = program if isinstance(program, Bound) else Bound(program, ())
@@ -198,7 +198,7 @@ def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | No
     block = with_constants(opened, arrays)
     count = len(block.program.results)
     results = ("result",) if count == 1 else tuple(f"result{index}" for index in range(count))
-    return EntryPoint(
+    return EntryProgram(
         name, block, results, updatable=tuple(array for array in arrays if isinstance(array, UpdatableConstant))
     )
 
@@ -241,7 +241,7 @@ class _Circuit:
                     )
         return entries
 
-    def entry_points(self, name: str) -> Iterator[EntryPoint]:
+    def entry_programs(self, name: str) -> Iterator[EntryProgram]:
         """The functions of a file that answer an entry."""
         query, entry = self.entries[name]
         yield from _BY_POLICY[type(query.policy)](self, query, entry)
@@ -253,22 +253,22 @@ class _Circuit:
         return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
 
 
-def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[EntryPoint]:  # noqa: ARG001
+def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[EntryProgram]:  # noqa: ARG001
     folded, semiring, dtype = circuit.compiled.folded, circuit.compiled.semiring, circuit.dtype
     data = circuit.data_of(entry, dtype)
     assert data is not None, "a score is of rows"
     text = entry.text.format(missing="; NaN: missing, summed out" if data.kind == "float" else "")
-    return score_entry_points(folded, semiring, dtype, data, circuit.leaves, entry.function, text)
+    return score_entry_programs(folded, semiring, dtype, data, circuit.leaves, entry.function, text)
 
 
-def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[EntryPoint]:
+def _chosen(circuit: _Circuit, query: Query[Choosing], entry: Entry) -> Iterator[EntryProgram]:
     real = DType.FLOAT32 if circuit.dtype == DType.FLOAT16 else circuit.dtype
     data = circuit.data_of(entry, real)
     folded, leaves = circuit.compiled.folded, circuit.leaves
-    yield choice_entry_point(query, folded, real, data, leaves, entry.function, entry.text)
+    yield choice_entry_program(query, folded, real, data, leaves, entry.function, entry.text)
 
 
-_BY_POLICY: Mapping[type, Callable[..., Iterator[EntryPoint]]] = {Upward: _scored, Choosing: _chosen}
+_BY_POLICY: Mapping[type, Callable[..., Iterator[EntryProgram]]] = {Upward: _scored, Choosing: _chosen}
 
 
 def _check_weights(circuit: CircuitArrays) -> None:
@@ -284,7 +284,7 @@ def _check_weights(circuit: CircuitArrays) -> None:
     check_weights(circuit)
 
 
-def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[EntryPoint]:
+def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[EntryProgram]:
     compiled, dtype = circuit.compiled, circuit.dtype
     wanted_circuit = _Circuit(
         compiled,
@@ -306,14 +306,14 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
             )
     if not updatable:
         for name in wanted:
-            yield from wanted_circuit.entry_points(name)
+            yield from wanted_circuit.entry_programs(name)
         return
-    main, *others = [entry_point for name in wanted for entry_point in wanted_circuit.entry_points(name)]
+    main, *others = [entry_program for name in wanted for entry_program in wanted_circuit.entry_programs(name)]
     arrays = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
-    number_format = LSE_SUM if any(entry_point.non_negative for entry_point in (main, *others)) else compiled.semiring
+    number_format = LSE_SUM if any(entry_program.non_negative for entry_program in (main, *others)) else compiled.semiring
     checks = non_negative_checks(compiled, number_format, wanted_circuit.dtype, wanted_circuit.leaves)
     yield replace(main, updatable=arrays, non_negative=(*checks, *main.non_negative))
     yield from others
 
 
-__all__ = ["UnsupportedError", "compile", "mlir", "entry_points_of"]
+__all__ = ["UnsupportedError", "compile", "mlir", "entry_programs_of"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.errors import UnsupportedError
 from plica.ir.program import Program
 from plica.runtime.checks import SEED
@@ -16,11 +16,11 @@ from plica.runtime.manifest import Tree
 Node = Tree | int | None
 
 
-def with_trees(entry_point: EntryPoint, program: Program, arguments: Mapping[str, Any], results: Any) -> EntryPoint:
+def with_trees(entry_program: EntryProgram, program: Program, arguments: Mapping[str, Any], results: Any) -> EntryProgram:
     """An entry point that takes and gives trees, where arguments are no arrays or results no tuple of them.
 
     Args:
-        entry_point: The entry point of a Program.
+        entry_program: The entry point of a Program.
         program: The Program, with the arguments that became arrays of the file.
         arguments: By name, trees of indices of its arguments.
         results: A tree of indices of its results.
@@ -28,21 +28,21 @@ def with_trees(entry_point: EntryPoint, program: Program, arguments: Mapping[str
     Raises:
         UnsupportedError: A dict has a key that is neither text nor a whole number.
     """
-    left = [var.name for var in entry_point.body.program.arguments if var not in entry_point.body.updatable]
+    left = [var.name for var in entry_program.body.program.arguments if var not in entry_program.body.updatable]
     numbers = {index: left.index(var.name) for index, var in enumerate(program.arguments) if var.name in left}
     takes = {name: _node(node, numbers) for name, node in arguments.items()}
     takes = {name: node for name, node in takes.items() if node is not None or arguments[name] is None}
-    gives = _node(results, {index: index for index in range(len(entry_point.results))})
+    gives = _node(results, {index: index for index in range(len(entry_program.results))})
     if list(takes.values()) != list(range(len(left))):
         names = dict(path for name, node in takes.items() for path in _paths(node, name))
         names_of_arrays = _unique([names[index] for index in range(len(left))], left)
-        entry_point = replace(entry_point, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
-    is_plain = len(entry_point.results) > 1 and gives == Tree("tuple", tuple(range(len(entry_point.results))))
+        entry_program = replace(entry_program, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
+    is_plain = len(entry_program.results) > 1 and gives == Tree("tuple", tuple(range(len(entry_program.results))))
     if isinstance(gives, Tree) and not is_plain:
         names = dict(_paths(gives, "" if gives.keys else "result"))
-        names_of_arrays = _unique([names[index] for index in range(len(entry_point.results))], entry_point.results)
-        entry_point = replace(entry_point, gives=gives, results=names_of_arrays)
-    return entry_point
+        names_of_arrays = _unique([names[index] for index in range(len(entry_program.results))], entry_program.results)
+        entry_program = replace(entry_program, gives=gives, results=names_of_arrays)
+    return entry_program
 
 
 def _node(tree: Any, numbers: Mapping[int, int]) -> Node:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from plica.backend.native.stablehlo.emit import emit
 from plica.errors import InputError
 from plica.frontend.circuits import with_arrays
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.lower.arrays import CircuitArrays
 
 
@@ -37,7 +37,7 @@ def stablehlo(
         raise InputError(f"query: expected the name of one question, found {query!r}; ask for one at a time.")
     loaded = with_arrays(model)
     usual = ["log-likelihood"] if isinstance(loaded, CircuitArrays) else None
-    block = entry_points_of(loaded, usual if query is None else [query])[
+    block = entry_programs_of(loaded, usual if query is None else [query])[
         -1
     ].body  # earlier questions fall back on the last
     constants = {var.name: block.constants[var] for var in block.program.consts}

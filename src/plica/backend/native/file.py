@@ -19,7 +19,7 @@ from plica.backend.native.build import compile_text
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
 from plica.backend.native.mlir.emit import Function, emit, module_text
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.targets import Target
 from plica.errors import UnsupportedError
 from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
@@ -107,7 +107,7 @@ class Store:
 
 
 def module_of(
-    entry_points: Sequence[EntryPoint],
+    entry_programs: Sequence[EntryProgram],
     store: Store,
     *,
     embedded: bool = False,
@@ -117,34 +117,34 @@ def module_of(
     """The MLIR of some entry points.
 
     Args:
-        entry_points: The entry points.
+        entry_programs: The entry points.
         store: Where their constants go.
         embedded: Whether constants stand in the text too.
         is_gpu: Whether graphics processors run it.
         in_nests: Whether entry points without an axis of rows become loop nests, which one thread runs.
     """
     functions = []
-    for entry_point in entry_points:
-        body = entry_point.body
+    for entry_program in entry_programs:
+        body = entry_program.body
         function = emit(
             body.program,
-            entry_point.name,
+            entry_program.name,
             {var: store.name(array) for var, array in body.constants.items()},
-            are_indices_in_bounds=entry_point.are_indices_in_bounds,
+            are_indices_in_bounds=entry_program.are_indices_in_bounds,
             is_gpu=is_gpu,
-            in_nests=in_nests and not is_gpu and not entry_point.rows,
+            in_nests=in_nests and not is_gpu and not entry_program.rows,
         )
         functions.append(function)
         if function.branches:
-            store.branching.add(entry_point.name)
-        checked = (check.updatable for check in entry_point.non_negative)
-        for array in (*entry_point.updatable, *body.updatable.values(), *checked):
+            store.branching.add(entry_program.name)
+        checked = (check.updatable for check in entry_program.non_negative)
+        for array in (*entry_program.updatable, *body.updatable.values(), *checked):
             store.updatable(array)
     return module_text([*functions, *store.functions], store.arrays if embedded else {})
 
 
 def file_of(
-    entry_points: Sequence[EntryPoint],
+    entry_programs: Sequence[EntryProgram],
     targets: Sequence[Target],
     driver: str,
     provenance: Mapping[str, str],
@@ -155,7 +155,7 @@ def file_of(
     """The parts of a file and its manifest; the first entry point is the main one.
 
     Args:
-        entry_points: The functions of the file.
+        entry_programs: The functions of the file.
         targets: The best first.
         driver: The driver of the runtime, for targets that name none.
         provenance: Words about the origin of the file.
@@ -166,9 +166,9 @@ def file_of(
         UnsupportedError: A target cannot run an entry point, or several threads would run branches of the host.
     """
     kinds = dict.fromkeys(target.is_gpu for target in targets)
-    written = {is_gpu: _for_processor(entry_points, is_gpu=is_gpu) for is_gpu in kinds}
-    entry_points = written[targets[0].is_gpu]
-    if len(kinds) > 1 and any(entry_point.updatable for entry_point in entry_points):
+    written = {is_gpu: _for_processor(entry_programs, is_gpu=is_gpu) for is_gpu in kinds}
+    entry_programs = written[targets[0].is_gpu]
+    if len(kinds) > 1 and any(entry_program.updatable for entry_program in entry_programs):
         raise UnsupportedError(
             "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
             "those of graphics processors, and write another file for the others."
@@ -176,23 +176,23 @@ def file_of(
     store = Store(targets[0].is_gpu)
     in_nests = driver == ALONE if in_nests is None else in_nests
     texts = {is_gpu: module_of(some, store, is_gpu=is_gpu, in_nests=in_nests) for is_gpu, some in written.items()}
-    for entry_point in entry_points:
-        if driver != ALONE and entry_point.name in store.branching and not entry_point.rows:
+    for entry_program in entry_programs:
+        if driver != ALONE and entry_program.name in store.branching and not entry_program.rows:
             raise UnsupportedError(
-                f"{entry_point.name} has loops or branches that the host walks, which the thread that calls runs "
+                f"{entry_program.name} has loops or branches that the host walks, which the thread that calls runs "
                 f"alone; leave out driver={driver!r}."
             )
     parts = {target.name: compile_text(texts[target.is_gpu], target) for target in targets}
     if store.tensors:
         parts[TENSORS] = store.part()
     manifest = Manifest(
-        main=entry_points[0].name,
+        main=entry_programs[0].name,
         also=tuple(also),
         entries=tuple(
-            (replace(entry_point, alone=_ALWAYS) if entry_point.name in store.branching else entry_point).entry(
-                tuple(map(store.updatable, entry_point.body.updatable.values()))
+            (replace(entry_program, alone=_ALWAYS) if entry_program.name in store.branching else entry_program).entry(
+                tuple(map(store.updatable, entry_program.body.updatable.values()))
             )
-            for entry_point in entry_points
+            for entry_program in entry_programs
         ),
         targets=tuple(
             Described(
@@ -205,19 +205,19 @@ def file_of(
         folds=tuple(store.folds),
         non_negative=tuple(
             NonNegativeCheck(store.updatable(check.updatable), check.names)
-            for entry_point in entry_points
-            for check in entry_point.non_negative
+            for entry_program in entry_programs
+            for check in entry_program.non_negative
         ),
         provenance={**dict(_versions()), **provenance},
     )
     return parts, manifest
 
 
-def _for_processor(entry_points: Sequence[EntryPoint], *, is_gpu: bool) -> list[EntryPoint]:
+def _for_processor(entry_programs: Sequence[EntryProgram], *, is_gpu: bool) -> list[EntryProgram]:
     """The entry points with the bodies that a kind of processor runs."""
     return [
-        replace(entry_point, body=entry_point.plain) if is_gpu and entry_point.plain is not None else entry_point
-        for entry_point in entry_points
+        replace(entry_program, body=entry_program.plain) if is_gpu and entry_program.plain is not None else entry_program
+        for entry_program in entry_programs
     ]
 
 

@@ -11,7 +11,7 @@ import torch
 
 from plica.backend.native.file import Store, module_of
 from plica.errors import UnsupportedError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import as_dtype
 from plica.lower.data import samples_dtype
 from plica.lower.leaves import opaque_keys
@@ -180,7 +180,7 @@ def test_all(semiring: str, tmp_path: Path) -> None:
         except UnsupportedError:  # as torch refuses it
             continue
         try:
-            module_of(entry_points_of(model), Store())
+            module_of(entry_programs_of(model), Store())
         except UnsupportedError:
             assert _is_refused(model)
         else:

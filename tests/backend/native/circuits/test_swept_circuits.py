@@ -13,8 +13,8 @@ import torch
 
 import plica
 from plica.backend.native.circuits.with_constants import ProgramWithConstants
-from plica.backend.native.entry_points import EntryPoint
-from plica.frontend.native import _with_joined_trees, entry_points_of
+from plica.backend.native.entry_programs import EntryProgram
+from plica.frontend.native import _with_joined_trees, entry_programs_of
 from tests.harness.native_circuits import compiled
 from tests.harness.swept_circuits import Swept, swept_circuit
 from tests.harness.swept_inputs import FAMILIES
@@ -51,13 +51,13 @@ def _check_answers(made: Swept, x: Array, best: Sequence[Array], drawn: Sequence
             assert (made.scores(completed)[:, 0, 0] > -np.inf).all()
 
 
-def _interpreted(entry_points: dict[str, EntryPoint], name: str, x: Array) -> Array:
+def _interpreted(entry_programs: dict[str, EntryProgram], name: str, x: Array) -> Array:
     """Scores by the Programs of a file; the fallback computes rows whose bound fails."""
-    fallback = entry_points[name].fallback
-    scores, *bounds = entry_points[name].body(x)
+    fallback = entry_programs[name].fallback
+    scores, *bounds = entry_programs[name].body(x)
     if fallback is not None and len(x):
         holds = np.broadcast_to(bounds[0].reshape(-1), (len(x),))
-        scores = np.where(holds[:, None, None], scores, entry_points[fallback.entry].body(x)[0])
+        scores = np.where(holds[:, None, None], scores, entry_programs[fallback.entry].body(x)[0])
     return scores
 
 
@@ -71,16 +71,16 @@ def _check_programs(seed: int, dtype: Any, outputs: int, wild: float) -> None:
     made = swept_circuit(np.random.default_rng([seed, outputs]), dtype, outputs=outputs, wild=wild)
     model = _model(made)
     wanted = ["marginal", "mpe", "conditional-sample"] if outputs == 1 else ["marginal"]
-    entry_points = {entry_point.name: entry_point for entry_point in _with_joined_trees(entry_points_of(model, wanted))}
+    entry_programs = {entry_program.name: entry_program for entry_program in _with_joined_trees(entry_programs_of(model, wanted))}
     for count, missing, wrong in ((0, 0.0, 0.0), (1, 0.3, 0.0), (40, 0.4, 0.1)):
         x = made.rows(count, missing, wrong)
         expected = made.scores(x)
-        _assert_close(_interpreted(entry_points, "marginal", x), expected, dtype)
+        _assert_close(_interpreted(entry_programs, "marginal", x), expected, dtype)
         legal = ~made.is_wrong(x)
         with torch.no_grad():
             _assert_close(model(torch.from_numpy(x[legal])), expected[legal], dtype)
         if outputs == 1:
-            choose, draw = entry_points["mpe"].body, entry_points["conditional_sample"].body
+            choose, draw = entry_programs["mpe"].body, entry_programs["conditional_sample"].body
             best, drawn = choose(x), draw(x, _uniforms(draw, count, seed))
             _check_answers(made, x, best, drawn)
 

@@ -9,7 +9,7 @@ import torch
 
 import plica
 from plica.backend.native.circuits.trees import join_trees
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
@@ -115,10 +115,10 @@ def _check(tree: Tree, path: Path | None = None) -> None:
     """By the interpreter; as native code too where there is a path."""
     model = compiled(tree.circuit, dtype=getattr(torch, np.dtype(tree.dtype).name))
     rtol = 1e-5 if tree.dtype is np.float32 else 1e-11
-    entry_points = {entry_point.name: entry_point for entry_point in entry_points_of(model, ["marginal"])}
+    entry_programs = {entry_program.name: entry_program for entry_program in entry_programs_of(model, ["marginal"])}
     asked = []
     for fewest in (1, 8):
-        closed = join_trees(entry_points["marginal"].body, fewest)
+        closed = join_trees(entry_programs["marginal"].body, fewest)
         asked.append(lambda x, closed=closed: closed(x))
     for count in (0, 1, 9):
         x = tree.rows(count, 0.2)

@@ -15,7 +15,7 @@ from plica.backend.native.circuits.trees import join_trees
 from plica.backend.native.mlir.emit import emit, module_text
 from plica.backend.native.mlir.rows import trees
 from plica.errors import ShapeError
-from plica.frontend.native import entry_points_of
+from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import DType
 from plica.ir.types import ShapedArray
 from plica.runtime.manifest import Rows
@@ -54,17 +54,17 @@ _IMAGES: dict[str, dict[str, Any]] = {
 def test_walks_give_what_layers_give(name: str, fewest: int) -> None:
     """For all questions of a circuit, whatever the folds of the root."""
     model = compiled(_image(**_IMAGES[name]))
-    for entry_point in entry_points_of(model, ["log-likelihood", "marginal"]):
-        x = _pixels(7).astype(entry_point.body.program.arguments[-1].type.dtype.numpy)
-        after = join_trees(entry_point.body, fewest)
-        for one, other in zip(after(x), entry_point.body(x), strict=True):
+    for entry_program in entry_programs_of(model, ["log-likelihood", "marginal"]):
+        x = _pixels(7).astype(entry_program.body.program.arguments[-1].type.dtype.numpy)
+        after = join_trees(entry_program.body, fewest)
+        for one, other in zip(after(x), entry_program.body(x), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-6)
 
 
 @pytest.mark.parametrize(("fewest", "layers"), [(1, 1), (4, 2)])
 def test_trees_are_walked(fewest: int, layers: int) -> None:
     """All layers but the last, whose width is another, become one; those of too few folds stay."""
-    closed = entry_points_of(compiled(_image(side=8)), ["log-likelihood"])[0].body
+    closed = entry_programs_of(compiled(_image(side=8)), ["log-likelihood"])[0].body
     names = [one.op.name for one in join_trees(closed, fewest).program.equations]
     assert names.count("tree_of_sums") == 1
     assert names.count("sum_of_products") == layers
@@ -75,7 +75,7 @@ def test_several_trees_whose_exponents_are_added_up_together() -> None:
     """The folds below are read twice, so the layers above are a tree of their own."""
     units: dict[str, Any] = {"num_input_units": 2, "num_sum_units": 2, "num_values": 4}
     model = compiled(image_data((2, 5, 2), "quad-tree-2", input_layer="categorical", sum_product_layer="cp", **units))
-    closed = entry_points_of(model, ["log-likelihood"])[0].body
+    closed = entry_programs_of(model, ["log-likelihood"])[0].body
     after = join_trees(closed)
     assert [one.op.name for one in after.program.equations].count("tree_of_sums") == 2
     x = np.random.default_rng(0).integers(0, 4, (5, 20))
@@ -93,15 +93,15 @@ def test_tree_of_sums_refused() -> None:
 def test_native_walks(tmp_path: Path) -> None:
     """Native code gives what torch gives, however many rows; threads are started for many alone."""
     model = compiled(_image())
-    entry_point = with_joined_trees(entry_points_of(model, ["log-likelihood"])[0])
-    assert entry_point.alone == 3 * 2**22 // (34 * 25 + 5)
+    entry_program = with_joined_trees(entry_programs_of(model, ["log-likelihood"])[0])
+    assert entry_program.alone == 3 * 2**22 // (34 * 25 + 5)
     plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
     module = plica.native.load(tmp_path / "walked.plicab")
-    for count in (0, 1, 3, 8, 21, 130, entry_point.alone, entry_point.alone + 1):
+    for count in (0, 1, 3, 8, 21, 130, entry_program.alone, entry_program.alone + 1):
         with torch.no_grad():
             expected = model(torch.from_numpy(_pixels(count))).numpy()
         np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)
-        assert len(module._idle["local-task"]) == (count > entry_point.alone)
+        assert len(module._idle["local-task"]) == (count > entry_program.alone)
 
 
 @pytest.mark.full
@@ -131,13 +131,13 @@ def test_native_walks_updated(name: str, tmp_path: Path) -> None:
 
 def test_large_walks_are_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what is left in places would not fit the stack, layers stay layers."""
-    closed = entry_points_of(compiled(_image()), ["log-likelihood"])[0].body
+    closed = entry_programs_of(compiled(_image()), ["log-likelihood"])[0].body
     monkeypatch.setattr("plica.backend.native.circuits.trees._ROOM", 2 * 5 * 8 * 4 - 1)
     assert join_trees(closed) is closed
 
 
 def test_blocks_have_a_tile_of_rows_at_least() -> None:
-    closed = join_trees(entry_points_of(compiled(_image()), ["log-likelihood"])[0].body)
+    closed = join_trees(entry_programs_of(compiled(_image()), ["log-likelihood"])[0].body)
     text = module_text([emit(closed.program, "walk", are_indices_in_bounds=True)])
     assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
 
@@ -146,7 +146,7 @@ def test_blocks_have_a_tile_of_rows_at_least() -> None:
 def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Those of the next step, which changes no result; not where the cache has the table anyway."""
     model = compiled(_image(side=4))
-    closed = join_trees(entry_points_of(model, ["log-likelihood"])[0].body)
+    closed = join_trees(entry_programs_of(model, ["log-likelihood"])[0].body)
     fetch = '"llvm.intr.prefetch"'
     assert fetch not in module_text([emit(closed.program, "walk", are_indices_in_bounds=True)])
     monkeypatch.setattr(trees, "_NEAR", 0)

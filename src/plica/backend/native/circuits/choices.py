@@ -15,7 +15,7 @@ from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.scores import rows_of_piece
 from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
 from plica.backend.native.circuits.with_constants import Array, with_constants
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import DType
 from plica.ir.program import Var
@@ -29,7 +29,7 @@ from plica.tracing import namespace as xp
 _ROWS = "n"  # the number of rows, as callers name it if no argument has that size
 
 
-def choice_entry_point(
+def choice_entry_program(
     query: Query[Choosing],
     folded: FoldedCircuit,
     dtype: DType,
@@ -37,7 +37,7 @@ def choice_entry_point(
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
-) -> EntryPoint:
+) -> EntryProgram:
     """The function of a file for a query that chooses: it returns rows, and the log-likelihood of each row's evidence.
 
     Args:
@@ -79,7 +79,7 @@ def choice_entry_point(
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
     plain = body.rewritten(program, {})
-    return EntryPoint(
+    return EntryProgram(
         name,
         join_layers(plain),
         ("rows", "log_likelihood")[: len(results)],

@@ -18,7 +18,7 @@ from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.trees import join_trees
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants, with_constants
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program, Var
@@ -52,7 +52,7 @@ def require_no_opaque_modules(folded: FoldedCircuit, name: str) -> None:
         )
 
 
-def score_entry_points(
+def score_entry_programs(
     folded: FoldedCircuit,
     semiring: Semiring,
     dtype: DType,
@@ -60,7 +60,7 @@ def score_entry_points(
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
     name: str,
     text: str,
-) -> Iterator[EntryPoint]:
+) -> Iterator[EntryProgram]:
     """The functions of a file for a score: the public one first, then its fallback.
 
     Args:
@@ -85,8 +85,8 @@ def score_entry_points(
     chunk = rows_of_piece(folded, dtype)
     rows = _rows(folded)
 
-    def entry_point(entry: str, body: ProgramWithConstants, *results: str) -> EntryPoint:
-        return EntryPoint(
+    def entry_program(entry: str, body: ProgramWithConstants, *results: str) -> EntryProgram:
+        return EntryProgram(
             entry, join_layers(body), results, rows, chunk, are_indices_in_bounds=True, text=text, plain=body
         )
 
@@ -97,12 +97,12 @@ def score_entry_points(
         if stage.bound is Bound.OF_WEIGHTS:
             bounded = _without_bound(body)
             if bounded is not None:
-                yield entry_point(name, bounded, _RESULT)
+                yield entry_program(name, bounded, _RESULT)
                 return
         elif stage.bound is Bound.OF_ROWS:
-            yield replace(entry_point(name, body, _RESULT, _BOUND), fallback=Fallback(exact, _BOUND))
+            yield replace(entry_program(name, body, _RESULT, _BOUND), fallback=Fallback(exact, _BOUND))
         else:
-            answer = entry_point(exact, body, _RESULT)
+            answer = entry_program(exact, body, _RESULT)
             yield answer if exact == name else answer.as_fallback(exact)
 
 
@@ -126,16 +126,16 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
     return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
-def with_joined_trees(entry_point: EntryPoint) -> EntryPoint:
+def with_joined_trees(entry_program: EntryProgram) -> EntryProgram:
     """An entry point with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone.
 
     If one row is work for several threads, layers with fewer than `_ROOTS` folds stay as they are: threads share folds.
     """
-    work = _num_operations(entry_point.body)
+    work = _num_operations(entry_program.body)
     is_shared = work > _SHARED
-    body = join_trees(entry_point.body, _ROOTS if is_shared else 1)
-    joined = replace(entry_point, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
-    return joined if body is entry_point.body else replace(joined, chunk=_rows_of(body.program))
+    body = join_trees(entry_program.body, _ROOTS if is_shared else 1)
+    joined = replace(entry_program, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
+    return joined if body is entry_program.body else replace(joined, chunk=_rows_of(body.program))
 
 
 def _rows_of(program: Program) -> int:

@@ -13,22 +13,22 @@ import numpy as np
 
 from plica.backend.native.circuits.operations import LOOKED_UP, sources_of
 from plica.backend.native.circuits.with_constants import Array, ProgramWithConstants
-from plica.backend.native.entry_points import EntryPoint
+from plica.backend.native.entry_programs import EntryProgram
 from plica.ir.dtypes import DType
 from plica.ir.program import Equation, Operand, Var
 from plica.ir.types import array_type
 from plica.passes.replacements import names_of
 
 
-def share_tables(entry_points: Sequence[EntryPoint]) -> list[EntryPoint]:
+def share_tables(entry_programs: Sequence[EntryProgram]) -> list[EntryProgram]:
     """The entry points, each of which reads the largest table that holds its own rows."""
     tables: dict[tuple[Var, Var], tuple[Array, Array]] = {}
-    for entry_point in entry_points:
-        known = entry_point.body.constants
-        for table, starts in _lookups(entry_point.body):
+    for entry_program in entry_programs:
+        known = entry_program.body.constants
+        for table, starts in _lookups(entry_program.body):
             tables[table, starts] = known[table], known[starts]
     largest = sorted(tables.values(), key=lambda pair: -len(pair[0]))
-    return [replace(entry_point, body=_with_tables(entry_point.body, largest)) for entry_point in entry_points]
+    return [replace(entry_program, body=_with_tables(entry_program.body, largest)) for entry_program in entry_programs]
 
 
 def _lookups(body: ProgramWithConstants) -> Iterator[tuple[Var, Var]]:

@@ -1,4 +1,4 @@
-"""`EntryPoint`: one function of a native file, as a Program with its constants, and how callers call it."""
+"""`EntryProgram`: one function of a native file, as a Program with its constants, and how callers call it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from plica.runtime import manifest
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class EntryPoint:
+class EntryProgram:
     """One function of a native file.
 
     Args:
@@ -77,7 +77,7 @@ class EntryPoint:
             gives=self.gives,
         )
 
-    def as_fallback(self, name: str) -> EntryPoint:
+    def as_fallback(self, name: str) -> EntryProgram:
         """The same function as the fallback of another one: under a name that users do not see."""
         return replace(self, name=name, public=False, text="")
 
