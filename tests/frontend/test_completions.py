@@ -13,11 +13,11 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, choosing
 from plica.errors import InputError, StructuralPropertyError
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import Parameter
+from plica.symbolic.semirings import Bound
 from tests.harness.circuits import chain, circuits, coin, constant, gaussians, product_then_sum, several_sizes, tensor
 from tests.harness.oracle import Oracle, all_states, numbers
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum

@@ -16,7 +16,6 @@ from plica.backend.torch.queries import SamplingQuery, expected
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
 from plica.ir.op import unsupported
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.queries import covariance, latent_posterior, mean, posterior, quantile, variance
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
@@ -32,6 +31,7 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Bound
 from tests.harness.circuits import (
     CIRCUITS,
     bag,

@@ -29,9 +29,8 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import PlicaError
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.symbolic.layers import ProductLayer
-from plica.symbolic.semirings import LSE_SUM, SEMIRINGS
+from plica.symbolic.semirings import LSE_SUM, SEMIRINGS, Bound
 from tests.harness.layer_cases import OWN_CASES, LayerCase, num_states, references
 from tests.harness.layer_cases.joint import JointLayer
 from tests.harness.oracle import Oracle, gradients, numbers

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 
 import plica
-from plica.backend.native.file import file_of
 from plica.backend.native.entry_programs import EntryProgram
+from plica.backend.native.file import file_of
 from plica.backend.native.targets import target_of
 from plica.frontend.native import entry_programs_of
 from plica.pipeline import PipelineContext

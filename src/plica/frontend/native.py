@@ -20,8 +20,8 @@ from plica.backend.native.circuits.scores import require_no_opaque_modules, scor
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import with_constants
-from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.entry_programs import EntryProgram
+from plica.backend.native.file import TENSORS, Store, file_of, module_of
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
@@ -103,7 +103,11 @@ def compile(  # noqa: A001 - the word of the field
     if driver is not None:
         entry_programs = [replace(entry_program, alone=0) for entry_program in entry_programs]
     usual = _DRIVERS[any(entry_program.rows for entry_program in entry_programs)]
-    also = [entry_program.name for entry_program in entry_programs if {entry_program.name, entry_programs[0].name} == _OF_KINDS]
+    also = [
+        entry_program.name
+        for entry_program in entry_programs
+        if {entry_program.name, entry_programs[0].name} == _OF_KINDS
+    ]
     parts, manifest = file_of(entry_programs, chosen, driver or usual, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
@@ -130,7 +134,9 @@ def mlir(
     return text, {} if embedded else store.arrays
 
 
-def entry_programs_of(model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()) -> list[EntryProgram]:
+def entry_programs_of(
+    model: Any, queries: Sequence[str] | None = None, updatable: Updatable = ()
+) -> list[EntryProgram]:
     """The entry points of a native file of a model, the main one first."""
     model = with_arrays(model)
     if isinstance(model, Program | Bound):
@@ -160,7 +166,9 @@ def _trees(model: Any) -> tuple[Mapping[str, Any], Any]:
 
 def _with_joined_trees(entry_programs: Sequence[EntryProgram]) -> list[EntryProgram]:
     """The entry points, those of circuits with layers joined; entry points without rows have no circuit."""
-    return [with_joined_trees(entry_program) if entry_program.rows else entry_program for entry_program in entry_programs]
+    return [
+        with_joined_trees(entry_program) if entry_program.rows else entry_program for entry_program in entry_programs
+    ]
 
 
 def _source(model: Any) -> str:
@@ -185,7 +193,9 @@ def _of_folded(model: FoldedProgram, queries: Sequence[str] | None, updatable: U
     return _of_program(Bound(replace(program, consts=consts, inputs=inputs), known), "main", queries, updatable)
 
 
-def _of_program(program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable) -> EntryProgram:
+def _of_program(
+    program: Program | Bound, name: str, queries: Sequence[str] | None, updatable: Updatable
+) -> EntryProgram:
     if queries:
         raise InputError(f"queries are asked of circuits, found {', '.join(queries)} for a Program; leave them out.")
     bound = program if isinstance(program, Bound) else Bound(program, ())
@@ -310,10 +320,12 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
         return
     main, *others = [entry_program for name in wanted for entry_program in wanted_circuit.entry_programs(name)]
     arrays = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
-    number_format = LSE_SUM if any(entry_program.non_negative for entry_program in (main, *others)) else compiled.semiring
+    number_format = (
+        LSE_SUM if any(entry_program.non_negative for entry_program in (main, *others)) else compiled.semiring
+    )
     checks = non_negative_checks(compiled, number_format, wanted_circuit.dtype, wanted_circuit.leaves)
     yield replace(main, updatable=arrays, non_negative=(*checks, *main.non_negative))
     yield from others
 
 
-__all__ = ["UnsupportedError", "compile", "mlir", "entry_programs_of"]
+__all__ = ["UnsupportedError", "compile", "entry_programs_of", "mlir"]

@@ -16,7 +16,9 @@ from plica.runtime.manifest import Tree
 Node = Tree | int | None
 
 
-def with_trees(entry_program: EntryProgram, program: Program, arguments: Mapping[str, Any], results: Any) -> EntryProgram:
+def with_trees(
+    entry_program: EntryProgram, program: Program, arguments: Mapping[str, Any], results: Any
+) -> EntryProgram:
     """An entry point that takes and gives trees, where arguments are no arrays or results no tuple of them.
 
     Args:
@@ -36,7 +38,9 @@ def with_trees(entry_program: EntryProgram, program: Program, arguments: Mapping
     if list(takes.values()) != list(range(len(left))):
         names = dict(path for name, node in takes.items() for path in _paths(node, name))
         names_of_arrays = _unique([names[index] for index in range(len(left))], left)
-        entry_program = replace(entry_program, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays)
+        entry_program = replace(
+            entry_program, takes=Tree("dict", (*takes.values(),), (*takes,)), arguments=names_of_arrays
+        )
     is_plain = len(entry_program.results) > 1 and gives == Tree("tuple", tuple(range(len(entry_program.results))))
     if isinstance(gives, Tree) and not is_plain:
         names = dict(_paths(gives, "" if gives.keys else "result"))

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
+from plica.lower.call_parameters import CallParameters
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.settings import LayerRows
-from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.optimize.ranges import never_negative

@@ -21,11 +21,11 @@ from plica.forks import cached_property
 from plica.graph.limits import MAX_STEPS, warn_of_limit
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
+from plica.lower.call_parameters import CallParameters
 from plica.lower.cascade import FROM, cascade
 from plica.lower.checks import check_semiring
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
-from plica.lower.call_parameters import CallParameters
 from plica.lower.layer_map import LayerMap
 from plica.lower.leaves import Leaf, Owners, leaf_keys, opaque_keys
 from plica.lower.optimize import (

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported, unsupported
 from plica.ir.program import Program
-from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.call_parameters import RowAxis
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.leaves import Constant
 from plica.lower.lowering import LoweringScope
 from plica.symbolic.circuit import Circuit

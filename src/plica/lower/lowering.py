@@ -18,11 +18,11 @@ from plica.ir.builder import Builder
 from plica.ir.dtypes import DType, as_dtype
 from plica.ir.program import Program
 from plica.ir.types import array_type
+from plica.lower.call_parameters import CallParameters, RowAxis, folded_by_row, parameters_by_row
 from plica.lower.constants import check_constants
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
-from plica.lower.call_parameters import CallParameters, RowAxis, folded_by_row, parameters_by_row
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, refuse_without_value
 from plica.lower.logs import (
     as_it_is,

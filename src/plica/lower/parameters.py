@@ -15,8 +15,8 @@ from plica.errors import ShapeError
 from plica.graph.fold import FoldIndex, FoldIndexInfo, InFoldIdx, order_folds, own_settings, schedule
 from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
-from plica.lower.fold.read import read_folds
 from plica.lower.call_parameters import CallParameters, RowAxis
+from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (

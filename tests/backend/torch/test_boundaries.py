@@ -13,12 +13,12 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.passes import clean as passes
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import ExpParameter, MixingWeightParameter, Parameter, SoftmaxParameter, TensorParameter
 from plica.symbolic.parameters.nodes import UnaryOp
+from plica.symbolic.semirings import Bound
 from tests.harness import oracle
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.devices import forbid_branches

@@ -14,12 +14,12 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.constants.policy import FoldPolicy
 from plica.ir.program import Program
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.lower.queries.bottom_up import equations_of
 from plica.pipeline import PipelineContext
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer
+from plica.symbolic.semirings import Bound
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, constants, data, gaussians, tensor
 from tests.harness.eval_circuits import operations, unfolded

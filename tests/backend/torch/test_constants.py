@@ -13,12 +13,12 @@ from plica.constants.policy import SMALL, FoldPolicy
 from plica.constants.store.cache import SHARED
 from plica.errors import UnsupportedError
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.pipeline import PipelineContext
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import KroneckerParameter, Parameter, SoftmaxParameter, normal
+from plica.symbolic.semirings import Bound
 from plica.templates.data_modalities import image_data
 from tests.harness.circuits import CIRCUITS, chain, coin, data, product_then_sum, tensor
 from tests.harness.eval_circuits import ParameterOperations, X, edges, image, operations, unfolded

@@ -14,7 +14,6 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.lower.optimize.layers import _is_identity
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
@@ -42,6 +41,7 @@ from plica.symbolic.parameters import (
     mixing_weight_factory,
 )
 from plica.symbolic.parameters.nodes import Shape
+from plica.symbolic.semirings import Bound
 from plica.templates.region_graph import QuadTree
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 from tests.harness.devices import forbid_branches

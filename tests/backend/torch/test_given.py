@@ -18,7 +18,6 @@ from plica.files.model import load_model, save_model
 from plica.ir.op import unsupported
 from plica.ir.program import Program
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.dtypes import DataType
@@ -32,7 +31,7 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.parameters import IndexParameter, Parameter, TensorParameter
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import SEMIRINGS
+from plica.symbolic.semirings import SEMIRINGS, Bound
 from tests.harness.circuits import chain, tensor
 from tests.harness.conformance import is_signed
 from tests.harness.given import (

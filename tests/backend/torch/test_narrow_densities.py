@@ -10,10 +10,10 @@ from torch import Tensor
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.symbolic.layers import GaussianLayer, SumLayer
 from plica.symbolic.parameters import ExpParameter, Parameter, ParameterOp, SoftplusParameter
 from plica.symbolic.parameters.nodes import Shape
+from plica.symbolic.semirings import Bound
 from tests.harness.circuits import chain, constant, tensor
 
 FORMS: dict[str, tuple[Callable[[Shape], ParameterOp], Callable[[Tensor], Tensor]]] = {

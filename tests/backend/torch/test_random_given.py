@@ -10,8 +10,8 @@ import torch
 from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.queries import log_likelihood, sample
+from plica.symbolic.semirings import Bound
 from tests.harness.scipy_circuits import STATES, RandomCircuit, random_circuit
 from tests.harness.statistics import assert_distribution, frequencies
 

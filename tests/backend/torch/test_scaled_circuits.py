@@ -14,11 +14,11 @@ import torch
 from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.lower.fold.groups import fold_circuit
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, GaussianLayer, KroneckerLayer, SumLayer
+from plica.symbolic.semirings import Bound
 from plica.symbolic.semirings.scaled import SCALED
 from plica.templates.pgms import hmm
 from plica.templates.region_graph import LinearTree, RandomBinaryTree

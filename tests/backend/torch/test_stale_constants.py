@@ -18,9 +18,9 @@ from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache
 from plica.errors import UnsupportedError
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, SumLayer
+from plica.symbolic.semirings import Bound
 from tests.harness.circuits import chain, tensor
 from tests.harness.eval_circuits import X, edges, image, large, operations, unfolded
 

@@ -16,13 +16,13 @@ from plica.backend.torch.watch import Watch
 from plica.errors import UnsupportedError
 from plica.ir.op import unsupported
 from plica.lower import cascade, checks
-from plica.symbolic.semirings import Bound
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import REALS
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, InputRow, SumLayer
 from plica.symbolic.parameters import MatMulParameter, Parameter, ReduceSumParameter, normal
 from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Bound
 from tests.harness.circuits import chain, constant, product_then_sum, tensor
 
 

@@ -11,13 +11,13 @@ from plica.backend.torch.queries import expected
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.lower.queries.expect import LATENTS, POSTERIOR
 from plica.lower.queries.flowing import lower_flows
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, SumLayer, SumRow
 from plica.symbolic.parameters import Parameter
+from plica.symbolic.semirings import Bound
 from plica.symbolic.semirings.scaled import SCALED
 from tests.harness.circuits import coin, constant, tensor
 from tests.harness.own_layers import NEIGHBOURS, NeighbourSum

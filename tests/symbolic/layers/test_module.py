@@ -13,10 +13,10 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.lower import cascade
-from plica.symbolic.semirings import Bound
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import finite
 from plica.symbolic.layers import GaussianLayer, HadamardLayer, ModuleLayer, SumLayer
+from plica.symbolic.semirings import Bound
 from tests.harness.layer_cases.module import ANSWERS, Distances, Normals
 
 X = torch.tensor([[0.3, -1.0, 0.5, 0.0], [1.0, 0.2, -0.3, 2.0]], dtype=torch.float64)

@@ -18,8 +18,8 @@ import numpy as np
 from plica.backend.native.build import compile_text
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
-from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.entry_programs import EntryProgram
+from plica.backend.native.mlir.emit import Function, emit, module_text
 from plica.backend.native.targets import Target
 from plica.errors import UnsupportedError
 from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
@@ -216,7 +216,9 @@ def file_of(
 def _for_processor(entry_programs: Sequence[EntryProgram], *, is_gpu: bool) -> list[EntryProgram]:
     """The entry points with the bodies that a kind of processor runs."""
     return [
-        replace(entry_program, body=entry_program.plain) if is_gpu and entry_program.plain is not None else entry_program
+        replace(entry_program, body=entry_program.plain)
+        if is_gpu and entry_program.plain is not None
+        else entry_program
         for entry_program in entry_programs
     ]
 

@@ -18,8 +18,8 @@ from torch import Tensor
 from plica.backend.torch.leaves import torch_dtype
 from plica.backend.torch.logs import is_abstract
 from plica.errors import DTypeError, InputError, ShapeError
-from plica.lower.compiled import CompiledCircuit
 from plica.lower.call_parameters import CallParameters
+from plica.lower.compiled import CompiledCircuit
 from plica.symbolic.parameters import TensorParameter
 from plica.tracing.tracer import Tracer
 

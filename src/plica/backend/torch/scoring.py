@@ -24,9 +24,9 @@ from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError
 from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import Drawing
+from plica.lower.call_parameters import CallParameters
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit
-from plica.lower.call_parameters import CallParameters
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter

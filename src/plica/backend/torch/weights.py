@@ -16,9 +16,9 @@ from plica.backend.torch.leaves import Leaves, attribute_of
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.watch import Watch, can_watch
 from plica.ir.dtypes import as_dtype
+from plica.lower.call_parameters import CallParameters
 from plica.lower.checks import lower_least, refuse_weight
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, owners_of
 from plica.symbolic.semirings import Semiring
 

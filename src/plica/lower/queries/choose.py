@@ -13,10 +13,10 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from plica.ir.dtypes import DType
+from plica.lower.call_parameters import RowAxis
 from plica.lower.data import InputData
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.fold.read import read_folds
-from plica.lower.call_parameters import RowAxis
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.shares import at_one_scale

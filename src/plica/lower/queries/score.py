@@ -10,10 +10,10 @@ from typing import Any
 from plica.graph.fold import FoldIndexInfo
 from plica.ir.dtypes import DType
 from plica.ir.program import Program
+from plica.lower.call_parameters import CallParameters
 from plica.lower.checks import is_never_negative
 from plica.lower.data import InputData, input_width
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.call_parameters import CallParameters
 from plica.lower.leaves import Constant, Leaf, Owners
 from plica.lower.lowering import LoweringScope
 from plica.lower.queries.bottom_up import layer_values

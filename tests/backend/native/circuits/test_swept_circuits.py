@@ -71,7 +71,9 @@ def _check_programs(seed: int, dtype: Any, outputs: int, wild: float) -> None:
     made = swept_circuit(np.random.default_rng([seed, outputs]), dtype, outputs=outputs, wild=wild)
     model = _model(made)
     wanted = ["marginal", "mpe", "conditional-sample"] if outputs == 1 else ["marginal"]
-    entry_programs = {entry_program.name: entry_program for entry_program in _with_joined_trees(entry_programs_of(model, wanted))}
+    entry_programs = {
+        entry_program.name: entry_program for entry_program in _with_joined_trees(entry_programs_of(model, wanted))
+    }
     for count, missing, wrong in ((0, 0.0, 0.0), (1, 0.3, 0.0), (40, 0.4, 0.1)):
         x = made.rows(count, missing, wrong)
         expected = made.scores(x)

@@ -166,7 +166,10 @@ def test_division_of_integers_by_zero_is_found() -> None:
         assert "divided by 0" in failure.message
         code = LlvmScalars([])
         assert (
-            failure.is_raised(code, Application((Scalar("%x", DType.INT64), Scalar("%y", DType.INT64)), DType.INT64)).text == "%s1"
+            failure.is_raised(
+                code, Application((Scalar("%x", DType.INT64), Scalar("%y", DType.INT64)), DType.INT64)
+            ).text
+            == "%s1"
         )
         assert code.lines == ["%s1 = icmp eq i64 %y, 0"]
         floats = (Scalar("%x", DType.FLOAT64), Scalar("%y", DType.FLOAT64))

@@ -45,7 +45,9 @@ class EquationNest:
     memory: tuple[Allocate, ...]
 
 
-def equation_nest_of(equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]) -> EquationNest | None:
+def equation_nest_of(
+    equations: Sequence[Equation], results: Iterable[Var], same: Mapping[Var, Hashable]
+) -> EquationNest | None:
     """The nest of consecutive equations; None if its memory cannot be allocated before it begins.
 
     Args:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from plica.backend.native.loops.lines import Lines
-from plica.backend.native.loops.most_work import Loop, Storage, Split, is_straight, may_end, named, split, used
+from plica.backend.native.loops.most_work import Loop, Split, Storage, is_straight, may_end, named, split, used
 from plica.backend.native.loops.nest import (
     Allocate,
     Apply,

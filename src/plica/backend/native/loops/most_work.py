@@ -160,7 +160,8 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
 def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
     """Add the estimate of an index that is a product or a sum."""
     operands = [
-        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS) for value in statement.operands
+        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS)
+        for value in statement.operands
     ]
     if statement.name in ("index_multiply", "room"):
         sizes[statement.result.text] = prod(operands)

@@ -194,7 +194,9 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
             target = function.at(tile.type, "%c", function.add(function.multiply(i, "%n"), j))
             left = function.add(function.multiply(i, row), function.multiply(p, step))
             below = function.add(function.multiply(p, down), function.multiply(j, right))
-            factors = [function.load(tile.type, function.at(tile.type, *offset)) for offset in (("%a", left), ("%b", below))]
+            factors = [
+                function.load(tile.type, function.at(tile.type, *offset)) for offset in (("%a", left), ("%b", below))
+            ]
             term = function.op(f"fmul {tile.type} {', '.join(factors)}")
             total = function.op(f"fadd {tile.type} {function.load(tile.type, target)}, {term}")
             function.store(tile.type, total, target)
@@ -203,7 +205,9 @@ def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
         address = function.round_up(function.op(f"ptrtoint ptr {memory} to i64"), _ALIGNMENT)
         panels = function.op(f"inttoptr i64 {address} to ptr")
         numbers = ", ".join(f"i64 {number}" for number in ("%m", "%n", "%k", row, step, down, right))
-        pointers = ", ".join(f"ptr {pointer}" for pointer in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0])))
+        pointers = ", ".join(
+            f"ptr {pointer}" for pointer in ("%c", "%a", "%b", panels, function.at("i8", panels, sizes[0]))
+        )
         function.put(f"call void @{name}.blocks({pointers}, {numbers})")
         function.put(f"call void @free(ptr {memory})")
 

@@ -198,7 +198,9 @@ class ScalarRow:
 
 def is_complex(application: Application) -> bool:
     """Whether an operand or the result of an application is complex."""
-    return any(dtype.kind == "complex" for dtype in (*(operand.dtype for operand in application.operands), application.dtype))
+    return any(
+        dtype.kind == "complex" for dtype in (*(operand.dtype for operand in application.operands), application.dtype)
+    )
 
 
 def refuse_complex(name: str, application: Application) -> None:

@@ -6,8 +6,8 @@ from plica.backend.native.mlir.bounds import check_indices
 from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.reading import (
-    loop_index,
     clamped_index,
+    loop_index,
     read_at,
     read_rows,
 )

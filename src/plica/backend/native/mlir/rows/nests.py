@@ -253,7 +253,9 @@ class NestDispatch:
             if isinstance(dim, Size):
                 size = emitter.size(dim)
                 zero = index_constant(emitter.code, 0)
-                sizes.append(emitter.code.op(f"arith.maxsi {size}, {zero} : index") if dim in possibly_negative else size)
+                sizes.append(
+                    emitter.code.op(f"arith.maxsi {size}, {zero} : index") if dim in possibly_negative else size
+                )
         braces = f"{{{', '.join(sizes)}}}" if sizes else ""
         return f"{tensor_type(type_.shape, type_.dtype)}{braces}"
 

@@ -7,7 +7,7 @@ from plica.backend.native.mlir.call import Call
 from plica.backend.native.mlir.emitter import Emitter, Row
 from plica.backend.native.mlir.entries import Entry
 from plica.backend.native.mlir.merge_sort import before, bisected, ordered
-from plica.backend.native.mlir.reading import loop_index, clamped_index, read_at
+from plica.backend.native.mlir.reading import clamped_index, loop_index, read_at
 from plica.backend.native.mlir.structured import apart, entry_at, entrywise
 from plica.backend.native.mlir.types import Value, limits_of
 from plica.backend.native.scalars import Scalar
