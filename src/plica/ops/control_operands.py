@@ -1,4 +1,15 @@
-"""The positions of operands and results of control flow: captured ones, sizes, bounds of loops, carries and rows."""
+"""Which operands and results of a control-flow equation are sizes, loop bounds, carries and scanned rows.
+
+The operands of a loop or a call stand in this order: captured constants, implicit sizes, explicit operands.
+
+    for_loop     captured.. sizes.. lower upper step carries..     the body takes sizes.. index carries..
+    while_loop   captured.. sizes.. carries..                      `cond` and `body` take sizes.. carries..
+    scan         captured.. sizes.. carries.. arrays..             the body takes sizes.. carries.. rows..
+    call         captured.. sizes.. arguments..                    the Program takes sizes.. arguments..
+    cond         predicates.. captured..                           the branches take nothing
+
+An implicit size is a scalar that only says how long an axis is. Results are implicit sizes first, then explicit ones.
+"""
 
 from collections.abc import Iterator, Mapping
 
@@ -19,12 +30,12 @@ def branch_programs(equation: Equation) -> tuple[Program, ...]:
 
 
 def explicit_outputs(equation: Equation) -> tuple[Var, ...]:
-    """The results of control flow that are no sizes."""
+    """The results that the user's code returns, without the implicit sizes before them."""
     return equation.outputs[equation.params["num_implicit_outputs"] :]
 
 
 def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
-    """For each value that a loop carries: the body's input, the first operand, the body's result, the output."""
+    """For each carry of a loop: the input of the body, the first operand, the result of the body, the final result."""
     body: Program = equation.params["body"]
     outputs = explicit_outputs(equation)
     leading = 1 if equation.op.name == "for_loop" else 0
@@ -32,45 +43,46 @@ def carries(equation: Equation) -> Iterator[tuple[Var, Operand, Operand, Var]]:
     if equation.op.name == "scan":
         count = equation.params["num_carries"]
         inputs, outputs = inputs[:count], outputs[:count]
-    first = _explicit_operands(equation)
-    return zip(inputs, first[: len(inputs)], body.results, outputs, strict=False)
+    operands = _explicit_operands(equation)
+    # a scan's body returns the rows that it stacks after its carries
+    return zip(inputs, operands[: len(inputs)], body.results, outputs, strict=False)
 
 
 def scanned(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The inputs of the body of a scan that are rows, and the arrays whose rows they are."""
+    """The inputs of a scan's body that are rows of an array, each with the array: one row for each iteration."""
     body, count = equation.params["body"], equation.params["num_carries"]
     return list(zip(body.inputs[body.num_implicit_inputs + count :], _explicit_operands(equation)[count:], strict=True))
 
 
 def call_inputs(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The explicit inputs of a called Program, and their operands."""
+    """The explicit inputs of a called Program, each with its operand."""
     program = equation.params["program"]
     return list(zip(program.arguments, _explicit_operands(equation), strict=True))
 
 
 def implicit_operands(equation: Equation) -> range:
-    """The positions of operands that are sizes, which generated code reads off the arrays."""
+    """The positions of the implicit sizes among the operands; generated code reads these sizes off the arrays."""
     params = equation.params
     start = params.get("cond_nconsts", 0) + params.get("body_nconsts", 0)
     return range(start, start + params.get("num_implicit_inputs", 0))
 
 
-def first_place(equation: Equation) -> int:
-    """The position of the first operand that is neither captured, nor a size, nor a bound of a loop."""
+def first_explicit_operand(equation: Equation) -> int:
+    """The position of the first operand that is neither captured, nor an implicit size, nor a bound of a loop."""
     return implicit_operands(equation).stop + (3 if equation.op.name == "for_loop" else 0)
 
 
 def _explicit_operands(equation: Equation) -> tuple[Operand, ...]:
-    return equation.inputs[first_place(equation) :]
+    return equation.inputs[first_explicit_operand(equation) :]
 
 
 def implicit_operand(equation: Equation, position: int) -> Operand:
-    """The operand that gives a loop one of its sizes."""
+    """The operand that is a loop's implicit size number `position`, counted from 0 among its implicit sizes."""
     return equation.inputs[implicit_operands(equation)[position]]
 
 
-def kept_sizes(equation: Equation) -> list[tuple[Var, Operand]]:
-    """The sizes that a loop takes and gives back unchanged: the body's inputs and the operands."""
+def unchanged_sizes(equation: Equation) -> list[tuple[Var, Operand]]:
+    """The implicit sizes that no iteration of a loop changes: for each, the body's input and the loop's operand."""
     body: Program = equation.params["body"]
     sizes = zip(body.inputs[: body.num_implicit_inputs], body.outputs, strict=False)
     return [
@@ -84,35 +96,44 @@ def bounds_of(equation: Equation) -> tuple[Operand, ...]:
     return equation.inputs[start : start + 3]
 
 
-def known_in_turns(equation: Equation) -> list[Dim]:
-    """The sizes that are 0 or more in each iteration of a `for_loop` that counts upwards, in the body's variables."""
+def nonnegative_in_body(equation: Equation) -> list[Dim]:
+    """Sizes that are 0 or more in the body of a `for_loop` whose step is constant and positive.
+
+    They are `index - lower` and `upper - 1 - index`, without those whose bound the body has no variable for. Other
+    equations have none.
+    """
     if equation.op.name != "for_loop":
         return []
     lower, upper, step = bounds_of(equation)
-    by = as_size(step)
-    if not isinstance(by, int) or by <= 0:
+    step_size = as_size(step)
+    if not isinstance(step_size, int) or step_size <= 0:
         return []
     body: Program = equation.params["body"]
     captured = zip(body.consts, equation.inputs, strict=False)
-    inside = {outer: inner for inner, outer in (*captured, *kept_sizes(equation))}
-    first, last = (
-        as_size(inside.get(bound, bound)) if bound in inside or isinstance(bound, Literal) else None
+    body_var = {outer: inner for inner, outer in (*captured, *unchanged_sizes(equation))}
+    start, stop = (
+        as_size(body_var.get(bound, bound)) if bound in body_var or isinstance(bound, Literal) else None
         for bound in (lower, upper)
     )
     index = Size.of(body.arguments[0])
-    return [*([] if first is None else [index - first]), *([] if last is None else [last - 1 - index])]
+    return [*([] if start is None else [index - start]), *([] if stop is None else [stop - 1 - index])]
 
 
-def handed_over(equation: Equation) -> Iterator[tuple[Var, Operand]]:
-    """Variables of regions, and the operands whose values they have whenever they are read."""
+def constant_bindings(equation: Equation) -> Iterator[tuple[Var, Operand]]:
+    """Variables of nested Programs, each with the operand that it always equals: captures, and arguments of a call."""
     for program, operands in regions_of(equation):
         yield from zip(program.consts, operands, strict=False)
     if equation.op.name == "call":
         yield from call_inputs(equation)
 
 
-def size_places(sizes: tuple[Var, ...], arrays: Mapping[Var, str]) -> Iterator[tuple[Var, str]]:
-    """For each size, Python text that reads it off one of `arrays`, given with their text."""
+def size_expressions(sizes: tuple[Var, ...], arrays: Mapping[Var, str]) -> Iterator[tuple[Var, str]]:
+    """Sizes with Python code that reads each off an array, such as `x.shape[0]`; without sizes that no array has.
+
+    Args:
+        sizes: The variables of the sizes.
+        arrays: The arrays, each with the Python code of its name.
+    """
     for size in sizes:
         for var, text in arrays.items():
             if Size.of(size) in var.type.shape:

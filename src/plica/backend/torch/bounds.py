@@ -10,7 +10,7 @@ from plica.backend.torch.operations.subscripts import slices
 from plica.backend.torch.plan import Plan
 from plica.ir.program import Equation, Program, nested, size_variables
 from plica.ir.sizes import Dim, Opaque, Size
-from plica.ops.control_operands import kept_sizes
+from plica.ops.control_operands import unchanged_sizes
 
 
 @dataclass(slots=True)
@@ -38,7 +38,7 @@ class Bounds:
             Each name and the text that it stands for.
         """
         body: Program = loop.params["body"]
-        constant = {var.name for var in (*body.consts, *(inner for inner, _ in kept_sizes(loop)))}
+        constant = {var.name for var in (*body.consts, *(inner for inner, _ in unchanged_sizes(loop)))}
         changed = {var.name for var in variables(body)} - constant
         entered = self._entered[loop] = []
         for size in self._bounds(body):

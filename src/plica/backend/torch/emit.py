@@ -16,7 +16,7 @@ import torch
 
 from plica.backend.torch import kernels
 from plica.backend.torch.bounds import Bounds
-from plica.backend.torch.emit_control import CONTROL, INDENT, sizes_made
+from plica.backend.torch.emit_control import CONTROL, INDENT, assigned_sizes
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.leaves import attribute_of
 from plica.backend.torch.names import variables
@@ -286,7 +286,7 @@ class _Emitter:
         control = CONTROL.get(equation.op.name)
         if control is not None:
             yield from control(self, equation, indent)
-            yield from sizes_made(self, equation, indent)
+            yield from assigned_sizes(self, equation, indent)
             return
         results = ", ".join(var.name for var in equation.outputs)
         if self._is_in_place(equation):

@@ -6,7 +6,7 @@ from keyword import kwlist
 
 from plica.ir.program import Program, Var, nested
 from plica.ir.rewrite import rename
-from plica.ops.control_operands import carries, kept_sizes
+from plica.ops.control_operands import carries, unchanged_sizes
 from plica.ops.regions import regions_of
 
 _USED = ("torch", "kernels", "leaves", "device", "in_place", "error", "inf", "nan", "_")
@@ -52,7 +52,7 @@ def with_python_names(program: Program) -> Program:
             if equation.op.name in ("for_loop", "while_loop", "scan"):
                 for inner, _, _, output in carries(equation):
                     names[inner] = names[output]
-                for inner, outer in kept_sizes(equation):
+                for inner, outer in unchanged_sizes(equation):
                     if isinstance(outer, Var):
                         names[inner] = names[outer]
                 if equation.op.name == "while_loop":

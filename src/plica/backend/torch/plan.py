@@ -19,10 +19,10 @@ from plica.ops.control_operands import (
     call_inputs,
     carries,
     explicit_outputs,
-    handed_over,
+    constant_bindings,
     implicit_operand,
     implicit_operands,
-    kept_sizes,
+    unchanged_sizes,
 )
 from plica.ops.regions import regions_of
 from plica.passes.dead_code import checks_sizes
@@ -147,7 +147,7 @@ class Plan:
             self._need_arrays_of_sizes(equation)
         for program, _ in regions_of(equation):
             self.need(program)
-        for inner, outer in handed_over(equation):
+        for inner, outer in constant_bindings(equation):
             if inner in self.sizes:
                 self._need_size(outer)
         if equation.op.name == "while_loop":  # what the condition reads is carried by the body
@@ -156,7 +156,7 @@ class Plan:
                 self.sizes.update({carried: None} if tested in self.sizes else {})
         if "body" in equation.params:
             self.reads.update((inner, None) for inner, _, _, output in carries(equation) if output in self.reads)
-            for inner, outer in kept_sizes(equation):
+            for inner, outer in unchanged_sizes(equation):
                 if inner in self.reads or inner in self.sizes:
                     self._need_size(outer)
         implicit = implicit_operands(equation)
