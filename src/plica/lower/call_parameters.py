@@ -1,9 +1,11 @@
-"""Parameters passed at call time: tensors of a call replace leaves, one for all rows of data or one for each row.
+"""Parameters passed at call time, called `given`: tensors of a call take the place of parameter tensors.
 
-A leaf that is passed is an argument of the Program, `(*shape,)`, or `(B, *shape)` where each row has its own. Values
-that depend on a leaf of each row have both axes: `(F, B, *shape)`. Operations on parameters and the rows of layers are
-written for an axis of folds alone. They get both axes as one, `(F*B, ...)`, with one row of data each. Other values
-keep an axis of folds, and are repeated only where they meet the former.
+A call passes one tensor `(*shape,)` for all rows of data, or `(B, *shape)`, one for each row: a per-row parameter. Each
+is an argument of the Program. Folds are alike layers or parameters, computed together along a first axis of F.
+
+Operations on parameters, and the registry entries of layers, are written for `(F, *shape)`. Values that depend on a
+per-row parameter are `(F, B, *shape)`. Those functions get them as `(F*B, *shape)`: one fold for each layer and row.
+Other values stay `(F, *shape)`. They are repeated along B only where an operation reads them beside per-row values.
 """
 
 from collections.abc import Hashable, Iterable, Mapping
@@ -18,12 +20,12 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 CallParameters: TypeAlias = Mapping[TensorParameter, bool]
-"""The leaves passed at call time, in the order of a circuit's keys, and whether each row of data has its own tensor."""
+"""The parameter tensors passed at call time, in the order in which the circuit names them; True for per-row ones."""
 
 
 @dataclass(frozen=True, slots=True)
 class RowAxis:
-    """Folds and rows as one axis.
+    """Merges the axes of folds and of rows of data into one, and splits it again.
 
     Args:
         count: B, the number of rows.
@@ -31,47 +33,50 @@ class RowAxis:
 
     count: Dim
 
-    def parameter(self, array: Tracer, folds: int, rank: int) -> Tracer:
+    def merge_parameter(self, array: Tracer, folds: int, rank: int) -> Tracer:
         """A parameter `(F, *shape)` or `(F, B, *shape)` whose shape has `rank` axes, as `(F*B, *shape)`."""
-        return self._joined(array if array.ndim == rank + 2 else xp.expand_dims(array, axis=1), folds)
+        return self._merged(array if array.ndim == rank + 2 else xp.expand_dims(array, axis=1), folds)
 
-    def repeated(self, array: Tracer) -> Tracer:
+    def repeat(self, array: Tracer) -> Tracer:
         """A parameter `(F, *shape)` as `(F, B, *shape)`."""
         folds, *shape = array.dims
         return xp.broadcast_to(xp.expand_dims(array, axis=1), (folds, self.count, *shape))
 
-    def value(self, array: Tracer, folds: int) -> Tracer:
-        """An array `(F, B, ...)` or `(F, 1, ...)` as `(F*B, 1, ...)`."""
-        return xp.expand_dims(self._joined(array, folds), axis=1)
+    def merge_array(self, array: Tracer, folds: int) -> Tracer:
+        """An array `(F, B, ...)` or `(F, 1, ...)` as `(F*B, 1, ...)`: a batch of one row for each merged fold."""
+        return xp.expand_dims(self._merged(array, folds), axis=1)
 
-    def apart(self, array: Tracer, folds: int) -> Tracer:
-        """An array `(F*B, ...)` as `(F, B, ...)`."""
+    def split_parameter(self, array: Tracer, folds: int) -> Tracer:
+        """A parameter `(F*B, *shape)` as `(F, B, *shape)`: undoes `merge_parameter`."""
         return xp.reshape(array, (folds, self.count, *array.dims[1:]))
 
-    def value_apart(self, array: Tracer, folds: int) -> Tracer:
-        """An array `(F*B, 1, ...)` as `(F, B, ...)`."""
+    def split_array(self, array: Tracer, folds: int) -> Tracer:
+        """An array `(F*B, 1, ...)` as `(F, B, ...)`: undoes `merge_array`."""
         return xp.reshape(array, (folds, self.count, *array.dims[2:]))
 
-    def _joined(self, array: Tracer, folds: int) -> Tracer:
+    def _merged(self, array: Tracer, folds: int) -> Tracer:
         dims = array.dims[2:]
         return xp.reshape(xp.broadcast_to(array, (folds, self.count, *dims)), (folds * self.count, *dims))
 
 
 def depends_on_rows(parameter: Parameter, given: CallParameters) -> bool:
-    """Whether a parameter has a value for each row of data."""
+    """Whether a parameter depends on a per-row parameter tensor."""
     return any(given.get(dereferenced(leaf), False) for leaf in parameter.leaves)
 
 
 def parameters_by_row(layers: Iterable[Layer], given: CallParameters) -> tuple[str, ...]:
-    """The names of the parameters of layers that have a value for each row of data."""
+    """The names of the parameters of `layers` that differ from row to row, each name once, in order."""
     names = [
-        name for layer in layers for name, part in layer.all_evaluated_params.items() if depends_on_rows(part, given)
+        name
+        for layer in layers
+        for name, parameter in layer.all_evaluated_params.items()
+        if depends_on_rows(parameter, given)
     ]
     return tuple(dict.fromkeys(names))
 
 
 def folded_by_row(folded: FoldedCircuit, given: CallParameters) -> FoldedCircuit:
-    """The circuit with groups split where a parameter of some layers alone depends on the row of data.
+    """The circuit with groups whose layers have the same per-row parameters, or the same object if it has such groups.
 
     >>> from plica.symbolic.circuit import Circuit
     >>> from plica.symbolic.initializers import NormalInitializer
@@ -84,11 +89,13 @@ def folded_by_row(folded: FoldedCircuit, given: CallParameters) -> FoldedCircuit
     [2, 3]
     """
 
-    def apart(layer: Layer) -> Hashable:
+    def per_row_names(layer: Layer) -> Hashable:
         return parameters_by_row([layer], given)
 
     if not folded.folds or not any(given.values()):
         return folded
-    if all(len(dict.fromkeys(map(apart, group.members))) == 1 for group in folded.groups):
+    if all(len(dict.fromkeys(map(per_row_names, group.members))) == 1 for group in folded.groups):
         return folded
-    return replace(fold_circuit(folded.circuit, folded.described, folded.rows, apart), rewriting=folded.rewriting)
+    return replace(
+        fold_circuit(folded.circuit, folded.described, folded.rows, per_row_names), rewriting=folded.rewriting
+    )

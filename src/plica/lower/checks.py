@@ -109,7 +109,7 @@ def lower_least(
         least = []
         for group, name in weights:
             numbers, rows = scope.parameters(group)[name], scope.by_row(group)
-            numbers = numbers if rows is None else rows.apart(numbers, group.num_folds)
+            numbers = numbers if rows is None else rows.split_parameter(numbers, group.num_folds)
             least.append(xp.min(xp.reshape(numbers, (group.num_folds, prod(numbers.shape[1:]))), axis=1))
         result = xp.concat(least)
     return scope.build([result]), tuple(scope.captured)

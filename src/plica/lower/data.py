@@ -187,11 +187,11 @@ class InputData:
             rows = self._safe.dims[1] if by_row is None else 1
             return semiring.map(xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), alike)
         x = self._columns(group, layer)
-        x = x if by_row is None else by_row.value(x, group.num_folds)
+        x = x if by_row is None else by_row.merge_array(x, group.num_folds)
         if self.missing is None:
             return row.body(xp, semiring, layer, params, x)
         missing = self._gather(self.missing, group)
-        missing = missing if by_row is None else by_row.value(missing, group.num_folds)
+        missing = missing if by_row is None else by_row.merge_array(missing, group.num_folds)
         partial = row.partial_of(semiring)
         if partial is not None and layer.num_variables > 1:
             return partial(xp, semiring, layer, params, x, missing)
@@ -226,7 +226,7 @@ class InputData:
         if unit is not None:
             rows = RowAxis(x.dims[1])
             params = Params.of(xp, {name: _of_units(array, unit) for name, array in params.items()})
-            x, missing = (rows.value(array, group.num_folds) for array in (x, missing))
+            x, missing = (rows.merge_array(array, group.num_folds) for array in (x, missing))
         return row.conditional(xp, layer, params, x, missing)
 
     def _columns(self, group: FoldedLayer, layer: InputLayer) -> Tracer:

@@ -177,8 +177,8 @@ class LoweringScope:
     def by_row(self, group: FoldedLayer) -> RowAxis | None:
         """The joint axis of folds and rows of data, for a group whose parameters differ from row to row; else None.
 
-        Its registry entry then takes parameters `(F*B, *shape)`, and other arrays by `RowAxis.value`, `(F*B, 1, ...)`.
-        `RowAxis.value_apart` turns its result into `(F, B, ...)`.
+        Its registry entry then takes parameters `(F*B, *shape)`, and other arrays `(F*B, 1, ...)`, as
+        `RowAxis.merge_array` makes them. `RowAxis.split_array` turns its result into `(F, B, ...)`.
         """
         return self._rows if any(self.given.values()) and parameters_by_row(group.members, self.given) else None
 
@@ -194,7 +194,9 @@ class LoweringScope:
         def laid_out(name: str, value: Tracer) -> Tracer:
             if rows is None:
                 return value
-            return rows.parameter(value, group.num_folds, len(group.representative.all_evaluated_params[name].shape))
+            return rows.merge_parameter(
+                value, group.num_folds, len(group.representative.all_evaluated_params[name].shape)
+            )
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
             self._read.setdefault((group, name))
@@ -202,7 +204,7 @@ class LoweringScope:
             if len(parameters[0].outputs) > 1:
                 values = zip(self._values.evaluate_outputs(parameters), parameters[0].shapes, strict=True)
                 return tuple(
-                    value if rows is None else rows.parameter(value, group.num_folds, len(shape))
+                    value if rows is None else rows.merge_parameter(value, group.num_folds, len(shape))
                     for value, shape in values
                 )
             return laid_out(name, self._padded(parameters, padding.get(name), others))

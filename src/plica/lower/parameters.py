@@ -149,10 +149,10 @@ class ParameterValues:
             operands = [self._read([fold[index] for fold in reads]) for index in range(len(first.in_shapes))]
             if first in self._by_row:
                 shapes = zip(operands, first.in_shapes, strict=True)
-                operands = [self._rows.parameter(operand, len(group), len(shape)) for operand, shape in shapes]
+                operands = [self._rows.merge_parameter(operand, len(group), len(shape)) for operand, shape in shapes]
             result: Tracer = first.evaluate(xp, *operands)
             result = xp.astype(result, real_width(result.dtype, self._dtype))
-            return self._rows.apart(result, len(group)) if first in self._by_row else result
+            return self._rows.split_parameter(result, len(group)) if first in self._by_row else result
         if first in self._given:
             assert self._argument is not None, "leaves passed at call time have values"
             return xp.stack([self._argument(node) for node in group])
@@ -183,7 +183,7 @@ class ParameterValues:
             used = {number: self._arrays[number] for number, _ in folds}
             most = max(array.ndim for array in used.values())
             arrays = {
-                number: self._rows.repeated(array) if array.ndim < most else array for number, array in used.items()
+                number: self._rows.repeat(array) if array.ndim < most else array for number, array in used.items()
             }
         return read_folds(arrays, folds, lambda index: self._constant(index, "index"))
 

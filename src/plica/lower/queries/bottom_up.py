@@ -79,7 +79,7 @@ def inner_value(scope: LoweringScope, group: FoldedLayer, inputs: Sequence[Value
     assert not isinstance(row, InputRow), "input rows belong to input layers"
     rows, semiring = scope.by_row(group), scope.semiring
     if rows is not None:
-        inputs = [semiring.map(xp, lambda array: rows.value(array, group.num_folds), value) for value in inputs]
+        inputs = [semiring.map(xp, lambda array: rows.merge_array(array, group.num_folds), value) for value in inputs]
     value = _checked(scope, group, row.body(xp, semiring, layer, scope.parameters(group), inputs))
     return semiring.normalize(xp, value) if is_due else value
 
@@ -95,7 +95,7 @@ def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
     axis = folds if rows is None else folds * rows.count
     first = value[0] if isinstance(value, tuple) and value else None
     if isinstance(first, Tracer) and first.ndim == 3 and (first.dims[0], first.dims[2]) == (axis, units):
-        return value if rows is None else scope.semiring.map(xp, lambda array: rows.value_apart(array, folds), value)
+        return value if rows is None else scope.semiring.map(xp, lambda array: rows.split_array(array, folds), value)
     shown = f"a value of {first.aval}" if isinstance(first, Tracer) else f"{type(value).__name__} {value!r}"
     raise ShapeError(
         f"{scope.builder.source}: the {type(scope.folded.row(group.representative)).__name__} of "

@@ -138,9 +138,9 @@ class Choices:
         if params is None or not self.is_by_row:
             return self.chooser.fill(rule, layer, params or self.scope.parameters(group), units, chance)
         rows, folds = RowAxis(self.filled.count), group.num_folds
-        chance = None if chance is None else rows.value(chance, folds)
+        chance = None if chance is None else rows.merge_array(chance, folds)
         no_units = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
-        return rows.value_apart(self.chooser.fill(rule, layer, params, no_units, chance), folds)
+        return rows.split_array(self.chooser.fill(rule, layer, params, no_units, chance), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
         """Note that no row reaches some layers."""
