@@ -32,7 +32,7 @@ from plica.tracing.namespace import (
     updating,
 )
 from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
-from plica.tracing.namespace.operands import added
+from plica.tracing.namespace.operands import function_of
 from plica.tracing.tracer import serve
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def __getattr__(name: str) -> Any:
     if name in _NAMES:
         return _NAMES[name]
     if name in ADDED:
-        return added(ADDED[name])
+        return function_of(ADDED[name])
     raise AttributeError(f"plica.numpy has no {name!r}")
 
 

@@ -9,7 +9,7 @@ from plica.errors import ShapeError
 from plica.ops.rules import normal_axis
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import conj
-from plica.tracing.namespace.operands import Array, as_count, as_tracer, promoted
+from plica.tracing.namespace.operands import Array, as_static_integer, as_tracer, promoted
 from plica.tracing.namespace.shapes import expand_dims, moveaxis, squeeze
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer
@@ -57,7 +57,7 @@ def _paired_axes(
     first: Tracer, second: Tracer, axes: int | tuple[Sequence[int], Sequence[int]]
 ) -> tuple[list[int], list[int]]:
     if not isinstance(axes, Sequence):
-        axes = as_count("the number of axes of tensordot", axes)
+        axes = as_static_integer("the number of axes of tensordot", axes)
         if not 0 <= axes <= min(first.ndim, second.ndim):
             raise ShapeError(f"{user_line()}: tensordot over {axes} axes of {first.aval} and {second.aval}.")
         return list(range(first.ndim - axes, first.ndim)), list(range(axes))

@@ -7,7 +7,7 @@ from typing import Any
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype, promote
 from plica.tracing.namespace.inspection import FloatInfo, IntegerInfo, float_info, integer_info, is_kind
-from plica.tracing.namespace.operands import is_array, is_number, meeting_dtype, placeholder
+from plica.tracing.namespace.operands import is_array, is_number, promoted_dtype, placeholder
 from plica.tracing.tracer import Tracer
 
 
@@ -57,4 +57,4 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         raise DTypeError("result_type takes one array, dtype or number or more.")
     weak = [value for value in arrays_and_dtypes if is_number(value) or (isinstance(value, Tracer) and value.weak)]
     strong = [_dtype_of(value) for value in arrays_and_dtypes if not any(value is number for number in weak)]
-    return meeting_dtype(strong, [placeholder(number) for number in weak])
+    return promoted_dtype(strong, [placeholder(number) for number in weak])

@@ -1,4 +1,9 @@
-"""Operands: what the functions of the namespace make of tracers, arrays and Python numbers."""
+"""Turns the arguments of the namespace's functions into operands of equations: tracers, arrays, numbers and sizes.
+
+A number is weak: it takes the dtype of the arrays that it is computed with, `x_float32 + 1.5` is float32. So is a tracer
+that stands for a Python number (`Tracer.weak`). A scalar that is computed from sizes, such as `x.shape[0] - 1`, stays a
+polynomial of sizes (`Size`) until an array needs it: size arithmetic records no equation.
+"""
 
 from __future__ import annotations
 
@@ -19,13 +24,16 @@ from plica.tracing.scope import record, record_all, scope_of
 from plica.tracing.tracer import Tracer, call_traced, default_dtype, literal
 
 Number = bool | int | float | complex
-Array: TypeAlias = Any  # what functions compute with: an array of any library, a tracer or a number
+Array: TypeAlias = Any  # an argument to compute with: an array of any library, a tracer or a number
 Value = Tracer | Number
 Function: TypeAlias = Callable[..., Tracer]
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a Python number, as numpy's float64 and complex128 are; its other numbers are arrays."""
+    """Whether `value` is a Python number.
+
+    numpy's scalars of float64 and complex128 are, as subclasses of float and complex. Its other scalars are not.
+    """
     return isinstance(value, bool | int | float | complex)
 
 
@@ -35,12 +43,16 @@ def is_array(value: object) -> bool:
 
 
 def as_tracer(name: str, value: Any) -> Tracer:
-    """`value` as a tracer of the current scope: arrays are captured by reference, numbers are literals.
+    """`value` as a tracer of the current scope: arrays are captured by reference, numbers become literals.
 
-    Numbers of numpy that are no Python numbers have a dtype of their own, which they keep.
+    Scalars of numpy that are no Python numbers keep their dtype.
+
+    Args:
+        name: The function that the user called with it, for the error.
+        value: A tracer, a size, an array of any library or a number.
 
     Raises:
-        TraceError: It is something else; `name` is the function that was given it.
+        TraceError: `value` is none of these.
     """
     if isinstance(value, Tracer):
         return scope_of(value).receive(value)
@@ -58,28 +70,28 @@ def as_tracer(name: str, value: Any) -> Tracer:
 
 
 def _array_hint(value: object) -> str:
-    """A hint for values that are often passed instead of arrays."""
+    """What to try, for values that are often passed by mistake; else nothing."""
     if isinstance(value, list | tuple):
         return "; make one with plica.numpy.asarray"
     return "; call it first" if callable(value) else ""
 
 
 def promoted(name: str, values: Sequence[Any]) -> list[Tracer | Literal]:
-    """Operands of one dtype: arrays are cast, numbers take the dtype of the arrays that they meet."""
+    """`values` as operands of one dtype, that of `result_dtype`; `name` is the function that the user called."""
     operands = [value if is_number(value) else as_tracer(name, value) for value in values]
     dtype = result_dtype(operands)
     return [cast(value, dtype) if isinstance(value, Tracer) else literal(value, dtype) for value in operands]
 
 
 def result_dtype(values: Sequence[Value]) -> DType:
-    """The dtype in which `values` meet."""
+    """The dtype that the arrays among `values` promote to; numbers change it only if they are of a higher kind."""
     strong = [value.dtype for value in values if isinstance(value, Tracer) and not value.weak]
     weak = [value for value in values if not isinstance(value, Tracer) or value.weak]
-    return meeting_dtype(strong, [placeholder(value) for value in weak])
+    return promoted_dtype(strong, [placeholder(value) for value in weak])
 
 
-def meeting_dtype(dtypes: Sequence[DType], numbers: Sequence[Number]) -> DType:
-    """The dtype in which arrays of `dtypes` and Python numbers meet."""
+def promoted_dtype(dtypes: Sequence[DType], numbers: Sequence[Number]) -> DType:
+    """The dtype that arrays of `dtypes` and Python `numbers` promote to; there is at least one of either."""
     dtype = reduce(promote, dtypes) if dtypes else default_dtype(numbers[0])
     for number in numbers:
         dtype = promote(dtype, scalar_dtype(number, dtype))
@@ -90,12 +102,12 @@ _PLACEHOLDERS: dict[str, Number] = {"bool": False, "int": 0, "float": 0.0, "comp
 
 
 def placeholder(value: Value) -> Number:
-    """A number of the kind of `value`; a number itself, whose range is checked."""
+    """A number for the promotion of a weak value: the number itself, or a zero of a tracer's kind."""
     return _PLACEHOLDERS[value.dtype.kind] if isinstance(value, Tracer) else value
 
 
 def is_weak(values: Sequence[Any]) -> bool:
-    """Whether all values stand for Python numbers, so that the result does too."""
+    """Whether all values are weak, so that their result is too."""
     return all(is_number(value) or (isinstance(value, Tracer) and value.weak) for value in values)
 
 
@@ -110,7 +122,7 @@ def cast(x: Tracer, dtype: DType) -> Tracer:
 
 
 def _converted(value: Number, dtype: DType) -> Number:
-    """A number as arrays are converted: without its imaginary part, and modulo the range of integers."""
+    """A number converted to `dtype` as arrays are: its real part, and for integers modulo their range."""
     if dtype.kind in ("bool", "complex"):
         return value
     if dtype.kind == "float" or not np.isfinite(value):
@@ -120,7 +132,7 @@ def _converted(value: Number, dtype: DType) -> Number:
 
 
 def as_floating(name: str, value: Any) -> Any:
-    """`value` where a function needs floats: integers and truth values become float64, as in numpy."""
+    """`value` for a function of floats: integers and truth values become float64, as in numpy."""
     if is_number(value):
         return float(value) if isinstance(value, int) else value
     x = as_tracer(name, value)
@@ -131,7 +143,7 @@ def as_floating(name: str, value: Any) -> Any:
 
 
 def as_floats(name: str, values: Sequence[Any]) -> list[Any]:
-    """Operands of a function of floats: where all are integers or truth values, they become float64."""
+    """Operands of a function of floats: all become float64 if none is a float or complex, else none is changed."""
     operands = [value if is_number(value) else as_tracer(name, value) for value in values]
     dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in operands]
     integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
@@ -141,17 +153,20 @@ def as_floats(name: str, values: Sequence[Any]) -> list[Any]:
 def elementwise(name: str, *values: Array) -> Any:
     """The operation `name` on operands of one dtype; arithmetic on sizes stays a size."""
     if name in SIZE_ARITHMETIC or name in SIZE_COMPARISONS:
-        known = size_result(name, values)
-        if known is not None:
-            return known
+        size = size_result(name, values)
+        if size is not None:
+            return size
     result = record(name, *promoted(name, values))
     return Tracer(result.value, result.trace, weak=True) if is_weak(values) else result
 
 
 def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
-    """The operation on scalars that count, without an equation; None where it needs one.
+    """Arithmetic or a comparison of sizes, computed without an equation; None where an equation must compute it.
 
-    A number where all operands stand for Python numbers, else a tracer.
+    An equation is needed if an operand is no integer scalar, a divisor is 0, or a comparison depends on the sizes.
+
+    Returns:
+        A Python number where the result is known and all operands are weak, else a tracer.
     """
     if not any(isinstance(value, Tracer) and value.ndim == 0 for value in values):
         return None
@@ -175,7 +190,7 @@ def size_result(name: str, values: Sequence[Any]) -> Tracer | int | bool | None:
 
 
 def size_of(value: Any) -> Dim | None:
-    """The size that a scalar integer stands for, in terms of the current scope; None if it is no such scalar."""
+    """A scalar integer as a number or a polynomial of sizes of the current scope; None if `value` is no such scalar."""
     if isinstance(value, bool):
         return None
     if isinstance(value, int):
@@ -190,22 +205,22 @@ def unary(op: str, x: Array, **params: Any) -> Tracer:
     return record(op, as_tracer(op, x), **params)
 
 
-def as_count(what: str, value: Any) -> int:
-    """An integer that is known now.
+def as_static_integer(meaning: str, value: Any) -> int:
+    """An integer that is known while a function is traced, before its Program runs.
 
     Raises:
-        ShapeError: It is none; `what` says what it is for.
+        ShapeError: `value` is a tracer or no integer; `meaning` begins the message, such as "the number of classes".
     """
     try:
         return operator.index(value)
     except TypeError:
         raise ShapeError(
-            f"{user_line()}: {what} is an integer that is known before the program runs, found {value!r}."
+            f"{user_line()}: {meaning} is an integer that is known before the program runs, found {value!r}."
         ) from None
 
 
 def as_dims(shape: Any) -> tuple[Dim, ...]:
-    """A shape as a tuple of Python integers and sizes.
+    """A shape, or a single size, as a tuple of Python integers and symbolic sizes.
 
     Raises:
         ShapeError: An entry is no scalar integer.
@@ -215,20 +230,21 @@ def as_dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def _integer_hint(entry: Tracer) -> str:
+    """What to try with a tracer that is no size."""
     if entry.ndim:
         return "take one element, such as x[0]"
     return "use // instead of /, or convert it with astype(x, 'int64')"
 
 
 def as_dim(entry: Any) -> Dim:
-    """One size: a Python integer, or the size that a scalar integer tracer stands for.
+    """One size of a shape: a Python integer, or the symbolic size that a scalar integer tracer stands for.
 
     Raises:
-        ShapeError: It is no scalar integer.
+        ShapeError: `entry` is no scalar integer.
     """
     if isinstance(entry, Size):
         return entry
-    if is_array(entry) and not isinstance(entry, np.generic):  # it may have another value at the next call
+    if is_array(entry) and not isinstance(entry, np.generic):  # an array may change before the next call
         entry = as_tracer("a shape", entry)
     if isinstance(entry, Tracer):
         if entry.ndim or entry.dtype.kind != "int":
@@ -237,7 +253,7 @@ def as_dim(entry: Any) -> Dim:
                 f"{_integer_hint(entry)}."
             )
         size = size_of(cast(entry, DType.INT64))
-        assert size is not None, "a scalar of 64 bits is a size"
+        assert size is not None, "every int64 scalar of a trace is a size"
         return size
     try:
         return operator.index(entry)
@@ -249,15 +265,19 @@ def as_dim(entry: Any) -> Dim:
 
 
 def named(name: str, meaning: str, function: Function) -> Function:
-    """`function` with a name and a documentation."""
+    """Give `function` a name and `meaning` as its docstring, and return it."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = meaning
     return function
 
 
 @cache
-def added(op: Op) -> Function:
-    """The function that records an operation from outside: operands are promoted, parameters are given by name."""
+def function_of(op: Op) -> Function:
+    """The namespace's function for a custom operation, one that a user registered.
+
+    It takes operands by position, which are promoted to one dtype, and the operation's parameters by name. It returns
+    one tracer, or a tuple where the operation has several results.
+    """
 
     def function(*arrays: Array, **params: Any) -> Any:
         results = record_all(op.name, *promoted(op.name, arrays), **params)

@@ -10,7 +10,7 @@ from plica.ir.sizes import Dim, floor_divide
 from plica.ops.rules import normal_axis
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import full
-from plica.tracing.namespace.operands import Array, as_count, as_dims, as_tracer, unary
+from plica.tracing.namespace.operands import Array, as_static_integer, as_dims, as_tracer, unary
 from plica.tracing.namespace.shapes import concat
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer
@@ -36,7 +36,7 @@ def pack(
     """
     value = as_tracer("pack", x)
     axes = tuple(normal_axis(axis, value.ndim) for axis in inner_dims_pos)
-    tiles = tuple(as_count("a tile", tile) for tile in inner_tiles)
+    tiles = tuple(as_static_integer("a tile", tile) for tile in inner_tiles)
     if padding_value is not None:
         for axis, tile in zip(axes, tiles, strict=False):
             if tile > 0:  # others are refused below
@@ -61,7 +61,7 @@ def unpack(
     if rank < 0:
         raise ShapeError(f"{user_line()}: unpack takes {len(inner_tiles)} tile(s) and has {value.ndim} axes only.")
     axes = tuple(normal_axis(axis, rank) for axis in inner_dims_pos)
-    tiles = tuple(as_count("a tile", tile) for tile in inner_tiles)
+    tiles = tuple(as_static_integer("a tile", tile) for tile in inner_tiles)
     unpacked = unary(
         "unpack", value, outer_dims_perm=_order(outer_dims_perm, rank), inner_dims_pos=axes, inner_tiles=tiles
     )
