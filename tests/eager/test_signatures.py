@@ -92,9 +92,9 @@ MISFITS = (
     (lambda x: xnp.sum(x, 1), "too many positional arguments; write axis= or dtype= or keepdims="),
     (lambda x: xnp.mean(x, keepdim=True), "'keepdim'; write keepdims="),
     (lambda x: xnp.sort(x, decending=True), "'decending'; write descending="),
-    (lambda x: xnp.exp(input=x), "; give x by its place"),
+    (lambda x: xnp.exp(input=x), "; give x by position"),
     (lambda x: xnp.add(x), r"add\(x1, x2, /\): missing a required argument: 'x2'\.$"),
-    (lambda x: xnp.add(x1=x, x2=x), "give x1, x2 by place, without a name"),
+    (lambda x: xnp.add(x1=x, x2=x), "give x1, x2 by position, without a name"),
     (lambda x: xnp.linalg.solve(x), r"linalg\.solve is called linalg\.solve\(x1, x2, /\)"),
     (lambda x: xnp.random.uniform(pnp.random.key(0), x.shape, low=1), r"random\.uniform\(key, shape=\(\), \*, dtype="),
 )

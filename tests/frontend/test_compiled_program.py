@@ -177,9 +177,9 @@ def test_consts_that_do_not_fit_are_refused_when_the_program_is_compiled(consts:
 
 
 REFUSED: Any = (
-    ((X,), {}, InputError, r"takes x:f32\[n,3\], k:f32\[\]; found 1 by place. Give each one once"),
-    ((X, K, K), {}, InputError, "found 3 by place"),
-    ((X, K), {"k": K}, InputError, "found 2 by place, 'k'"),
+    ((X,), {}, InputError, r"takes x:f32\[n,3\], k:f32\[\]; found 1 by position. Give each one once"),
+    ((X, K, K), {}, InputError, "found 3 by position"),
+    ((X, K), {"k": K}, InputError, "found 2 by position, 'k'"),
     ((X,), {"q": K}, InputError, "no argument 'q'; there are x, k"),
     ((X.double(), K), {}, DTypeError, "argument x has dtype float64, but the program was made for float32"),
     ((X, K.double()), {}, DTypeError, "argument k has dtype float64"),

@@ -287,8 +287,8 @@ def test_sizes_of_constants_that_are_folded_away_are_checked_still() -> None:
     [
         (lambda run, x: run(x), "the constant 'w1' was not given yet; pass w1=... at the first call"),
         (lambda run, x: run(w1=x), "the program takes x:f32.*, of which w1, b1, w2 may be left out once folded"),
-        (lambda run, x: run(x, x=x), "found 1 by place, 'x'"),
-        (lambda run, x: run(x, v=x), "found 1 by place, 'v'"),
+        (lambda run, x: run(x, x=x), "found 1 by position, 'x'"),
+        (lambda run, x: run(x, v=x), "found 1 by position, 'v'"),
         (lambda run, x: run.update(x=x), "update: 'x' is no constant; there are w1, b1, w2"),
         (lambda run, x: run(**{**_arrays(), "w1": x}), r"argument w1 has shape \(2, 4\), but the program expects"),
         (
@@ -384,9 +384,9 @@ def test_a_decorated_function_has_a_policy() -> None:
 
 
 def test_a_name_that_a_decorated_function_does_not_have_is_refused() -> None:
-    with pytest.raises(InputError, match="the function has no argument 'v' by place; it has x, w"):
+    with pytest.raises(InputError, match="the function has no argument 'v' by position; it has x, w"):
         plica.jit(lambda x, w: x + w, constants=("v",))(torch.ones(2), torch.ones(2))
-    with pytest.raises(InputError, match="no argument 'n' by place; it has x, beside those"):
+    with pytest.raises(InputError, match="no argument 'n' by position; it has x, beside those"):
         plica.jit(lambda x, n: x * n, constants="n", static_argnums=1)(torch.ones(2), 3)
 
 

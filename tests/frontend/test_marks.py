@@ -1,4 +1,4 @@
-"""How constants are marked: by name and by place, by capturing them, and what remembers that."""
+"""How constants are marked: by name and by position, by capturing them, and what remembers that."""
 
 import gc
 import pickle

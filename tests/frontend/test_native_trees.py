@@ -107,7 +107,7 @@ WRONG: tuple[tuple[Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], str], .
     ),
     (lambda: ((GIVEN[0], [X, X], *GIVEN[2:]), {}), "main: pair: expected a list of 1 part(s), found 2 part(s)"),
     (lambda: ((GIVEN[0], {"a": X}, *GIVEN[2:]), {}), "main: pair: expected a list of 1 part(s), found dict"),
-    (lambda: ((*GIVEN, X), {}), "main: takes data, pair, shift, box, found 5 arguments by place"),
+    (lambda: ((*GIVEN, X), {}), "main: takes data, pair, shift, box, found 5 arguments by position"),
     (lambda: (GIVEN, {"box": GIVEN[3]}), "main: box is there twice"),
     (lambda: (GIVEN[:3], {}), "main: expected box=Box(sides=box_sides: float64[n], scale=box_scale: float64[n])"),
     (lambda: (GIVEN, {"other": X}), "unknown"),

@@ -108,7 +108,7 @@ def test_refused_updates(path: Path, circuit: Any) -> None:
 
 
 def test_the_kind_of_data_decides_who_is_asked(path: Path) -> None:
-    """Integers are whole rows, floats may have missing entries: arrays of any library, lists, by place and name."""
+    """Integers are whole rows, floats may have missing entries: arrays of any library, lists, by position and name."""
     with native.load(path) as module:
         whole, missing = module.log_likelihood([[0, 1, 2]]), module.marginal([[0, 1, np.nan]])
         given: Any

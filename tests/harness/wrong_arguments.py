@@ -44,7 +44,7 @@ class Call:
 
     Attributes:
         function: What is called.
-        given: Arguments by place.
+        given: Arguments by position.
         named: Arguments by name.
     """
 

@@ -115,7 +115,7 @@ class CompiledProgram:
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or len({**given, **kwargs}) != len(names) or not given.keys().isdisjoint(kwargs):
             shown = ", ".join(map(repr, self.program.arguments)) or "no arguments"
-            arguments = [f"{len(args)} by place", *map(repr, kwargs)]
+            arguments = [f"{len(args)} by position", *map(repr, kwargs)]
             raise InputError(f"the program takes {shown}; found {', '.join(arguments)}. Give each one once.")
         unknown = [name for name in kwargs if name not in names]
         if unknown:

@@ -267,7 +267,7 @@ class FoldedFunction:
         ]
         if len(args) > len(self._names) or twice or unknown or missing:
             shown = ", ".join(map(repr, self.program.arguments)) or "no arguments"
-            given_arguments = [f"{len(args)} by place", *map(repr, kwargs)]
+            given_arguments = [f"{len(args)} by position", *map(repr, kwargs)]
             raise InputError(
                 f"the program takes {shown}, of which {', '.join(self._constants) or 'none'} may be left out once "
                 f"folded; found {', '.join(given_arguments)}."

@@ -297,8 +297,8 @@ def constant_names(names: Sequence[str], constants: Sequence[str], trees: Sequen
         if name not in names:
             there = ", ".join(names) or "none"
             raise InputError(
-                f"jit: the function has no argument {name!r} by place; it has {there}, beside those that are static or "
-                "given by name alone."
+                f"jit: the function has no argument {name!r} by position; it has {there}, beside those that are static "
+                "or given by name alone."
             )
     owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
     return [var.name for name, var in zip(owners, program.arguments, strict=False) if name in constants]

@@ -28,7 +28,7 @@ def arrays_of(takes: Tree, entry: Entry, arguments: Sequence[Any], named: Mappin
     """
     if len(arguments) > len(takes.keys):
         names = ", ".join(map(str, takes.keys))
-        raise InputError(f"{entry.name}: takes {names}, found {len(arguments)} arguments by place")
+        raise InputError(f"{entry.name}: takes {names}, found {len(arguments)} arguments by position")
     trees = {**dict(zip(takes.keys, arguments, strict=False))}
     arrays = dict(named)
     for name in takes.keys:

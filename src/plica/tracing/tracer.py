@@ -15,7 +15,7 @@ from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
 from plica.tracing.elsewhere import advice
 from plica.tracing.locations import has_word, statement, user_line, user_location
-from plica.tracing.signatures import refuse_misfit, unfit
+from plica.tracing.signatures import refuse_wrong_signature, wrong_value_error
 
 
 def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -24,19 +24,20 @@ def call_traced(function: Callable[..., Any], name: str, args: Sequence[Any], kw
         return function(*args, **kwargs)
     except PlicaError as error:
         if isinstance(error, TypeError):  # an error of traces among them
-            refuse_misfit(function, name, args, kwargs)
+            refuse_wrong_signature(function, name, args, kwargs)
         line = user_line()
         if line in str(error):
             raise
         kind = ShapeError if isinstance(error, UndecidedSizeError) else type(error)
         raise kind(f"{line}: {name}: {error}") from None
     except _OF_ARGUMENTS as error:
-        refuse_misfit(function, name, args, kwargs)
-        raise unfit(function, name, args, kwargs, error) from error
+        refuse_wrong_signature(function, name, args, kwargs)
+        raise wrong_value_error(function, name, args, kwargs, error) from error
     except (RuntimeError, BufferError) as error:
         if name != "from_dlpack" and kwargs.get("device") is None:
             raise
-        raise unfit(function, name, args, kwargs, error) from error  # there is no such device, or no such memory
+        # the device does not exist, or does not lend its memory
+        raise wrong_value_error(function, name, args, kwargs, error) from error
 
 
 # Errors that Python and numpy raise when they compute with a value of the wrong kind.

@@ -1,8 +1,8 @@
 """The array namespace over tracers: the Array API standard's names, and what circuits need beside them.
 
 Elementwise functions are the rows of `ops/elementwise.py`, found by name, and of `ops/special.py`; operands are
-promoted first and Python numbers take the dtype of the arrays that they meet. So do those of operations that are added
-from outside. Other functions are in the modules of this folder.
+promoted first, as `operands.py` says; so are operands of custom operations. Other functions are in the modules of this
+folder.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def isdtype(dtype: Any, kind: Any) -> bool:
 
 
 def result_type(*arrays_and_dtypes: Any) -> DType:
-    """The dtype in which arrays, dtypes and Python numbers meet.
+    """The dtype that arrays, dtypes and Python numbers promote to.
 
     Raises:
         DTypeError: There are none.

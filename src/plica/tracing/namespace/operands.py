@@ -1,8 +1,8 @@
-"""Turns the arguments of the namespace's functions into operands of equations: tracers, arrays, numbers and sizes.
+"""Turns arguments of the namespace's functions into operands of equations: tracers, arrays, numbers and sizes.
 
-A number is weak: it takes the dtype of the arrays that it is computed with, `x_float32 + 1.5` is float32. So is a tracer
-that stands for a Python number (`Tracer.weak`). A scalar that is computed from sizes, such as `x.shape[0] - 1`, stays a
-polynomial of sizes (`Size`) until an array needs it: size arithmetic records no equation.
+A number is weak, and so is a tracer that stands for one (`Tracer.weak`): it takes the dtype of the arrays that it is
+computed with, so that `x + 1.5` is float32 where `x` is. A scalar that is computed from sizes, such as
+`x.shape[0] - 1`, stays a polynomial (`Size`) until an array needs it: arithmetic of sizes records no equation.
 """
 
 from __future__ import annotations
