@@ -1,6 +1,7 @@
-"""Writes tables with the names, types and forms of the cells of the table that was read.
+"""Writes the rows of a table again with missing cells filled in, in the names, types and forms of the table.
 
-A cell that is not missing is copied; a missing cell is written in the format of its column.
+A cell that is not missing is copied if the written file is of the kind of the read one, else converted. The form of a
+column (`plica.files.columns.Form`) says whether its cells are text, values of a type such as dates, or plain numbers.
 """
 
 import datetime
@@ -30,15 +31,15 @@ ARRAYS = (".npy", ".npz")
 
 @dataclass(frozen=True, eq=False)
 class Layout:
-    """The types and forms in which the rows of a file are written again.
+    """The types and forms in which the rows of one file are written to another.
 
     Args:
         model: The model that fills in missing cells.
         rows: The file that is read.
         positions: The column of each variable in that file.
-        types: The type of each column in the written file: a Python type, or the read file's own.
+        types: The type of each column in the written file: a Python type, or the one that the read file stores.
         forms: The form in which the cells of each variable are written.
-        verbatim: Whether cells are copied without conversion, since both files are of the same kind.
+        verbatim: Whether both files are of the same kind, so that cells are copied without conversion.
     """
 
     model: Model
@@ -50,17 +51,17 @@ class Layout:
 
     @staticmethod
     def of(model: Model, rows: "RowFile", data: Path, out: Path) -> "Layout":
-        """The layout of a file that is read from `data` and written to `out`."""
+        """The layout for the open file `rows` at the path `data`, whose rows are written to `out`."""
         endings = [path.suffix.lower() for path in (data, out)]
         verbatim = endings[0] == endings[1] or set(endings) <= set(ARRAYS)
         types: list[Any] = list(rows.stored or rows.types)
-        usual: Form = "number" if endings[1] in ARRAYS else "text" if endings[1] == ".csv" else "typed"
-        forms, positions = [usual] * model.width, model.positions(rows)
+        default: Form = "number" if endings[1] in ARRAYS else "text" if endings[1] == ".csv" else "typed"
+        forms, positions = [default] * model.width, model.positions(rows)
         for variable, (position, type_) in enumerate(zip(positions, model.types, strict=True)):
             stored = rows.types[position]
             if verbatim and (stored is str or _has_digits(model, variable, stored, rows)):
                 forms[variable] = "text"
-            elif (type_, stored) not in _STAYS:  # numbers of other types need not fit
+            elif (type_, stored) not in _FITS_FILE_TYPE:
                 types[position] = type_
         return Layout(model, rows, positions, tuple(types), tuple(forms), verbatim)
 
@@ -68,44 +69,52 @@ class Layout:
         """The cells of a batch with the missing ones filled in; the others are copied, or converted to the new form.
 
         Args:
-            batch: The rows of the file.
-            x: `(B, D)` their numbers, NaN where a cell is missing or a category is unknown.
-            filled: `(B, D)` the numbers without NaN.
+            batch: B rows of the file, which may have further columns.
+            x: The numbers of the model's D variables in these rows, `(B, D)`. NaN stands for a missing cell and for a
+                category that the model has never seen.
+            filled: The numbers with those that the model fills in, `(B, D)`, without NaN.
             keep: Whether to copy categories that the model has never seen instead of filling them in.
+
+        Returns:
+            The cells with all columns of the file, an array of the file's dtype or of Python objects.
         """
         model = self.model
         if x.dtype.kind != "f":
-            # Whole numbers have no NaN: nothing is missing. Only arrays have truth values here.
+            # Integers and truth values have no NaN: no cell is missing. Truth values come from arrays alone, and files
+            # of other kinds get them as 0 and 1.
             return batch.cells if self.verbatim or x.dtype.kind != "b" else x.astype(np.uint8)
-        unread = np.isnan(x)
+        is_nan = np.isnan(x)
         if batch.cells.dtype != object and model.encoding is None:
-            return np.where(unread, filled, batch.cells).astype(batch.cells.dtype)
-        cells = batch.cells.astype(object)
-        missing = unread
+            return np.where(is_nan, filled, batch.cells).astype(batch.cells.dtype)
+        is_missing = is_nan
         if model.encoding is not None and keep:
-            missing = model.encoding.missing(batch.cells[:, list(self.positions)])
-        completed_rows = model.cells(np.where(unread, shortened(model.rounded(filled)), x), self.forms)
-        if batch.cells.dtype != object and self.verbatim:  # numbers of categories and of reals, in its dtype
-            cells = batch.cells.copy()
-        unknown = unread & ~missing
+            is_missing = model.encoding.missing(batch.cells[:, list(self.positions)])
+        is_unseen = is_nan & ~is_missing
+        # the model computes in single precision: `shortened` gives its numbers the decimals that they have there
+        new_cells = model.cells(np.where(is_nan, shortened(model.rounded(filled)), x), self.forms)
+        in_file_dtype = batch.cells.dtype != object and self.verbatim  # numbers of categories and of reals
+        cells = batch.cells.copy() if in_file_dtype else batch.cells.astype(object)
         for variable, position in enumerate(self.positions):
-            # The model's categories are text and the file's cells are not: a cell true is written as the text "True".
             type_, stored = model.types[variable], self.rows.types[position]
-            translated = cells.dtype == object and type_ is str and stored is not str and model.is_closed(variable)
-            written = missing[:, variable] | (translated or not self.verbatim) & ~unknown[:, variable]
-            for row in np.flatnonzero(written).tolist():
-                cell = completed_rows[row][variable]
-                is_number = self.forms[variable] == "text" and self.verbatim and stored in (int, float)
-                cells[row, position] = int(str(cell)) if is_number else cell
-            if not self.verbatim and type_ is int:
-                for row in np.flatnonzero(unknown[:, variable]).tolist():
+            is_written = is_missing[:, variable]
+            # Categories that are text are written as text, whatever the file has: a cell true becomes "True".
+            becomes_text = not in_file_dtype and type_ is str and stored is not str and model.is_closed(variable)
+            if becomes_text or not self.verbatim:
+                is_written = is_written | ~is_unseen[:, variable]
+            # A date that a file of numbers has as digits, such as 20260131, is the text of its format, as a number.
+            is_digits = self.forms[variable] == "text" and self.verbatim and stored in (int, float)
+            for row in np.flatnonzero(is_written).tolist():
+                cell = new_cells[row][variable]
+                cells[row, position] = int(str(cell)) if is_digits else cell
+            if not self.verbatim and type_ is int:  # text of a whole number is written as a number
+                for row in np.flatnonzero(is_unseen[:, variable]).tolist():
                     number = reader("")(cells[row, position])
                     cells[row, position] = number if isinstance(number, int) else cells[row, position]
         return cells
 
 
-# (type of the model, type of the file) for which the written file stores such cells with the type of the read file
-_STAYS = frozenset(
+# (type of the model's cells, type of the read file's cells): the type that the read file stores holds both
+_FITS_FILE_TYPE = frozenset(
     [
         (str, str),
         (int, float),
@@ -118,7 +127,7 @@ _STAYS = frozenset(
 
 
 def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bool:
-    """Whether numbers of a table with types are dates by their digits, such as 20260131."""
+    """Whether a column of dates or times is stored as numbers whose digits are the date, such as 20260131."""
     if model.encoding is None or not rows.stored or stored not in (int, float):
         return False
     column = model.encoding.modelled[variable]
@@ -129,14 +138,19 @@ def _has_digits(model: Model, variable: int, stored: Any, rows: "RowFile") -> bo
 def rewriting(
     model: Model, data: Path, out: Path, **options: Any
 ) -> Iterator[tuple[Layout, Iterator[tuple["Batch", "torch.Tensor"]], Callable[[Any], None]]]:
-    """The layout of a file of rows, its batches with their rows as a tensor, and a function that writes rows."""
+    """Reads a file of rows in batches, and writes rows with its layout to another file.
+
+    Args:
+        model: The model that reads the rows.
+        data: The file that is read.
+        out: The file that is written; it appears once the block ends without an error.
+        options: The other arguments of `plica.cli.asking.reading`.
+
+    Yields:
+        The layout; the batches, each with its numbers as a tensor `(B, D)`; and a function that writes rows of cells.
+    """
     with reading(model, data, **options) as (rows, batches):
         layout = Layout.of(model, rows, data, out)
-        names, has_names = model.names_of(rows), named(model, rows)
-        with writing_rows(out, names, rows.row_shape, layout.types, named=has_names, mark=rows.mark) as write:
+        names, named = model.names_of(rows), model.encoding is not None or rows.names is not None
+        with writing_rows(out, names, rows.row_shape, layout.types, named=named, mark=rows.mark) as write:
             yield layout, batches, write
-
-
-def named(model: Model, rows: "RowFile | None" = None) -> bool:
-    """Whether columns have names, by the model or by a file."""
-    return model.encoding is not None or (rows is not None and rows.names is not None)
