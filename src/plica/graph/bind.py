@@ -15,7 +15,7 @@ from math import inf
 from typing import Any, NamedTuple
 
 from plica.graph.match import MatchFunction, Neighbours
-from plica.graph.order import consumers_when_asked
+from plica.graph.order import lazy_consumers
 from plica.graph.pattern import LEAST_REPEATED, Entry, Pattern, holds
 from plica.graph.view import MISSING, GraphOptMatch, GraphView, NearMiss, kind_fits
 
@@ -192,7 +192,7 @@ def all_matches(graph: GraphView[Any], pattern: Pattern) -> tuple[GraphOptMatch[
     """Every match of a pattern in a graph of which nothing is replaced: matches may overlap."""
     if not any(kind_fits(graph.fits, graph.kind(node), pattern.root) for node in graph.nodes):
         return ()
-    readers = consumers_when_asked(graph.nodes, graph.inputs)
+    readers = lazy_consumers(graph.nodes, graph.inputs)
     match_function = pattern_matcher(graph)
     patterns = ((node, pattern.for_inputs(len(graph.inputs(node)))) for node in graph.nodes)
     results = (

@@ -27,7 +27,7 @@ from typing import Any, Generic
 from plica.errors import GraphError
 from plica.graph.bind import exposed, inputs_may_fit, pattern_matcher
 from plica.graph.match import Condition, MatchFunction, Neighbours, Search, add_place, match_optimization_patterns
-from plica.graph.order import consumers_when_asked, topological_order
+from plica.graph.order import lazy_consumers, topological_order
 from plica.graph.pattern import Pattern
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.graph.view import GraphOptMatch, GraphView, NearMiss, Node, Replacement, kind_fits
@@ -151,7 +151,7 @@ def optimize_graph(
         graph.outputs,
         [rule.pattern for rule in rules],
         graph.inputs,
-        consumers_when_asked(graph.nodes, graph.inputs),
+        lazy_consumers(graph.nodes, graph.inputs),
         pattern_matcher(graph) if match_function is None else _safe(match_function, graph),
         strategy,
         search,

@@ -78,7 +78,7 @@ def layerwise_topological_order(nodes: Iterable[Node], inputs: Inputs[Node]) -> 
 
 
 def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[Node, ...]]:
-    """For each of `nodes`, the nodes among them that read it, once per edge, in the order of `nodes`."""
+    """For each of `nodes`, those that read it, in the order of `nodes`; one that reads it twice is there twice."""
     readers: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in readers:
         for child in inputs(node):
@@ -86,8 +86,8 @@ def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[N
     return {node: tuple(reading) for node, reading in readers.items()}
 
 
-def consumers_when_asked(nodes: Iterable[Node], inputs: Inputs[Node]) -> Callable[[Node], tuple[Node, ...]]:
-    """`consumers` as a function, computed when it is first called: many searches never ask."""
+def lazy_consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> Callable[[Node], tuple[Node, ...]]:
+    """`consumers` as a function that computes them at its first call: many searches never need them."""
     readers_of: dict[Node, tuple[Node, ...]] = {}
 
     def readers(node: Node) -> tuple[Node, ...]:
@@ -99,7 +99,10 @@ def consumers_when_asked(nodes: Iterable[Node], inputs: Inputs[Node]) -> Callabl
 
 
 def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) -> Callable[[Node], Fact]:
-    """The function node -> `fact(node, facts of its inputs)`; `fact` is called once a node, where it is needed."""
+    """The function from a node to `fact(node, facts of its inputs)`, which computes each fact once, when it is needed.
+
+    For example, the depth of a node is `from_inputs(inputs, lambda node, depths: 1 + max(depths, default=0))`.
+    """
     known: dict[Node, Fact] = {}
 
     def of(node: Node) -> Fact:
@@ -107,7 +110,7 @@ def from_inputs(inputs: Inputs[Node], fact: Callable[[Node, list[Fact]], Fact]) 
             children = inputs(node)
             if any(map(missing, children)):
                 order = topological_order([node], missing if known else inputs)
-            else:  # most graphs are small
+            else:  # the facts of all inputs are known: no search
                 order = (*children, node)
             for unknown in order:
                 if unknown not in known:

@@ -10,7 +10,11 @@
 
 A decomposition is the disjunction of the conjunctions of each prime with its sub. Primes exclude each other, so every
 diagram is deterministic; a prime and its sub have no variable in common. A node comes after the nodes that it names;
-the last node is the root.
+the last node is the root. The vtree, a tree over the variables from which the diagram was compiled, is not read.
+
+The reader refuses a decomposition whose primes surely do not exclude each other. It computes the probability of each
+node where every variable is true with a probability of its own, independently of the others. Probabilities of
+exclusive primes add up to at most 1. Two assignments of such probabilities are tried, since one may miss an overlap.
 
 Source: Darwiche, "SDD: a new canonical representation of propositional knowledge bases", 2011.
 """
@@ -38,8 +42,8 @@ from plica.templates.logic.nodes import (
     TopNode,
 )
 
-_ROUNDING = 1e-6
-_GOLDEN = (math.sqrt(5) - 1) / 2  # its multiples modulo 1 look random
+_TOLERANCE = 1e-6  # of a sum of probabilities
+_GOLDEN_RATIO = (math.sqrt(5) - 1) / 2  # its multiples modulo 1 are spread evenly, so that variables differ
 
 
 @final
@@ -79,15 +83,24 @@ class _DamageError(Exception):
 
 @dataclass(slots=True)
 class _Reader:
-    """The nodes read so far."""
+    """The nodes read so far, by their ids in the file.
+
+    Args:
+        count: The number of nodes that the file announces; None before that line.
+        nodes: The nodes.
+        in_nodes: The inputs of each node.
+        scopes: The variables of each node.
+        probabilities: The probability that each node is true, in each of the two assignments, `(2,)`.
+    """
 
     count: int | None = None
     nodes: dict[int, LogicalNode] = field(default_factory=dict)
     in_nodes: dict[LogicalNode, Sequence[LogicalNode]] = field(default_factory=dict)
     scopes: dict[int, Scope] = field(default_factory=dict)
-    shares: dict[int, NDArray[Any]] = field(default_factory=dict)  # the probability of a node, for two sets of coins
+    probabilities: dict[int, NDArray[Any]] = field(default_factory=dict)
 
     def read(self, words: list[str]) -> None:
+        """Read a line, given as its words; _DamageError if it is no line of the format."""
         kind, numbers = words[0], [_integer(word) for word in words[1:]]
         if (kind == "sdd") != (self.count is None):
             raise _DamageError(
@@ -95,12 +108,13 @@ class _Reader:
             )
         if kind not in _LINES:
             raise _DamageError(f"expected a line of F, T, L or D, found {kind!r}")
-        least, make = _LINES[kind]
-        if len(numbers) < least or (kind != "D" and len(numbers) > least):
-            raise _DamageError(f"expected {least} numbers after {kind}, found {len(numbers)}")
-        make(self, numbers)
+        num_expected, read_line = _LINES[kind]
+        if len(numbers) < num_expected or (kind != "D" and len(numbers) > num_expected):
+            raise _DamageError(f"expected {num_expected} numbers after {kind}, found {len(numbers)}")
+        read_line(self, numbers)
 
     def result(self) -> LogicalCircuit:
+        """The circuit whose root is the last node; _DamageError if nodes are missing."""
         if self.count is None:
             raise _DamageError("expected a line 'sdd' with the number of nodes, found none")
         if len(self.nodes) != self.count or not self.nodes:
@@ -109,47 +123,52 @@ class _Reader:
         return LogicalCircuit(self.in_nodes, self.in_nodes, [root], is_deterministic=True)
 
     def header(self, numbers: list[int]) -> None:
+        """`sdd count`."""
         (self.count,) = numbers
 
-    def add(self, number: int, node: LogicalNode, share: Any, scope: Scope, *inputs: LogicalNode) -> None:
+    def add(self, number: int, node: LogicalNode, probability: Any, scope: Scope, *inputs: LogicalNode) -> None:
+        """Add the node with the id `number`; `probability` is one number for both assignments, or one for each."""
         if number in self.nodes:
             raise _DamageError(f"node {number} is there twice")
-        self.nodes[number], self.shares[number], self.scopes[number] = node, np.broadcast_to(share, 2), scope
+        self.nodes[number], self.scopes[number] = node, scope
+        self.probabilities[number] = np.broadcast_to(probability, 2)
         self.in_nodes[node] = inputs
 
     def literal(self, numbers: list[int]) -> None:
+        """`L id vtree literal`."""
         number, _, literal = numbers
         variable = abs(literal) - 1
         if not 0 <= variable <= MAX_VARIABLE:
             raise _DamageError(
                 f"{literal} is no literal; variables are 1 to {MAX_VARIABLE + 1}, negative where negated"
             )
-        heads = 0.2 + variable * _GOLDEN % 1 * 0.6
-        # For one of the coins a literal has more than half: were it the prime twice, the sum would exceed one.
-        coins = np.array([heads, 1 - heads])
+        first = 0.2 + variable * _GOLDEN_RATIO % 1 * 0.6
+        # A literal has more than 1/2 in one of the two assignments: the sum exceeds 1 if two primes are this literal.
+        is_true = np.array([first, 1 - first])
         node = LiteralNode(variable) if literal > 0 else NegatedLiteralNode(variable)
-        self.add(number, node, coins if literal > 0 else 1 - coins, Scope([variable]))
+        self.add(number, node, is_true if literal > 0 else 1 - is_true, Scope([variable]))
 
     def decomposition(self, numbers: list[int]) -> None:
-        number, _, count, *named = numbers
-        if count < 1 or len(named) != 2 * count:
-            raise _DamageError(f"expected {count} elements of a prime and a sub, found {len(named)} numbers")
-        unknown = [name for name in named if name not in self.nodes]
+        """`D id vtree count prime sub prime sub ...`."""
+        number, _, count, *ids = numbers
+        if count < 1 or len(ids) != 2 * count:
+            raise _DamageError(f"expected {count} elements of a prime and a sub, found {len(ids)} numbers")
+        unknown = [node_id for node_id in ids if node_id not in self.nodes]
         if unknown:
             raise _DamageError(f"node {unknown[0]} is not among the lines before")
-        elements, pairs = [], list(zip(named[::2], named[1::2], strict=True))
+        elements, pairs = [], list(zip(ids[::2], ids[1::2], strict=True))
         for prime, sub in pairs:
             if not self.scopes[prime].isdisjoint(self.scopes[sub]):
                 raise _DamageError(f"the prime {prime} and its sub {sub} have a variable in common")
             elements.append(ConjunctionNode())
             self.in_nodes[elements[-1]] = (self.nodes[prime], self.nodes[sub])
-        if np.any(sum(self.shares[prime] for prime, _ in pairs) > 1 + _ROUNDING):  # some rows are counted twice
-            raise _DamageError(f"the primes {', '.join(map(str, named[::2]))} are not exclusive")
-        share = sum(self.shares[prime] * self.shares[sub] for prime, sub in pairs)
-        self.add(number, DisjunctionNode(), share, Scope.union(*(self.scopes[name] for name in named)), *elements)
+        if np.any(sum(self.probabilities[prime] for prime, _ in pairs) > 1 + _TOLERANCE):
+            raise _DamageError(f"the primes {', '.join(map(str, ids[::2]))} are not exclusive")
+        probability = sum(self.probabilities[prime] * self.probabilities[sub] for prime, sub in pairs)
+        self.add(number, DisjunctionNode(), probability, Scope.union(*(self.scopes[node_id] for node_id in ids)), *elements)
 
 
-# the word at the start of a line: how many numbers follow at least, and the method that reads them
+# the first word of a line: how many numbers follow (in a "D" line at least), and the method that reads them
 _LINES: dict[str, tuple[int, Callable[[_Reader, list[int]], None]]] = {
     "sdd": (1, _Reader.header),
     "F": (1, lambda reader, numbers: reader.add(numbers[0], BottomNode(), 0.0, Scope())),
@@ -160,6 +179,7 @@ _LINES: dict[str, tuple[int, Callable[[_Reader, list[int]], None]]] = {
 
 
 def _integer(word: str) -> int:
+    """A word as an integer of at most 18 characters; _DamageError if it is none."""
     if not (word.isascii() and word.removeprefix("-").isdecimal()) or len(word) > 18:
         raise _DamageError(f"expected a number, found {word[:40]!r}")
     return int(word)
