@@ -27,7 +27,7 @@ from plica.templates.region_graph import ChowLiuTree, FullyFactorized, LinearTre
 
 InputSetting: TypeAlias = Mapping[str, Any]
 
-_BINS = 8  # of a column, if columns of several kinds are compared
+_BINS = 8  # per column, to compute the mutual information of columns of several kinds
 
 TABULAR_REGION_GRAPHS: dict[str, Callable[["Table"], RegionGraph]] = {
     "random-binary-tree": lambda table: RandomBinaryTree(len(table.domains)),
@@ -51,7 +51,10 @@ class Table:
 
 
 def _chow_liu_tree(table: Table) -> RegionGraph:
-    """The tree of the columns' mutual information: of states, of real numbers, or of bins if the kinds are mixed."""
+    """The maximum spanning tree of the columns' mutual information.
+
+    If all columns are categorical it is that of their states, if all are real that of Gaussians, else that of bins.
+    """
     if table.rows is None:
         raise InputError("tabular_data: a chow-liu-tree is made from data; pass data, or choose another region graph")
     states = [domain.num_states for domain in table.domains]
@@ -109,7 +112,7 @@ def tabular_data(
     columns = _num_columns(num_features, rows)
     factories = [
         _input_factory(f"input_layers[{column}]", setting, None if rows is None else rows[:, column])
-        for column, setting in enumerate(_one_for_each(input_layers, columns))
+        for column, setting in enumerate(_setting_of_each_column(input_layers, columns))
     ]
 
     def of_column(scope: Scope, units: int) -> InputLayer:
@@ -145,6 +148,7 @@ def _rows(data: Any) -> NDArray[Any]:
 
 
 def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
+    """The number of columns, from the data or from `num_features`; refuses both if they differ."""
     if rows is None:
         if num_features is None:
             raise InputError("tabular_data: pass num_features, the number of columns, or data")
@@ -159,7 +163,8 @@ def _num_columns(num_features: int | None, rows: NDArray[Any] | None) -> int:
     return int(rows.shape[1])
 
 
-def _one_for_each(input_layers: InputSetting | Sequence[InputSetting], columns: int) -> list[InputSetting]:
+def _setting_of_each_column(input_layers: InputSetting | Sequence[InputSetting], columns: int) -> list[InputSetting]:
+    """The setting of each column: one setting holds for all columns."""
     if isinstance(input_layers, Mapping):
         return [input_layers] * columns
     if not isinstance(input_layers, Sequence):

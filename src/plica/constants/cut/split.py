@@ -1,10 +1,11 @@
-"""A Program split into one that runs once and one that runs at each call.
+"""Splits a Program into one that runs once, which folds constants, and one that runs at each call.
 
     original(x, c) == entry(x, *fold(c))
 
 `entry` takes the arguments that are not constant and the constants that it reads itself, in the order of the original.
-Then it takes the kept values, in order of definition. All keep their names, which map old arguments to new ones. `fold`
-takes the constants that it reads, and returns each kept value once.
+Then it takes the kept values, results of `fold` that stay in memory between calls, in order of definition. Variables
+keep their names, which map old arguments to new ones. `fold` takes the constants that it reads, and returns each kept
+value once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,11 +20,11 @@ from plica.ir.sizes import Size
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """The Programs that a Program was split into; None where there is nothing to do.
+    """The Programs that a Program was split into; None for a fold that would compute nothing.
 
     Args:
-        compiletime_fold: Runs when the values of compile-time constants are known.
-        runtime_fold: Runs at the first call.
+        compiletime_fold: Runs once the values of compile-time constants are known, and needs these alone.
+        runtime_fold: Runs at the first call, which brings the values of run-time constants.
         entry: Runs at each call.
         kept: The values that are kept between calls, the last arguments of `entry` in this order.
         handed: The values that `compiletime_fold` makes for `runtime_fold` alone.
@@ -43,9 +44,9 @@ class Cut:
     Args:
         program: The Program.
         constants: The consts, arguments and implicit sizes that are constant.
-        known: Those of them, and the results, that are known when the Program is compiled.
-        foldable: The equations that may run once, in order.
-        runs: Those of them that run at each call.
+        known: The compile-time constants, and the results that depend on these alone.
+        foldable: The equations that depend on constants alone, so that they may run once, in order.
+        runs: The foldable equations that run at each call all the same: to keep their results would cost more.
     """
 
     program: Program
@@ -56,13 +57,13 @@ class Cut:
 
 
 def entry_equations(cut: Cut) -> list[Equation]:
-    """The equations of each call: those that are not constant, and those that run again."""
+    """The equations of `entry`: those that depend on other values than constants, and those of `cut.runs`."""
     once = dict.fromkeys(equation for equation in cut.foldable if equation not in cut.runs)
     return [equation for equation in cut.program.equations if equation not in once]
 
 
 def split(cut: Cut, *, is_two: bool) -> Split:
-    """The Programs; with `is_two`, values that are known when the Program is compiled have one of their own.
+    """The Programs of a cut; with `is_two`, a fold for compile-time constants and one for the others, else one for all.
 
     Assumes:
         `entry` reads only those results of other equations that may be kept.
@@ -79,8 +80,8 @@ def split(cut: Cut, *, is_two: bool) -> Split:
     early = [var for var in kept if var in cut.known]
     late = [var for var in kept if var not in cut.known]
     handed = _handed(cut, late)
-    alone = tuple(var for var in results if var in handed and var not in early)
-    return Split(_fold(cut, [*early, *alone], {}), _fold(cut, late, handed), entry, tuple(kept), alone)
+    not_kept = tuple(var for var in results if var in handed and var not in early)
+    return Split(_fold(cut, [*early, *not_kept], {}), _fold(cut, late, handed), entry, tuple(kept), not_kept)
 
 
 def _entry(
@@ -88,13 +89,13 @@ def _entry(
 ) -> tuple[Program, list[Var]]:
     """The Program of each call, and the kept values that it takes as further arguments.
 
-    A size is read off an argument that has an axis of this size alone. A constant size that no argument has is kept as
-    a number. If the type of an argument names it, the constant that has such an axis stays an argument instead.
+    An implicit size is read off an argument with an axis of exactly this size. A constant size that no argument has is
+    kept as a number. If the type of an argument needs it, a constant with such an axis stays an argument instead.
     """
     program = cut.program
     consts = tuple(var for var in program.consts if var in needed or var not in cut.constants)
     staying = [var for var in program.arguments if var in needed or var not in cut.constants]
-    while missing := _missing(cut, staying, kept):
+    while missing := _sizes_without_axis(cut, staying, kept):
         holders = [var for var in program.arguments if Size.of(missing[0]) in var.type.shape]
         staying = [var for var in program.arguments if var in (*staying, holders[0])]
     arrays = (*staying, *kept)
@@ -112,8 +113,8 @@ def _entry(
     return Program(consts, inputs, tuple(equations), program.outputs, len(implicit), outputs), kept
 
 
-def _missing(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
-    """The sizes in the types of arguments that could be read off none of them."""
+def _sizes_without_axis(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
+    """The implicit sizes in the types of arguments that are no axis of any: they could be read off none of them."""
     implicit = cut.program.inputs[: cut.program.num_implicit_inputs]
     axes = dict.fromkeys(dim for var in (*staying, *kept) for dim in var.type.shape)
     in_types = dict.fromkeys(size for var in (*staying, *kept) for size in size_variables(var.type))
@@ -121,10 +122,10 @@ def _missing(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]
 
 
 def components(cut: Cut, split: Split) -> list[Program]:
-    """The folding of all constants in parts, which share only values that are kept or handed on.
+    """The folds of a split in parts, each a Program that computes some of the values that are kept or handed on.
 
-    Each part makes some of these values, and may read those of parts before it. So a change of a constant runs only
-    the parts that depend on it. Values that are known when the Program is compiled have parts of their own.
+    A part may read values of parts before it, and shares no other results with them. So a change of a constant runs
+    only the parts that depend on it. Values that compile-time constants alone determine have parts of their own.
     """
     values = dict.fromkeys((*split.handed, *split.kept))
     needed = needed_by((), values)
@@ -152,20 +153,20 @@ def components(cut: Cut, split: Split) -> list[Program]:
     for equation in reversed(running):
         root = find(equation.outputs[0])
         groups[root][0].append(equation)
-        given = (operand for operand in needed_by((equation,), ()) if operand in leader and operand in values)
-        reads[root].update((operand, None) for operand in given if find(operand) is not root)
+        values_read = (operand for operand in needed_by((equation,), ()) if operand in leader and operand in values)
+        reads[root].update((operand, None) for operand in values_read if find(operand) is not root)
     order = {equation: index for index, equation in enumerate(cut.foldable)}
     programs = []
-    for together in strongly_connected(groups, lambda root: [find(var) for var in reads[root]]):
-        equations = sorted((equation for root in together for equation in groups[root][0]), key=order.__getitem__)
-        results = [var for root in together for var in groups[root][1]]
-        others = dict.fromkeys(var for root in together for var in reads[root] if find(var) not in together)
+    for component in strongly_connected(groups, lambda root: [find(var) for var in reads[root]]):
+        equations = sorted((equation for root in component for equation in groups[root][0]), key=order.__getitem__)
+        results = [var for root in component for var in groups[root][1]]
+        others = dict.fromkeys(var for root in component for var in reads[root] if find(var) not in component)
         programs.append(_fold(replace(cut, foldable=equations), results, others))
     return [program for program in programs if program is not None]
 
 
 def constant_results(split: Split) -> list[int]:
-    """The indices of the results that `entry` makes of kept values alone."""
+    """The positions of the results of `entry` that depend on kept values alone."""
     constant = dict.fromkeys(split.kept)
     for equation in split.entry.equations:
         if all(operand in constant for operand in equation.inputs if isinstance(operand, Var)):
@@ -174,15 +175,15 @@ def constant_results(split: Split) -> list[int]:
 
 
 def _handed(cut: Cut, late: Sequence[Var]) -> dict[Var, None]:
-    """The values that the folding at compile time passes to the folding at the first call."""
+    """The values that the compile-time fold computes and the run-time fold reads."""
     handed: dict[Var, None] = {}
     needed = needed_by((), late)
     for equation in reversed(cut.foldable):
-        wanted = [var for var in equation.outputs if var in needed]
-        if not wanted:
+        outputs_needed = [var for var in equation.outputs if var in needed]
+        if not outputs_needed:
             continue
         if all(var in cut.known for var in equation.outputs) and not is_size_arithmetic(equation):
-            handed.update(dict.fromkeys(wanted))
+            handed.update(dict.fromkeys(outputs_needed))
         else:
             needed.update(needed_by((equation,), ()))
     return handed
@@ -201,19 +202,19 @@ def _fold(cut: Cut, results: Sequence[Var], handed: Mapping[Var, None]) -> Progr
             needed.update(needed_by((equation,), ()))
     equations.reverse()
     consts = tuple(var for var in program.consts if var in needed)
-    given = [var for var in handed if var in needed]
+    handed_arguments = [var for var in handed if var in needed]
     arguments = [var for var in program.arguments if var in needed and var in cut.constants]
     for size in program.inputs[: program.num_implicit_inputs]:
-        if size in needed and not any(Size.of(size) in var.type.shape for var in (*arguments, *given)):
-            holders = [var for var in program.arguments if var in cut.constants]
-            source = next(var for var in holders if Size.of(size) in var.type.shape)
+        if size in needed and not any(Size.of(size) in var.type.shape for var in (*arguments, *handed_arguments)):
+            constants = [var for var in program.arguments if var in cut.constants]
+            source = next(var for var in constants if Size.of(size) in var.type.shape)
             arguments = [var for var in program.arguments if var in (*arguments, source)]
     inside = dict.fromkeys(var for equation in equations for var in equation.outputs)
-    in_types = dict.fromkeys(size for var in (*arguments, *given) for size in size_variables(var.type))
+    in_types = dict.fromkeys(size for var in (*arguments, *handed_arguments) for size in size_variables(var.type))
     sizes = [var for var in program.inputs[: program.num_implicit_inputs] if var in needed or var in in_types]
     sizes += [var for var in in_types if var not in sizes and var not in consts]
     arguments = [var for var in arguments if var not in sizes]
-    given = [var for var in given if var not in sizes]
+    handed_arguments = [var for var in handed_arguments if var not in sizes]
     implicit = dict.fromkeys(size for var in results for size in size_variables(var.type) if size in inside)
-    inputs = (*sizes, *arguments, *given)
+    inputs = (*sizes, *arguments, *handed_arguments)
     return Program(consts, inputs, tuple(equations), (*implicit, *results), len(sizes), len(implicit))
