@@ -23,10 +23,10 @@ from plica.ops.control_operands import (
     carries,
     explicit_outputs,
     implicit_operand,
-    unchanged_sizes,
     nonnegative_in_body,
     scanned,
     size_expressions,
+    unchanged_sizes,
 )
 from plica.ops.regions import regions_of
 from plica.passes.ownership import Owned

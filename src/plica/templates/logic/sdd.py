@@ -165,7 +165,9 @@ class _Reader:
         if np.any(sum(self.probabilities[prime] for prime, _ in pairs) > 1 + _TOLERANCE):
             raise _DamageError(f"the primes {', '.join(map(str, ids[::2]))} are not exclusive")
         probability = sum(self.probabilities[prime] * self.probabilities[sub] for prime, sub in pairs)
-        self.add(number, DisjunctionNode(), probability, Scope.union(*(self.scopes[node_id] for node_id in ids)), *elements)
+        self.add(
+            number, DisjunctionNode(), probability, Scope.union(*(self.scopes[node_id] for node_id in ids)), *elements
+        )
 
 
 # the first word of a line: how many numbers follow (in a "D" line at least), and the method that reads them

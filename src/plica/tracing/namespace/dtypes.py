@@ -7,7 +7,7 @@ from typing import Any
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype, promote
 from plica.tracing.namespace.inspection import FloatInfo, IntegerInfo, float_info, integer_info, is_kind
-from plica.tracing.namespace.operands import is_array, is_number, promoted_dtype, placeholder
+from plica.tracing.namespace.operands import is_array, is_number, placeholder, promoted_dtype
 from plica.tracing.tracer import Tracer
 
 

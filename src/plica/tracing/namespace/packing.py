@@ -10,7 +10,7 @@ from plica.ir.sizes import Dim, floor_divide
 from plica.ops.rules import normal_axis
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import full
-from plica.tracing.namespace.operands import Array, as_static_integer, as_dims, as_tracer, unary
+from plica.tracing.namespace.operands import Array, as_dims, as_static_integer, as_tracer, unary
 from plica.tracing.namespace.shapes import concat
 from plica.tracing.scope import record
 from plica.tracing.tracer import Tracer
