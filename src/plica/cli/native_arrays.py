@@ -1,4 +1,7 @@
-"""Arrays of files for native files, which take any shape and dtype: `.npy`, `.npz`, and tables of numbers."""
+"""Reads the arguments of native files from `.npy`, `.npz` and tables of numbers, and writes results to such files.
+
+An entry is a function of a native file; the manifest has its name and the types of its arguments and results.
+"""
 
 from collections.abc import Mapping
 from math import prod
@@ -13,12 +16,12 @@ from plica.runtime.arrays import numpy_dtype
 from plica.runtime.manifest import ArrayType, Entry
 
 _TABLES = (".csv", ".parquet")
-_ROWS = 4096  # of a table that are read at once
+_BATCH = 4096  # rows of a table that are read at once
 _ENDINGS = (".npy", ".npz", *_TABLES)
 
 
 def check_can_write_arrays(path: Path, entry: Entry) -> None:
-    """Raise unless the results of an entry can be written to a file of that ending.
+    """Refuse a path to which the results of an entry cannot be written.
 
     Raises:
         FileFormatError: The ending is unknown, or such a file cannot hold the results.
@@ -32,23 +35,28 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
         raise FileFormatError(f"{path}: {entry.shown[0]} is no table; write it to a .npy")
 
 
-def read_for(words: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[Entry, dict[str, Array]]:
-    """The first entry whose dtypes can hold the arrays of the files, else the first entry, and its arguments.
+def read_for_first_fitting(words: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[Entry, dict[str, Array]]:
+    """The first entry whose dtypes hold the arrays of the files, else the first of all, with its arguments by name.
+
+    Args:
+        words: The words of the command line, as `read_arrays` takes them.
+        entries: Entries that compute the same for arguments of different dtypes; at least one.
 
     Raises:
         InputError, FileFormatError: As `read_arrays`.
     """
     first, *alternatives = entries
     arguments = read_arrays(words, first)
-    if _holds(first, arguments):
+    if _can_hold(first, arguments):
         return first, arguments
     for entry in alternatives:
-        if _holds(entry, alternative_arguments := read_arrays(words, entry)):
+        if _can_hold(entry, alternative_arguments := read_arrays(words, entry)):
             return entry, alternative_arguments
     return first, arguments
 
 
-def _holds(entry: Entry, arguments: Mapping[str, Array]) -> bool:
+def _can_hold(entry: Entry, arguments: Mapping[str, Array]) -> bool:
+    """Whether numpy casts each array safely to the dtype of its argument; missing arguments are left out."""
     return all(
         np.can_cast(arguments[argument.name].dtype, numpy_dtype(argument.dtype))
         for argument in entry.arguments
@@ -57,7 +65,7 @@ def _holds(entry: Entry, arguments: Mapping[str, Array]) -> bool:
 
 
 def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
-    """The arguments of an entry from words of the command line: `FILE`, or `NAME=FILE`.
+    """The arguments of an entry by name, from words of the command line: `FILE`, or `NAME=FILE`.
 
     A `.npz` without a name gives every argument whose name it has. Images become rows if the entry takes rows.
 
@@ -88,17 +96,22 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
                 )
                 raise InputError(f"--input {word}: {key} {problem}")
             arguments[key] = array
-    return {name: _fitting(_in_rows(array, types[name]), types[name].dtype) for name, array in arguments.items()}
+    return {
+        name: _converted_if_exact(_in_rows(array, types[name]), types[name].dtype) for name, array in arguments.items()
+    }
 
 
 def named_file(word: str) -> tuple[str, Path]:
-    """The name of an argument, or none, and the file that holds it, from a word of the command line."""
+    """The name of an argument and its file from a word `NAME=FILE`; the name is empty for a word `FILE`."""
     name, equals, path = word.partition("=")
     return (name, Path(path)) if equals and name.isidentifier() else ("", Path(word))
 
 
 def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
-    """Write the results of an entry, whole or not at all."""
+    """Write the results of an entry; the file appears whole or not at all.
+
+    A table gets a row for each index of the first axis of the only result, and a column for each of its other entries.
+    """
     names = [array.name for array in entry.shown]
     if path.suffix.lower() in _TABLES:
         from plica.files.rows.write import writing_rows
@@ -117,12 +130,13 @@ def write_arrays(path: Path, entry: Entry, results: tuple[Array, ...]) -> None:
 
 
 def _read(path: Path, dtype: str) -> Array:
+    """The only array of a file; a table is `(N, D)`, rounded to `dtype` where that is a dtype of floats."""
     if path.suffix.lower() in _TABLES:
         from plica.files.encoding import read_numbers
         from plica.files.rows import open_rows
 
         with open_rows(path) as rows:
-            parts = [_rounded(read_numbers(batch), dtype) for batch in rows.batches(_ROWS)]
+            parts = [_rounded(read_numbers(batch), dtype) for batch in rows.batches(_BATCH)]
             return np.concatenate(parts) if parts else np.zeros((0, rows.width))
     arrays = _load(path)
     return next(iter(_only(path, arrays, [""]).values()))
@@ -145,6 +159,7 @@ def _load(path: Path) -> Mapping[str, Array]:
 
 
 def _only(path: Path, arrays: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
+    """The only array of a file, by the only name in `names`; an InputError if there are several of either."""
     if len(arrays) != 1 or len(names) != 1:
         names_there = ", ".join(arrays) or "nothing"
         raise InputError(f"{path}: holds {names_there}; expected one array, or arrays called {', '.join(names)}")
@@ -161,14 +176,14 @@ def _rounded(numbers: Array, name: str) -> Array:
     return rounded if np.array_equal(np.isfinite(rounded), np.isfinite(numbers)) else numbers
 
 
-def _in_rows(array: Array, wanted: ArrayType) -> Array:
+def _in_rows(array: Array, expected: ArrayType) -> Array:
     """Images `(N, H, W)` or `(N, C, H, W)` as rows `(N, D)`, if the argument takes such rows."""
-    (*_, width), size = wanted.shape or (None,), prod(array.shape[1:])
-    return array.reshape(len(array), size) if len(wanted.shape) == 2 < array.ndim and width == size else array
+    (*_, width), size = expected.shape or (None,), prod(array.shape[1:])
+    return array.reshape(len(array), size) if len(expected.shape) == 2 < array.ndim and width == size else array
 
 
-def _fitting(array: Array, name: str) -> Array:
-    """The array in a dtype if no entry changes its value, else the array itself."""
+def _converted_if_exact(array: Array, name: str) -> Array:
+    """The array in the dtype `name` if no entry changes its value, else the array itself."""
     dtype = numpy_dtype(name)
     if array.dtype == dtype or array.dtype.kind not in "biuf":
         return array

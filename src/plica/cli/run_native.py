@@ -43,7 +43,7 @@ def run(
     public_key: str | None,
 ) -> None:
     """Ask FILE, which `plica export` wrote, and write what it answers; torch is not needed."""
-    from plica.cli.native_arrays import check_can_write_arrays, named_file, read_for, write_arrays
+    from plica.cli.native_arrays import check_can_write_arrays, named_file, read_for_first_fitting, write_arrays
     from plica.runtime.module import load
 
     with load(file, public_key=public_key_of(public_key), target=target) as module:
@@ -54,7 +54,7 @@ def run(
         if entries[0].arguments and not inputs:
             takes = ", ".join(map(str, entries[0].arguments))
             raise InputError(f"--input is missing: {entries[0].name} takes {takes}; give a file, as in --input x.npy")
-        chosen, arguments = read_for(inputs, entries)
+        chosen, arguments = read_for_first_fitting(inputs, entries)
         point = module[chosen.name]
         further = _sizes(sizes, arguments)
         write_arrays(output, point.entry, point.arrays(**arguments, **further, seed=seed))

@@ -93,7 +93,7 @@ def broadcast_arrays(*arrays: Any) -> Any:
     """Arrays repeated to the shape in which they meet."""
 
 def broadcast_shapes(*shapes: Any) -> Any:
-    """The shape in which arrays of `shapes` meet."""
+    """The shape to which arrays of `shapes` broadcast."""
 
 def broadcast_to(x: Any, /, shape: Any) -> Any:
     """`x` repeated along new axes and axes of size 1."""
@@ -635,7 +635,7 @@ def reshape(x: Any, /, shape: Any, *, copy: Any = None) -> Any:
     """`x` with another shape of as many elements; one size may be -1."""
 
 def result_type(*arrays_and_dtypes: Any) -> Any:
-    """The dtype in which arrays, dtypes and Python numbers meet."""
+    """The dtype that arrays, dtypes and Python numbers promote to."""
 
 def roll(x: Any, /, shift: Any, *, axis: Any = None) -> Any:
     """Elements moved by `shift` positions along `axis`, those behind the end to the front."""

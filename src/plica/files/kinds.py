@@ -1,8 +1,11 @@
 """The kinds of columns: each recognises, reads and writes cells in its column's format, and names a distribution.
 
-A kind is one registry entry of `KINDS`; `auto` tries the entries in their order. Kinds of ordered numbers (counts,
-whole numbers, reals, dates, times) give probability to numbers that no cell had. The values of closed kinds
-(categories, truth values) are listed; a cell of another value may count as missing.
+A kind is one registry entry of `KINDS`. A column without a kind (`auto`) gets the first kind in the table that fits its
+cells and is likely. Kinds of ordered numbers (counts, whole numbers, reals, dates, times) give probability to numbers
+that no cell had. Columns of closed kinds (categories, truth values) list their values, and the variable's number of a
+cell, its state, is the index in that list. A cell of another value may count as missing.
+
+The number of a variable is the cell's number less the column's `origin`: float32 is exact near 0.
 
 >>> column = TableColumn("born", "date", format="%d.%m.%Y", origin=20000)
 >>> KINDS["date"].number(column)("05.10.2024"), KINDS["date"].text(column, 1.0)
@@ -30,10 +33,10 @@ KindName: TypeAlias = Literal[
 ]
 Reader: TypeAlias = Callable[[Any], float | None]
 
-LARGEST = 2.0**53  # a float is exact for each whole number below it
-_FARTHEST = 2**62  # whole numbers that a variable takes, counted from the origin of their column
-_FAR = 2**20  # whole numbers below it need no origin: float32 is exact for each
-_MOST_COUNTED = 100  # a mixture of 32 Poisson distributions covers counts up to it, 20 spreads apart
+LARGEST = 2.0**53  # float64 holds each whole number below it exactly
+_FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
+_NEAR = 2**20  # whole numbers below it need no origin: float32 holds each exactly
+_MOST_COUNTED = 100  # a mixture of 32 Poisson distributions covers counts up to it, over 20 standard deviations
 _SHOWN = 8  # categories that a message lists
 _MEND = "correct the cell, or leave it empty where the value is not known"
 
@@ -78,7 +81,7 @@ class Cells:
 
     @cached_property
     def has_codes(self) -> bool:
-        """Whether a cell is a code such as 01."""
+        """Whether a cell is a code such as 01 (`is_code`)."""
         return any(map(is_code, self.distinct))
 
     @cached_property
@@ -114,11 +117,11 @@ class ColumnKind:
     """The registry entry of a kind of columns.
 
     Args:
-        number: Makes a function from cells to the variable's numbers; it returns None for a cell that does not fit.
+        number: From a column to a function that reads a cell as the variable's number; None if the cell does not fit.
         value: The cell of a number, for files with types.
         text: The cell of a number, for files of text.
         type: The Python type of a column's cells, for files with types.
-        expected: Tells in words why a cell does not fit.
+        expected: The end of an error for a cell that does not fit: "`cell` is ..." and what to do.
         input_layer: The name of the distribution for this kind, unless the user chooses one.
         fits: Whether the values of a variable are numbers of a column.
         described: The column completed with the categories, format and origin that its cells suggest; None if the
@@ -164,6 +167,7 @@ def category_of(cell: Any) -> Category:
 
 
 def _categorical(column: TableColumn, cells: Cells) -> TableColumn:
+    """The column with its distinct cells as categories: all text if one is text, in order."""
     if column.categories:
         return column
     if cells.wholes is not None and cells.are_plain and not numbers.has_sign(cells.number_format or ""):
@@ -216,6 +220,7 @@ def _category_type(column: TableColumn) -> CellType:
 
 
 def _categories(column: TableColumn) -> str:
+    """The `expected` of categories and truth values."""
     shown = ", ".join(map(str, column.categories[:_SHOWN])) + (", ..." if len(column.categories) > _SHOWN else "")
     return (
         f"none of the categories {shown}; correct the cell, leave it empty where the value is not known, list the "
@@ -290,16 +295,17 @@ def _like(word: str, pattern: str) -> str:
 
 
 def _whole_reader(column: TableColumn, least: int | None) -> Reader:
+    """Reads whole numbers, counted from the origin; with `least`, only from `least` up to `LARGEST`."""
     read = numbers.reader(column.format)
 
-    def whole(cell: Any) -> float | None:
+    def number_of(cell: Any) -> float | None:
         number = None if isinstance(cell, bool | np.bool_ | datetime.date | datetime.time) else read(cell)
         if not isinstance(number, int) or (least is not None and not least <= number < LARGEST):
             return None
         distance = number - column.origin
         return float(distance) if -_FARTHEST <= distance <= _FARTHEST else None
 
-    return whole
+    return number_of
 
 
 def _whole_value(column: TableColumn, number: float) -> int:
@@ -320,6 +326,7 @@ def _real_reader(column: TableColumn) -> Reader:
 
 
 def _counted(column: TableColumn, cells: Cells) -> TableColumn | None:
+    """The column with the format of its counts; None if a cell is no whole number from 0 up to `LARGEST`."""
     wholes = cells.wholes
     if column.format or (wholes and min(wholes) >= 0 and max(wholes) < LARGEST):
         return replace(column, format=column.format or cells.number_format or "")
@@ -345,6 +352,10 @@ def _are_wholes(column: TableColumn) -> bool:
 
 
 def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
+    """The column with the format and the origin of its whole numbers; None if they are none, or too far apart.
+
+    The origin is 0 for small numbers, else their median, or their middle where the median would be too far from an end.
+    """
     form = column.format or cells.number_format
     if form is None:
         return None
@@ -355,19 +366,21 @@ def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
     least, most = min(wholes), max(wholes)
     if most - least >= 2 * _FARTHEST:
         return None
-    origin = 0 if max(-least, most) < _FAR else statistics.median_low(wholes)
+    origin = 0 if max(-least, most) < _NEAR else statistics.median_low(wholes)
     if most - least >= _FARTHEST:
         origin = (least + most) // 2
     return replace(column, format=form, origin=origin)
 
 
 def _real(column: TableColumn, cells: Cells) -> TableColumn | None:
+    """The column with the format of its numbers; None if a cell is no number."""
     if cells.numbers is None and not column.format:
         return None
     return replace(column, format=column.format or cells.number_format or "")
 
 
 def _whole_type(column: TableColumn) -> CellType:
+    """Integers if files with types can hold them in 64 bits, else text."""
     return int if abs(column.origin) < _FARTHEST else str
 
 
@@ -379,6 +392,7 @@ def _is_integer(_column: TableColumn, domain: Domain) -> bool:
 
 
 def _units(column: TableColumn) -> Reader:
+    """Reads dates or times as whole numbers of their format's unit, such as days, counted from the origin."""
     form = dates.Format.of(column.format)
 
     def units(cell: Any) -> float | None:
@@ -399,15 +413,15 @@ def _moment_text(column: TableColumn, number: float) -> str:
 
 
 def _temporal(
-    formats: Sequence[str], native: Callable[[Sequence[Any]], str | None]
+    formats: Sequence[str], typed_format: Callable[[Sequence[Any]], str | None]
 ) -> Callable[[TableColumn, Cells], TableColumn | None]:
-    """The `described` of dates or times: of text in one of the formats, or of typed cells, by `native`."""
+    """The `described` of dates or times: text in one of `formats`, or typed cells with the format of `typed_format`."""
 
     def described(column: TableColumn, cells: Cells) -> TableColumn | None:
         texts = [isinstance(cell, str) for cell in cells.distinct]
         form = column.format or (dates.guess(cells.distinct, formats) if all(texts) else None)
         if not form and not any(texts):
-            form = native(cells.distinct)
+            form = typed_format(cells.distinct)
         if not form:
             return None
         read = dates.Format.of(form).read
@@ -417,20 +431,20 @@ def _temporal(
     return described
 
 
-def _native_date(cells: Sequence[Any]) -> str | None:
+def _typed_date_format(cells: Sequence[Any]) -> str | None:
     is_date = all(isinstance(cell, datetime.date) and not isinstance(cell, datetime.datetime) for cell in cells)
     return "%Y-%m-%d" if is_date else None
 
 
-def _native_stamp(cells: Sequence[Any]) -> str | None:
+def _typed_timestamp_format(cells: Sequence[Any]) -> str | None:
     if not all(isinstance(cell, datetime.datetime | np.datetime64) for cell in cells):
         return None
     zone = "%z[+00:00]" if any(getattr(cell, "tzinfo", None) for cell in cells) else ""
-    parts = any(cell.microsecond if isinstance(cell, datetime.datetime) else True for cell in cells)
-    return f"%Y-%m-%d %H:%M:%S{'%6f' if parts else ''}{zone}"
+    has_fractions = any(cell.microsecond if isinstance(cell, datetime.datetime) else True for cell in cells)
+    return f"%Y-%m-%d %H:%M:%S{'%6f' if has_fractions else ''}{zone}"
 
 
-def _native_time(cells: Sequence[Any]) -> str | None:
+def _typed_time_format(cells: Sequence[Any]) -> str | None:
     if not all(isinstance(cell, datetime.time) for cell in cells):
         return None
     return f"%H:%M:%S{'%6f' if any(cell.microsecond for cell in cells) else ''}"
@@ -450,6 +464,7 @@ def _of_dates(name: str, value: Callable[[TableColumn, float], Cell], type_: Cel
 
 
 def _category(column: TableColumn, state: float) -> Cell:
+    """The category of a state, which a variable has as a float."""
     return column.categories[int(state)]
 
 
@@ -482,14 +497,14 @@ KINDS: Mapping[KindName, ColumnKind] = {
         "date",
         lambda column, number: _moment(column, number).date(),
         datetime.date,
-        _temporal(dates.DATES, _native_date),
+        _temporal(dates.DATES, _typed_date_format),
     ),
-    "timestamp": _of_dates("time stamp", _moment, datetime.datetime, _temporal(dates.STAMPS, _native_stamp)),
+    "timestamp": _of_dates("time stamp", _moment, datetime.datetime, _temporal(dates.STAMPS, _typed_timestamp_format)),
     "time": _of_dates(
         "time",
         lambda column, number: _moment(column, number).time(),
         datetime.time,
-        _temporal(dates.TIMES, _native_time),
+        _temporal(dates.TIMES, _typed_time_format),
     ),
     "count": ColumnKind(
         number=lambda column: _whole_reader(column, 0),
@@ -531,7 +546,7 @@ def check_format(column: TableColumn) -> None:
     """Raise unless the format of a column is a format of its kind.
 
     Raises:
-        ValueError: It is not.
+        ValueError: The format is none of that kind, or the kind has no format.
     """
     form = column.format
     if column.kind in ("count", "whole", "real"):

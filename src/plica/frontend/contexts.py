@@ -121,7 +121,7 @@ class PipelineContext:
                 such layers no longer apply to them.
 
         Raises:
-            DTypeError: It is no row, or one of another kind than the class needs.
+            DTypeError: `row` is no registry entry of a layer, or of another kind than the class needs.
             UnsupportedError: The class has a row already, and `override` is false.
         """
         self._rules.layers.add(row, override=override)
@@ -136,7 +136,7 @@ class PipelineContext:
             override: Whether it may replace a row, or the definition of a built-in class.
 
         Raises:
-            DTypeError: It is no such row.
+            DTypeError: `row` is no `ParameterRow`.
             UnsupportedError: There is a row, or the class is a built-in one, and `override` is false.
         """
         self._rules.parameters.add(row, override=override)
@@ -149,7 +149,7 @@ class PipelineContext:
             override: Whether it may replace a row, or the definition of a built-in class.
 
         Raises:
-            DTypeError: It is no such row.
+            DTypeError: `row` is no `InitializerRow`.
             UnsupportedError: There is a row, or the class is a built-in one, and `override` is false.
         """
         self._rules.initializers.add(row, override=override)
@@ -162,7 +162,7 @@ class PipelineContext:
             override: Whether it may replace a row for the same operator and classes.
 
         Raises:
-            DTypeError: It is no such row.
+            DTypeError: `row` is no `OperatorRow`.
             UnsupportedError: There is a row already, and `override` is false.
         """
         self._rules.operators.add(row, override=override)
@@ -175,7 +175,7 @@ class PipelineContext:
             override: Whether it may replace a query of this name, also a built-in one.
 
         Raises:
-            DTypeError: It is no `Query`, or a part of it is of another kind.
+            DTypeError: `query` is no `Query`, or an attribute of it has the wrong type.
             UnsupportedError: There is a query of this name, and `override` is false.
         """
         self._rules.queries.add(query, override=override)

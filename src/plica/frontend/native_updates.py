@@ -71,7 +71,7 @@ def check_weights(circuit: CircuitArrays) -> None:
     """Refuse weights that have become negative where the semiring carries no such numbers.
 
     Raises:
-        UnsupportedError: One is negative; its layer is named.
+        UnsupportedError: A weight is negative; the message names its layer.
     """
     compiled = circuit.compiled
     weights, program, leaves = _least_weights(compiled, compiled.semiring, circuit.dtype, circuit.leaves)

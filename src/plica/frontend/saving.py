@@ -41,7 +41,7 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
             `ComposedParameter` is given by its context's LeafRow.
 
     Raises:
-        DTypeError: It is no compiled circuit, or the path is none.
+        DTypeError: `circuit` is no compiled circuit, or `path` is no path.
         FileFormatError: Nothing can be written there.
         UnsupportedError: It holds something that a file cannot name, such as a custom semiring.
     """

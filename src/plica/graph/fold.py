@@ -63,7 +63,7 @@ class FoldIndexInfo(Generic[Node]):
         """The pair (group, fold) of a module.
 
         Raises:
-            GraphError: It is not part of the graph that was folded.
+            GraphError: The module is not part of the graph that was folded.
         """
         if module not in self.fold_idx:
             raise GraphError(

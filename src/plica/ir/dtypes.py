@@ -172,7 +172,7 @@ def check_range(value: complex, dtype: DType) -> None:
     """Check that an integer fits an integer type.
 
     Raises:
-        DTypeError: It does not.
+        DTypeError: The integer does not fit.
     """
     if dtype.kind == "int" and isinstance(value, int):
         least, most = dtype.limits

@@ -219,7 +219,7 @@ class LoweringScope:
             if not logs and not checked and all(map(is_ordinary, parameters)):
                 return Weight(lambda: laid_out(name, self._padded(parameters, padding.get(name), others)))
             converted = self._weight(parameters, padding.get(name), logs, others)
-            return converted if rows is None else converted.each(partial(laid_out, name))
+            return converted if rows is None else converted.repeat_folds(partial(laid_out, name))
 
         def call(name: str, method: str, arrays: Sequence[Tracer], shape: Sequence[Any]) -> Tracer:
             objects = {
@@ -267,7 +267,7 @@ class LoweringScope:
         """Refuse a complex weight in a semiring of real numbers, which a query of such a circuit may use.
 
         Raises:
-            UnsupportedError: It is complex.
+            UnsupportedError: The weight is complex.
         """
         complex_ = any(layer.all_evaluated_params[name].dtype == DataType.COMPLEX for layer in group.members)
         if complex_ and not self.semiring.carries_complex:

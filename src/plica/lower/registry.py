@@ -110,7 +110,7 @@ class Registry(Generic[Row]):
             override: Whether it may replace a row, or the definition of a built-in class, in this context.
 
         Raises:
-            DTypeError: It is no row of this registry, or for a class that has another kind of row.
+            DTypeError: `row` is no entry of this registry, or for a class that has another kind of entry.
             UnsupportedError: There is a row already, and `override` is false.
         """
         kind = next((kind for kind in self._kinds if isinstance(row, kind.row)), None)

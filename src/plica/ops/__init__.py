@@ -98,7 +98,7 @@ def add_operation(op: Op) -> None:
         op: The operation; `plica.ops.elementwise.elementwise` makes one that works on entries.
 
     Raises:
-        DTypeError: It is no `Op`, or its name is no name.
+        DTypeError: `op` is no `Op`, or its name is no Python identifier.
         UnsupportedError: There is an operation or a function of its name.
     """
     if not isinstance(op, Op) or not op.name.isidentifier():

@@ -28,7 +28,7 @@ def checked_indices(indices: Array, axis: int, size: int) -> Array:
     """`indices` counted from the front.
 
     Raises:
-        BoundsError: One does not lie within the axis.
+        BoundsError: An index does not lie within the axis.
     """
     outside = indices[(indices < -size) | (indices >= size)]
     if outside.size:

@@ -74,7 +74,7 @@ def require_sizes(program: Program, num_inputs: int, num_outputs: int, what: str
     """Check that a region takes and returns as many sizes as its equation says.
 
     Raises:
-        VerifyError: It does not.
+        VerifyError: The numbers of implicit inputs or outputs differ.
     """
     counts = (program.num_implicit_inputs, program.num_implicit_outputs)
     if counts != (num_inputs, num_outputs):

@@ -40,7 +40,7 @@ def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None 
     """Check that two sizes are equal; `axis` is the axis of the one operand, by its position, that has the second.
 
     Raises:
-        ShapeError: They are not, with `message`.
+        ShapeError: The sizes differ; the text is `message`.
         UndecidedSizeError: It depends on the run; where a Program is being built, this becomes a check at run time.
     """
     equal = same(first, second)
@@ -65,7 +65,7 @@ def require_kind(types: Sequence[ArrayType], kinds: Sequence[str]) -> None:
     """Check that each dtype is of one of `kinds`.
 
     Raises:
-        DTypeError: One is not.
+        DTypeError: A dtype is of another kind.
     """
     for type_ in types:
         if type_.dtype.kind not in kinds:
@@ -76,7 +76,7 @@ def require_same_dtype(*types: ArrayType) -> DType:
     """The dtype that all of `types` have.
 
     Raises:
-        DTypeError: They differ.
+        DTypeError: The dtypes differ.
     """
     if any(type_.dtype != types[0].dtype for type_ in types):
         raise DTypeError(f"dtypes differ: {', '.join(str(type_) for type_ in types)}; convert with astype.")
@@ -93,7 +93,7 @@ def normal_axis(axis: int, rank: int) -> int:
 
     Raises:
         AxisError: There is no such axis.
-        ShapeError: It is no integer that is known before the program runs.
+        ShapeError: `axis` is no integer that is known before the program runs.
     """
     try:
         number = operator.index(axis)

@@ -1,4 +1,8 @@
-"""Shapes and the making of arrays. Sizes in `shape` parameters may be symbolic."""
+"""Operations that change shapes, join and split arrays, or make arrays. Sizes in `shape` parameters may be symbolic.
+
+Each function `_<name>_type` is the type rule of an operation: from operand types and parameters to the result type. It
+raises a ShapeError where they do not fit. The table `SHAPE` at the end has the operations.
+"""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,10 +30,13 @@ _X = np.arange(6.0, dtype="float32").reshape(2, 3)
 
 
 def reshape_dims(dims: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, ...]:
-    """`shape` with a single -1 replaced by what is left of `dims`.
+    """`shape` with a single -1 replaced by the size that keeps the number of elements of `dims`.
+
+    >>> reshape_dims((2, 6), (3, -1))
+    (3, 4)
 
     Raises:
-        ShapeError: There is more than one -1, or nothing says what it stands for.
+        ShapeError: There is more than one -1, or the other sizes do not determine it.
     """
     if all(size != -1 for size in shape):
         return shape
@@ -63,10 +70,10 @@ def _permute_type(x: ArrayType, *, axes: tuple[int, ...]) -> ArrayType:
 
 def _broadcast_to_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     message = f"{x} does not broadcast to {shape_text(shape)}."
-    missing = len(shape) - len(x.shape)
-    if missing < 0:
+    num_new_axes = len(shape) - len(x.shape)
+    if num_new_axes < 0:
         raise ShapeError(message)
-    for axis, (size, wanted) in enumerate(zip(x.shape, shape[missing:], strict=True)):
+    for axis, (size, wanted) in enumerate(zip(x.shape, shape[num_new_axes:], strict=True)):
         if size != 1:
             require_equal_sizes(wanted, size, message, axis)
     return array_type(shape, x.dtype)
@@ -86,15 +93,15 @@ def _squeeze_type(x: ArrayType, *, axis: tuple[int, ...]) -> ArrayType:
 
 
 def _agreed(sizes: Sequence[Dim], message: str) -> Dim:
-    """The size that all share; a number if one of them is."""
+    """The size that equal `sizes` have: an integer if one of them is, else the first; `message` if they differ."""
     chosen = next((size for size in sizes if isinstance(size, int)), sizes[0])
     for size in sizes:
         require_equal_sizes(chosen, size, message)
     return chosen
 
 
-def _joined(types: Sequence[ArrayType], message: str) -> list[Sequence[Dim]]:
-    """For each axis its sizes in all of `types`."""
+def _sizes_by_axis(types: Sequence[ArrayType], message: str) -> list[Sequence[Dim]]:
+    """For each axis, its size in each of `types`; `message` if they have different numbers of axes."""
     if any(len(type_.shape) != len(types[0].shape) for type_ in types):
         raise ShapeError(message)
     return list(zip(*(type_.shape for type_ in types), strict=True))
@@ -104,7 +111,7 @@ def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
     along = normal_axis(axis, len(types[0].shape))
     message = f"{', '.join(map(str, types))} do not fit together outside axis {along}."
-    sizes = _joined(types, message)
+    sizes = _sizes_by_axis(types, message)
     dims = [total(size) if index == along else _agreed(size, message) for index, size in enumerate(sizes)]
     return array_type(dims, require_same_dtype(*types))
 
@@ -112,7 +119,7 @@ def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
 def _stack_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
     message = f"{', '.join(map(str, types))} have different shapes."
-    dims = [_agreed(size, message) for size in _joined(types, message)]
+    dims = [_agreed(size, message) for size in _sizes_by_axis(types, message)]
     position = normal_axis(axis, len(dims) + 1)
     return array_type((*dims[:position], len(types), *dims[position:]), require_same_dtype(*types))
 
@@ -144,19 +151,21 @@ def _roll_type(x: ArrayType, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -
 
 
 def _roll(xp: Any, x: Any, *, shift: tuple[Dim, ...], axis: tuple[int, ...]) -> Any:
-    for by, along in zip(shift, axis, strict=True):
+    for distance, along in zip(shift, axis, strict=True):
         size = x.shape[along]
-        x = xp.take(x, xp.remainder(xp.arange(size) - by, size), axis=along)
+        x = xp.take(x, xp.remainder(xp.arange(size) - distance, size), axis=along)
     return x
 
 
-def _triangle_type(x: ArrayType, *, k: Dim) -> ArrayType:  # noqa: ARG001 - any diagonal does
+def _triangle_type(x: ArrayType, *, k: Dim) -> ArrayType:  # noqa: ARG001 - a type does not depend on the diagonal
     if len(x.shape) < 2:
         raise ShapeError(f"a triangle is part of a matrix, found {x}.")
     return x
 
 
 def _triangle(lower: bool) -> Callable[..., Any]:
+    """The decomposition of `tril` or `triu`: other entries than those of the triangle up to diagonal `k` become 0."""
+
     def triangle(xp: Any, x: Any, *, k: Dim) -> Any:
         rows, columns = (xp.arange(size) for size in x.shape[-2:])
         offsets = columns - xp.expand_dims(rows, axis=1)
@@ -347,6 +356,6 @@ SHAPE = (
         _arange_type,
         lambda *, size, dtype: np.arange(size, dtype=dtype.value),
         lambda: [sample(size=4, dtype=DType.INT64), sample(size=0, dtype=DType.FLOAT32)],
-        nonnegative=lambda *, size, dtype: (size,),  # noqa: ARG005 - whatever the dtype
+        nonnegative=lambda *, size, dtype: (size,),  # noqa: ARG005 - the dtype has no size
     ),
 )

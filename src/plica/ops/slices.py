@@ -33,7 +33,7 @@ def checked_slice(axis: int, size: int, start: int, stop: int, step: int) -> sli
     """The slice of an axis of `size`.
 
     Raises:
-        BoundsError: It does not lie within the axis.
+        BoundsError: The slice does not lie within the axis.
     """
     if not 0 <= start <= stop <= size or step < 1:
         raise BoundsError(beyond_message(axis, size, start, stop, step))

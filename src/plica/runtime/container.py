@@ -189,7 +189,7 @@ def check_signed(image: Image, public_key: PublicKey) -> None:
     """Raise unless a file was signed with a key.
 
     Raises:
-        NativeFileError: It was not.
+        NativeFileError: The file was not signed with this key.
     """
     head, block = bytes(image.view[: _HEAD.size]), bytes(image.view[_HEAD.size :][:SIGNATURE])
     check_signature(public_key, head, block, image.signer)

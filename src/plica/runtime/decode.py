@@ -37,7 +37,7 @@ def parse(text: bytes, where: str) -> Any:
     """The JSON value of some bytes.
 
     Raises:
-        NativeFileError: They are no JSON, nested too deeply, or an object has a key twice.
+        NativeFileError: `text` is no JSON, is nested too deeply, or has an object with a key twice.
     """
     try:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_no_constant)

@@ -260,7 +260,7 @@ class Circuit:
             what: The operation that needs it, as the subject of the message: "marginalization".
 
         Raises:
-            StructuralPropertyError: It is not; the message names the first such layer and the scopes of its inputs.
+            StructuralPropertyError: The circuit is not; the message names a layer and the scopes of its inputs.
         """
         check_smooth_and_decomposable(self, what)
 

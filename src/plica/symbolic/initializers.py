@@ -194,7 +194,7 @@ def numbers_of(owner: str, value: Any) -> NDArray[Any]:
     """A copy of `value` as an array, which must hold booleans, integers of 64 bits, floats or complex numbers.
 
     Raises:
-        DTypeError: It holds something else.
+        DTypeError: `value` holds something else.
         ShapeError: Its rows have several lengths.
     """
     try:
@@ -213,7 +213,7 @@ def reals_of(owner: str, value: Any) -> NDArray[np.float64]:
     """The same in double precision.
 
     Raises:
-        DTypeError: It holds complex numbers, or something else.
+        DTypeError: `value` holds complex numbers, or no numbers.
         ShapeError: Its rows have several lengths.
     """
     array = numbers_of(owner, value)

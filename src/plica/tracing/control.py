@@ -53,7 +53,7 @@ def require_scalar(what: str, value: Any, kind: str) -> None:
     """Check that a bound or a predicate is a scalar, traced or not.
 
     Raises:
-        TraceError: It is no scalar of its kind.
+        TraceError: `value` is no scalar of that kind.
     """
     if isinstance(value, Tracer):
         type_: Any = value.aval
@@ -102,7 +102,7 @@ class _Carried:
         """The leaves of what the body defined at `location` returned.
 
         Raises:
-            TraceError: It returned something else than its next arguments.
+            TraceError: The body returned something else than its next arguments.
         """
         leaves, structure = flatten(next_arguments(self._what, location, results, self._count))
         if structure != self.structure:
@@ -121,7 +121,7 @@ def require_arity(fn: Body, args: Sequence[Any], what: str) -> None:
     """Check that a body, a condition or a branch takes `args`; `what` says what they are.
 
     Raises:
-        TraceError: It does not.
+        TraceError: `fn` takes another number of arguments.
     """
     try:
         inspect.signature(fn).bind(*args)
@@ -142,7 +142,7 @@ def require_branches(branches: Sequence[Body], args: Sequence[Any]) -> None:
     """Check that every branch of a cond, also one that is not chosen, takes `args`.
 
     Raises:
-        TraceError: One does not, or is no function.
+        TraceError: A branch does not take `args`, or is no function.
     """
     for branch in branches:
         if not callable(branch):
@@ -332,7 +332,7 @@ def as_pair(location: str, results: Any) -> tuple[Any, Any]:
     """The next carry and the row that the body of a scan returned.
 
     Raises:
-        TraceError: It is no pair.
+        TraceError: `results` is no pair.
     """
     if not isinstance(results, tuple | list) or len(results) != 2:
         raise TraceError(f"{location}: the body of scan returns a pair: the next carry, and what this step makes.")

@@ -56,7 +56,7 @@ def described(program: Program, arguments: Sequence[Any]) -> list[tuple[tuple[in
     """The shape and the dtype of each argument; a number has the dtype that is declared.
 
     Raises:
-        InputError: One is neither an array nor a number.
+        InputError: An argument is neither an array nor a number.
         DTypeError: A number is none of the kind that is declared.
     """
     return [

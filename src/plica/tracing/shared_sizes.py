@@ -82,7 +82,7 @@ class SharedSizes:
         """Refuse what the body returned if arguments do not share their sizes any more.
 
         Raises:
-            ShapeError: They do not.
+            ShapeError: The body returned arrays whose sizes differ where they must be shared.
         """
         if not self._pairs:
             return

@@ -203,7 +203,7 @@ class TorchCompiler:
         """One layer alone, by the rule for its class; it shares its tensors with the circuits of the compiler.
 
         Raises:
-            DTypeError: It is no layer.
+            DTypeError: `layer` is no layer.
             UnsupportedError: There is no rule for its class, or the semiring cannot carry its numbers.
         """
         if not isinstance(layer, InputLayer | InnerLayer):
@@ -225,7 +225,7 @@ class TorchCompiler:
         """One parameter alone, node by node by their rules; it shares its tensors with the circuits of the compiler.
 
         Raises:
-            DTypeError: It is no parameter.
+            DTypeError: `parameter` is no parameter.
             UnsupportedError: Nothing says what one of its leaves has.
         """
         graph = Parameter.from_input(parameter)
@@ -256,7 +256,7 @@ class TorchCompiler:
         """A function that fills a tensor in place, by the rule for the initializer's class.
 
         Raises:
-            DTypeError: It is no initializer.
+            DTypeError: `initializer` is no initializer.
         """
         if not isinstance(initializer, Initializer):
             raise DTypeError(

@@ -59,8 +59,8 @@ class DataCheck:
         """Raise where `x` is no tensor of real numbers with one column for each variable.
 
         Raises:
-            DTypeError: It is no tensor, is sparse or quantized, or has complex numbers or floats of 8 bits.
-            InputError: It has another shape.
+            DTypeError: `x` is no tensor, is sparse or quantized, or has complex numbers or floats of 8 bits.
+            InputError: `x` has another number of axes or columns.
         """
         if not isinstance(x, Tensor):
             raise DTypeError(f"a circuit takes a torch tensor, found {type(x).__name__}; try torch.as_tensor(x).")

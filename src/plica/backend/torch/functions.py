@@ -107,7 +107,7 @@ class TorchFunction:
         """Say that an integer does not fit the dtype of its argument, if that is so.
 
         Raises:
-            InputError: It does not.
+            InputError: The integer does not fit.
         """
         var = self.program.arguments[index]
         if var.type.dtype.kind == "int":

@@ -46,7 +46,7 @@ def assert_shape(x: Tensor, shape: tuple[int, ...], location: str) -> Tensor:
     """`x`, whose shape must be `shape`.
 
     Raises:
-        InputError: It is another one; `location` is the line of the user's code.
+        InputError: The shape differs; `location` is the line of the user's code.
     """
     if x.shape != shape:
         raise InputError(
@@ -60,7 +60,7 @@ def with_entries(x: Tensor, axes: tuple[int, ...], location: str) -> Tensor:
     """`x`, whose axes must not be of size 0.
 
     Raises:
-        InputError: One is; `location` is the line of the user's code.
+        InputError: One of `axes` has size 0; the message begins with `location`, the line of the user's code.
     """
     if x.numel() == 0 and any(x.shape[axis] == 0 for axis in axes):
         raise InputError(f"{location + ': ' if location else ''}{NO_ENTRIES}")

@@ -69,7 +69,7 @@ def take_along(x: Tensor, axis: int, indices: Tensor) -> Tensor:
     """`torch.gather`, whose indices are counted from the front.
 
     Raises:
-        BoundsError: One does not lie within the axis; on the CPU alone.
+        BoundsError: An index does not lie within the axis; checked on the CPU alone.
     """
     try:
         return x.gather(axis, indices)
@@ -265,7 +265,7 @@ def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
     """Indices counted from the front.
 
     Raises:
-        BoundsError: One does not lie within the axis; on the CPU alone.
+        BoundsError: An index does not lie within the axis; checked on the CPU alone.
     """
     if places.is_cpu and places.numel():
         low, high = torch.aminmax(places)

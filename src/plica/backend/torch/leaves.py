@@ -359,7 +359,7 @@ def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generato
     Raises:
         ShapeError: The row draws another shape than that of the tensor.
         DTypeError: The tensor would lose the fractions or imaginary parts of the draws.
-        InputError: It cannot be written to.
+        InputError: The tensor cannot be written to.
     """
     return _fill(tensor, initializer, generator, drawing)
 

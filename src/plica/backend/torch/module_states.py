@@ -42,7 +42,7 @@ def entries(key: str, module: Any) -> dict[str, Entry]:
     """The tensors of a module's state dict, by names that begin with a key.
 
     Raises:
-        UnsupportedError: It is no `nn.Module`, or its state is not made of tensors with numbers.
+        UnsupportedError: `module` is no `nn.Module`, or its state has other entries than tensors of numbers.
     """
     if not isinstance(module, nn.Module):
         raise UnsupportedError(

@@ -105,7 +105,7 @@ class TorchLayer(TorchPart):
 
         Raises:
             ShapeError: Another number of inputs than the layer's arity, or another shape.
-            DTypeError: They are no tensors of one dtype, or floats of more bits than the parameters.
+            DTypeError: The inputs are no tensors of one dtype, or floats of more bits than the parameters.
             UnsupportedError: A learned weight has become negative, and the semiring carries no such numbers.
         """
         x = self._converted(x)
@@ -190,8 +190,8 @@ class TorchInitializer:
 
         Raises:
             ShapeError: The initializer does not fill such a shape.
-            DTypeError: It is no tensor, or of a dtype that does not hold the draws.
-            InputError: It cannot be written to in place.
+            DTypeError: `tensor` is no tensor, or of a dtype that cannot hold the draws.
+            InputError: `tensor` cannot be written to in place.
         """
         if not isinstance(tensor, Tensor):
             raise DTypeError(f"an initializer fills a torch tensor, found {type(tensor).__name__}; use torch.empty.")

@@ -10,7 +10,7 @@ def real_dtype(dtype: torch.dtype | str) -> DType:
     """A dtype of real numbers that circuits compute in.
 
     Raises:
-        UnsupportedError: They do not: it is asked for, or a circuit was cast to it.
+        UnsupportedError: Circuits do not compute in `dtype`, which a user asked for or cast a circuit to.
     """
     real = as_dtype(dtype)
     if real not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):

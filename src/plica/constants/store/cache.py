@@ -195,7 +195,7 @@ def checked_cache(where: str, cache: Any) -> FoldCache | None:
     """Check the cache that a function or a compiler is given, and return it; None passes.
 
     Raises:
-        InputError: It is no `FoldCache`.
+        InputError: `cache` is no `FoldCache`.
     """
     if cache is None or isinstance(cache, FoldCache):
         return cache

@@ -101,7 +101,7 @@ class NamedConstants(Generic[Ready]):
         """All constants as they are now.
 
         Raises:
-            InputError: One was never given.
+            InputError: A constant was never given.
         """
         newest = self._newest(constants)
         missing = [name for name in self._constants if name not in newest]
@@ -133,7 +133,7 @@ class NamedConstants(Generic[Ready]):
         """All constants as they are now, for the Program as a whole.
 
         Raises:
-            InputError: One was never given, or is released.
+            InputError: A constant was never given, or is released.
         """
         sources = self.sources(constants)
         gone = [name for name, source in sources.items() if isinstance(source, Released)]

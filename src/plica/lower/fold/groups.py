@@ -221,7 +221,7 @@ def fold_layer_group(group: Sequence[Layer | FoldedLayer]) -> FoldedLayer:
     """Layers, or folded layers, as one folded layer; numbers of folds add up.
 
     Raises:
-        GraphError: They are of several types, sizes or kinds of sub-layers.
+        GraphError: The layers differ in type, sizes or kinds of sub-layers.
     """
     members = tuple(layer for item in group for layer in (item.members if isinstance(item, FoldedLayer) else (item,)))
     _check_alike(members)

@@ -100,7 +100,7 @@ def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
         scopes: Those of the layers before, to which those of the new layers are added.
 
     Raises:
-        GraphError: They do not.
+        GraphError: The numbers or the variables of a new layer do not fit.
     """
     for layer, inputs in applied.replacement.nodes:
         if not isinstance(layer, Layer):
@@ -118,7 +118,7 @@ def check_parameters(applied: Applied[Any]) -> None:
     """Refuse new nodes of a parameter whose shapes do not fit.
 
     Raises:
-        GraphError: They do not.
+        GraphError: The shapes of a new node do not fit.
     """
     for node, inputs in applied.replacement.nodes:
         if not isinstance(node, ParameterNode):

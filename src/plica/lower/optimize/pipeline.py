@@ -117,7 +117,7 @@ def check_rules(rules: Any) -> None:
     """Check that `rules` are tables of rules.
 
     Raises:
-        DTypeError: It is something else.
+        DTypeError: `rules` is something else.
     """
     if not isinstance(rules, Rules):
         raise DTypeError(

@@ -88,7 +88,7 @@ def _checked(scope: LoweringScope, group: FoldedLayer, value: Value) -> Value:
     """Check the value that a row has returned, and return it as `(F, B, K)`.
 
     Raises:
-        ShapeError: It is no value of the semiring with the units of the layer.
+        ShapeError: `value` is no value of the semiring with the units of the layer.
     """
     folds, units = group.num_folds, group.representative.num_output_units
     rows = scope.by_row(group)

@@ -118,7 +118,7 @@ def _read(query: Query[Flowing], reading: Reading, count: Dim) -> list[Tracer]:
     """The results of a query's `read`, arrays with an axis of rows.
 
     Raises:
-        DTypeError: It returned something else.
+        DTypeError: `read` returned something else.
     """
     results, axis = query.policy.read(reading), query.policy.rows
     wanted = f"a list of arrays whose axis {axis} counts rows"

@@ -214,7 +214,7 @@ def ask(circuit: Any, query: str, *arguments: Any) -> Any:
         arguments: The further arguments of the query.
 
     Raises:
-        UnsupportedError: It is no compiled circuit, or has no such query.
+        UnsupportedError: `circuit` is no compiled circuit, or has no such query.
     """
     backend = getattr(circuit, "backend", None)
     if backend not in _BACKENDS:

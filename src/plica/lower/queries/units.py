@@ -58,7 +58,7 @@ def checked(scope: LoweringScope, group: FoldedLayer, column: str, value: Any, s
         rank: The number of its axes.
 
     Raises:
-        ShapeError: It has another shape.
+        ShapeError: `value` has another shape.
     """
     width = group.representative.num_input_units
     if isinstance(value, Tracer) and value.ndim == rank and value.dims[-1] == width:

@@ -1,7 +1,8 @@
-"""Parameters as semirings read them: as ordinary numbers and as logarithms, each computed when it is first read.
+"""Parameters as semirings read them: as linear numbers or as logarithms, each computed when it is first read.
 
-A softmax underflows where its logarithm is an ordinary number. So a layer passes a semiring a `Weight`, not an array;
-a carrier of logarithms reads the logarithms.
+A softmax underflows where its logarithm is still exact. So a layer passes a semiring a `Weight`, not an array: number
+formats of logarithms read its logarithms, others its linear numbers. Shapes have F folds, O output units, and N inputs
+of a sum or K units of an input layer.
 
 >>> import numpy as np
 >>> params = Params.of(np, {"weight": np.array([3.0]), "logits": np.array([0.0])})
@@ -42,21 +43,21 @@ class Logs:
 @final
 @dataclass(frozen=True)
 class Weight:
-    """The numbers of a parameter.
+    """The numbers of a parameter, in each form that a number format may read.
 
     Args:
-        in_linear: Computes them as ordinary numbers.
-        in_logs: Computes their logarithms, right where the ordinary numbers underflow; None where the logarithm of the
-            ordinary number is as good.
-        exact: Computes the logarithms of a weight `(F, O, N)` for the exact fallback of an operation; None where it may
-            read the ordinary numbers.
-        in_directions: Computes them as directions and sizes, `direction * exp(size)`, whose derivatives are right where
-            a number is 0 too; None where the ordinary numbers are as good.
-        most: No number is larger.
-        least: No number is smaller; infinite where numbers may be complex.
-        lost: The number of smallest normal numbers that underflow may have taken from a number or its factors.
-        may_be_zero: Whether learned values may make a number 0, and not underflow alone.
-        row_sum: No sum of the numbers' sizes over all axes but the first two is larger; infinite where it is not known.
+        in_linear: Computes them as linear numbers.
+        in_logs: Computes their logarithms, exact where the linear numbers underflow; None where the logarithms of the
+            linear numbers are as exact.
+        exact: Computes the logarithms of a weight `(F, O, N)` for the exact fallback of an operation; None where the
+            fallback may read the linear numbers.
+        in_directions: Computes them as `direction * exp(size)`, a sign or complex phase and a logarithm. Derivatives
+            exist at a number 0 too. None where the linear numbers are as good.
+        most: An upper bound of the numbers.
+        least: A lower bound of the numbers; -infinity where they may be complex.
+        lost: The error that underflow may have made in a number or its factors, in smallest normal numbers.
+        may_be_zero: Whether learned values may make a number 0; otherwise only underflow does.
+        row_sum: An upper bound of the sums of absolute values over all axes but the first two; infinity if unknown.
         source_table: Computes the table `(F, K, ...)` from which these numbers, rows `(F, B, K)`, were looked up; None
             where they were not, or where the table is not known.
     """
@@ -74,12 +75,12 @@ class Weight:
 
     @staticmethod
     def of(array: Array | Weight) -> Weight:
-        """An array of ordinary numbers as a weight; a weight as it is."""
+        """An array of linear numbers as a weight; a weight unchanged."""
         return array if isinstance(array, Weight) else Weight(lambda: array)
 
     @cached_property
     def linear(self) -> Array:
-        """The ordinary numbers."""
+        """The linear numbers."""
         return self.in_linear()
 
     def log(self, xp: Namespace) -> Array:
@@ -87,10 +88,10 @@ class Weight:
         return xp.safe_log(self.linear) if self.in_logs is None else self._logs
 
     def shares(self, xp: Namespace) -> Array:
-        """The numbers divided by their sum over the last axis, right where they underflow; equal where all are zero."""
+        """The numbers divided by their sum over the last axis, exact where they underflow; uniform where all are 0."""
         logs = self.log(xp)
-        is_nothing = xp.equal(xp.max(logs, axis=-1, keepdims=True), -inf)
-        return xp.softmax(xp.where(is_nothing, 0.0, logs), axis=-1)
+        are_zero = xp.equal(xp.max(logs, axis=-1, keepdims=True), -inf)
+        return xp.softmax(xp.where(are_zero, 0.0, logs), axis=-1)
 
     @cached_property
     def _logs(self) -> Array:
@@ -99,17 +100,17 @@ class Weight:
 
     @cached_property
     def directions(self) -> tuple[Array, Array]:
-        """Directions and sizes."""
+        """The numbers as directions and sizes; only where `in_directions` is not None."""
         assert self.in_directions is not None, "callers read this only where there are directions"
         return self.in_directions()
 
     @cached_property
     def logs(self) -> Logs | None:
-        """The logarithms for an exact fallback; None where it may read the ordinary numbers."""
+        """The logarithms for an exact fallback; None where it may read the linear numbers."""
         return None if self.exact is None else self.exact()
 
     def map(self, fn: Callable[[Array], Array]) -> Weight:
-        """A function of the weight that selects numbers, or takes maxima: it fits numbers and logarithms alike."""
+        """The weight with `fn` applied, which selects entries or takes maxima: it must commute with the logarithm."""
         logs = self.in_logs
         return replace(
             self,
@@ -125,8 +126,8 @@ class Weight:
         """Directions and sizes, `fn` applied to each."""
         return None if self.in_directions is None else lambda: (fn(self.directions[0]), fn(self.directions[1]))
 
-    def each(self, fn: Callable[[Array], Array]) -> Weight:
-        """The same numbers with each fold repeated for several rows: `(F, O, N)` as `(F*B, O, N)`."""
+    def repeat_folds(self, fn: Callable[[Array], Array]) -> Weight:
+        """The weight with each fold repeated for B rows of data by `fn`: `(F, O, N)` becomes `(F*B, O, N)`."""
         logs, exact = self.in_logs, self.exact
 
         def repeated_logs() -> Logs:
@@ -143,7 +144,7 @@ class Weight:
         )
 
     def looked_up(self, fn: Callable[[Array], Array]) -> Weight:
-        """Rows `(F, B, K)` of this weight as a table `(F, K, ...)`: `fn` looks up a category for each row."""
+        """This weight, a table `(F, K, ...)`, looked up by `fn` at a category for each row of data: `(F, B, K)`."""
         return replace(self.map(fn), source_table=lambda: self.linear)
 
     def total(self, xp: Namespace) -> Weight:
@@ -170,23 +171,23 @@ class Weight:
         )
 
     def laid_out(self, fn: Callable[[Array], Array]) -> Weight:
-        """The numbers of `(F, O, N)` with N as several axes, in the same order."""
+        """The weight `(F, O, N)` with its last axis split by `fn` into several axes, without a change of order."""
         return replace(self.map(fn), exact=self.exact, row_sum=self.row_sum)
 
 
 @final
 class Params(Mapping[str, Array]):
-    """The parameters of a group of layers, each evaluated when it is read.
+    """The parameters of a folded group of layers, each computed when it is read.
 
-    Each is an array `(F, *shape)`; one of several outputs is a tuple of such arrays.
+    Each is an array `(F, *shape)`, or a tuple of such arrays if the parameter has several outputs.
 
     Args:
         names: Their names.
         array: Computes the parameter with a name.
-        weight: Makes a weight of the parameter with a name. The further arguments tell whether it holds logarithms, and
-            whether it is refused where it becomes negative and the semiring cannot carry that.
-        sub_layers: The layers that the layer holds, by name (see `plica.symbolic.layers.rows.SubLayer`).
-        call: Calls a method of an object that the layer holds (see `Layer.opaque`): the object's name, the method, its
+        weight: From a name, whether the parameter holds logarithms, and whether to refuse negative numbers that the
+            semiring cannot represent, to the parameter as a weight.
+        sub_layers: The sub-layers of the layer, by name (see `plica.symbolic.layers.rows.SubLayer`).
+        call: Calls a method of an opaque object of the layer (see `Layer.opaque`): the object's name, the method, its
             arguments, and the shape of the result.
         dtype: The dtype of real parameters.
     """
@@ -209,7 +210,7 @@ class Params(Mapping[str, Array]):
 
     @staticmethod
     def of(xp: Namespace, arrays: Mapping[str, Array]) -> Params:
-        """Parameters from arrays."""
+        """Parameters from arrays `(F, *shape)` by name."""
 
         def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
             array = arrays[name]
@@ -236,11 +237,11 @@ class Params(Mapping[str, Array]):
         )
 
     def holding(self, sub_layers: Mapping[str, Any]) -> Params:
-        """The same parameters of a layer that holds others."""
+        """The same parameters, for a layer with these sub-layers."""
         return Params(self._names, self._array, self._weight, sub_layers, self._call, self.dtype)
 
     def call(self, name: str, method: str, arrays: Sequence[Array], shape: Sequence[Any]) -> Array:
-        """The result of a method of an object that the layer holds."""
+        """The result, an array of `shape`, of a method of the layer's opaque object `name`."""
         assert self._call is not None, "only Programs of circuits call objects"
         return self._call(name, method, arrays, shape)
 
@@ -256,13 +257,13 @@ class Params(Mapping[str, Array]):
         return len(self._names)
 
     def weight(self, name: str) -> Weight:
-        """A parameter of ordinary numbers, for a semiring."""
+        """A parameter that holds linear numbers, as a weight."""
         return self._weight(name, False, True)
 
     def exp_weight(self, name: str) -> Weight:
-        """A parameter of logarithms, for a semiring."""
+        """A parameter that holds logarithms, as a weight."""
         return self._weight(name, True, False)
 
     def log(self, xp: Namespace, name: str) -> Array:
-        """The logarithms of a parameter that is no weight: right where it underflows, NaN where it is negative."""
+        """The logarithms of a parameter of linear numbers: exact where these underflow, NaN where they are negative."""
         return self._weight(name, False, False).log(xp)

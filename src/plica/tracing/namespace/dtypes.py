@@ -33,7 +33,7 @@ def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the standard's name
     """The limits of an integer dtype.
 
     Raises:
-        DTypeError: It is no integer dtype.
+        DTypeError: `type` is no integer dtype.
     """
     return integer_info(_dtype_of(type))
 
@@ -51,7 +51,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
     """The dtype that arrays, dtypes and Python numbers promote to.
 
     Raises:
-        DTypeError: There are none.
+        DTypeError: There is no argument.
     """
     if not arrays_and_dtypes:
         raise DTypeError("result_type takes one array, dtype or number or more.")

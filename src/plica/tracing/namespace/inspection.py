@@ -81,7 +81,7 @@ def integer_info(dtype: DType) -> IntegerInfo:
     """The limits of an integer dtype.
 
     Raises:
-        DTypeError: It is no integer dtype.
+        DTypeError: `dtype` is no integer dtype.
     """
     if dtype.kind != "int":
         raise DTypeError(f"iinfo tells of integer dtypes, found {dtype.value}; see finfo.")

@@ -89,10 +89,10 @@ def _meeting(shapes: Sequence[tuple[Dim, ...]]) -> tuple[Dim, ...]:
 
 
 def broadcast_shapes(*shapes: Any) -> tuple[int | Tracer, ...]:
-    """The shape in which arrays of `shapes` meet.
+    """The shape to which arrays of `shapes` broadcast.
 
     Raises:
-        ShapeError: They do not, or it is not known before the program runs.
+        ShapeError: The shapes do not broadcast, or the result is not known before the program runs.
     """
     scope = current_trace()
     dims = broadcast_dims(*[as_dims(shape) for shape in shapes])

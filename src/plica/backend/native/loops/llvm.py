@@ -43,10 +43,10 @@ from plica.backend.native.loops.nest import (
 from plica.backend.native.loops.scopes import Scopes
 from plica.backend.native.loops.support import (
     CALLED,
+    INTERLEAVED,
     METADATA,
     NO_MEMORY,
     PRODUCTS,
-    STRANDS,
     bytes_of,
     entry_text,
     is_on_stack,
@@ -402,7 +402,7 @@ class _Printer(Lines):
         self._block(statement.body)
         self._put(f"{next_index} = add nsw i64 {index}, 1")
         self._put(f"{continues} = icmp slt i64 {next_index}, {upper}")
-        hint = f", !llvm.loop !{STRANDS}" if statement.in_strands else ""
+        hint = f", !llvm.loop !{INTERLEAVED}" if statement.is_interleaved else ""
         self._put(f"br i1 {continues}, label %{body}, label %{after}{hint}")
         code.lines.insert(phi_line, f"{index} = phi i64 [ {lower}, %{before} ], [ {next_index}, %{code.block} ]")
         code.begin(after)

@@ -395,7 +395,7 @@ def _hints(loop: For) -> str:
     if (trip_count := known_trip_count(loop)) is not None:
         widths = [min(width, 1 << trip_count.bit_length() - 1) for width in widths]
     hints = [f"vectorize = <width = {min(widths)} : i32>"] if widths else []
-    return ", ".join([*hints, "interleave = <count = 2 : i32>"] if loop.in_strands else hints)
+    return ", ".join([*hints, "interleave = <count = 2 : i32>"] if loop.is_interleaved else hints)
 
 
 def _buffers(nest: Nest) -> Iterable[Buffer]:

@@ -238,14 +238,14 @@ class For:
         lower: The first index.
         upper: The end of the range.
         body: The statements that run.
-        in_strands: Whether iterations are short reductions, several of which LLVM interleaves.
+        is_interleaved: Whether iterations are short reductions, several of which LLVM interleaves.
     """
 
     index: Scalar
     lower: Index
     upper: Index
     body: "list[Statement]"
-    in_strands: bool = False
+    is_interleaved: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

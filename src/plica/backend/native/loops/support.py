@@ -148,15 +148,15 @@ INDEX_ARITHMETIC = {
 }
 """The instructions of arithmetic on sizes and indices."""
 
-STRANDS = 2  # the number of its metadata node
+INTERLEAVED = 2  # the number of its metadata node
 METADATA = (
     '!0 = !{!"branch_weights", i32 1, i32 2000}',
     '!1 = !{!"branch_weights", i32 2000, i32 1}',
-    f"!{STRANDS} = distinct !{{!{STRANDS}, !3}}",
+    f"!{INTERLEAVED} = distinct !{{!{INTERLEAVED}, !3}}",
     '!3 = !{!"llvm.loop.interleave.count", i32 2}',
 )
-"""`!0` and `!1`: the weights of branches to errors, if the error is the first or the second label. `STRANDS`: how many
-vectors loops in strands reduce at once."""
+"""`!0` and `!1`: the weights of branches to errors, if the error is the first or the second label. `INTERLEAVED`:
+how many vectors an interleaved loop reduces at once."""
 
 PRODUCTS = {DType.FLOAT32: "product.f32", DType.FLOAT64: "product.f64"}
 """The functions that multiply matrices."""

@@ -280,24 +280,24 @@ class Writer:
     # Control flow
 
     @contextmanager
-    def loop(self, upper: Index, lower: Index = 0, *, in_strands: bool = False) -> Iterator[Scalar]:
-        """A context whose statements are the body of a loop; a reduction may be in strands."""
+    def loop(self, upper: Index, lower: Index = 0, *, is_interleaved: bool = False) -> Iterator[Scalar]:
+        """A context whose statements are the body of a loop; a reduction may be interleaved."""
         index = Scalar(self.name("i"), DType.INT64)
         self.note_range(index, lower, upper)
         with self.into([]) as body:
             yield index
-        self.put(For(index, lower, upper, body, in_strands))
+        self.put(For(index, lower, upper, body, is_interleaved))
 
     @contextmanager
-    def nest(self, dims: Sequence[Index], *, in_strands: bool = False) -> Iterator[list[Index]]:
-        """A context within loops over all indices of an array, the last of which may be in strands.
+    def nest(self, dims: Sequence[Index], *, is_interleaved: bool = False) -> Iterator[list[Index]]:
+        """A context within loops over all indices of an array, the last of which may be interleaved.
 
         An axis of size 1 has no loop.
         """
         last = len(dims) - 1
         with ExitStack() as loops:
             yield [
-                0 if dim == 1 else loops.enter_context(self.loop(dim, in_strands=in_strands and index == last))
+                0 if dim == 1 else loops.enter_context(self.loop(dim, is_interleaved=is_interleaved and index == last))
                 for index, dim in enumerate(dims)
             ]
 

@@ -14,7 +14,7 @@ class Code:
 
     Attributes:
         executables: The executables that the function dispatches, each as text.
-        branches: Whether the host runs branches that return tensors, or loops.
+        branches: Whether the host takes a branch that returns tensors, or runs a loop.
     """
 
     def __init__(self, indent: int = 2) -> None:

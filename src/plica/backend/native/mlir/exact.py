@@ -1,4 +1,4 @@
-"""One entry of a contraction in log space, by its definition: terms are added in log space and never underflow."""
+"""Computes one entry of a contraction in log space without underflow: each term is a sum of logarithms."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -12,7 +12,17 @@ from plica.backend.native.scalars import Scalar, write_scalar
 
 
 class Exact:
-    """One entry of the result, as a sum of exponentials of terms that are added in log space."""
+    """Writes one entry of the result: log sum_n exp(t_n - max t) + max t, where each t_n is a sum of logarithms.
+
+    Args:
+        emitter: Where the lines go.
+        factors: The logarithms, each with a label for each axis.
+        weight: Linear numbers.
+        log_source: The array from which the weight's logarithms are computed, as in `log_contract`.
+        form: How they are computed, as in `log_contract`.
+        summed: The labels that are summed over.
+        bounds: The size of each label, of type `index`.
+    """
 
     def __init__(
         self,
@@ -25,7 +35,7 @@ class Exact:
         bounds: Mapping[str, str],
     ) -> None:
         self._emitter = emitter
-        # values are in memory, so that IREE does not compute them again within the nest
+        # written to memory first, so that the nest does not compute the factors again for each entry
         self._factors = [Factor(apart(emitter, factor.value), factor.labels) for factor in factors]
         self._weight = weight
         self._log_source = None if log_source is None else emitter.tensor(log_source)
@@ -66,7 +76,7 @@ class Exact:
         return scalars.select(finite, x, scalars.constant(0.0, self._dtype))
 
     def _fold(self, count: str, start: str, step: Callable[[Scalar, str], Scalar]) -> Scalar:
-        """The result of `step` applied for all numbers below `count`, in order."""
+        """The last value of a loop over the numbers below `count`; `step` makes each value from the one before."""
         code, first = self._emitter.code, self._emitter.scalars.constant(float(start), self._dtype)
         one, name, number, old = code.op("arith.constant 1 : index"), code.name(), code.name(), code.name()
         element = self._weight.value.element
@@ -79,7 +89,7 @@ class Exact:
         return Scalar(name, self._dtype)
 
     def _term(self, indices: Mapping[str, str]) -> Scalar:
-        """The logarithm of one product."""
+        """The logarithm of one product, at an index for each label."""
         logarithm = self._log_weight(indices)
         for factor in self._factors:
             logarithm = self._emitter.scalars.add(logarithm, self._read(factor, indices))
@@ -94,6 +104,7 @@ class Exact:
         return [self._zero if dim == 1 else indices[label] for label, dim in dims]
 
     def _log_weight(self, indices: Mapping[str, str]) -> Scalar:
+        """The logarithm of an entry of the weight."""
         code, scalars = self._emitter.code, self._emitter.scalars
         if self._log_source is None:
             return write_scalar(scalars, "log", (self._read(self._weight, indices),), self._dtype)
@@ -103,16 +114,16 @@ class Exact:
             column = code.op(
                 f"arith.addi {code.op(f'arith.muli {column}, {self._bounds[label]} : index')}, {index} : index"
             )
-        weight = self._entry(row, column)
+        logit = self._logit(row, column)
         if self._form == "log":
-            return weight
-        largest = self._fold(self._columns, "-inf", lambda old, number: scalars.maximum(old, self._entry(row, number)))
+            return logit
+        largest = self._fold(self._columns, "-inf", lambda old, number: scalars.maximum(old, self._logit(row, number)))
         total = self._fold(
-            self._columns, "0", lambda old, number: scalars.add(old, self._exp(self._entry(row, number), largest))
+            self._columns, "0", lambda old, number: scalars.add(old, self._exp(self._logit(row, number), largest))
         )
         logarithm = write_scalar(scalars, "log", (total,), self._dtype)
-        return scalars.subtract(scalars.subtract(weight, largest), logarithm)
+        return scalars.subtract(scalars.subtract(logit, largest), logarithm)
 
-    def _entry(self, row: Sequence[str], column: str) -> Scalar:
+    def _logit(self, row: Sequence[str], column: str) -> Scalar:
         assert self._log_source is not None, "there are logarithms"
         return Scalar(entry_at(self._emitter, self._log_source, [*row, column]), self._dtype)

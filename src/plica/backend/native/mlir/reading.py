@@ -1,6 +1,6 @@
-"""Arrays read at indices that are computed: entry by entry, or row by row where whole rows are read.
+"""Reads arrays at computed indices: entry by entry, or row by row where whole rows are read.
 
-An index outside its axis is clamped to the nearest one within it, so that only memory of the array is read. `bounds.py`
+An index outside its axis is moved to the nearest one within it, so that only memory of the array is read. `bounds.py`
 reports such indices.
 """
 
@@ -18,10 +18,10 @@ Operands = Sequence[tuple[Value, Sequence[int]]]
 
 
 def clamped_index(emitter: Emitter, entry: str, dtype: DType, size: str, *, wraps: bool) -> str:
-    """An entry of an array of indices, clamped to an axis of `size`, as a value of type `index`.
+    """An entry of an array of indices as an index that surely lies within an axis of `size`.
 
     Args:
-        emitter: Where its lines go.
+        emitter: Where the lines go.
         entry: The entry.
         dtype: Its dtype.
         size: The size, of type `index`.
@@ -32,28 +32,32 @@ def clamped_index(emitter: Emitter, entry: str, dtype: DType, size: str, *, wrap
     index = as_index(emitter, entry, dtype)
     if wraps:
         is_negative = code.op(f"arith.cmpi slt, {index}, {zero} : index")
-        wrapped = code.op(f"arith.addi {index}, {size} : index")
-        index = code.op(f"arith.select {is_negative}, {wrapped}, {index} : index")
+        from_front = code.op(f"arith.addi {index}, {size} : index")
+        index = code.op(f"arith.select {is_negative}, {from_front}, {index} : index")
     last = code.op(f"arith.subi {size}, {one} : index")
     return code.op(f"arith.maxsi {code.op(f'arith.minsi {index}, {last} : index')}, {zero} : index")
 
 
 def loop_index(emitter: Emitter, loop: int) -> str:
-    """The index of a loop, within the body of a nest."""
+    """The index of a loop, counted from the outermost, within the body of a nest."""
     return emitter.code.op(f"linalg.index {loop} : index")
 
 
 def read_at(
-    emitter: Emitter, x: Value, shape: Sequence[Dim], operands: Operands, indices: Callable[[Sequence[str]], list[str]]
+    emitter: Emitter,
+    x: Value,
+    shape: Sequence[Dim],
+    operands: Operands,
+    indices_of: Callable[[Sequence[str]], list[str]],
 ) -> Value:
-    """An array of `shape` of entries of `x`.
+    """An array of `shape`, each entry of which is an entry of `x` at computed indices.
 
     Args:
         emitter: Where its lines go.
         x: The tensor that is read.
         shape: The shape of the result.
-        operands: Arrays that the indices depend on, each with its axes in the result.
-        indices: From one entry of each operand to the index along each axis of `x`.
+        operands: Arrays from which the indices are computed, each with the axes of the result that it has.
+        indices_of: From one entry of each operand to the index along each axis of `x`.
     """
     x, start = apart(emitter, x), emitter.empty(shape, x.dtype)  # entries of a slice could not be read
     rank = len(shape)
@@ -62,7 +66,7 @@ def read_at(
         operands,
         [(start, range(rank))],
         [False] * rank,
-        lambda names: entry_at(emitter, x, indices(names)),
+        lambda names: entry_at(emitter, x, indices_of(names)),
     )
     return result
 
@@ -72,7 +76,8 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
     out = emitter.empty(shape, x.dtype)
     if 0 in shape:
         return out
-    # IREE gathers rows as vectors: not of a symbolic size, nor of complex numbers, nor on graphics processors
+    # IREE gathers rows of symbolic size as vectors of unbounded length. It has no vectors of complex numbers, and no
+    # gather on graphics processors.
     if emitter.is_gpu or not isinstance(shape[1], int) or x.dtype.kind == "complex":
 
         def entry(names: Sequence[str]) -> str:
@@ -80,7 +85,7 @@ def read_rows(emitter: Emitter, x: Value, rows: Value, shape: Sequence[Dim]) -> 
             return entry_at(emitter, x, [row, loop_index(emitter, 1)])
 
         return generic(emitter, [(rows, (0,))], [(out, (0, 1))], [False, False], entry)[0]
-    # A dispatch of its own: a gather that is fused into its readers keeps IREE from distributing them
+    # A dispatch of its own: operations that read a gather, fused with it, would not be distributed
     size = "" if isinstance(shape[0], int) else f"{{{emitter.size(shape[0])}}}"
     text = emitter.code.name()
     emitter.code.put(f"{text} = flow.dispatch.region -> ({out.type}{size}) {{")

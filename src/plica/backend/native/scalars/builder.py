@@ -207,7 +207,7 @@ def refuse_complex(name: str, application: Application) -> None:
     """Check that neither operands nor result are complex.
 
     Raises:
-        UnsupportedError: One of them is.
+        UnsupportedError: An operand or the result is complex.
     """
     if is_complex(application):
         raise UnsupportedError(

@@ -25,7 +25,7 @@ def _common_sizes(emitter: Emitter, equation: Equation, programs: Sequence[Progr
     """The implicit outputs of an equation, which must be the same sizes in all of its Programs.
 
     Raises:
-        UnsupportedError: They differ, or depend on data.
+        UnsupportedError: The sizes differ, or depend on data.
     """
     common = []
     for index in range(equation.params["num_implicit_outputs"]):

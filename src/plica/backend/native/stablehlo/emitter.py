@@ -102,7 +102,7 @@ class Emitter:
         """The shape of a type, in terms of the sizes of arguments.
 
         Raises:
-            UnsupportedError: It depends on data.
+            UnsupportedError: The shape depends on data.
         """
         shape = [self.known(dim) for dim in type_.shape]
         for dim, size in zip(type_.shape, shape, strict=True):

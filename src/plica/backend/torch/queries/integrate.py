@@ -59,8 +59,9 @@ class IntegrateQuery:
             `(B, outputs, units)` in the circuit's semiring.
 
         Raises:
-            DTypeError: It is neither a mask of booleans nor made of scopes.
-            InputError: It does not fit the rows, has a variable that is not the circuit's, or none or both are given.
+            DTypeError: The argument is neither a mask of booleans nor made of scopes.
+            InputError: The argument does not fit the rows, or has a variable that is not the circuit's; or none or both
+                are given.
         """
         x = self._circuit.converted(x)
         if (integrate_vars is None) == (observed is None):

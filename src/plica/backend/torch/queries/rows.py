@@ -64,8 +64,8 @@ def mask_of(name: str, mask: Any, x: Tensor) -> Tensor:
     """A mask `(B, D)` for rows, from one of that shape or one `(D,)` for all of them.
 
     Raises:
-        DTypeError: It is no mask of booleans.
-        InputError: It has another shape.
+        DTypeError: `mask` is no mask of booleans.
+        InputError: `mask` has another shape.
     """
     try:
         given = torch.as_tensor(mask)
@@ -94,7 +94,7 @@ def count(name: str, value: int) -> int:
     """A number that is no less than 0.
 
     Raises:
-        InputError: It is no integer, or negative.
+        InputError: `value` is no integer, or negative.
     """
     number = integer(name, value)
     if number < 0:
@@ -106,7 +106,7 @@ def integer(name: str, value: int) -> int:
     """A number without a fraction, of any library.
 
     Raises:
-        InputError: It is none.
+        InputError: `value` is no integer.
     """
     try:
         return operator.index(value)
@@ -118,7 +118,7 @@ def circuit_of(query: str, circuit: Any) -> TorchCircuit:
     """A compiled circuit.
 
     Raises:
-        DTypeError: It is none.
+        DTypeError: `circuit` is no compiled circuit.
     """
     if not isinstance(circuit, TorchCircuit):
         raise DTypeError(f"{query} takes a compiled circuit, {found(circuit)}; compile it: plica.compile(circuit).")

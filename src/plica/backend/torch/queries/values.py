@@ -158,7 +158,7 @@ def log_total(circuit: TorchCircuit) -> Tensor:
     """The logarithm of the total of a circuit of one output of one unit, `()`; kept in eval mode.
 
     Raises:
-        InputError: It is no number, or infinite: the circuit describes no distribution.
+        InputError: The logarithm is not finite, so that the circuit describes no distribution.
     """
     total = real_logs(carried(circuit, ("log total",), lower_total)(circuit))
     if not is_abstract(total) and not bool(torch.isfinite(total.detach()).all()):

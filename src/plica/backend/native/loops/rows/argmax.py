@@ -51,11 +51,11 @@ def _best(kind: str) -> Row:
         best, position = lanes.slot(x.dtype), lanes.slot(DType.INT64)
         with lanes.outside():
             lanes.fill(best, worst)
-            with lanes.entries(in_strands=True) as (value, _):
+            with lanes.entries(is_interleaved=True) as (value, _):
                 lanes.put(best, combine(lanes.get(best), value))
             lanes.put(position, writer.value(x.dims[axis]))
             extreme_entry = lanes.get(best)
-            with lanes.entries(in_strands=True) as (value, index):
+            with lanes.entries(is_interleaved=True) as (value, index):
                 is_best = writer.compare("equal", value, extreme_entry)
                 if x.dtype.kind == "float":  # NaN is best
                     is_best = writer.compute("or", is_best, writer.compare("not_equal", value, value))

@@ -60,7 +60,7 @@ def reduced(
     slot = lanes.slot(wide, target if wide == dtype else None)
     with lanes.outside():
         lanes.fill(slot, first)
-        with lanes.entries(in_strands=entry is None and x.is_cheap) as (value, _):
+        with lanes.entries(is_interleaved=entry is None and x.is_cheap) as (value, _):
             lanes.put(slot, combine(lanes.get(slot), writer.convert(number_of(value), wide)))
         if target is not None and (wide != dtype or not lanes.has_rows):
             with lanes.columns():
@@ -161,7 +161,7 @@ def _largest(lanes: Lanes, slot: Slot) -> None:
     """
     writer, dtype = lanes.block.writer, lanes.x.dtype
     lanes.fill(slot, -inf)
-    with lanes.entries(in_strands=True) as (value, _):
+    with lanes.entries(is_interleaved=True) as (value, _):
         previous = lanes.get(slot)
         if lanes.has_rows:
             lanes.put(slot, writer.select(writer.compare("greater", value, previous), value, previous))

@@ -48,7 +48,7 @@ def _diagonal(emitter: Emitter, call: Call) -> Value:
 
 
 def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
-    (*inputs, weight), log_source = _with_logs(call)
+    (*inputs, weight), log_source = _with_log_source(call)
     *letters, sums, rows, units = list(ascii_letters[: len(call.types[0].shape) + 1])
     tensors = [emitter.tensor(operand) for operand in inputs]
     x = join(emitter, tensors, len(tensors[0].shape) - 1)
@@ -59,18 +59,19 @@ def _log_matmul_exp(emitter: Emitter, call: Call) -> Value:
 
 
 def _log_einsum_exp(emitter: Emitter, call: Call) -> Value:
-    operands, log_source = _with_logs(call)
+    operands, log_source = _with_log_source(call)
     left, _, result = call.params["equation"].replace(" ", "").partition("->")
     *factors, weight = (Factor(value, term) for value, term in zip(operands, left.split(","), strict=True))
     return log_contract(emitter, factors, weight, log_source, *_form(call), result)
 
 
-def _with_logs(call: Call) -> tuple[Sequence[Value], Value | None]:
-    """The values and the weight, and the array from which the weight's logarithms are computed, or None."""
+def _with_log_source(call: Call) -> tuple[Sequence[Value], Value | None]:
+    """The logarithms and the weight; and the array from which the weight's logarithms are computed, or None."""
     return (call.inputs, None) if call.params.get("logs") is None else (call.inputs[:-1], call.inputs[-1])
 
 
 def _form(call: Call) -> tuple[str | None, float]:
+    """The arguments `form` and `lost` of `log_contract`."""
     return call.params.get("logs"), call.params.get("lost", 1.0)
 
 

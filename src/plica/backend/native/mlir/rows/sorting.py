@@ -24,9 +24,9 @@ def _sort(emitter: Emitter, call: Call) -> Value:
     (x,), order = call.inputs, _argsort(emitter, call)
     axis, rank = normal_axis(call.params["axis"], len(x.shape)), len(x.shape)
 
-    def indices_of(names: Sequence[str]) -> list[str]:
+    def indices_of(entries: Sequence[str]) -> list[str]:
         indices = [emitter.code.op(f"linalg.index {loop} : index") for loop in range(rank)]
-        indices[axis] = emitter.code.op(f"arith.index_cast {names[0]} : i64 to index")
+        indices[axis] = emitter.code.op(f"arith.index_cast {entries[0]} : i64 to index")
         return indices
 
     return read_at(emitter, x, x.shape, [(order, range(rank))], indices_of)

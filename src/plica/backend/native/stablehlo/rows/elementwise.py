@@ -65,7 +65,7 @@ def _entries(name: str, call: Call) -> Value:
     """The scalar code of an operation.
 
     Raises:
-        UnsupportedError: It has none.
+        UnsupportedError: The operation has no scalar code.
     """
     entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
     if entries is None:
