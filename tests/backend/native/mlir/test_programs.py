@@ -8,7 +8,9 @@ import pytest
 import plica
 import plica.numpy as pnp
 from plica.backend.native.build import compile_text
+from plica.backend.native.mlir.emit import emit
 from plica.errors import InputError, UnsupportedError
+from plica.ir.types import spec
 from tests.harness.native import NativePrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
@@ -206,3 +208,11 @@ def test_what_the_compiler_refuses_is_said_in_one_line() -> None:
         UnsupportedError, match=r'^the IREE compiler makes no code .*: it says: use of undeclared.*"native"'
     ):
         compile_text("func.func @f() -> i64 { return %x : i64 }")
+
+
+def test_traces_of_one_function_are_emitted_alike() -> None:
+    def factors(x):
+        return *pnp.linalg.svd(x), *pnp.linalg.qr(x)
+
+    programs = [plica.trace(factors, spec(("n", "n"), "float64")) for _ in range(12)]
+    assert len({emit(program, "factors", in_nests=True).text for program in programs}) == 1

@@ -81,25 +81,23 @@ def write_runs(emitter: Emitter, program: Program, write: Callable[[Equation], N
         if isinstance(output, Var):
             readers.setdefault(output, set()).add(len(program.equations))
     run: dict[int, Equation] = {}
-    defined: set[Var] = set()
+    defined: dict[Var, None] = {}  # in order, so that the text is the same in each process
 
     def end() -> None:
         wanted = [var for var in defined if readers.get(var, set()) - run.keys()]
-        _write_run(emitter, [*run.values()], sorted(wanted, key=order.__getitem__), write)
+        _write_run(emitter, [*run.values()], wanted, write)
         run.clear()
         defined.clear()
 
-    order: dict[Var, int] = {}
     for index, equation in enumerate(program.equations):
         sizes = {*sizes_of([equation])}
-        joins = _has_nest(equation) and not defined & sizes
-        if not joins and defined & {*operands_of([equation]), *sizes}:
+        joins = _has_nest(equation) and not defined.keys() & sizes
+        if not joins and defined.keys() & {*operands_of([equation]), *sizes}:
             end()
             joins = _has_nest(equation)
         if joins and not _is_of_host(emitter, equation, defined):
             run[index] = equation
-            defined.update(equation.outputs)
-            order.update({var: len(order) for var in equation.outputs})
+            defined.update(dict.fromkeys(equation.outputs))
         else:
             write(equation)
     end()
