@@ -402,7 +402,8 @@ def _arguments(task: Task, library: str, size: int) -> tuple[Any, ...]:
     return tuple(LIBRARIES[library].arrays([one])[0] if isinstance(one, np.ndarray) else one for one in given)
 
 
-def _call(task: Task, library: str, size: int) -> Callable[[], object]:
+def call_of(task: Task, library: str, size: int) -> Callable[[], Any]:
+    """A call of a library's function, compiled by the first call, with arguments of a size."""
     function, arguments = _compiled(task, library, _written(task, library)), _arguments(task, library, size)
     wait = _wait(library)
     return lambda: wait(function(*arguments))
@@ -430,7 +431,7 @@ def compilation(task: Task, library: str, size: int, rounds: int) -> float:
 def refusal(task: Task, library: str) -> str:
     """Why a library does not compile a task; empty if it does."""
     try:
-        _call(task, library, min(task.sizes))()
+        call_of(task, library, min(task.sizes))()
     except Exception as error:  # a library of others may fail in any way; that is what is to be found out
         return f"{type(error).__name__}: {str(error).splitlines()[0][:200]}"
     return ""
@@ -442,7 +443,7 @@ def check(task: Task, libraries: Sequence[str], size: int) -> None:
     Raises:
         AssertionError: They differ.
     """
-    results: dict[str, Any] = {library: _call(task, library, size)() for library in libraries}
+    results: dict[str, Any] = {library: call_of(task, library, size)() for library in libraries}
     first = next(iter(results.values())) if task.reference is None else task.reference()(*task.arguments(size))
     for library, result in results.items():
         pairs = zip(result, first, strict=True) if isinstance(first, tuple) else [(result, first)]
@@ -460,7 +461,7 @@ def run(name: str, libraries: Sequence[str], settings: Settings) -> list[tuple[s
     reports = []
     for size in task.sizes:
         check(task, chosen, size)
-        report = compare({one: _call(task, one, size) for one in chosen}, settings)
+        report = compare({one: call_of(task, one, size) for one in chosen}, settings)
         compiling = [one for one in chosen if one != "torch"]
         report["compilation"] = {one: compilation(task, one, size, 3) for one in compiling}
         reports.append((f"{name}, size {size}", report))

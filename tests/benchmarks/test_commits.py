@@ -8,12 +8,17 @@ import pytest
 from benchmarks import commits
 
 
-@pytest.mark.full  # three processes that import torch
+@pytest.mark.full  # three processes that import torch, for each subject
 def test_a_tree_against_itself(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "figures.json"
     root = Path(commits.__file__).resolve().parents[1]
-    commits.main([str(root), "--circuit", "quad-tree-2-cp-8x8-16", "--rounds", "2", "--out", str(out)])
-    report = json.loads(out.read_text())["quad-tree-2-cp-8x8-16"]
-    assert set(report) == set(commits._TASKS)
-    assert all(set(one["ratios"]) == set(commits._NAMES.values()) for one in report.values())
+    subjects = ["quad-tree-2-cp-8x8-16", "kalman", "start-up"]
+    commits.main([str(root), "--subject", *subjects, "--rounds", "2", "--out", str(out)])
+    reports = json.loads(out.read_text())
+    assert list(reports) == subjects
+    assert "file 128" in reports["quad-tree-2-cp-8x8-16"]
+    assert set(reports["kalman"]) == {"in process", "file", "compile"}
+    assert set(reports["start-up"]) == set(commits._STARTS)
+    tables = [table for report in reports.values() for table in report.values()]
+    assert all(set(table["ratios"]) == set(commits._NAMES.values()) for table in tables)
     assert "the other tree" in capsys.readouterr().out
