@@ -136,7 +136,7 @@ def _serve(subject: str, root: Path) -> None:
     )
     for line in sys.stdin:
         task, repeats = json.loads(line)
-        answers = {"values": values, "tasks": lambda: list(tasks)}
+        answers: dict[str, Callable[[], object]] = {"values": values, "tasks": lambda: list(tasks)}
         print(json.dumps(answers[task]() if task in answers else timed(tasks[task], repeats, "cpu")), flush=True)
 
 
