@@ -18,7 +18,15 @@ from plica.lower.leaves import leaf_keys
 from plica.lower.optimize.costs import layer_cost
 from plica.queries import sample
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InnerLayer, Layer, SumLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InnerLayer,
+    InputLayer,
+    Layer,
+    SumLayer,
+)
 from plica.symbolic.parameters import ReferenceParameter, normal, softmax_normal
 from tests.harness.circuits import coin, constant, product_then_sum, tensor
 from tests.harness.folding import check_folding
@@ -108,7 +116,7 @@ def test_layers_in_layers_in_layers() -> None:
 def test_an_observation_is_a_layer_without_variables() -> None:
     """The wrapper and what it wraps fold; the circuit is that of the wrapped layers at the observed values."""
     parts = [coin([place], 2, 3) for place in range(3)]
-    inputs = [observed(parts[0], 1), observed(parts[1], 2), parts[2]]
+    inputs: list[InputLayer] = [observed(parts[0], 1), observed(parts[1], 2), parts[2]]
     circuit = product_then_sum(HadamardLayer(2, 3), inputs)
     assert list(circuit.scope) == [2]
     x = np.array([[0, 0, state] for state in range(3)], dtype=float)
