@@ -1,9 +1,9 @@
 """Chooses the loops of a large nest that LLVM optimizes fully: those with the most work, by their trip counts."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from math import prod
+from operator import mul
 
 from plica.backend.native.loops.nest import (
     LIGHT,
@@ -160,15 +160,24 @@ def _trip_count(statement: Statement, sizes: Mapping[str, float]) -> float:
 
 
 def _estimate(statement: Compute, sizes: dict[str, float]) -> None:
-    """Add the estimate of an index that is a product or a sum."""
-    operands = [
-        abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS)
-        for value in statement.operands
-    ]
-    if statement.name in ("index_multiply", "room"):
-        sizes[statement.result.text] = prod(operands)
-    elif statement.name in ("index_add", "index_subtract", "minimum", "maximum"):
-        sizes[statement.result.text] = max(operands)
+    """Add the estimate of an index that is computed from two others."""
+    if statement.name in _ESTIMATES:
+        first, second = (
+            abs(float(value)) if isinstance(value, int) else sizes.get(value.text, _ITERATIONS)
+            for value in statement.operands
+        )
+        sizes[statement.result.text] = _ESTIMATES[statement.name](first, second)
+
+
+_ESTIMATES: Mapping[str, Callable[[float, float], float]] = {
+    "index_multiply": mul,
+    "room": mul,
+    "index_add": max,
+    "index_subtract": lambda size, _: size,
+    "maximum": max,
+    "minimum": min,
+    "shift_right": lambda size, bits: size / 2 ** min(bits, _ITERATIONS),
+}
 
 
 def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:

@@ -3,11 +3,14 @@
     einsum("fbi,fbj,foij->fbo", x, y, w)    for each f: (b, ij), whose entries are products of x and y, times (ij, o)
 
 One factor is the right matrix, the others together are the left one. A matrix is read and written where it lies, if its
-rows, or its columns, are runs of memory at one distance. Others are copied, for one index of the batch at a time.
+rows, or its columns, are runs of memory at one distance. Others are copied, for one index of the batch at a time, and
+products of factors some rows at a time, so that they stay in the cache.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import prod
+from types import MappingProxyType
 from typing import NamedTuple
 
 from plica.backend.native.loops.arrays import Array
@@ -17,7 +20,10 @@ from plica.backend.native.loops.rows.contraction import Factor, memory_of
 from plica.backend.native.loops.writer import Writer
 
 Sizes = Mapping[str, Index]
-"""The size of each letter."""
+"""A number for each of some letters: the size of its axis, or an index."""
+_NOTHING: Sizes = MappingProxyType({})
+_ENTRIES, _ROWS = 2**17, 8
+"""The entries of a left matrix that is copied, and the fewest indices along its first axis."""
 
 
 class _Matrix(NamedTuple):
@@ -65,34 +71,54 @@ class Batches:
         writer = block.writer
         with writer.nest([sizes[letter] for letter in self.batch]) as index, block.scratch():
             at = dict(zip(self.batch, index, strict=True))
-            left = _matrix(block, self.left, sizes, self.rows, self.steps, at)
             right = _matrix(block, [self.right], sizes, self.steps, self.columns, at)
-            into = _where_it_lies(writer, (target, result), self.rows, self.columns, at)
-            aside = None
-            if into is None:
-                aside = block.temporary(target.dtype, [sizes[letter] for letter in self.rows + self.columns])
-                into = _where_it_lies(writer, (aside, self.rows + self.columns), self.rows, self.columns, {})
-                assert into is not None, "it is new memory"
-            counts = [writer.product([sizes[letter] for letter in letters]) for letters in (self.rows, self.columns)]
-            if into.turned:  # the transposed result is a product of transposed matrices
-                left, right = right._replace(turned=not right.turned), left._replace(turned=not left.turned)
-                counts.reverse()
-            steps = writer.product([sizes[letter] for letter in self.steps])
-            writer.put(
-                Product(
-                    (into.buffer, into.start),
-                    (left.buffer, left.start),
-                    (right.buffer, right.start),
-                    (counts[0], counts[1], steps),
-                    (into.width, left.width, right.width),
-                    (left.turned, right.turned),
-                )
+            if _where_it_lies(writer, (target, result), self.rows, self.columns, at) is not None:
+                self._put_rows(block, sizes, right, (target, result), at)
+                return
+            letters = self.rows + self.columns
+            aside = block.temporary(target.dtype, [sizes[letter] for letter in letters])
+            self._put_rows(block, sizes, right, (aside, letters), at)
+            with writer.nest(aside.dims) as entry:
+                numbers = {**at, **dict(zip(letters, entry, strict=True))}
+                offset = writer.flat([numbers[letter] for letter in result], target.dims)
+                writer.store(memory_of(target), writer.add(target.start, offset), aside.read(entry))
+
+    def _put_rows(self, block: Block, sizes: Sizes, right: _Matrix, target: Factor, at: Sizes) -> None:
+        """Write one product; some rows at a time if the left matrix is a product of factors, which are copied."""
+        writer, first = block.writer, self.rows[0]
+        if len(self.left) == 1:
+            self._put_product(block, sizes, sizes[first], right, target, {**at, first: 0})
+            return
+        row = prod(size if isinstance(size, int) else _ROWS for size in (sizes[x] for x in self.rows[1:] + self.steps))
+        bits = max(_ENTRIES // max(row, 1), _ROWS).bit_length() - 1
+        count = writer.shift_right(writer.add(sizes[first], 2**bits - 1), bits)
+        with writer.loop(count) as number, block.scratch():
+            begin = writer.multiply(number, 2**bits)
+            some = {**sizes, first: writer.minimum(writer.subtract(sizes[first], begin), 2**bits)}
+            self._put_product(block, some, 2**bits, right, target, {**at, first: begin})
+
+    def _put_product(self, block: Block, sizes: Sizes, room: Index, right: _Matrix, target: Factor, at: Sizes) -> None:
+        """Write the rows from an index of the first letter on; a copy of the left matrix has room for that many."""
+        writer = block.writer
+        left = _matrix(block, self.left, sizes, self.rows, self.steps, at, {self.rows[0]: room})
+        into = _where_it_lies(writer, target, self.rows, self.columns, at)
+        assert into is not None, "callers pass matrices"
+        rows, columns, steps = (
+            writer.product([sizes[letter] for letter in letters]) for letters in (self.rows, self.columns, self.steps)
+        )
+        if into.turned:  # the transposed result is a product of transposed matrices
+            left, right = right._replace(turned=not right.turned), left._replace(turned=not left.turned)
+            rows, columns = columns, rows
+        writer.put(
+            Product(
+                (into.buffer, into.start),
+                (left.buffer, left.start),
+                (right.buffer, right.start),
+                (rows, columns, steps),
+                (into.width, left.width, right.width),
+                (left.turned, right.turned),
             )
-            if aside is not None:
-                with writer.nest(aside.dims) as entry:
-                    numbers = {**at, **dict(zip(self.rows + self.columns, entry, strict=True))}
-                    offset = writer.flat([numbers[letter] for letter in result], target.dims)
-                    writer.store(memory_of(target), writer.add(target.start, offset), aside.read(entry))
+        )
 
 
 def batches_of(factors: Sequence[Factor], result: str) -> Batches | None:
@@ -135,19 +161,33 @@ def _where_it_lies(writer: Writer, factor: Factor, high: str, wide: str, at: Siz
     return None
 
 
-def _matrix(block: Block, factors: Sequence[Factor], sizes: Sizes, high: str, wide: str, at: Sizes) -> _Matrix:
-    """The matrix of the products of some factors, where it lies or copied."""
+def _matrix(
+    block: Block, factors: Sequence[Factor], sizes: Sizes, high: str, wide: str, at: Sizes, room: Sizes = _NOTHING
+) -> _Matrix:
+    """The matrix of the products of some factors, where it lies or copied.
+
+    Args:
+        block: Where it is written.
+        factors: The factors.
+        sizes: The size of each letter.
+        high: The letters of its rows.
+        wide: The letters of its columns.
+        at: The index along other axes; for a letter of the matrix, where its rows or columns begin.
+        room: The sizes that a copy has room for, where they are not those of `sizes`.
+    """
     writer = block.writer
     matrix = _where_it_lies(writer, factors[0], high, wide, at) if len(factors) == 1 else None
     if matrix is not None:
         return matrix
-    last = [letter for _, term in factors for letter in term if letter not in at][-1]
+    last = [letter for _, term in factors for letter in term if letter in high + wide][-1]
     inner, outer = (high, wide) if last in high else (wide, high)
-    dims = [sizes[letter] for letter in outer + inner]
+    dims = [{**sizes, **room}[letter] for letter in outer + inner]
     copy = block.temporary(factors[0][0].dtype, dims)
-    with writer.nest(dims) as index:
-        numbers = {**at, **dict(zip(outer + inner, index, strict=True))}
-        entry, *others = (x.read([numbers[letter] for letter in term]) for x, term in factors)
+    with writer.nest([sizes[letter] for letter in outer + inner]) as index:
+        own = {
+            letter: writer.add(at.get(letter, 0), number) for letter, number in zip(outer + inner, index, strict=True)
+        }
+        entry, *others = (x.read([{**at, **own}[letter] for letter in term]) for x, term in factors)
         for other in others:
             entry = writer.apply("multiply", [entry, other], copy.dtype, {})
         writer.store(memory_of(copy), writer.flat(index, dims), entry)
