@@ -10,7 +10,7 @@ import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.calls import compile_jit
 from plica.backend.native.loops.nest import Product, all_of
-from plica.backend.native.loops.rows import linalg
+from plica.backend.native.loops.rows import batches, linalg
 from tests.harness.libraries import compile_library
 
 _SOME = (
@@ -36,6 +36,13 @@ def equations(rng: np.random.Generator, count: int) -> Iterator[str]:
         terms = ["".join(rng.choice(list(letters), rng.integers(1, 5))) for _ in range(rng.integers(2, 5))]
         known = sorted(set("".join(terms)))
         yield f"{','.join(terms)}->{''.join(rng.permutation(known)[: rng.integers(1, 4)])}"
+
+
+def _make_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let small sums be products too, and copies of few rows at a time."""
+    monkeypatch.setattr(linalg, "PRODUCT_FROM", 30)
+    monkeypatch.setattr(batches, "_ENTRIES", 40)
+    monkeypatch.setattr(batches, "_ROWS", 2)
 
 
 def _check(equation: str, dtype: str, rng: np.random.Generator, library: bool) -> None:
@@ -68,7 +75,7 @@ def _check(equation: str, dtype: str, rng: np.random.Generator, library: bool) -
     ],
 )
 def test_equations_of_circuits_and_others(library: bool, part: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linalg, "PRODUCT_FROM", 30)  # so that small ones are products too
+    _make_small(monkeypatch)
     rng = np.random.default_rng(0)
     for number, equation in enumerate(_SOME[part::3]):
         _check(equation, ("float32", "float64")[number % 2], rng, library)
@@ -76,7 +83,7 @@ def test_equations_of_circuits_and_others(library: bool, part: int, monkeypatch:
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.full) for seed in range(1, 12))])
 def test_random_equations(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linalg, "PRODUCT_FROM", 30)
+    _make_small(monkeypatch)
     rng = np.random.default_rng(seed)
     for number, equation in enumerate(equations(rng, 6 if seed else 2)):
         _check(equation, ("float32", "float64")[number % 2], rng, seed % 4 == 3)

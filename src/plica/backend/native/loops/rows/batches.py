@@ -92,10 +92,11 @@ class Batches:
         row = prod(size if isinstance(size, int) else _ROWS for size in (sizes[x] for x in self.rows[1:] + self.steps))
         bits = max(_ENTRIES // max(row, 1), _ROWS).bit_length() - 1
         count = writer.shift_right(writer.add(sizes[first], 2**bits - 1), bits)
+        room = writer.minimum(sizes[first], 2**bits)
         with writer.loop(count) as number, block.scratch():
             begin = writer.multiply(number, 2**bits)
             some = {**sizes, first: writer.minimum(writer.subtract(sizes[first], begin), 2**bits)}
-            self._put_product(block, some, 2**bits, right, target, {**at, first: begin})
+            self._put_product(block, some, room, right, target, {**at, first: begin})
 
     def _put_product(self, block: Block, sizes: Sizes, room: Index, right: _Matrix, target: Factor, at: Sizes) -> None:
         """Write the rows from an index of the first letter on; a copy of the left matrix has room for that many."""
