@@ -14,12 +14,14 @@ from functools import partial
 
 from plica.backend.native.loops.functions import Function, Operand, Registers
 from plica.backend.native.loops.support import PRODUCTS
+from plica.backend.native.loops.tiles import pieces
 from plica.backend.native.scalars.llvm import llvm_type
 from plica.ir.dtypes import DType
 
 _ROWS, _COLUMNS = 192, 1024  # of a block: left panels stay in the second cache, right ones in the third
 _STEP_BYTES = 1536  # of a row of a block: a panel stays in the first cache
 _ALIGNMENT = 64
+_TURNED = 4  # steps that are packed together where they lie beside each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +77,8 @@ def blocked_product(dtype: DType, declared: set[str], registers: Registers) -> s
     size = dtype.numpy.itemsize
     tile = _Tile(llvm_type(dtype), size, registers.size // size, registers.rows)
     parts = [
-        _tile(f"{name}.tile", tile, declared),
+        _tile(f"{name}.tile", tile, 2, declared),
+        _tile(f"{name}.half", tile, 1, declared),
         _pack(f"{name}.left", tile, tile.rows, declared),
         _pack(f"{name}.right", tile, tile.columns, declared),
         _blocks(name, tile, declared),
@@ -84,17 +87,22 @@ def blocked_product(dtype: DType, declared: set[str], registers: Registers) -> s
     return "\n".join(part.text() for part in parts)
 
 
-def _tile(name: str, tile: _Tile, declared: set[str]) -> Function:
-    """`name(c, a, b, k, width, first)`: a tile of c, whose rows are `width` apart, is set, or added to."""
+def _tile(name: str, tile: _Tile, vectors: int, declared: set[str]) -> Function:
+    """`name(c, a, b, k, width, first)`: a tile of c, whose rows are `width` apart, is set, or added to.
+
+    Of the two vectors of each row, the first ones are computed.
+    """
     head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %k", "i64 %width", "i1 %first"]
     function, vector = Function(name, head, declared), tile.vector
-    sums = [[function.slot(vector) for _ in range(2)] for _ in range(tile.rows)]
+    sums = [[function.slot(vector) for _ in range(vectors)] for _ in range(tile.rows)]
     for slot in (slot for row in sums for slot in row):
         function.store(vector, "zeroinitializer", slot)
     with function.loop(0, "%k") as step:
         column = function.at(tile.type, "%a", function.multiply(step, tile.rows))
         row = function.at(tile.type, "%b", function.multiply(step, tile.columns))
-        parts = [function.load(vector, function.at(tile.type, row, half * tile.lanes), tile.size) for half in range(2)]
+        parts = [
+            function.load(vector, function.at(tile.type, row, half * tile.lanes), tile.size) for half in range(vectors)
+        ]
         for row_index, slots in enumerate(sums):
             entry = function.load(tile.type, function.at(tile.type, column, row_index))
             entry = function.op(f"insertelement {vector} poison, {tile.type} {entry}, i64 0")
@@ -129,8 +137,8 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
         x = function.at(tile.type, "%x", function.multiply(first, "%stride"))
         left = function.subtract("%count", first)
 
-        def pack_panel(write: Callable[[str, str], None], to: str = to, x: str = x) -> None:
-            with function.loop(0, "%k") as step:
+        def pack_panel(write: Callable[[str, str], None], begin: Operand = 0, to: str = to, x: str = x) -> None:
+            with function.loop(begin, "%k") as step:
                 source = function.at(tile.type, x, function.multiply(step, "%step"))
                 write(source, function.at(tile.type, to, function.multiply(step, width)))
 
@@ -152,13 +160,49 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
             with function.loop(left, width) as index:
                 function.store(tile.type, "0.0", function.at(tile.type, target, index))
 
-        def full(pack_panel: Callable[[Callable[[str, str], None]], None] = pack_panel) -> None:
-            is_row = function.op("icmp eq i64 %stride, 1")
-            function.either(is_row, lambda: pack_panel(row), lambda: pack_panel(column))
+        def turn(to: str = to, x: str = x, pack_panel: Callable[..., None] = pack_panel) -> None:
+            end = function.op(f"and i64 %k, -{_TURNED}")
+            with function.loop(0, end, _TURNED) as step:
+                source = function.at(tile.type, x, step)
+                _turn(function, tile, width, source, function.at(tile.type, to, function.multiply(step, width)))
+            pack_panel(column, end)
+
+        def full(pack_panel: Callable[..., None] = pack_panel, turn: Callable[[], None] = turn) -> None:
+            is_row, is_turned = (function.op(f"icmp eq i64 %{name}, 1") for name in ("stride", "step"))
+            function.either(
+                is_row,
+                lambda: pack_panel(row),
+                lambda: function.either(is_turned, turn, lambda: pack_panel(column)),
+            )
 
         is_full = function.op(f"icmp sge i64 {left}, {width}")
         function.either(is_full, full, partial(pack_panel, edge))
     return function
+
+
+def _turn(function: Function, tile: _Tile, width: int, source: str, target: str) -> None:
+    """Pack some steps of rows that lie `%stride` apart: blocks of a panel are loaded as rows, and stored as columns."""
+    for start, height in pieces(width, 8):
+        block, size = [], _TURNED
+        for row in range(start, start + height):
+            entry = function.at(tile.type, source, function.multiply("%stride", row))
+            block.append(function.load(f"<{size} x {tile.type}>", entry, tile.size))
+        while len(block) > 1:  # join neighbours
+            type_, order = f"<{size} x {tile.type}>", _mask(range(2 * size))
+            pairs = zip(block[::2], block[1::2], strict=True)
+            block = [function.op(f"shufflevector {type_} {a}, {type_} {b}, {order}") for a, b in pairs]
+            size *= 2
+        type_ = f"<{size} x {tile.type}>"
+        for step in range(_TURNED):
+            order = _mask(range(step, size, _TURNED))
+            column = function.op(f"shufflevector {type_} {block[0]}, {type_} poison, {order}")
+            place = function.at(tile.type, target, step * width + start)
+            function.store(f"<{height} x {tile.type}>", column, place, tile.size)
+
+
+def _mask(order: range) -> str:
+    """The entries that a vector is made of."""
+    return f"<{len(order)} x i32> <{', '.join(f'i32 {entry}' for entry in order)}>"
 
 
 def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
@@ -244,8 +288,12 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
                 def edge(
                     target: str = target, panels: str = panels, height: Operand = height, width: Operand = width
                 ) -> None:
-                    sizes = f"i64 {steps}, i64 {tile.columns}, i1 true"
-                    function.put(f"call void @{name}.tile(ptr {aside}, {panels}, {sizes})")
+                    operands = f"ptr {aside}, {panels}, i64 {steps}, i64 {tile.columns}, i1 true"
+                    function.either(
+                        function.op(f"icmp sgt i64 {width}, {tile.lanes}"),
+                        lambda: function.put(f"call void @{name}.tile({operands})"),
+                        lambda: function.put(f"call void @{name}.half({operands})"),
+                    )
                     with function.loop(0, height) as r, function.loop(0, width) as c:
                         source = function.at(tile.type, aside, function.add(function.multiply(r, tile.columns), c))
                         total = function.at(tile.type, target, function.add(function.multiply(r, "%width"), c))
