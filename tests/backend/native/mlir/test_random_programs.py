@@ -47,14 +47,14 @@ def test_many_random_programs(found) -> None:
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_many_random_functions(found) -> None:
     """Loops, branches, scans and calls among them."""
-    modules = NativePrograms({f"f{place}": _traced(one) for place, one in enumerate(found)})
+    modules = NativePrograms({f"f{place}": traced(one) for place, one in enumerate(found)})
     for place, function in enumerate(found):
         for sizes in SIZES:
             # dozens of operations in another order, with ranges of up to 30
             assert_interpreted(modules, f"f{place}", function.draw(sizes, seed=1), scale=1e4)
 
 
-def _traced(function: Function) -> Program:
+def traced(function: Function) -> Program:
     kinds = {"int64": int, "float64": float, "bool": bool}
     specs = [kinds[one.dtype] if one.shape is None else plica.spec(one.shape, one.dtype) for one in function.arguments]
     return plica.trace(function.load({"plica": plica, "pnp": pnp, "jit": plica.jit}), *specs)
