@@ -4,6 +4,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -15,6 +16,7 @@ import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.compile import machine, optimized
+from plica.backend.native.loops.llvm import whole_text
 from plica.backend.native.loops.product import blocked_product
 from plica.backend.native.loops.shared_library import MACHINES, library
 from plica.backend.native.loops.support import PRODUCTS
@@ -140,6 +142,33 @@ def test_products_without_blas_are_right_at_all_edges(dtype, kind, is_packed, mo
         for found, wanted in zip(run(*drawn), (a @ b, c.T @ b, a @ d.T), strict=True):
             bound = np.finfo(dtype).eps * (k + 1) * 8  # entries are about 1
             np.testing.assert_allclose(found, wanted, rtol=0, atol=bound, err_msg=f"{m}, {n}, {k}")
+
+
+def test_memory_of_a_product_goes_in_the_branch_that_took_it():
+    """Loops over blocks of rows have some, packed products have none; which one runs is known in each turn."""
+
+    def powers(a, x, turns):
+        def turn(_, x, total):
+            x = pnp.concat([x, x[:1]]) @ a
+            return x, total + pnp.sum(x)
+
+        return plica.for_loop(0, turns, 1, turn, x, 0.0, preserve_dimensions=False)
+
+    program = _traced(powers, (("n", "n"), "float64"), (("m", "n"), "float64"), ((), "int64"))
+    module = machine().binding.parse_assembly(
+        whole_text(build_nest(program, has_blas=False), "", partial(blocked_product, registers=HOST.registers))
+    )
+    module.verify()
+    run = compile_library(program)
+    for n, m in ((100, 1), (100, 120), (3, 200), (100, 85)):
+        a, x = np.random.default_rng(n).normal(size=(n, n)) / n, np.random.default_rng(m).normal(size=(m, n))
+        found = run(a, x, np.asarray(20))
+        total, wanted = 0.0, x
+        for _ in range(20):
+            wanted = np.concatenate([wanted, wanted[:1]]) @ a
+            total += wanted.sum()
+        np.testing.assert_allclose(found[0], wanted, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(found[1], total, rtol=1e-9, atol=1e-12)
 
 
 def test_a_product_that_gets_no_memory_is_right_all_the_same():
