@@ -75,6 +75,22 @@ def test_numbers_of_all_kinds_go_in_and_out():
     _agrees(program, *given_)
 
 
+@pytest.mark.parametrize("name", [*MACHINES])
+def test_numbers_of_every_dtype_are_passed_to_functions_on_every_machine(name: str) -> None:
+    dtypes = [dtype for dtype in DType if dtype.bits >= 8 or dtype == DType.BOOL]
+    program = _traced(
+        lambda *numbers: [plica.cond(x > 1, lambda x=x: x * x, lambda x=x: x + x) for x in numbers],
+        *(((), dtype.value) for dtype in dtypes if dtype.kind not in ("complex", "bool")),
+    )
+    whole = _traced(lambda x, y: pnp.einsum("ab,->", x, y), (("a", "b"), "bfloat16"), ((), "bfloat16"))
+    assert library({"numbers": build_nest(program, has_blas=False), "whole": build_nest(whole)}, MACHINES[name])
+    if name == HOST.name:
+        _agrees(
+            program, *(np.asarray(2 - number % 2, one.type.dtype.numpy) for number, one in enumerate(program.arguments))
+        )
+        _agrees(whole, np.ones((2, 3), ml_dtypes.bfloat16), np.asarray(-1.5, ml_dtypes.bfloat16))
+
+
 def test_results_whose_sizes_only_the_nest_knows_live_on_and_are_given_back(monkeypatch):
     given_back, release = [], Library._release
 

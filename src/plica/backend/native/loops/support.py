@@ -279,7 +279,11 @@ def entry_text(nest: Nest) -> str:
         else:
             name, type_, wanted = f"%{parameter.text}", argument_type(parameter.dtype), llvm_type(parameter.dtype)
             head.append(f"{type_} {name}")
-            if type_ != wanted:
+            if parameter.dtype == DType.BFLOAT16:  # the upper bits of a float32
+                lines += [f"{name}.bits = bitcast float {name} to i32", f"{name}.upper = lshr i32 {name}.bits, 16"]
+                lines.append(f"{name}.value = trunc i32 {name}.upper to i16")
+                name += ".value"
+            elif type_ != wanted:
                 convert = f"icmp ne i8 {name}, 0" if wanted == "i1" else f"fptrunc float {name} to {wanted}"
                 lines.append(f"{name}.value = {convert}")
                 name += ".value"

@@ -53,7 +53,7 @@ _EXTREMES = {
 _TYPES = {
     DType.BOOL: "i1",
     DType.FLOAT16: "half",
-    DType.BFLOAT16: "bfloat",
+    DType.BFLOAT16: "i16",  # its bits: where processors lack it, LLVM passes numbers to functions by a library
     DType.FLOAT32: "float",
     DType.FLOAT64: "double",
     DType.COMPLEX64: "{ float, float }",
@@ -127,8 +127,8 @@ class LlvmScalars(TextScalars):
         if dtype.kind == "float":
             exact = np.asarray(value).real.astype(dtype.numpy)
             if dtype.bits == 16:
-                letter = "H" if dtype == DType.FLOAT16 else "R"
-                return Scalar(f"0x{letter}{int.from_bytes(exact.tobytes(), 'little'):04X}", dtype)
+                word = int.from_bytes(exact.tobytes(), "little")
+                return Scalar(f"0xH{word:04X}" if dtype == DType.FLOAT16 else str(word), dtype)
             with np.errstate(invalid="ignore"):
                 word = int.from_bytes(exact.astype(np.float64).tobytes(), "little")
             return Scalar(f"0x{word:016X}", dtype)
@@ -199,7 +199,7 @@ class LlvmScalars(TextScalars):
     def shared(self, name: str, operands: tuple[Scalar, ...], write: Shared) -> Scalar:
         """A call of a function of the module."""
         types = [llvm_type(operand.dtype) for operand in operands]
-        symbol = "@" + ".".join(["shared", name, *types])
+        symbol = "@" + ".".join(["shared", name, *(operand.dtype.short for operand in operands)])
         body = LlvmScalars([], block="entry", declared=self.declared, is_fused=self._is_fused)
         parameters = tuple(Scalar(f"%a{index}", operand.dtype) for index, operand in enumerate(operands))
         returned = write(body, parameters)
