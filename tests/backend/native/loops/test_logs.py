@@ -172,3 +172,25 @@ def test_a_result_without_axes() -> None:
     run = compile_jit(plica.trace(function, plica.spec(("n",), "float64"), plica.spec((2, "n"), "float64")))
     x, weight = np.asarray([-1.0, 2.0, -np.inf]), np.asarray([[0.5, 0.25, 1.0], [1.0, 2.0, 0.0]])
     np.testing.assert_allclose(run(x, weight)[0], np.log((np.exp(x) * weight).sum()), rtol=1e-14)
+
+
+@pytest.mark.filterwarnings("ignore:invalid value:RuntimeWarning")  # of infinities, in the oracle
+@pytest.mark.parametrize("library", [False, pytest.param(True, marks=pytest.mark.full)])
+def test_infinity_times_a_number_that_underflows_is_infinite(library: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The weight exp(-800) is 0 as a linear number, and so is an input that is smaller than another by 800."""
+    monkeypatch.setattr(linalg, "PRODUCT_FROM", 1)
+
+    def function(x, y, weight, logits):
+        return (
+            pnp.log_einsum_exp("fbi,foi->fbo", [x], weight, logits, "log_softmax"),
+            pnp.log_einsum_exp("fbi,fbj,foij->fbo", [x, y], pnp.reshape(weight, (1, 2, 2, 1))),
+        )
+
+    specs = [plica.spec(shape, "float64") for shape in ((1, "b", 2), (1, "b", 1), (1, 2, 2), (1, 2, 2))]
+    run = (compile_library if library else compile_jit)(plica.trace(function, *specs))
+    x, logits = np.asarray([[[1.0, np.inf], [2.0, 3.0], [np.nan, 0.0]]]), np.asarray([[[0.0, -800.0], [0.0, -1.0]]])
+    logs = logits - np.log(np.exp(logits).sum(axis=-1, keepdims=True))
+    found, _ = run(x, np.zeros((1, 3, 1)), np.exp(logs), logits)
+    np.testing.assert_allclose(found, np.logaddexp.reduce(x[:, :, None] + logs[:, None], axis=-1), rtol=1e-14)
+    _, found = run(np.asarray([[[0.0, -800.0]]]), np.asarray([[[np.inf]]]), np.ones((1, 2, 2)), logits)
+    assert (found == np.inf).all()

@@ -203,14 +203,19 @@ class _LogSum:
         return writer.compute("minimum", scaled, writer.number(float(limits.max), self.dtype))
 
     def _is_lost(self, total: Scalar, shifts: Sequence[Scalar], limit: Scalar) -> Scalar:
-        """Whether a sum may have lost digits. Zeros have lost none: one of their shifts is the least number."""
+        """Whether a sum may have lost digits.
+
+        Zeros have lost none: one of their shifts is the least number. NaN may be infinity times a number that
+        underflowed.
+        """
         writer, limits = self.block.writer, self.limits
         is_small = writer.compare("less", total, limit)
         for shift in shifts:
             is_nonzero = writer.compare("greater", shift, writer.number(float(limits.min), self.dtype))
             is_small = writer.compute("and", is_small, is_nonzero)
         is_large = writer.compare("greater", total, writer.number(float(limits.max), self.dtype))
-        return writer.compute("or", is_small, is_large)
+        is_nan = writer.compare("not_equal", total, total)
+        return writer.compute("or", is_small, writer.compute("or", is_large, is_nan))
 
     def _write_exactly(
         self, store: Callable[[Numbers, Scalar], None], is_wanted: Callable[[Numbers], Scalar] | None
