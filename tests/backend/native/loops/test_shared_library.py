@@ -4,7 +4,6 @@ import ctypes
 import threading
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -172,7 +171,7 @@ def test_memory_of_a_product_goes_in_the_branch_that_took_it():
 
     program = _traced(powers, (("n", "n"), "float64"), (("m", "n"), "float64"), ((), "int64"))
     module = machine().binding.parse_assembly(
-        whole_text(build_nest(program, has_blas=False), "", partial(blocked_product, registers=HOST.registers))
+        whole_text(build_nest(program, has_blas=False), "", HOST.registers, blocked_product)
     )
     module.verify()
     run = compile_library(program)
