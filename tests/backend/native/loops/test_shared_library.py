@@ -14,6 +14,7 @@ from hypothesis import given, settings
 import plica
 import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
+from plica.backend.native.loops.calls import compile_jit
 from plica.backend.native.loops.compile import machine, optimized
 from plica.backend.native.loops.llvm import whole_text
 from plica.backend.native.loops.product import blocked_product
@@ -275,3 +276,25 @@ def test_what_a_machine_has_no_instructions_for_is_refused_by_name():
 def test_what_is_no_library_is_refused():
     with pytest.raises(NativeFileError, match="does not load"):
         Library(b"no library at all")
+
+
+@pytest.mark.parametrize("compile_", [compile_library, compile_jit])
+def test_many_small_arrays_do_not_fill_the_stack(compile_: Callable[..., Any]) -> None:
+    """Of 150 arrays of 2 kB, a thread with a stack of 256 kB would have no room for all."""
+
+    def function(x):
+        for _ in range(150):
+            x = pnp.cumulative_sum(x) * 0.01
+        return x
+
+    run, x, results = compile_(_traced(function, ((256,), "float64"))), np.ones(256), []
+    outside = threading.stack_size(2**18)
+    try:
+        thread = threading.Thread(target=lambda: results.append(run(x)[0]))
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(outside)
+    for _ in range(150):
+        x = np.cumsum(x) * 0.01
+    np.testing.assert_allclose(results[0], x, rtol=1e-12)

@@ -7,12 +7,13 @@ that is the last to read an owned array may write over it.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from plica.backend.native.circuits.operations import NATIVE_OPS
 from plica.backend.native.loops.arrays import Array, Value, fill, solid
 from plica.backend.native.loops.nest import Allocate, Buffer, Cell, Free, GetPointer, Index, PutPointer, Site
+from plica.backend.native.loops.support import bytes_of, is_on_stack
 from plica.backend.native.loops.writer import Writer
 from plica.backend.native.scalars.builder import Scalar
 from plica.errors import InputError, UnsupportedError
@@ -181,6 +182,10 @@ class Block:
         return solid(self.writer, buffer, dims)
 
     def _allocate(self, statement: Allocate) -> None:
+        if is_on_stack(statement):
+            assert isinstance(statement.count, int), "arrays on the stack have known sizes"
+            self.writer.free_stack -= statement.count * bytes_of(statement.buffer.dtype)
+            statement = replace(statement, stack_is_full=self.writer.free_stack < 0)
         self.writer.put(statement)
         self.temporaries.append(statement)
         self.owned.add(statement.buffer)

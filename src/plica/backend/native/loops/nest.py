@@ -148,12 +148,16 @@ class PutPointer:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Allocate:
-    """Memory for `count` entries: from the heap if it `leaves` the block. If it `may_fail`, a `Require` checks it."""
+    """Memory for `count` entries: from the heap if it `leaves` the block. If it `may_fail`, a `Require` checks it.
+
+    `stack_is_full` says that allocations before have used up what a nest takes of the stack.
+    """
 
     buffer: Buffer
     count: Index
     leaves: bool = False
     may_fail: bool = False
+    stack_is_full: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -219,9 +219,9 @@ _ON_STACK = 2048  # the most bytes of an array on the stack
 
 
 def is_on_stack(statement: Allocate) -> bool:
-    """Whether memory is on the stack: it is small, of known size, and ends with its block."""
+    """Whether memory is on the stack: it is small, of known size, ends with its block, and the stack has room."""
     return (
-        not statement.leaves
+        not (statement.leaves or statement.stack_is_full)
         and isinstance(statement.count, int)
         and statement.count * bytes_of(statement.buffer.dtype) <= _ON_STACK
     )

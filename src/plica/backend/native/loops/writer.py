@@ -41,6 +41,7 @@ _COMPARISONS: Mapping[str, Callable[[int, int], bool]] = {
 
 
 _FAR = 2**61
+_STACK = 2**17
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +61,13 @@ class Writer:
     Attributes:
         block: The innermost open block.
         sites: The checks that may end the nest with an error.
+        free_stack: Bytes of the stack that the nest may still take; threads have stacks of some hundred kilobytes.
     """
 
     def __init__(self) -> None:
         self.block: list[Statement] = []
         self.sites: list[Site] = []
+        self.free_stack = _STACK
         self._numbers = count()
         self._known: list[dict[Any, Scalar]] = [{}]
         self._checked: list[set[str]] = [set()]
