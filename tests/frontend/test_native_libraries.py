@@ -247,6 +247,22 @@ def test_a_size_that_divides_by_zero_is_an_error(tmp_path: Path) -> None:
         module(np.ones(5), np.ones(0))
 
 
+def test_a_size_may_divide_by_one_less_than_another(tmp_path: Path) -> None:
+    axes = ({0: "n"}, {0: "m"})
+    module = _file_of(
+        tmp_path, lambda x, y: pnp.ones(x.shape[0] // (y.shape[0] - 1)), np.ones(4), np.ones(3), axes=axes
+    )
+    assert module(np.ones(9), np.ones(3)).shape == (4,)
+    with pytest.raises(ZeroDivisorError):
+        module(np.ones(9), np.ones(1))
+
+
+def test_sizes_may_be_called_as_functions_of_sizes_are(tmp_path: Path) -> None:
+    axes = ({0: "max"}, {0: "mod"})
+    module = _file_of(tmp_path, lambda x, y: (pnp.concat([x, y]), x[:-1]), np.ones(4), np.ones(2), axes=axes)
+    assert [found.shape for found in module(np.ones(5), np.ones(3))] == [(8,), (4,)]
+
+
 def test_memory_that_there_is_not_is_a_memory_error(tmp_path: Path) -> None:
     def large(x: Any, far: Any) -> Any:
         return pnp.ones((x.shape[0], 2**47)), pnp.zeros(far)

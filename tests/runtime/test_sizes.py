@@ -78,5 +78,15 @@ def test_what_is_no_size(text: str) -> None:
         evaluate(text, {"n": 1})
 
 
-def test_functions_are_no_symbols() -> None:
-    assert [is_symbol(size) for size in ("n", "max", "n2", "2", "n+1", 3)] == [True, False, True, False, False, False]
+def test_functions_are_symbols_where_no_parenthesis_follows() -> None:
+    sizes = ("n", "max", "n2", "2", "n+1", 3, "max(n,1)")
+    assert [is_symbol(size) for size in sizes] == [True, True, True, False, False, False, False]
+    assert symbols("max(max,mod-1)*min") == ("max", "mod", "min")
+    assert evaluate("max(max,mod-1)*min", {"max": 2, "mod": 5, "min": 3}) == 12
+
+
+def test_a_formula_may_divide_by_what_is_zero_for_some_sizes() -> None:
+    assert symbols("floordiv(n,m-1)+mod(n,k-1)") == ("n", "m", "k")
+    assert evaluate("floordiv(n,m-1)", {"n": 7, "m": 3}) == 3
+    with pytest.raises(NativeFileError, match="is no size"):
+        evaluate("floordiv(n,m-1)", {"n": 7, "m": 1})

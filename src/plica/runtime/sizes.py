@@ -11,21 +11,22 @@ from collections.abc import Callable, Iterator, Mapping
 
 from plica.errors import NativeFileError
 
-_TOKEN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*|[0-9]{1,18}|[-+*^(),]")
+_TOKEN = re.compile(r"(?:floordiv|mod|min|max)\(|[A-Za-z_][A-Za-z0-9_]*|[0-9]{1,18}|[-+*^(),]")
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 _FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
-    "min": min,
-    "max": max,
+    "floordiv(": lambda a, b: a // b,
+    "mod(": lambda a, b: a % b,
+    "min(": min,
+    "max(": max,
 }
+"""By their tokens: where no parenthesis follows, these words are symbols."""
 _MOST_LETTERS = 1000  # of a formula
 _MOST_POWER = 8
 
 
 def is_symbol(size: int | str) -> bool:
     """Whether a size is a name, bound by the argument that has it."""
-    return isinstance(size, str) and _SYMBOL.match(size) is not None and size not in _FUNCTIONS
+    return isinstance(size, str) and _SYMBOL.match(size) is not None
 
 
 def symbols(size: int | str) -> tuple[str, ...]:
@@ -37,7 +38,7 @@ def symbols(size: int | str) -> tuple[str, ...]:
     if isinstance(size, int):
         return ()
     names = tuple(dict.fromkeys(token for token in _tokens(size) if is_symbol(token)))
-    evaluate(size, dict.fromkeys(names, 1))  # raises if the text is no formula
+    _Reader(size, dict.fromkeys(names, 1), divides_by_zero=True).value()  # raises if the text is no formula
     return names
 
 
@@ -51,11 +52,7 @@ def evaluate(size: int | str, known: Mapping[str, int]) -> int:
         return size
     if size in known:
         return known[size]
-    reader = _Reader(size, known)
-    value = reader.sum()
-    if reader.token:
-        raise reader.wrong()
-    return value
+    return _Reader(size, known).value()
 
 
 def _tokens(text: str) -> list[str]:
@@ -70,9 +67,10 @@ def _tokens(text: str) -> list[str]:
 class _Reader:
     """Recursive descent over `sum = term (+|- term)*`, `term = power (* power)*`, `power = atom (^ number)?`."""
 
-    def __init__(self, text: str, known: Mapping[str, int]) -> None:
+    def __init__(self, text: str, known: Mapping[str, int], *, divides_by_zero: bool = False) -> None:
         self.text = text
         self.known = known
+        self.divides_by_zero = divides_by_zero  # where only the formula matters: n - 1 is 0 for some n
         self.rest: Iterator[str] = iter(_tokens(text))
         self.token = next(self.rest, "")
         self.depth = 0
@@ -81,6 +79,13 @@ class _Reader:
         return NativeFileError(
             f"{self.text[:60]!r} is no size: found {self.token or 'its end'!r} where it cannot stand"
         )
+
+    def value(self) -> int:
+        """The value of the whole text."""
+        value = self.sum()
+        if self.token:
+            raise self.wrong()
+        return value
 
     def take(self, token: str) -> bool:
         """Whether the next token is this one; if so, the reader goes past it."""
@@ -132,12 +137,11 @@ class _Reader:
 
     def application(self, name: str) -> int:
         self.take(name)
-        if not self.take("("):
-            raise self.wrong()
         first = self.sum()
         if not self.take(","):
             raise self.wrong()
         second = self.sum()
-        if not self.take(")") or (second == 0 and name in ("floordiv", "mod")):
+        divides = name in ("floordiv(", "mod(")
+        if not self.take(")") or (divides and second == 0 and not self.divides_by_zero):
             raise self.wrong()
-        return _FUNCTIONS[name](first, second)
+        return 0 if divides and second == 0 else _FUNCTIONS[name](first, second)
