@@ -41,6 +41,7 @@ MEANINGS: dict[str, tuple[Domain, Callable[[float], bool]]] = {
     "reals": (REALS, lambda v: True),  # noqa: ARG005
     "positive": (POSITIVE_REALS, lambda v: v > 0),
     "unit interval": (UNIT_INTERVAL, lambda v: 0 <= v <= 1),
+    "up to zero": (Domain("up to zero", "too large", "subtract", -2.0, 0.0), lambda v: -2 <= v <= 0),
 }
 NUMBERS = (
     *(0, 1, 2, 127, 128, 255, 256, 257, 2047, 2048, 2049, 65504, 99_999, 100_000, 2**24, 2**24 + 1, 2**24 + 2),

@@ -99,14 +99,16 @@ def test_results_whose_sizes_only_the_nest_knows_live_on_and_are_given_back(monk
         release(self, address)
 
     monkeypatch.setattr(Library, "_release", noted)
-    program = _traced(lambda x: (pnp.nonzero(x > 0.0)[0], x * 2.0), (("n",), "float64"))
+    program = _traced(lambda x: (pnp.unique_values(x), x * 2.0, pnp.nonzero(x > 0.0)[0]), (("n",), "float64"))
     nest = build_nest(program)
     loaded = Library(library({"main": nest}, HOST))
     x = np.asarray([1.0, -1.0, 3.0])
     doubled = np.empty(3)
-    _, [places], _ = loaded.call("main", [x], [3], [doubled], [Left(1, np.dtype(np.int64))])
+    left = [Left(1, np.dtype(np.float64)), Left(1, np.dtype(np.int64))]
+    _, [distinct, places], _ = loaded.call("main", [x], [3], [doubled], left)
     address = places.ctypes.data
     del loaded
+    np.testing.assert_array_equal(distinct, [-1.0, 1.0, 3.0])
     np.testing.assert_array_equal(places, [0, 2])
     np.testing.assert_array_equal(doubled, [2.0, -2.0, 6.0])
     part = places[1:]
@@ -114,6 +116,8 @@ def test_results_whose_sizes_only_the_nest_knows_live_on_and_are_given_back(monk
     assert not given_back
     del part
     assert given_back == [address]
+    del distinct
+    assert len(given_back) == 2
 
 
 def test_an_error_tells_its_numbers():
