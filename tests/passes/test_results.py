@@ -123,6 +123,10 @@ CASES_OF_RESULTS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a loop that returns what it captures": (lambda x: plica.for_loop(0, 3, 1, lambda i, a: x, x * 2), "o"),
     "arrays that change places": (_swapped(2), "o"),
     "a while loop": (lambda x: plica.while_loop(lambda a: a[0] < 9, lambda a: a * 2, x), "o"),
+    "a loop of which one array is returned": (
+        lambda x: plica.for_loop(0, x.shape[0], 1, lambda i, a, b: (a * 2, a + b), x * 3, x)[1],
+        "o",
+    ),
     "a scan": (_scanned, ""),
     "a loop that writes": (lambda x: plica.for_loop(0, x.shape[0], 1, lambda i, a: a.at[i].set(1.0), x), "o"),
     "a view of what a call returns, and that": (_call_and_view, "o"),
