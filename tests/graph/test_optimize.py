@@ -177,7 +177,7 @@ def test_a_matching_function_of_ones_own_fuses_nothing_that_is_read() -> None:
         return GraphOptMatch(pattern, {"n0": node, "n1": below}, {"inputs": inputs(below)})
 
     misses = []
-    graph = letters("x; b = g x; a = f b; c = h b; d = g x; e = f d", "a", "c", "e")
+    graph = letters("x; b = g x; a = f b; c = h b; d = h x; e = f d", "a", "c", "e")
     result = optimize_graph(
         graph.view(), [FUSE], on_near_miss=lambda _, miss: misses.append(miss.detail), match_function=careless
     )
