@@ -17,6 +17,7 @@ from click.testing import CliRunner
 import plica
 import plica.numpy as pnp
 from plica import native
+from plica.backend.native.code import LibraryCode
 from plica.cli.main import main
 from plica.errors import BoundsError, InputError, NativeFileError, PlicaError, ZeroDivisorError
 from plica.runtime.container import read
@@ -398,3 +399,12 @@ def test_closing_and_pickling(module: NativeModule) -> None:
     with pytest.raises(NativeFileError, match="is closed; load it again"):
         module(X, PLACES, 0.5)
     assert _agrees(again(X, PLACES, 0.5), _expected(X, PLACES, 0.5))
+
+
+def test_functions_whose_errors_name_other_lines_are_not_alike() -> None:
+    code = LibraryCode()
+    specs = plica.spec(("n",), "float64"), plica.spec((), "int64")
+    first = plica.trace(lambda x, i: x[i], *specs)
+    second = plica.trace(lambda x, i: x[i], *specs)
+    keys = [code.key(code.written("read", program, {})) for program in (first, first, second)]
+    assert keys[0] == keys[1] != keys[2]

@@ -107,9 +107,10 @@ class LibraryCode(Code):
         return Written(name, nest, passed, faults_of(nest))
 
     def key(self, function: Written) -> str:
-        """The text of the nest on one machine, but for that of products."""
+        """The text of the nest on one machine, without that of products, and its errors, which name lines."""
         registers = MACHINES["x86-64"].registers
-        return whole_text(function.source, "", registers, lambda _dtype, _registers, _declared: "")
+        text = whole_text(function.source, "", registers, lambda _dtype, _registers, _declared: "")
+        return f"{text}\n{function.faults}"
 
     def add(self, function: Written) -> None:
         """Add a nest."""
