@@ -126,9 +126,9 @@ def _openvino(circuit: Any, folder: Path) -> Call:
 
 CONTENDERS: Mapping[str, tuple[Callable[[Any, Path], Call], str]] = {
     "torch": (_torch, "torch"),
-    "native": (_native, "iree"),
-    "native, one thread": (partial(_native, driver="local-sync"), "iree"),
-    "native, threads": (partial(_native, driver="local-task"), "iree"),
+    "native": (_native, "ziglang"),
+    "native, one thread": (partial(_native, driver="local-sync"), "ziglang"),
+    "native, threads": (partial(_native, driver="local-task"), "ziglang"),
     "torch.compile": (partial(_torch, compile_=True), "torch"),
     "onnxruntime": (_onnxruntime, "onnxruntime"),
     "openvino": (_openvino, "openvino"),

@@ -46,7 +46,6 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "who signed": "from plica.runtime.signature import check_signature; check_signature(*[b'k' * 32] * 4)",
     },
     "iree": {
-        "compile": "plica.native.compile(circuit, 'a.plicab')",
         "the runtime": "from plica.runtime.binding import binding; binding()",
     },
     "llvmlite": {
@@ -54,7 +53,8 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "a Program": "plica.jit(plica.trace(lambda x: x + 1, plica.spec((2,))), backend='native')",
     },
     "ziglang": {
-        "compile": "plica.native.compile(plica.trace(lambda x: x + 1, plica.spec((2,))), 'a.plicab')",
+        "compile": "plica.native.compile(circuit, 'a.plicab')",
+        "compile a Program": "plica.native.compile(plica.trace(lambda x: x + 1, plica.spec((2,))), 'a.plicab')",
         "a library": "from plica.backend.native.loops.link import shared_library; shared_library(b'')",
     },
 }

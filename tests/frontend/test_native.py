@@ -172,17 +172,18 @@ def test_refused(tmp_path: Path, circuit: Any) -> None:
     assert not path.exists()
 
 
-def test_branches_of_the_host_run_on_the_thread_that_asks(module: NativeModule, tmp_path: Path) -> None:
-    """Not all of it was run on several threads for long enough (adr/0026)."""
-    alone = {one.name: one.rows.alone for one in module.manifest.entries if one.rows is not None}
-    assert alone["conditional_sample"] > 2**40 > alone["mpe"]
-
-    def grown(x: object) -> object:
-        return plica.for_loop(0, 3, 1, lambda _, v: pnp.concat([v, v[:1]]), x, preserve_dimensions=False)
-
-    program = plica.trace(grown, plica.spec(("n",)))
-    with pytest.raises(UnsupportedError, match="loops or branches that the host walks"):
-        native.compile(program, tmp_path / "x.plicab", driver="local-task")
+def test_drivers_say_how_many_threads_share_rows(circuit: Any, tmp_path: Path) -> None:
+    path, alone = tmp_path / "x.plicab", {}
+    for driver in (None, "local-sync", "local-task"):
+        native.compile(circuit, path, driver=driver)
+        with native.load(path) as module:
+            assert {target.driver for target in module.manifest.targets} == {"library"}
+            alone[driver] = [one.rows.alone for one in module.manifest.entries if one.rows is not None]
+    assert min(alone["local-sync"]) > 2**40 > max(alone[None]) >= min(alone[None]) > 0 == max(alone["local-task"])
+    program = plica.trace(lambda x: x * 2, plica.spec(("n",)))
+    with pytest.raises(UnsupportedError, match="main has no rows that threads could share.*leave out driver="):
+        native.compile(program, path, driver="local-task")
+    native.compile(program, path, driver="local-sync")
 
 
 def test_modules_refused(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ class LibraryPrograms:
             )
             for name, program in programs.items()
         ]
-        parts, manifest = file_of(entry_programs, [target_of(kind)], "local-sync", {})
+        parts, manifest = file_of(entry_programs, [target_of(kind)], {})
         assert manifest.targets[0].driver == LIBRARY
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder) / "programs.plicab"

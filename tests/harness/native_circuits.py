@@ -29,7 +29,7 @@ def native_file(path: Path, models: Mapping[str, Any], queries: Iterable[str] | 
     """A file of the entry points of several models; those of `m` are called `m_log_likelihood`, ..."""
     wanted = None if queries is None else list(queries)
     entry_programs = [entry_program for name, model in models.items() for entry_program in _of(name, model, wanted)]
-    parts, manifest = file_of(entry_programs, [target_of("host")], "local-sync", {"source": "tests"})
+    parts, manifest = file_of(entry_programs, [target_of("host")], {"source": "tests"})
     write(path, parts, manifest)
     return load(path)
 

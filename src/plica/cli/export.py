@@ -149,7 +149,7 @@ def _entry_names() -> tuple[str, ...]:
     "targets",
     multiple=True,
     metavar="NAME",
-    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, cuda, vulkan, ...",
+    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, ...",
 )
 @click.option(
     "--weights",

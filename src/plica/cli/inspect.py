@@ -92,8 +92,10 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
     if entry.draws:
         free = "".join(f", {name}" for name in free_sizes(entry))
         notes.append(f"draws {', '.join(map(str, entry.draws))}; takes seed{free}")
-    if entry.constants:
-        notes.append(f"takes the constants {', '.join(entry.constants)}")
+    changing = {tensor.name for tensor in manifest.tensors if tensor.updatable}
+    changing.update(name for fold in manifest.folds for name in fold.outputs)
+    if constants := [name for name in entry.constants if name in changing]:
+        notes.append(f"takes the constants {', '.join(constants)}")
     return [f"  {signature(entry)}", *(f"      {note}" for note in notes)]
 
 

@@ -46,7 +46,8 @@ from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 from plica.symbolic.semirings import LSE_SUM
 
-_DRIVERS = ("local-sync", "local-task")
+_ALONE: Mapping[str, int] = {"local-sync": 2**48, "local-task": 0}
+"""Up to how many rows the calling thread computes alone, by drivers; no call has more than the first."""
 _OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
 
 
@@ -76,21 +77,21 @@ def compile(  # noqa: A001 - the word of the field
         updatable: The arrays that `NativeModule.update` may replace: tensors of a circuit, by their keys in its state
             dict, or True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
-        driver: "local-sync" runs the code of a call on one thread, "local-task" on several. By default several, where
-            a call of a circuit has so many rows that these are faster. One thread answers questions with loops or
-            branches of the host, and runs functions, for whose processors the file has shared libraries.
+        driver: "local-sync" computes all rows of a call on the thread that calls, "local-task" on several threads. By
+            default several, where a call has so many rows that these are faster. One thread runs functions, which have
+            no rows.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
         embedded: Whether the file contains the arrays; else a second file does, whose name holds their hash.
 
     Raises:
         InputError: There is no such target, query, driver or array.
-        UnsupportedError: Something of the model has no native code, or a function has loops or branches of the host
-            and is to run on several threads; the message names it.
+        UnsupportedError: Something of the model has no native code, and the message names it; or a function is to run
+            on several threads.
         MissingExtraError: A compiler is not installed (`pip install 'plica[native]'`).
         FileFormatError: Nothing can be written there, or it is the model file that is read.
     """
-    if driver is not None and driver not in _DRIVERS:
-        raise InputError(f"there is no driver {driver!r}; there are {', '.join(_DRIVERS)}.")
+    if driver is not None and driver not in _ALONE:
+        raise InputError(f"there is no driver {driver!r}; there are {', '.join(_ALONE)}.")
     # "host" may be one of the others
     chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
@@ -103,14 +104,13 @@ def compile(  # noqa: A001 - the word of the field
         entry_programs_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
     )
     if driver is not None:
-        entry_programs = [replace(entry_program, alone=0) for entry_program in entry_programs]
-    usual = _DRIVERS[any(entry_program.rows for entry_program in entry_programs)]
+        entry_programs = [_driven(entry_program, driver) for entry_program in entry_programs]
     also = [
         entry_program.name
         for entry_program in entry_programs
         if {entry_program.name, entry_programs[0].name} == _OF_KINDS
     ]
-    parts, manifest = file_of(entry_programs, chosen, driver or usual, {"source": _source(loaded)}, also)
+    parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
 
 
@@ -172,6 +172,16 @@ def _with_joined_trees(entry_programs: Sequence[EntryProgram]) -> list[EntryProg
     return [
         with_joined_trees(entry_program) if entry_program.rows else entry_program for entry_program in entry_programs
     ]
+
+
+def _driven(entry_program: EntryProgram, driver: str) -> EntryProgram:
+    """An entry point whose rows the threads of a driver compute."""
+    if not entry_program.rows and not _ALONE[driver]:
+        raise UnsupportedError(
+            f"{entry_program.name} has no rows that threads could share, so that the thread that calls runs it alone; "
+            f"leave out driver={driver!r}."
+        )
+    return replace(entry_program, alone=_ALONE[driver])
 
 
 def _source(model: Any) -> str:

@@ -1,9 +1,8 @@
-"""The code of a target that is a shared library: functions that run on the thread that calls, on numpy's arrays."""
+"""The code of a target that is a shared library: functions that run on the thread that calls them, on numpy's arrays."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,7 @@ from plica.runtime.faults import error_of
 from plica.runtime.manifest import ArrayType, Dim, Fault, Function, Target
 from plica.runtime.shared_library import NO_MEMORY, Left, Library, Signature
 from plica.runtime.sizes import evaluate, symbols
-from plica.runtime.tensors import Tensors
+from plica.runtime.tensors import NO_TENSORS, Tensors
 
 
 def types_text(inputs: Sequence[ArrayType], results: Sequence[ArrayType]) -> str:
@@ -64,7 +63,7 @@ class LibraryCode:
         arguments: Sequence[Array],
         results: tuple[ArrayType, ...],  # noqa: ARG002
         constants: tuple[str, ...] = (),
-        tensors: Tensors = MappingProxyType({}),
+        tensors: Tensors = NO_TENSORS,
     ) -> list[Array]:
         """Run a function once; the results belong to the caller.
 
@@ -74,13 +73,15 @@ class LibraryCode:
         """
         prepared = self._functions[function]
         arrays = [array if array.flags.carray else _readable(array) for array in arguments]
-        arrays += [tensors[name] for name in constants]
         sizes = {name: arrays[index].shape[axis] for name, index, axis in prepared.sizes}
         try:
             written = [np.empty([_size(size, sizes) for size in shape], dtype) for shape, dtype in prepared.written]
         except (ValueError, MemoryError):
             raise _too_large(function) from None
-        status, left, numbers = self._library.call(function, arrays, [*sizes.values()], written, prepared.left)
+        addresses = tensors.addresses(constants)
+        status, left, numbers = self._library.call(
+            function, arrays, [*sizes.values()], written, prepared.left, constants=addresses
+        )
         if status == NO_MEMORY:
             raise _too_large(function)
         if status:

@@ -71,8 +71,8 @@ class Rows:
     Args:
         symbol: The size of the axis of rows in the shapes of arguments, draws and results.
         chunk: The most rows that one call of the function gets; None: all.
-        alone: Up to this many rows, the calling thread computes alone. Waking the driver's other threads would take
-            longer than the computation.
+        alone: Up to this many rows, the calling thread computes alone, since waking other threads would take longer
+            than the computation. Of more rows, each thread gets half as many on average, or more.
     """
 
     symbol: str

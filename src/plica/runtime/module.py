@@ -46,7 +46,7 @@ def load(
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
         FileFormatError: There is no such file.
-        MissingExtraError: Its code needs the IREE runtime, which is not installed (`pip install 'plica[native]'`).
+        MissingExtraError: It has version 2 of the format, and the IREE runtime is not installed.
     """
     image = read(path, public_key)
     try:
@@ -168,7 +168,7 @@ class NativeModule:
             for check in self.manifest.non_negative:
                 _refuse_negative(check, changed[check.tensor])
             self._open()
-            self._state = (code, MappingProxyType(changed))
+            self._state = (code, Tensors(changed))
             self._updated = True
 
     def close(self) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from math import prod
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from plica.runtime.container import Image
 from plica.runtime.declared import misfit_of_types
 from plica.runtime.manifest import ALIGNMENT, SCOPE, ArrayType, Function, Target
 from plica.runtime.memory import MEMORIES, DeviceMemory
-from plica.runtime.tensors import Tensors
+from plica.runtime.tensors import NO_TENSORS, Tensors
 from plica.runtime.waiting import batch_scheduling
 
 ALONE = "local-sync"  # the driver that runs code on the calling thread; others have their own threads or memory
@@ -151,7 +150,7 @@ class Session:
         self._functions: dict[str, Any] = {}
         self._argument_memory: dict[tuple[str, int], _Argument] = {}
         self._alive: list[Any] = []
-        self._constants: tuple[Tensors, dict[str, Any]] = (MappingProxyType({}), {})
+        self._constants: tuple[Tensors, dict[str, Any]] = (NO_TENSORS, {})
         at_fork(self)  # every device has threads
         self._code = code  # the last, as in `Code`
 
@@ -166,7 +165,7 @@ class Session:
         arguments: Sequence[Array],
         results: tuple[ArrayType, ...],
         constants: tuple[str, ...] = (),
-        tensors: Tensors = MappingProxyType({}),
+        tensors: Tensors = NO_TENSORS,
     ) -> list[Array]:
         """Run a function once.
 

@@ -129,6 +129,8 @@ class Library:
         sizes: Sequence[int],
         results: Sequence[Array],
         left: Sequence[Left] = (),
+        *,
+        constants: Sequence[int] = (),
     ) -> tuple[int, list[Array], list[int]]:
         """Run an entry once.
 
@@ -138,6 +140,7 @@ class Library:
             sizes: The sizes that it is told.
             results: What it writes, row-major.
             left: The results that it has memory of its own for.
+            constants: The addresses of what it reads after the arguments.
 
         Returns:
             0 or the number of what ended the run, the results that it left, and the numbers of an error.
@@ -148,7 +151,7 @@ class Library:
         function = self._function(f"{ENTRY}{name}", *[ctypes.c_void_p] * 4, result=ctypes.c_int64)
         info = (ctypes.c_int64 * self.signatures[name].numbers)()
         told = (ctypes.c_int64 * len(sizes))(*sizes)
-        status: int = function(_pointers(arguments), told, _pointers(results), info)
+        status: int = function(_pointers(arguments, constants), told, _pointers(results), info)
         if status:
             return status, [], list(info)
         arrays, place = [], 0
@@ -165,8 +168,9 @@ def array_at(address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release
     return array if array.dtype == dtype else array.view(dtype)  # numpy's text for bfloat16 means plain bytes
 
 
-def _pointers(arrays: Sequence[Array]) -> Any:
-    return (ctypes.c_void_p * len(arrays))(*[array.ctypes.data for array in arrays])
+def _pointers(arrays: Sequence[Array], further: Sequence[int] = ()) -> Any:
+    count = len(arrays) + len(further)
+    return (ctypes.c_void_p * count)(*[array.ctypes.data for array in arrays], *further)
 
 
 def _path(file: int) -> str:

@@ -1,15 +1,45 @@
 """The constants of a loaded file: each tensor where it is mapped, and copies that belong to the process."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from math import prod
-from types import MappingProxyType
+from typing import final
 
 import numpy as np
 
 from plica.runtime.arrays import Array, aligned, numpy_dtype
 from plica.runtime.container import Image
 
-Tensors = Mapping[str, Array]
+
+@final
+class Tensors(Mapping[str, Array]):
+    """Arrays by name; an update makes other `Tensors`.
+
+    Args:
+        values: The arrays, which stay where they are.
+    """
+
+    def __init__(self, values: Mapping[str, Array]) -> None:
+        self._values = dict(values)
+        self._addresses: dict[tuple[str, ...], list[int]] = {}
+
+    def __getitem__(self, name: str) -> Array:
+        return self._values[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def addresses(self, names: tuple[str, ...]) -> list[int]:
+        """Where the arrays of these names lie; the same list for each call, which callers do not change."""
+        addresses = self._addresses.get(names)
+        if addresses is None:
+            addresses = self._addresses[names] = [self._values[name].ctypes.data for name in names]
+        return addresses
+
+
+NO_TENSORS = Tensors({})
 
 
 def first_values(image: Image) -> Tensors:
@@ -20,7 +50,7 @@ def first_values(image: Image) -> Tensors:
         length = prod(tensor.shape) * dtype.itemsize
         view = image.part(tensor.part)[tensor.offset : tensor.offset + length]
         values[tensor.name] = np.asarray(view, np.uint8).view(dtype).reshape(tensor.shape)
-    return MappingProxyType(values)
+    return Tensors(values)
 
 
 def owned_copy(array: Array) -> Array:

@@ -47,7 +47,7 @@ def compile_text(text: str, target: str | Target = "host") -> bytes:
     flags = (*FLAGS, *LOOPS, *machine.flags) if _NEST.search(text) else (*FLAGS, *machine.flags)
 
     def compiled(module: str, phase: str) -> bytes:
-        code: bytes = compiler.compile_str(module, target_backends=[machine.backend], extra_args=[*flags, phase])
+        code: bytes = compiler.compile_str(module, target_backends=["llvm-cpu"], extra_args=[*flags, phase])
         return code
 
     try:

@@ -1,4 +1,4 @@
-"""The code of a native file under construction: functions of loop nests, or of MLIR, which IREE compiles."""
+"""The code of a native file under construction: functions of loop nests; and the same functions as MLIR text."""
 
 from __future__ import annotations
 
@@ -33,14 +33,12 @@ class Written:
         source: Its text or its nest.
         constants: The names of tensors that are passed after its arguments.
         faults: The errors that end it, where the file tells them.
-        branches: Whether the host walks branches or loops of it.
     """
 
     name: str
     source: Any
     constants: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
-    branches: bool = False
 
 
 class Code(ABC):
@@ -124,27 +122,16 @@ class LibraryCode(Code):
 
 
 class ModuleCode(Code):
-    """MLIR, which IREE compiles.
+    """MLIR, which IREE compiles; functions read constants as parameters."""
 
-    Args:
-        is_gpu: Whether graphics processors run it.
-        passes_constants: Whether constants are passed, as to libraries; else functions read them as parameters.
-    """
-
-    def __init__(self, *, is_gpu: bool = False, passes_constants: bool = False) -> None:
-        self._is_gpu, self._passes_constants = is_gpu, passes_constants
+    def __init__(self) -> None:
         self._functions: list[Function] = []
 
     def written(
         self, name: str, program: Program, constants: Mapping[Var, str], *, are_indices_in_bounds: bool = False
     ) -> Written:
         """The text of a Program."""
-        passed: tuple[str, ...] = ()
-        if self._passes_constants:
-            program, passed = with_arguments(program, constants)
-            constants = {}
-        function = emit(program, name, constants, are_indices_in_bounds=are_indices_in_bounds, is_gpu=self._is_gpu)
-        return Written(name, function, passed, branches=function.branches)
+        return Written(name, emit(program, name, constants, are_indices_in_bounds=are_indices_in_bounds))
 
     def key(self, function: Written) -> str:
         """The text without its name."""

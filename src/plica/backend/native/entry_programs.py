@@ -32,7 +32,6 @@ class EntryProgram:
         non_negative: Checks that numbers do not become negative when arrays are replaced.
         takes: The arguments as trees (`manifest.Entry.takes`); their numbers do not count updatable arguments.
         gives: The results as a tree.
-        plain: The Program without private operations, for graphics processors; None if `body` has none.
     """
 
     name: str
@@ -51,7 +50,6 @@ class EntryProgram:
     takes: manifest.Tree | None = None
     gives: manifest.Tree | None = None
     arguments: tuple[str, ...] = ()
-    plain: ProgramWithConstants | None = None
 
     def entry(self, constants: tuple[str, ...] = (), faults: tuple[manifest.Fault, ...] = ()) -> manifest.Entry:
         """Its description in the manifest, with the names of the tensors that it is passed and its errors."""

@@ -1,15 +1,14 @@
 """Writes entry points as one native file: the code of each target, and every constant array once.
 
-Numbers stand in the code. Arrays are tensors of the file, one for all arrays of equal contents; code reads tensors
-where the file is mapped. Updatable arrays are tensors of their own. Shared libraries get all tensors as arguments,
-IREE's code those that are updatable.
+Numbers stand in the code. Arrays are tensors of the file, one for all arrays of equal contents. Updatable arrays are
+tensors of their own. Functions get tensors as arguments, where the file is mapped.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import version
 from typing import Any
@@ -18,19 +17,14 @@ import numpy as np
 
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
-from plica.backend.native.code import Code, LibraryCode, ModuleCode, Written
+from plica.backend.native.code import Code, LibraryCode, Written
 from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.targets import Target
-from plica.errors import UnsupportedError
-from plica.extras import require
 from plica.runtime.manifest import ALIGNMENT, LIBRARY, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
-from plica.runtime.sessions import ALONE
 
 TENSORS = "tensors"  # the part of the file that holds them
 _PREFIX = "_w"  # of generated names
-_GPU = "gpu"  # the kind of code for graphics processors
-_ALWAYS = 2**48  # rows: more than any call has
 
 
 @dataclass(slots=True)
@@ -123,7 +117,6 @@ def write_functions(entry_programs: Sequence[EntryProgram], store: Store, code: 
 def file_of(
     entry_programs: Sequence[EntryProgram],
     targets: Sequence[Target],
-    driver: str,
     provenance: Mapping[str, str],
     also: Sequence[str] = (),
 ) -> tuple[dict[str, bytes], Manifest]:
@@ -132,52 +125,29 @@ def file_of(
     Args:
         entry_programs: The functions of the file.
         targets: The best first.
-        driver: The driver of the runtime, for targets that name none. Functions without an axis of rows that one thread
-            runs become shared libraries instead.
         provenance: Words about the origin of the file.
         also: The names of entry points that are called instead of the main one where the data has their dtype.
 
     Raises:
-        UnsupportedError: A target cannot run an entry point, or several threads would run branches of the host.
+        UnsupportedError: An operation has no loop nest, or the linker refuses the code of a target.
         MissingExtraError: The compiler or the linker is not installed.
+        WriteError: The folder for temporary files is full, or is not writable.
     """
-    if driver == ALONE and not any(entry_program.rows for entry_program in entry_programs):
-        driver = LIBRARY
-    kinds = {target.name: _GPU if target.is_gpu else driver for target in targets}
-    if len({*kinds.values()}) > 1 and any(entry_program.updatable for entry_program in entry_programs):
-        raise UnsupportedError(
-            "what may be replaced is computed again in one way for all targets of a file: give those of processors or "
-            "those of graphics processors, and write another file for the others."
-        )
-    codes = {kind: _code(kind, passes_constants=LIBRARY in kinds.values()) for kind in kinds.values()}
-    store = Store(codes[kinds[targets[0].name]])
-    written = {
-        kind: write_functions(_for_processor(entry_programs, is_gpu=kind == _GPU), store, code)
-        for kind, code in codes.items()
-    }
-    branching = {function.name for functions in written.values() for function in functions if function.branches}
-    for entry_program in entry_programs:
-        if driver not in (ALONE, LIBRARY) and entry_program.name in branching and not entry_program.rows:
-            raise UnsupportedError(
-                f"{entry_program.name} has loops or branches that the host walks, which the thread that calls runs "
-                f"alone; leave out driver={driver!r}."
-            )
-    entry_programs = _for_processor(entry_programs, is_gpu=targets[0].is_gpu)
-    functions = written.get(LIBRARY) or next(iter(written.values()))
+    code = LibraryCode()
+    store = Store(code)
+    functions = write_functions(entry_programs, store, code)
     manifest = Manifest(
         main=entry_programs[0].name,
         also=tuple(also),
         entries=tuple(
-            (replace(entry_program, alone=_ALWAYS) if entry_program.name in branching else entry_program).entry(
+            entry_program.entry(
                 (*map(store.updatable, entry_program.body.updatable.values()), *function.constants), function.faults
             )
             for entry_program, function in zip(entry_programs, functions, strict=True)
         ),
         targets=tuple(
-            Described(target.name, target.architecture, target.features, target.name, target.driver or driver)
-            for target in targets
+            Described(target.name, target.architecture, target.features, target.name, LIBRARY) for target in targets
         ),
-        iree="" if {*kinds.values()} == {LIBRARY} else version("iree-base-compiler"),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
         non_negative=tuple(
@@ -187,28 +157,10 @@ def file_of(
         ),
         provenance={**dict(_versions()), **provenance},
     )
-    parts = {target.name: codes[kinds[target.name]].compiled(target, manifest) for target in targets}
+    parts = {target.name: code.compiled(target, manifest) for target in targets}
     if store.tensors:
         parts[TENSORS] = store.part()
     return parts, manifest
-
-
-def _code(kind: str, *, passes_constants: bool) -> Code:
-    """Code of a kind: of the driver of processors, or `_GPU`."""
-    if kind == LIBRARY:
-        return LibraryCode()
-    require("iree.compiler")  # before a long time passes
-    return ModuleCode(is_gpu=kind == _GPU, passes_constants=passes_constants)
-
-
-def _for_processor(entry_programs: Sequence[EntryProgram], *, is_gpu: bool) -> list[EntryProgram]:
-    """The entry points with the bodies that a kind of processor runs."""
-    return [
-        replace(entry_program, body=entry_program.plain)
-        if is_gpu and entry_program.plain is not None
-        else entry_program
-        for entry_program in entry_programs
-    ]
 
 
 def _versions() -> Iterator[tuple[str, Any]]:

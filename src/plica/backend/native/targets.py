@@ -16,20 +16,14 @@ class Target:
     Args:
         name: Its name after `--target`.
         flags: Flags of the compiler.
-        architecture: `x86_64`, `aarch64`, or empty if any processor will do.
+        architecture: `x86_64` or `aarch64`.
         features: Instruction sets that the processor must have.
-        backend: The backend of the compiler.
-        driver: The driver of the runtime; empty if the size of the work decides.
-        is_gpu: Whether it is a graphics processor, which runs layers as operations on arrays.
     """
 
     name: str
     flags: tuple[str, ...]
     architecture: str
     features: tuple[str, ...] = ()
-    backend: str = "llvm-cpu"
-    driver: str = ""
-    is_gpu: bool = False
 
 
 def _x86(level: str) -> Target:
@@ -45,8 +39,6 @@ TARGETS: Mapping[str, Target] = {
     for target in (
         *map(_x86, LEVELS),
         Target("aarch64", ("--iree-llvmcpu-target-triple=aarch64-unknown-linux-gnu",), "aarch64", ("asimd",)),
-        Target("cuda", ("--iree-cuda-target=sm_80",), "", backend="cuda", driver="cuda", is_gpu=True),
-        Target("vulkan", ("--iree-vulkan-target=ampere",), "", backend="vulkan-spirv", driver="vulkan", is_gpu=True),
     )
 }
 

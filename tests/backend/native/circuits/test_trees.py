@@ -12,13 +12,13 @@ import plica
 from plica.backend.native.circuits.operations import TREE_OF_SUMS
 from plica.backend.native.circuits.scores import with_joined_trees
 from plica.backend.native.circuits.trees import join_trees
-from plica.backend.native.mlir.emit import emit, module_text
-from plica.backend.native.mlir.rows import trees
 from plica.errors import ShapeError
 from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import DType
 from plica.ir.types import ShapedArray
+from plica.runtime import entries
 from plica.runtime.manifest import Rows
+from plica.runtime.threads import share
 from plica.templates.data_modalities import image_data
 from tests.harness.native_circuits import compiled
 
@@ -43,31 +43,23 @@ _IMAGES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize(
-    ("name", "fewest"),
-    [
-        pytest.param(name, fewest, marks=pytest.mark.full if place % 2 == turn else [])  # they take turns
-        for place, name in enumerate(_IMAGES)
-        for turn, fewest in enumerate([4, 1])
-    ],
-)
-def test_walks_give_what_layers_give(name: str, fewest: int) -> None:
+@pytest.mark.parametrize("name", _IMAGES)
+def test_walks_give_what_layers_give(name: str) -> None:
     """For all questions of a circuit, whatever the folds of the root."""
     model = compiled(_image(**_IMAGES[name]))
     for entry_program in entry_programs_of(model, ["log-likelihood", "marginal"]):
         x = _pixels(7).astype(entry_program.body.program.arguments[-1].type.dtype.numpy)
-        after = join_trees(entry_program.body, fewest)
+        after = join_trees(entry_program.body)
         for one, other in zip(after(x), entry_program.body(x), strict=True):
             np.testing.assert_allclose(one, other, rtol=2e-6)
 
 
-@pytest.mark.parametrize(("fewest", "layers"), [(1, 1), (4, 2)])
-def test_trees_are_walked(fewest: int, layers: int) -> None:
-    """All layers but the last, whose width is another, become one; those of too few folds stay."""
+def test_trees_are_walked() -> None:
+    """All layers but the last, whose width is another, become one."""
     closed = entry_programs_of(compiled(_image(side=8)), ["log-likelihood"])[0].body
-    names = [one.op.name for one in join_trees(closed, fewest).program.equations]
+    names = [one.op.name for one in join_trees(closed).program.equations]
     assert names.count("tree_of_sums") == 1
-    assert names.count("sum_of_products") == layers
+    assert names.count("sum_of_products") == 1
     assert names.count("rescale") == 0
 
 
@@ -90,18 +82,27 @@ def test_tree_of_sums_refused() -> None:
         TREE_OF_SUMS.types([ShapedArray((3, 4), DType.INT64), *types[1:]], one.params)
 
 
-def test_native_walks(tmp_path: Path) -> None:
-    """Native code gives what torch gives, however many rows; threads are started for many alone."""
+def test_native_walks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Native code gives what torch gives, however many rows; threads share many alone."""
     model = compiled(_image())
     entry_program = with_joined_trees(entry_programs_of(model, ["log-likelihood"])[0])
     assert entry_program.alone == 3 * 2**22 // (34 * 25 + 5)
     plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
     module = plica.native.load(tmp_path / "walked.plicab")
+    shared: list[int] = []
+
+    def share_of(run: Any, pieces: Any, threads: int) -> Any:
+        shared.append(threads)
+        return share(run, pieces, threads)
+
+    monkeypatch.setattr(entries, "share", share_of)
+    monkeypatch.setattr(entries, "num_threads", lambda: 2)
     for count in (0, 1, 3, 8, 21, 130, entry_program.alone, entry_program.alone + 1):
+        shared.clear()
         with torch.no_grad():
             expected = model(torch.from_numpy(_pixels(count))).numpy()
         np.testing.assert_allclose(module(_pixels(count)), expected, rtol=1e-5)
-        assert len(module._state[0]._idle["local-task"]) == (count > entry_program.alone)
+        assert (2 in shared) == (count > entry_program.alone)
 
 
 @pytest.mark.full
@@ -134,27 +135,3 @@ def test_large_walks_are_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     closed = entry_programs_of(compiled(_image()), ["log-likelihood"])[0].body
     monkeypatch.setattr("plica.backend.native.circuits.trees._ROOM", 2 * 5 * 8 * 4 - 1)
     assert join_trees(closed) is closed
-
-
-def test_blocks_have_a_tile_of_rows_at_least() -> None:
-    closed = join_trees(entry_programs_of(compiled(_image()), ["log-likelihood"])[0].body)
-    text = module_text([emit(closed.program, "walk", are_indices_in_bounds=True)])
-    assert f"%fewest = arith.constant {trees._SMALLEST} : index" in text
-
-
-@pytest.mark.full
-def test_rows_of_large_tables_are_fetched_ahead(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Those of the next step, which changes no result; not where the cache has the table anyway."""
-    model = compiled(_image(side=4))
-    closed = join_trees(entry_programs_of(model, ["log-likelihood"])[0].body)
-    fetch = '"llvm.intr.prefetch"'
-    assert fetch not in module_text([emit(closed.program, "walk", are_indices_in_bounds=True)])
-    monkeypatch.setattr(trees, "_NEAR", 0)
-    assert fetch in module_text([emit(closed.program, "walk", are_indices_in_bounds=True)])
-    plica.native.compile(model, tmp_path / "walked.plicab", queries="log-likelihood")
-    module = plica.native.load(tmp_path / "walked.plicab")
-    for count in (0, 1, 9):
-        x = _pixels(count, side=4)
-        with torch.no_grad():
-            expected = model(torch.from_numpy(x)).numpy()
-        np.testing.assert_allclose(module(x), expected, rtol=1e-5)

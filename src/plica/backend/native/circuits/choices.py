@@ -78,10 +78,9 @@ def choice_entry_program(
     outputs = program.outputs[: program.num_implicit_outputs]
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)
     program = replace(program, inputs=(*sizes, *arguments[::-1]), outputs=(*outputs, *results))
-    plain = body.rewritten(program, {})
     return EntryProgram(
         name,
-        join_layers(plain),
+        join_layers(body.rewritten(program, {})),
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
@@ -89,7 +88,6 @@ def choice_entry_program(
         are_indices_in_bounds=True,
         text=text,
         non_negative=(_non_negative(updatable),) if updatable else (),
-        plain=plain,
     )
 
 

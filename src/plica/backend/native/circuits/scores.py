@@ -32,8 +32,6 @@ from plica.symbolic.semirings import Bound, Semiring
 _WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
 _FEWEST, _MOST = 64, 512  # rows of a chunk
 _ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
-_SHARED = 2**23  # multiplications of one row from which threads share it
-_ROOTS = 8  # folds that threads share
 _RESULT, _BOUND = "log_likelihood", "proven"
 
 
@@ -86,9 +84,7 @@ def score_entry_programs(
     rows = _rows(folded)
 
     def entry_program(entry: str, body: ProgramWithConstants, *results: str) -> EntryProgram:
-        return EntryProgram(
-            entry, join_layers(body), results, rows, chunk, are_indices_in_bounds=True, text=text, plain=body
-        )
+        return EntryProgram(entry, join_layers(body), results, rows, chunk, are_indices_in_bounds=True, text=text)
 
     stages = cascade(semiring)
     exact = name if len(stages) == 1 else f"{name}_exact"
@@ -127,14 +123,9 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
 
 
 def with_joined_trees(entry_program: EntryProgram) -> EntryProgram:
-    """An entry point with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone.
-
-    If one row is work for several threads, layers with fewer than `_ROOTS` folds stay as they are: threads share folds.
-    """
-    work = _num_operations(entry_program.body)
-    is_shared = work > _SHARED
-    body = join_trees(entry_program.body, _ROOTS if is_shared else 1)
-    joined = replace(entry_program, body=body, alone=0 if is_shared else _ALONE // max(work, 1))
+    """An entry point with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone."""
+    body = join_trees(entry_program.body)
+    joined = replace(entry_program, body=body, alone=_ALONE // max(_num_operations(entry_program.body), 1))
     return joined if body is entry_program.body else replace(joined, chunk=_rows_of(body.program))
 
 

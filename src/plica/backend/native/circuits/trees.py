@@ -31,30 +31,21 @@ _FEW = 8  # rows that are computed together, if there are as many
 Fold = tuple[Equation, int]
 
 
-def join_trees(body: ProgramWithConstants, fewest: int = 1) -> ProgramWithConstants:
-    """The Program with `tree_of_sums` for layers whose folds have one reader each.
-
-    Args:
-        body: The Program.
-        fewest: How many folds a root has at least: several threads share the folds of the root.
-    """
-    for tree in [_Tree(layers) for layers in _trees(body.program, fewest)]:
+def join_trees(body: ProgramWithConstants) -> ProgramWithConstants:
+    """The Program with `tree_of_sums` for layers whose folds have one reader each."""
+    for tree in [_Tree(layers) for layers in _trees(body.program)]:
         if len(tree.forms) <= _MOST_FORMS and tree.room() <= _ROOM:
             body = tree.joined(body)
     return body
 
 
-def _trees(program: Program, fewest: int) -> Iterator[list[Equation]]:
+def _trees(program: Program) -> Iterator[list[Equation]]:
     """Lists of layers that become one operation, each in order, the root last."""
     readers: dict[Operand, list[Equation]] = {}
     for equation in program.equations:
         for operand in dict.fromkeys(equation.inputs):
             readers.setdefault(operand, []).append(equation)
-    layers = [
-        equation
-        for equation in program.equations
-        if equation.op.name == "sum_of_products" and _folds(equation) >= fewest
-    ]
+    layers = [equation for equation in program.equations if equation.op.name == "sum_of_products"]
     root_of: dict[Equation, Equation] = {}
     sums: dict[Equation, Equation] = {}
     for layer in reversed(layers):
