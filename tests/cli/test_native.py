@@ -183,9 +183,9 @@ class TestInspect:
         assert (
             shown
             == f"""\
-  file      m.plicab, {size} bytes, version 2 of the format
+  file      m.plicab, {size} bytes, version 3 of the format
   signed    no
-  compiler  IREE 3.13.0
+  compiler  LLVM
   source    written by hand
 
 entries
@@ -213,7 +213,7 @@ x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]
 a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]
 
 targets
-  host  {architecture}  local-sync  runs here
+  host  {architecture}  library  runs here
 
 constants
   weight: float32[4, 3]
@@ -248,7 +248,7 @@ parts
         targets = (replace(host, name="far", architecture="riscv64"), host)
         native_file(Path("t.plicab"), targets=targets, provenance={"source": "a\x1b[31mred\nline"})
         shown = _done(plica("inspect", "t.plicab"))
-        assert "far   riscv64  local-sync  does not run here: needs riscv64, and this machine is" in shown
+        assert "far   riscv64  library  does not run here: needs riscv64, and this machine is" in shown
         assert r"source    a\x1b[31mred\nline" in shown
 
     def test_damage_is_said_in_one_line(self, plica: Plica, file: Path) -> None:

@@ -44,7 +44,15 @@ from tests.harness.together import grouped
 _N3 = ("n", 3)
 _X = ArrayType("x", "float32", ("n", 4))
 ENTRIES = (
-    Entry("log_likelihood", "product", (_X,), (ArrayType("y", "float32", _N3),), rows=Rows("n", 100), text="Scores."),
+    Entry(
+        "log_likelihood",
+        "product",
+        (_X,),
+        (ArrayType("y", "float32", _N3),),
+        constants=("weight",),
+        rows=Rows("n", 100),
+        text="Scores.",
+    ),
     Entry("marginal", "slow", (ArrayType("x", "float64", ("n",)),), (ArrayType("y", "float64", ("n",)),)),
     Entry(
         "conditional_sample",
@@ -53,7 +61,7 @@ ENTRIES = (
         (ArrayType("s", "float32", _N3),),
         draws=(ArrayType("u", "float32", _N3),),
     ),
-    Entry("drawn", "product", (), (ArrayType("y", "float32", _N3),), draws=(ArrayType("u", "float32", ("n", 4)),)),
+    next(one for one in MANIFEST.entries if one.name == "drawn"),
     next(replace(one, name="mpe") for one in MANIFEST.entries if one.name == "echo"),
 )
 """Functions that are written by hand, under the names that those of circuits have."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from plica.errors import BoundsError, DTypeError, InputError, NativeFileError, ShapeError, UnsupportedError
-from plica.runtime import sessions
+from plica.runtime import library_code
 from plica.runtime.arrays import numpy_dtype
 from plica.runtime.checks import RESERVED
 from plica.runtime.manifest import ArrayType
@@ -42,13 +42,13 @@ def test_rows_that_are_not_proven_are_asked_for_again(module: NativeModule, coun
 
 def test_many_rows_are_asked_for_in_pieces(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = []
-    call = sessions.Session.call
+    call = library_code.LibraryCode.call
 
     def counted(self, function, arguments, *rest):
         asked.append((function, len(arguments[0])))
         return call(self, function, arguments, *rest)
 
-    monkeypatch.setattr(sessions.Session, "call", counted)
+    monkeypatch.setattr(library_code.LibraryCode, "call", counted)
     module(_rows(250))
     assert asked == [("product", 100), ("product", 100), ("product", 50)]
     asked.clear()
@@ -277,19 +277,17 @@ def test_threads_get_right_answers(module: NativeModule) -> None:
 
 
 def test_python_runs_while_code_does(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two sessions are in use at one time when two threads call at one time."""
     inside = threading.Barrier(2)
-    call = sessions.Session.call
+    call = library_code.LibraryCode.call
 
     def waiting(self, *arguments):
         inside.wait(timeout=20)  # which the second thread never reached if calls took turns
         return call(self, *arguments)
 
-    monkeypatch.setattr(sessions.Session, "call", waiting)
+    monkeypatch.setattr(library_code.LibraryCode, "call", waiting)
     with ThreadPoolExecutor(2) as pool:
         answers = list(pool.map(module, [_rows(3), _rows(3)]))
     assert np.array_equal(answers[0], answers[1])
-    assert len(code_of(module)._idle["local-sync"]) == 2
 
 
 def test_closing(path: Path) -> None:
@@ -307,16 +305,14 @@ def test_closing(path: Path) -> None:
 
 def test_a_call_that_runs_while_the_module_closes_finishes(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = load(path)
-    code = code_of(module)
-    call = sessions.Session.call
+    call = library_code.LibraryCode.call
 
     def closing(self, *arguments):
         module.close()
         return call(self, *arguments)
 
-    monkeypatch.setattr(sessions.Session, "call", closing)
+    monkeypatch.setattr(library_code.LibraryCode, "call", closing)
     assert np.array_equal(module(_rows(3)), _rows(3) @ WEIGHT)
-    assert not any(code._idle.values())
 
 
 def test_pickling_is_by_path(tmp_path: Path) -> None:
@@ -348,32 +344,24 @@ def test_code_that_does_not_fit_the_manifest_is_refused(tmp_path: Path) -> None:
     """Arrays of other types would be read beyond their ends."""
     entry = replace(ENTRIES[0], arguments=(ArrayType("x", "float32", ("n", 3)),))
     path = native_file(tmp_path / "x.plicab", entries=(entry, *ENTRIES[1:]))
-    with pytest.raises(NativeFileError, match=r"product takes tensor<\?x4xf32> for x: float32\[n, 3\]"):
+    with pytest.raises(NativeFileError, match=r"product has the types float32\[n,4\] .*expected float32\[n,3\]"):
         load(path)
 
 
-def test_parameters_that_are_missing_are_named(tmp_path: Path) -> None:
-    renamed = replace(MANIFEST.tensors[0], name="other")
-    path = native_file(tmp_path / "x.plicab", tensors=(renamed, *MANIFEST.tensors[1:]))
-    with pytest.raises(NativeFileError, match="no parameter found in index with key 'weight'"):
-        load(path)
-    fixed = replace(MANIFEST.tensors[0], updatable=True)
-    path = native_file(tmp_path / "x.plicab", tensors=(fixed, *MANIFEST.tensors[1:]))
-    with pytest.raises(NativeFileError, match="no parameter found in index with key 'weight'"):
-        load(path)  # code that reads a parameter would not see its updates
-    short = replace(MANIFEST.tensors[0], shape=(1,))
-    path = native_file(tmp_path / "x.plicab", tensors=(short, *MANIFEST.tensors[1:]))
-    with pytest.raises(NativeFileError, match=r"x.plicab: .* parameter `weight` range out of bounds"):
+def test_constants_that_are_missing_or_short_are_refused(tmp_path: Path) -> None:
+    weight, *others = MANIFEST.tensors
+    with pytest.raises(NativeFileError, match="entry product: there is no tensor weight"):
+        native_file(tmp_path / "x.plicab", tensors=(replace(weight, name="other"), *others))
+    path = native_file(tmp_path / "x.plicab", tensors=(replace(weight, shape=(1,)), *others))
+    with pytest.raises(NativeFileError, match=r"product has the types .*expected float32\[n,4\] float32\[1\]"):
         load(path)
 
 
 def test_modules_are_let_go_in_any_order(path: Path) -> None:
     """Code and constants lie in the mapped file, which goes last."""
     for held in (
-        lambda module: code_of(module)._idle["local-sync"][0],
         lambda module: code_of(module),
-        lambda module: code_of(module)._code,
-        lambda module: code_of(module)._code.module,
+        lambda module: code_of(module)._library,
         lambda module: module.constants,
         lambda module: module.product,
     ):
@@ -389,26 +377,7 @@ def test_modules_are_let_go_in_any_order(path: Path) -> None:
 def test_results_of_other_sizes_are_not_spread_over_the_rows(
     module: NativeModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    call = sessions.Session.call
-    monkeypatch.setattr(sessions.Session, "call", lambda *words: [array[:1] for array in call(*words)])
+    call = library_code.LibraryCode.call
+    monkeypatch.setattr(library_code.LibraryCode, "call", lambda *words: [array[:1] for array in call(*words)])
     with pytest.raises(NativeFileError, match=r"product: its code gives \(1, 3\), expected \(5, 3\)"):
         module(_rows(5))
-
-
-def test_failures_of_the_runtime_are_said_in_one_line(module: NativeModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    class Failing:
-        def __init__(self, error: Exception) -> None:
-            self.error = error
-
-        def invoke(self, *_: object) -> None:
-            raise self.error
-
-    for message, kind, error in (
-        ("RESOURCE_EXHAUSTED; none\nleft", RuntimeError, MemoryError),
-        ("INTERNAL; broken\n", RuntimeError, NativeFileError),
-        ("OUT_OF_RANGE; broken", IndexError, NativeFileError),
-        ("INVALID_ARGUMENT; broken", ValueError, NativeFileError),
-    ):
-        monkeypatch.setattr(code_of(module)._idle["local-sync"][0], "_context", Failing(kind(message)))
-        with pytest.raises(error, match=f"its function product .*: {' '.join(message.split())}$"):
-            module(_rows(1))

@@ -115,8 +115,9 @@ def _source(source: tuple[int, ArrayType | None]) -> str:
     return "the call" if argument is None else f"axis {axis} of {argument.name}"
 
 
+@functools.cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which Plica and the IREE runtime bring."""
+    """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which is imported where one needs it."""
     if name == "bfloat16":
         import ml_dtypes  # noqa: F401 - with it numpy knows the name
 

@@ -75,12 +75,15 @@ class LibraryCode:
         arrays = [array if array.flags.carray else _readable(array) for array in arguments]
         sizes = {name: arrays[index].shape[axis] for name, index, axis in prepared.sizes}
         try:
-            written = [np.empty([_size(size, sizes) for size in shape], dtype) for shape, dtype in prepared.written]
+            written = [
+                np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype)) for shape, dtype in prepared.written
+            ]
         except (ValueError, MemoryError):
             raise _too_large(function) from None
         addresses = tensors.addresses(constants)
+        allocated = [Left(rank, numpy_dtype(dtype)) for rank, dtype in prepared.left]
         status, left, numbers = self._library.call(
-            function, arrays, [*sizes.values()], written, prepared.left, constants=addresses
+            function, arrays, [*sizes.values()], written, allocated, constants=addresses
         )
         if status == NO_MEMORY:
             raise _too_large(function)
@@ -101,14 +104,14 @@ class _Prepared:
     Args:
         sizes: The sizes that it takes, each with the argument and the axis that have it.
         written: Shapes and dtypes of the results that the caller allocates.
-        left: The results that it allocates.
+        left: How many axes the results have that it allocates, and their dtypes.
         is_left: For each result whether the function allocates it.
         faults: The errors that end it.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
-    written: tuple[tuple[tuple[Dim, ...], np.dtype[Any]], ...]
-    left: tuple[Left, ...]
+    written: tuple[tuple[tuple[Dim, ...], str], ...]
+    left: tuple[tuple[int, str], ...]
     is_left: tuple[bool, ...]
     faults: tuple[Fault, ...]
 
@@ -135,11 +138,11 @@ def _prepared(function: Function, signature: Signature | None) -> _Prepared:
         not {name for size in result.shape for name in symbols(size)} <= {*signature.sizes}
         for result in function.results
     )
-    results = [(result.shape, numpy_dtype(result.dtype)) for result in function.results]
+    results = [(result.shape, result.dtype) for result in function.results]
     return _Prepared(
         tuple((name, *places[name]) for name in signature.sizes),
         tuple(result for result, left in zip(results, is_left, strict=True) if not left),
-        tuple(Left(len(shape), dtype) for (shape, dtype), left in zip(results, is_left, strict=True) if left),
+        tuple((len(shape), dtype) for (shape, dtype), left in zip(results, is_left, strict=True) if left),
         is_left,
         function.faults,
     )
