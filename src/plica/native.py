@@ -10,16 +10,15 @@ Loading imports numpy and the runtime alone.
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from plica.frontend.native import compile, mlir  # noqa: A004 - the word of the field
+    from plica.frontend.native import compile  # noqa: A004 - the word of the field
     from plica.frontend.stablehlo import stablehlo
     from plica.runtime.module import NativeModule, load
     from plica.runtime.signature import make_keys
 
-__all__ = ["NativeModule", "compile", "load", "make_keys", "mlir", "stablehlo"]
+__all__ = ["NativeModule", "compile", "load", "make_keys", "stablehlo"]
 
 _HOME = {
     "compile": "plica.frontend.native",
-    "mlir": "plica.frontend.native",
     "stablehlo": "plica.frontend.stablehlo",
     "NativeModule": "plica.runtime.module",
     "load": "plica.runtime.module",

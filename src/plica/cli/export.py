@@ -34,7 +34,8 @@ class _Options:
 def _native(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
-    _check_has_no_sizes("native", options)
+    if options.sizes:
+        raise InputError("--size is of --to stablehlo; --to native writes code for every number of rows")
     compile_native(
         model,
         out,
@@ -45,19 +46,13 @@ def _native(model: Path, out: Path, options: _Options) -> None:
     )
 
 
-def _mlir(model: Path, out: Path, options: _Options) -> None:
-    from plica.frontend.native import mlir
-
-    _check_is_text("MLIR", options)
-    _check_has_no_sizes("mlir", options)
-    text, arrays = mlir(model, options.queries or None, embedded=options.weights == "embedded")
-    _write_text(out, text, arrays)
-
-
 def _stablehlo(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.stablehlo import stablehlo
 
-    _check_is_text("StableHLO", options)
+    if options.targets:
+        raise InputError("--target is of native files; StableHLO is compiled for a machine later")
+    if options.updatable:
+        raise InputError("--updatable is of native files; for StableHLO, --weights external keeps weights apart")
     queries = options.queries
     if len(queries) > 1:
         raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
@@ -65,18 +60,6 @@ def _stablehlo(model: Path, out: Path, options: _Options) -> None:
         model, queries[0] if queries else None, embedded=options.weights == "embedded", sizes=options.sizes
     )
     _write_text(out, text, arrays)
-
-
-def _check_is_text(form: str, options: _Options) -> None:
-    if options.targets:
-        raise InputError(f"--target is of native files; {form} is compiled for a machine later")
-    if options.updatable:
-        raise InputError(f"--updatable is of native files; for {form}, --weights external keeps weights apart")
-
-
-def _check_has_no_sizes(form: str, options: _Options) -> None:
-    if options.sizes:
-        raise InputError(f"--size is of --to stablehlo; --to {form} writes code for every number of rows")
 
 
 def _write_text(out: Path, text: str, arrays: Mapping[str, Any]) -> None:
@@ -97,7 +80,6 @@ def _beside(out: Path) -> Path:
 
 _FORMATS: Mapping[str, Callable[[Any, Path, _Options], None]] = {
     "native": _native,
-    "mlir": _mlir,
     "stablehlo": _stablehlo,
 }
 
@@ -135,7 +117,7 @@ def _entry_names() -> tuple[str, ...]:
     type=click.Choice(tuple(_FORMATS)),
     default="native",
     show_default=True,
-    help="native: machine code and weights. mlir, stablehlo: text for other compilers.",
+    help="native: machine code and weights. stablehlo: text for other compilers.",
 )
 @click.option(
     "--query",
@@ -156,7 +138,7 @@ def _entry_names() -> tuple[str, ...]:
     type=click.Choice(_WEIGHTS),
     default="embedded",
     show_default=True,
-    help="external: weights stand in a file beside it; with --to mlir or stablehlo, in a .npz file of the same name.",
+    help="external: weights stand in a file beside it; with --to stablehlo, in a .npz file of the same name.",
 )
 @click.option(
     "--updatable",

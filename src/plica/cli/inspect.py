@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def inspect(file: Path, as_json: bool, public_key: str | None) -> None:
     """Show the entry points of FILE with their types, its targets, constants and parts, and where it comes from.
 
-    Every byte of the file is checked; nothing of it runs, and neither torch nor the IREE runtime is needed.
+    Every byte of the file is checked; nothing of it runs, and torch is not needed.
     """
     from plica.runtime.container import read
 
@@ -44,16 +44,17 @@ def report(image: "Image", *, trusted: bool) -> str:
         image: The file.
         trusted: Whether its signature was checked by a key that the user gave.
     """
+    from plica.runtime.container import VERSION
+
     manifest = image.manifest
     facts = [
-        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {image.version} of the format"),
+        ("file", f"{_plain(image.path)}, {len(image.view):,} bytes, version {VERSION} of the format"),
         *(
             ("beside", f"{part.file}, {part.length:,} bytes, its {part.name}")
             for part in image.parts.values()
             if part.file
         ),
         ("signed", _signed(image.signer, trusted)),
-        ("compiler", f"IREE {manifest.iree}" if manifest.iree else "LLVM"),
         *((name, _plain(text)) for name, text in manifest.provenance.items()),
     ]
     sections = (
@@ -100,18 +101,13 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
 
 
 def _targets(manifest: "Manifest") -> list[str]:
-    return _columns(
-        [(target.name, target.architecture or "any", target.driver, _runs_here(target)) for target in manifest.targets]
-    )
+    return _columns([(target.name, target.architecture, _runs_here(target)) for target in manifest.targets])
 
 
 def _runs_here(target: "Target") -> str:
     from plica.runtime.machine import misfit
 
-    try:
-        reason = misfit(target)
-    except ModuleNotFoundError:  # only the IREE runtime has drivers of graphics processors
-        return "the IREE runtime, which is not installed, would know whether it runs here"
+    reason = misfit(target)
     return f"does not run here: {reason}" if reason else "runs here"
 
 

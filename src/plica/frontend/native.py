@@ -12,17 +12,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from plica.backend.native.build import COMMAND
 from plica.backend.native.circuits.choices import choice_entry_program
 from plica.backend.native.circuits.scores import require_no_opaque_modules, score_entry_programs, with_joined_trees
 from plica.backend.native.circuits.tables import share_tables
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import with_constants
-from plica.backend.native.code import ModuleCode
 from plica.backend.native.entry_programs import EntryProgram
-from plica.backend.native.file import TENSORS, Store, file_of, write_functions
+from plica.backend.native.file import TENSORS, file_of
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, UnsupportedError
 from plica.frontend.circuits import with_arrays
@@ -112,29 +109,6 @@ def compile(  # noqa: A001 - the word of the field
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
-
-
-def mlir(
-    model: Any, queries: str | Sequence[str] | None = None, *, embedded: bool = False
-) -> tuple[str, Mapping[str, NDArray[Any]]]:
-    """The module of a native file as MLIR text, and the arrays that it reads as parameters of the scope "plica".
-
-    Its first line is the command of `iree-compile` for it.
-
-    Args:
-        model: As for `compile`.
-        queries: As for `compile`.
-        embedded: Whether the text contains the arrays instead.
-
-    Raises:
-        InputError: There is no such query.
-        UnsupportedError: Something of the model has no native code; the message names it.
-    """
-    code = ModuleCode()
-    store = Store(code)
-    entry_programs = _with_joined_trees(entry_programs_of(model, (queries,) if isinstance(queries, str) else queries))
-    write_functions(entry_programs, store, code)
-    return COMMAND + code.text(store.arrays if embedded else {}), {} if embedded else store.arrays
 
 
 def entry_programs_of(
@@ -341,4 +315,4 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     yield from others
 
 
-__all__ = ["UnsupportedError", "compile", "entry_programs_of", "mlir"]
+__all__ = ["UnsupportedError", "compile", "entry_programs_of"]

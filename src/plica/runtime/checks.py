@@ -7,7 +7,6 @@ from plica import errors
 from plica.errors import NativeFileError
 from plica.runtime.manifest import (
     ALIGNMENT,
-    LIBRARY,
     ArrayType,
     Entry,
     Fallback,
@@ -68,8 +67,6 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
         fits = all(entry is not None and entry.public and len(entry.arguments) == 1 for entry in (main, alternative))
         _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
-    is_versioned = bool(manifest.iree) or all(target.driver == LIBRARY for target in manifest.targets)
-    _require(is_versioned, "there is no version of the compiler whose code it holds")
     for target in manifest.targets:
         _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
     for tensor in manifest.tensors:

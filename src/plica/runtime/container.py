@@ -24,22 +24,20 @@ import os
 import struct
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
-from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.checks import check_manifest
 from plica.runtime.decode import many, number, parse, read_manifest, record, word, word_or_empty
-from plica.runtime.manifest import KEYS, LIBRARY, Manifest
+from plica.runtime.manifest import Manifest
 from plica.runtime.signature import SIGNATURE, PrivateKey, PublicKey, check_signature, sign
 
 MAGIC = b"\x93PLICAB\n"
-VERSIONS = (2, 3)
-"""The versions of the format: without shared libraries, and with some."""
+VERSION = 4
+"""The version of the format. Versions 2 and 3 had code that another runtime ran."""
 PAGE = 4096
 
 _HEAD = struct.Struct("<8sIIQQ32s")
 _MOST_DESCRIPTION = 64 * 2**20  # bytes
-_OPTIONAL = {"takes", "gives", "faults"}  # keys that are left out where there is nothing
 _DIGITS = 32  # of the hash, in the name of a file that is a part
 
 Bytes = bytes | bytearray | memoryview
@@ -86,12 +84,6 @@ class Image:
     view: memoryview
     views: Mapping[str, memoryview]
 
-    @property
-    def version(self) -> int:
-        """The version of its format."""
-        number: int = _HEAD.unpack(self.view[: _HEAD.size])[1]
-        return number
-
     def part(self, name: str) -> memoryview:
         """The bytes of a part."""
         return self.views[name]
@@ -135,9 +127,7 @@ def write(
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
-    head = _HEAD.pack(
-        MAGIC, _version_of(manifest), signed, len(description), length, hashlib.sha256(description).digest()
-    )
+    head = _HEAD.pack(MAGIC, VERSION, signed, len(description), length, hashlib.sha256(description).digest())
     signature = b"" if key is None else sign(key, head)
     with replacing(path) as temporary:
         with temporary.open("wb") as file:
@@ -211,9 +201,7 @@ def _mapped(path: str) -> memoryview:
     with open(path, "rb") as file:  # noqa: PTH123
         if os.fstat(file.fileno()).st_size == 0:
             raise NativeFileError(f"{path}: the file is empty (0 bytes); copy or export it again")
-        # The runtime takes arrays without a copy only in memory that may be written. Nothing writes there, and
-        # ACCESS_COPY would keep a write from the file.
-        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY))
+        return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
 def _say_what_is_there(path: str) -> None:
@@ -242,10 +230,8 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
     if len(view) < _HEAD.size:
         raise _damaged(f"it ends after {len(view)} bytes")
     _, version, signed, described, length, digest = _HEAD.unpack(view[: _HEAD.size])
-    if version not in VERSIONS:
-        raise NativeFileError(
-            f"has version {version} of the format, expected {' or '.join(map(str, VERSIONS))}; export the model again"
-        )
+    if version != VERSION:
+        raise NativeFileError(f"has version {version} of the format, expected {VERSION}; export the model again")
     if length != len(view):
         raise _damaged(f"it has {len(view)} bytes, and {length} were written")
     begin = _HEAD.size + signed
@@ -258,8 +244,6 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
     if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
         raise _damaged("its signature does not hash to what was written")
     record: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
-    if version != _version_of(record.manifest):
-        raise _damaged(f"it has version {version} of the format, and was written as {_version_of(record.manifest)}")
     for part in record.parts:
         if part.file and (part.file != os.path.basename(part.file) or part.offset):  # noqa: PTH119
             raise NativeFileError(f"its part {part.name}: {part.file} is no name of a file in the same folder")
@@ -324,24 +308,8 @@ def _placed(
     return rows
 
 
-def _version_of(manifest: Manifest) -> int:
-    return VERSIONS[any(target.driver == LIBRARY for target in manifest.targets)]
-
-
-def _keyed(fields: list[tuple[str, Any]]) -> dict[str, Any]:
-    """The fields of a record by their keys in files."""
-    return {KEYS.get(name, name): value for name, value in fields}
-
-
 def _description(manifest: Manifest, rows: list[Part]) -> bytes:
-    description: dict[str, Any] = {
-        "manifest": asdict(manifest, dict_factory=_keyed),
-        "parts": [asdict(row) for row in rows],
-    }
-    for owner in (*description["manifest"]["entries"], *description["manifest"]["folds"]):
-        for name in _OPTIONAL & owner.keys():
-            if not owner[name]:
-                del owner[name]
+    description = {"manifest": asdict(manifest), "parts": [asdict(row) for row in rows]}
     return json.dumps(description, separators=(",", ":"), allow_nan=False).encode()
 
 

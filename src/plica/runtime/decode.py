@@ -11,7 +11,6 @@ from typing import Any
 
 from plica.errors import NativeFileError
 from plica.runtime.manifest import (
-    KEYS,
     ArrayType,
     Entry,
     Fallback,
@@ -48,15 +47,14 @@ def parse(text: bytes, where: str) -> Any:
         raise NativeFileError(f"{where}: is not what was written: {str(error)[:100]}") from None
 
 
-def record(kind: Callable[..., Any], /, *optional: str, **readers: Reader) -> Reader:
-    """A reader of objects with a key for each field of `kind` (`manifest.KEYS`); `optional` ones may be left out."""
-    fields = {KEYS.get(field, field): field for field in readers}
+def record(kind: Callable[..., Any], /, **readers: Reader) -> Reader:
+    """A reader of objects with a key for each field of `kind`."""
 
     def read(value: Any, where: str) -> Any:
-        if not isinstance(value, dict) or value.keys() | set(optional) != fields.keys():
+        if not isinstance(value, dict) or value.keys() != readers.keys():
             shown = f"the keys {', '.join(sorted(value))[:200]}" if isinstance(value, dict) else f"{value!r:.60}"
-            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(fields))}, found {shown}")
-        return kind(**{fields[key]: readers[fields[key]](item, f"{where}.{key}") for key, item in value.items()})
+            raise NativeFileError(f"{where}: expected the keys {', '.join(sorted(readers))}, found {shown}")
+        return kind(**{name: reader(value[name], f"{where}.{name}") for name, reader in readers.items()})
 
     return read
 
@@ -150,9 +148,6 @@ _FAULT = record(Fault, error=word, message=many(_key))
 _NODE = record(Tree, kind=word, items=many(_tree), keys=many(_key), name=word_or_empty)
 _ENTRY = record(
     Entry,
-    "takes",
-    "gives",
-    "faults",
     name=word,
     function=word,
     arguments=many(_ARRAY),
@@ -177,15 +172,14 @@ _TENSOR = record(
     updatable=_flag,
     parts=many(word_or_empty),
 )
-_FOLD = record(Fold, "faults", function=word, inputs=many(word), outputs=many(word), faults=many(_FAULT))
+_FOLD = record(Fold, function=word, inputs=many(word), outputs=many(word), faults=many(_FAULT))
 _CHECK = record(NonNegativeCheck, tensor=word, names=many(word))
-_TARGET = record(Target, name=word, architecture=word_or_empty, features=many(word), part=word, driver=word)
+_TARGET = record(Target, name=word, architecture=word, features=many(word), part=word)
 read_manifest = record(
     Manifest,
     main=word,
     entries=many(_ENTRY),
     targets=many(_TARGET),
-    iree=word_or_empty,
     tensors=many(_TENSOR),
     folds=many(_FOLD),
     non_negative=many(_CHECK),

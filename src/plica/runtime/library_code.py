@@ -1,16 +1,14 @@
-"""The code of a target that is a shared library: functions that run on the thread that calls them, on numpy's arrays."""
+"""The code of a target that is a shared library: functions of numpy's arrays, each run on the thread that calls it."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from plica import errors
 from plica.errors import NativeFileError
 from plica.runtime.arrays import Array, numpy_dtype
 from plica.runtime.container import Image
-from plica.runtime.faults import error_of
 from plica.runtime.manifest import ArrayType, Dim, Fault, Function, Target
 from plica.runtime.shared_library import NO_MEMORY, Left, Library, Signature
 from plica.runtime.sizes import evaluate, symbols
@@ -41,8 +39,6 @@ class LibraryCode:
         NativeFileError: The system does not load the code, or it does not fit the manifest.
     """
 
-    gives_own = True
-
     def __init__(self, image: Image, target: Target) -> None:
         self._library = Library(image.part(target.part))
         self._functions = {
@@ -50,18 +46,10 @@ class LibraryCode:
             for function in image.manifest.functions()
         }
 
-    def session(self, rows: int | None = None, alone: int = 0) -> nullcontext["LibraryCode"]:  # noqa: ARG002
-        """The code itself, which any number of threads call at one time."""
-        return nullcontext(self)
-
-    def close(self) -> None:
-        """Do nothing: the library goes with the last call and the last array that it left."""
-
     def call(
         self,
         function: str,
         arguments: Sequence[Array],
-        results: tuple[ArrayType, ...],  # noqa: ARG002
         constants: tuple[str, ...] = (),
         tensors: Tensors = NO_TENSORS,
     ) -> list[Array]:
@@ -76,7 +64,8 @@ class LibraryCode:
         sizes = {name: arrays[index].shape[axis] for name, index, axis in prepared.sizes}
         try:
             written = [
-                np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype)) for shape, dtype in prepared.written
+                np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype))
+                for shape, dtype in prepared.written
             ]
         except (ValueError, MemoryError):
             raise _too_large(function) from None
@@ -90,7 +79,7 @@ class LibraryCode:
         if status:
             if not 0 < status <= len(prepared.faults):
                 raise NativeFileError(f"its function {function} ends with {status}, which its manifest does not know")
-            raise error_of(prepared.faults[status - 1], numbers)
+            raise _error(prepared.faults[status - 1], numbers)
         if not left:
             return written
         of_caller, of_library = iter(written), iter(left)
@@ -172,3 +161,14 @@ def _size(size: Dim, sizes: Mapping[str, int]) -> int:
 
 def _too_large(function: str) -> MemoryError:
     return MemoryError(f"its function {function} needs more memory than there is; take smaller sizes")
+
+
+def _error(fault: Fault, numbers: Sequence[int]) -> errors.PlicaError:
+    """The error of a fault, with the numbers that the function reported.
+
+    >>> _error(Fault("BoundsError", ("index ", 0, " does not lie within axis 1 of size ", 1, ".")), [7, 3])
+    BoundsError('index 7 does not lie within axis 1 of size 3.')
+    """
+    message = "".join(part if isinstance(part, str) else str(numbers[part]) for part in fault.message)
+    error: errors.PlicaError = getattr(errors, fault.error)(message)
+    return error

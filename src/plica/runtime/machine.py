@@ -9,8 +9,7 @@ import os
 import platform
 from collections.abc import Mapping
 
-from plica.runtime.binding import missing_device
-from plica.runtime.manifest import LIBRARY, Target
+from plica.runtime.manifest import Target
 
 _V2 = ("cx16", "lahf_lm", "popcnt", "sse4_1", "sse4_2", "ssse3")
 _V3 = (*_V2, "abm", "avx", "avx2", "bmi1", "bmi2", "f16c", "fma", "movbe")
@@ -56,11 +55,9 @@ def _features_of_numpy() -> frozenset[str]:
 
 def misfit(target: Target) -> str:
     """Why the code of a target cannot run here; empty if it can."""
-    if target.architecture not in ("", architecture()):
+    if target.architecture != architecture():
         return f"needs {target.architecture}, and this machine is {architecture()}"
     missing = sorted(set(target.features) - features()) if target.features else []
     if missing:
         return f"needs {', '.join(missing)}, which the processor of this machine does not have"
-    if target.driver == LIBRARY:
-        return "" if hasattr(os, "memfd_create") else "needs Linux, which loads libraries from memory"
-    return missing_device(target.driver)
+    return "" if hasattr(os, "memfd_create") else "needs Linux, which loads libraries from memory"

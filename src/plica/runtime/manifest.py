@@ -2,8 +2,7 @@
 
 The head of the file holds the manifest as JSON. `decode.py` reads it back; `checks.py` refuses a manifest whose parts
 do not fit together. A size of a shape is a number, a symbol (`"n"`) or a formula of symbols as Programs print it
-(`"2*n^2"`, `"max(n-1,0)"`). Keys of the JSON are the names of fields, except for
-`KEYS`.
+(`"2*n^2"`, `"max(n-1,0)"`). Keys of the JSON are the names of fields.
 
 >>> score = Entry(
 ...     "log_likelihood",
@@ -21,12 +20,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 Dim = int | str
-
-LIBRARY = "library"
-"""The driver of targets whose code is a shared library."""
-
-KEYS: Mapping[str, str] = {"fallback": "way_out", "bound": "proven", "non_negative": "floors"}
-"""Fields whose keys in files have other names, so that files of earlier versions stay readable."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +88,7 @@ class Fallback:
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """An error that ends a function of a shared library.
+    """An error that ends a function.
 
     Args:
         error: The name of a class in `plica.errors`.
@@ -118,15 +111,14 @@ class Entry:
         arguments: The arrays that callers pass.
         results: The arrays that the function returns, in order.
         draws: Uniforms in [0, 1) that the host draws, from the seed of the call.
-        constants: Tensors of the file that are passed as arguments: those that `NativeModule.update` may change, and
-            to functions of shared libraries all that they read.
+        constants: Tensors of the file that are passed as arguments: all that the function reads.
         rows: Set if rows are independent of each other.
         fallback: Set if the function says for which rows its bound holds.
         public: Whether users see the entry; they do not see an entry that is only a fallback.
         text: One sentence for `help` and `plica inspect`.
         takes: The arguments by the names of parameters, a dict of trees of `arguments`; None where each is an array.
         gives: The tree of `results` that callers get; None where it is an array, or a tuple of arrays.
-        faults: The errors that end the function in shared libraries, by the number that it returns, from 1 on.
+        faults: The errors that end the function, by the number that it returns, from 1 on.
     """
 
     name: str
@@ -153,8 +145,7 @@ class Entry:
 class Tensor:
     """A constant array, stored once for all targets.
 
-    If an entry names it among its constants, code gets it as an argument. IREE's code reads others as parameters of the
-    scope `SCOPE` by their names (`#stream.parameter.named<"plica"::"name">`), in the mapped memory of the file.
+    Entries and folds that name it among their constants get it as an argument, in the mapped memory of the file.
 
     Args:
         name: Unique in the file.
@@ -228,18 +219,15 @@ class Target:
 
     Args:
         name: The name for `plica export --target`.
-        architecture: `x86_64`, `aarch64`, or empty where the processor does not matter.
+        architecture: `x86_64` or `aarch64`.
         features: The features that the processor must have, by the names of `machine.py`.
-        driver: `LIBRARY` for a shared library, which runs on the thread that calls; else the driver of the IREE
-            runtime that runs it.
-        part: The part of the file that holds it.
+        part: The part of the file that holds it, a shared library.
     """
 
     name: str
     architecture: str
     features: tuple[str, ...]
     part: str
-    driver: str = "local-sync"
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,8 +238,6 @@ class Manifest:
         main: The entry that `module(x)` calls.
         entries: Every entry, fallbacks included.
         targets: The best first: the first that fits the machine is taken.
-        iree: The version of IREE's compiler, whose code runtimes of the same major and minor version run; empty if all
-            targets have shared libraries.
         tensors: The constants.
         folds: In an order in which they can run.
         provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
@@ -263,7 +249,6 @@ class Manifest:
     main: str
     entries: tuple[Entry, ...]
     targets: tuple[Target, ...]
-    iree: str = ""
     tensors: tuple[Tensor, ...] = ()
     folds: tuple[Fold, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
@@ -302,5 +287,4 @@ class Function:
     faults: tuple[Fault, ...]
 
 
-SCOPE = "plica"  # of parameters in the code
 ALIGNMENT = 64  # bytes: code expects every tensor to begin at a multiple

@@ -10,7 +10,6 @@
 
 import os
 from collections.abc import Mapping
-from contextlib import AbstractContextManager
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
@@ -19,13 +18,12 @@ import numpy as np
 from plica.errors import InputError, NativeFileError, UnsupportedError
 from plica.forks import ForkSafeLock
 from plica.runtime.arrays import Array, Sizes
-from plica.runtime.code import Code, Session
 from plica.runtime.container import Image, read
 from plica.runtime.entries import answer
 from plica.runtime.entry_points import EntryPoint, signature
 from plica.runtime.library_code import LibraryCode
 from plica.runtime.machine import misfit
-from plica.runtime.manifest import LIBRARY, Entry, Manifest, NonNegativeCheck, Target
+from plica.runtime.manifest import Entry, Manifest, NonNegativeCheck, Target
 from plica.runtime.signature import PublicKey
 from plica.runtime.tensors import Tensors, first_values, owned_copy
 
@@ -46,7 +44,6 @@ def load(
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
         FileFormatError: There is no such file.
-        MissingExtraError: It has version 2 of the format, and the IREE runtime is not installed.
     """
     image = read(path, public_key)
     try:
@@ -78,7 +75,7 @@ class NativeModule:
         self._entries = {entry.name: entry for entry in image.manifest.entries if entry.public}
         self._updating = ForkSafeLock()
         self._updated = False
-        self._state: tuple[Code, Tensors] | None = (_code(image, target), first_values(image))
+        self._state: tuple[LibraryCode, Tensors] | None = (LibraryCode(image, target), first_values(image))
 
     def __call__(self, /, *arguments: Any, **named: Any) -> Any:
         """Calls the main entry, or the entry of `Manifest.also` whose argument has the data's kind of dtype."""
@@ -157,14 +154,12 @@ class NativeModule:
                         changed[tensor] = owned_copy(changed[tensor])
                     changed[tensor][index] = array
                 fresh.add(tensor)
-            with code.session(rows=0, alone=1) as session:
-                for fold in self.manifest.folds:
-                    if fresh.isdisjoint(fold.inputs):
-                        continue
-                    outputs = tuple(known[name].type for name in fold.outputs)
-                    results = session.call(fold.function, [changed[name] for name in fold.inputs], outputs)
-                    changed |= {name: owned_copy(array) for name, array in zip(fold.outputs, results, strict=True)}
-                    fresh.update(fold.outputs)
+            for fold in self.manifest.folds:
+                if fresh.isdisjoint(fold.inputs):
+                    continue
+                results = code.call(fold.function, [changed[name] for name in fold.inputs])
+                changed |= {name: owned_copy(array) for name, array in zip(fold.outputs, results, strict=True)}
+                fresh.update(fold.outputs)
             for check in self.manifest.non_negative:
                 _refuse_negative(check, changed[check.tensor])
             self._open()
@@ -173,9 +168,7 @@ class NativeModule:
 
     def close(self) -> None:
         """Release the file and its memory; running calls finish."""
-        state, self._state = self._state, None
-        if state is not None:
-            state[0].close()
+        self._state = None
 
     def __enter__(self) -> Self:
         return self
@@ -202,27 +195,13 @@ class NativeModule:
     def answer(self, entry: Entry, given: list[Array], sizes: Mapping[str, int]) -> list[Array]:
         """The results of an entry for checked arguments and draws; entry points call this."""
         code, tensors = self._open()
+        return answer(code, self.manifest, entry, given, sizes, tensors)
 
-        def session(entry: Entry, sizes: Mapping[str, int]) -> AbstractContextManager[Session]:
-            rows = entry.rows
-            return code.session() if rows is None else code.session(sizes[rows.symbol], rows.alone)
-
-        return answer(session, self.manifest, entry, given, sizes, tensors)
-
-    def _open(self) -> tuple[Code, Tensors]:
+    def _open(self) -> tuple[LibraryCode, Tensors]:
         """The code and the current constants."""
         if (state := self._state) is None:
             raise NativeFileError(f"{self.path}: is closed; load it again")
         return state
-
-
-def _code(image: Image, target: Target) -> Code:
-    """The code of a target, which fits the manifest."""
-    if target.driver == LIBRARY:
-        return LibraryCode(image, target)
-    from plica.runtime.pool import IreeCode  # which takes a while
-
-    return IreeCode(image, target)
 
 
 def _reloaded(path: str, digest: str, key: PublicKey | None, target: str) -> NativeModule:

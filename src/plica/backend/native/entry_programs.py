@@ -25,7 +25,6 @@ class EntryProgram:
         fallback: The entry point that computes the rows whose bound fails, and the result that says which these are.
         draws: How many of its last arguments are uniform numbers that the host draws.
         public: Whether users see it.
-        are_indices_in_bounds: Whether all its indices are known to lie within their axes.
         text: One sentence for `help`.
         arguments: The names of its arguments, if users see other names than those of the Program.
         updatable: The arrays that users may replace, whether the Program reads them or not.
@@ -43,7 +42,6 @@ class EntryProgram:
     fallback: manifest.Fallback | None = None
     draws: int = 0
     public: bool = True
-    are_indices_in_bounds: bool = False
     text: str = ""
     updatable: tuple[UpdatableConstant, ...] = ()
     non_negative: tuple[NonNegative, ...] = ()

@@ -17,10 +17,10 @@ import numpy as np
 
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
-from plica.backend.native.code import Code, LibraryCode, Written
+from plica.backend.native.code import Function, FunctionSet
 from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.targets import Target
-from plica.runtime.manifest import ALIGNMENT, LIBRARY, Fold, Manifest, NonNegativeCheck, Tensor
+from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
 
 TENSORS = "tensors"  # the part of the file that holds them
@@ -32,7 +32,7 @@ class Store:
     """The constants of some entry points, each once.
 
     Args:
-        code: The functions that compute the constants that depend on updatable arrays go there.
+        functions: The functions that compute the constants that depend on updatable arrays go there.
 
     Attributes:
         tensors: Their descriptions in the manifest.
@@ -40,7 +40,7 @@ class Store:
         folds: The calls of these functions.
     """
 
-    code: Code
+    functions: FunctionSet
     tensors: list[Tensor] = field(default_factory=list)
     arrays: dict[str, Array] = field(default_factory=dict)
     folds: list[Fold] = field(default_factory=list)
@@ -73,11 +73,11 @@ class Store:
         if fold not in self._fold_outputs:
             inputs = tuple(self.updatable(constant) for constant in fold.updatable)
             constants = {var: self.name(array) for var, array in fold.constants.items()}
-            function = self.code.written(f"runtime_fold{len(self.folds)}", fold.program, constants)
-            key = self.code.key(function), (*inputs, *function.constants)
+            function = self.functions.written(f"runtime_fold{len(self.folds)}", fold.program, constants)
+            key = function.key, (*inputs, *function.constants)
             if key not in self._outputs_by_key:
                 self._outputs_by_key[key] = tuple(self._add(array) for array in fold.first)
-                self.code.add(function)
+                self.functions.add(function)
                 self.folds.append(Fold(function.name, key[1], self._outputs_by_key[key], function.faults))
             self._fold_outputs[fold] = self._outputs_by_key[key]
         return self._fold_outputs[fold]
@@ -97,21 +97,16 @@ class Store:
         return b"".join(array.tobytes() + bytes(-array.nbytes % ALIGNMENT) for array in self.arrays.values())
 
 
-def write_functions(entry_programs: Sequence[EntryProgram], store: Store, code: Code) -> list[Written]:
-    """The functions of some entry points, which are added to code; their constants go to a store."""
-    functions = []
-    for entry_program in entry_programs:
-        body = entry_program.body
-        constants = {var: store.name(array) for var, array in body.constants.items()}
-        function = code.written(
-            entry_program.name, body.program, constants, are_indices_in_bounds=entry_program.are_indices_in_bounds
-        )
-        code.add(function)
-        functions.append(function)
-        checked = (check.updatable for check in entry_program.non_negative)
-        for array in (*entry_program.updatable, *body.updatable.values(), *checked):
-            store.updatable(array)
-    return functions
+def _written(entry_program: EntryProgram, store: Store) -> Function:
+    """The function of an entry point, which is added to the functions of a store; its constants go to the store."""
+    body = entry_program.body
+    constants = {var: store.name(array) for var, array in body.constants.items()}
+    function = store.functions.written(entry_program.name, body.program, constants)
+    store.functions.add(function)
+    checked = (check.updatable for check in entry_program.non_negative)
+    for array in (*entry_program.updatable, *body.updatable.values(), *checked):
+        store.updatable(array)
+    return function
 
 
 def file_of(
@@ -133,9 +128,8 @@ def file_of(
         MissingExtraError: The compiler or the linker is not installed.
         WriteError: The folder for temporary files is full, or is not writable.
     """
-    code = LibraryCode()
-    store = Store(code)
-    functions = write_functions(entry_programs, store, code)
+    store = Store(FunctionSet())
+    functions = [_written(entry_program, store) for entry_program in entry_programs]
     manifest = Manifest(
         main=entry_programs[0].name,
         also=tuple(also),
@@ -145,9 +139,7 @@ def file_of(
             )
             for entry_program, function in zip(entry_programs, functions, strict=True)
         ),
-        targets=tuple(
-            Described(target.name, target.architecture, target.features, target.name, LIBRARY) for target in targets
-        ),
+        targets=tuple(Described(target.name, target.architecture, target.features, target.name) for target in targets),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
         non_negative=tuple(
@@ -157,7 +149,7 @@ def file_of(
         ),
         provenance={**dict(_versions()), **provenance},
     )
-    parts = {target.name: code.compiled(target, manifest) for target in targets}
+    parts = {target.name: store.functions.compiled(target.name, manifest) for target in targets}
     if store.tensors:
         parts[TENSORS] = store.part()
     return parts, manifest

@@ -85,7 +85,6 @@ def choice_entry_program(
         rows=_ROWS,
         chunk=rows_of_piece(folded, dtype),
         draws=1 if query.policy.chooser.draws else 0,
-        are_indices_in_bounds=True,
         text=text,
         non_negative=(_non_negative(updatable),) if updatable else (),
     )

@@ -84,7 +84,7 @@ def score_entry_programs(
     rows = _rows(folded)
 
     def entry_program(entry: str, body: ProgramWithConstants, *results: str) -> EntryProgram:
-        return EntryProgram(entry, join_layers(body), results, rows, chunk, are_indices_in_bounds=True, text=text)
+        return EntryProgram(entry, join_layers(body), results, rows, chunk, text=text)
 
     stages = cascade(semiring)
     exact = name if len(stages) == 1 else f"{name}_exact"

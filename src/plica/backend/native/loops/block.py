@@ -40,7 +40,6 @@ class Block:
         capacities: Buffers that may grow, and how many entries each can hold.
         temporaries: Memory that this block frees at its end.
         leaving: Variables whose memory outlives the block.
-        in_file: Whether it is code of a file, which calls no library, and sums many float32 numbers in float64.
         has_blas: Whether products of matrices are those of BLAS.
         position: The position of the equation that is being written.
     """
@@ -54,7 +53,6 @@ class Block:
     capacities: dict[Buffer, Cell] = field(default_factory=dict)
     temporaries: list[Allocate] = field(default_factory=list)
     leaving: set[Operand] = field(default_factory=set)
-    in_file: bool = False
     has_blas: bool = True
     position: int = 0
     _last: dict[Operand, int] = field(default_factory=dict)
@@ -280,4 +278,4 @@ class Block:
 
     def inner(self, program: Program, env: dict[Operand, Value], owned: Iterable[Buffer] = ()) -> "Block":
         """A Program within this one."""
-        return Block(self.writer, self.rows, program, env, set(owned), in_file=self.in_file, has_blas=self.has_blas)
+        return Block(self.writer, self.rows, program, env, set(owned), has_blas=self.has_blas)

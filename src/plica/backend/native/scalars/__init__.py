@@ -25,13 +25,12 @@ from plica.backend.native.scalars.hyperbolic import HYPERBOLIC
 from plica.backend.native.scalars.incomplete import INCOMPLETE
 from plica.backend.native.scalars.llvm import LlvmScalars
 from plica.backend.native.scalars.logarithms import LOGARITHMS
-from plica.backend.native.scalars.mlir import MlirScalars
 from plica.backend.native.scalars.neighbours import NEIGHBOURS
 from plica.backend.native.scalars.trigonometric import TRIGONOMETRIC
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
 
-__all__ = ["SCALARS", "Failure", "LlvmScalars", "MlirScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
+__all__ = ["SCALARS", "Failure", "LlvmScalars", "Scalar", "ScalarCode", "ScalarRow", "write_scalar"]
 
 _REAL: dict[str, ScalarRow] = {
     **ARITHMETIC,

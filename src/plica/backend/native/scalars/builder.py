@@ -1,8 +1,8 @@
 """`ScalarCode`, the interface with which rows of `SCALARS` write scalar code, and the rows' dataclasses.
 
 A row computes one entry of a result from one entry of each operand, by methods of a `ScalarCode`. Each row is written
-once for three printers: MLIR (`mlir.py`), LLVM (`llvm.py`) and StableHLO (`stablehlo/scalars.py`). No row calls a
-library of mathematics, since files link none.
+once for two printers: LLVM (`llvm.py`) and StableHLO (`stablehlo/scalars.py`). No row calls a library of mathematics,
+since files link none.
 """
 
 from abc import ABC, abstractmethod

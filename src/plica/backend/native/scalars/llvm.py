@@ -8,14 +8,13 @@
 """
 
 import hashlib
-from collections.abc import Callable
-from typing import ClassVar
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from plica.backend.native.scalars import complex_arithmetic
-from plica.backend.native.scalars.builder import Body, Scalar, Shared, family
-from plica.backend.native.scalars.text import PREDICATES, TextScalars
+from plica.backend.native.scalars import complex_arithmetic, half_precision
+from plica.backend.native.scalars.builder import Body, Scalar, ScalarCode, Shared, family
+from plica.backend.native.scalars.values import is_half
 from plica.ir.dtypes import DType
 
 _FLOAT = {
@@ -50,6 +49,29 @@ _EXTREMES = {
     ("unsigned", "minimum"): "llvm.umin",
     ("unsigned", "maximum"): "llvm.umax",
 }
+_ORDERS = {"less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge"}
+PREDICATES = {
+    "float": {"equal": "oeq", "not_equal": "une", **{kind: "o" + short for kind, short in _ORDERS.items()}},
+    "signed": {"equal": "eq", "not_equal": "ne", **{kind: "s" + short for kind, short in _ORDERS.items()}},
+    "unsigned": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
+    "bool": {"equal": "eq", "not_equal": "ne", **{kind: "u" + short for kind, short in _ORDERS.items()}},
+}
+"""The predicates of comparisons, by the family of the operands."""
+_CASTS: Mapping[tuple[str, str], tuple[str, str]] = {
+    ("float", "float"): ("fpext", "fptrunc"),
+    ("float", "signed"): ("fptosi", "fptosi"),
+    ("float", "unsigned"): ("fptoui", "fptoui"),
+    ("signed", "float"): ("sitofp", "sitofp"),
+    ("unsigned", "float"): ("uitofp", "uitofp"),
+    ("bool", "float"): ("uitofp", "uitofp"),
+    ("signed", "signed"): ("sext", "trunc"),
+    ("signed", "unsigned"): ("sext", "trunc"),
+    ("unsigned", "signed"): ("zext", "trunc"),
+    ("unsigned", "unsigned"): ("zext", "trunc"),
+    ("bool", "signed"): ("zext", "zext"),
+    ("bool", "unsigned"): ("zext", "zext"),
+}
+"""The instruction from one family to another: to as many bits or more, and to fewer."""
 _TYPES = {
     DType.BOOL: "i1",
     DType.FLOAT16: "half",
@@ -66,7 +88,7 @@ def llvm_type(dtype: DType) -> str:
     return _TYPES.get(dtype) or f"i{dtype.bits}"
 
 
-class LlvmScalars(TextScalars):
+class LlvmScalars(ScalarCode):
     """Appends to `lines`; values and blocks are named `prefix` and a number.
 
     Args:
@@ -77,21 +99,6 @@ class LlvmScalars(TextScalars):
         is_fused: Whether a product and a sum of it may be rounded once.
     """
 
-    _CASTS: ClassVar = {
-        ("float", "float"): ("fpext", "fptrunc"),
-        ("float", "signed"): ("fptosi", "fptosi"),
-        ("float", "unsigned"): ("fptoui", "fptoui"),
-        ("signed", "float"): ("sitofp", "sitofp"),
-        ("unsigned", "float"): ("uitofp", "uitofp"),
-        ("bool", "float"): ("uitofp", "uitofp"),
-        ("signed", "signed"): ("sext", "trunc"),
-        ("signed", "unsigned"): ("sext", "trunc"),
-        ("unsigned", "signed"): ("zext", "trunc"),
-        ("unsigned", "unsigned"): ("zext", "trunc"),
-        ("bool", "signed"): ("zext", "zext"),
-        ("bool", "unsigned"): ("zext", "zext"),
-    }
-
     def __init__(
         self,
         lines: list[str],
@@ -101,7 +108,9 @@ class LlvmScalars(TextScalars):
         declared: set[str] | None = None,
         is_fused: bool = False,
     ) -> None:
-        super().__init__(lines, prefix)
+        self.lines = lines
+        self._prefix = prefix
+        self._count = 0
         self.block = block
         self.declared = set() if declared is None else declared
         self._is_fused = is_fused
@@ -111,11 +120,40 @@ class LlvmScalars(TextScalars):
         self.lines.append(f"{block}:")
         self.block = block
 
-    def _type(self, dtype: DType) -> str:
-        return llvm_type(dtype)
+    def fresh(self) -> str:
+        """A new name."""
+        self._count += 1
+        return f"{self._prefix}{self._count}"
+
+    def _put(self, text: str, dtype: DType) -> Scalar:
+        name = self.fresh()
+        self.lines.append(f"{name} = {text}")
+        return Scalar(name, dtype)
 
     def _cast(self, name: str, a: Scalar, dtype: DType) -> Scalar:
         return self._put(f"{name} {llvm_type(a.dtype)} {a.text} to {llvm_type(dtype)}", dtype)
+
+    def convert(self, a: Scalar, dtype: DType) -> Scalar:
+        """A cast; none between integers of one width."""
+        if a.dtype == dtype:
+            return a
+        if "complex" in (a.dtype.kind, dtype.kind):
+            return complex_arithmetic.converted(self, a, dtype)
+        if is_half(a.dtype) or is_half(dtype):
+            return half_precision.converted(self, a, dtype)
+        source, target = family(a.dtype), family(dtype)
+        if target == "bool":
+            return self.compare("not_equal", a, self.constant(0, a.dtype))
+        if llvm_type(a.dtype) == llvm_type(dtype):
+            return Scalar(a.text, dtype)
+        is_narrower = source != "bool" and dtype.bits < a.dtype.bits
+        return self._cast(_CASTS[source, target][is_narrower], a, dtype)
+
+    def bitcast(self, a: Scalar, dtype: DType) -> Scalar:
+        """A `bitcast`; none between integers, which have no sign."""
+        if llvm_type(a.dtype) == llvm_type(dtype):
+            return Scalar(a.text, dtype)
+        return self._cast("bitcast", a, dtype)
 
     def constant(self, value: complex, dtype: DType) -> Scalar:
         """A literal: floats as their bits."""

@@ -1,12 +1,12 @@
 """Scalars with Python's operators, with which rows write their formulas.
 
->>> from plica.backend.native.scalars.mlir import MlirScalars
+>>> from plica.backend.native.scalars.llvm import LlvmScalars
 >>> lines = []
->>> x = Value(MlirScalars(lines), Scalar("%x", DType.FLOAT64))
+>>> x = Value(LlvmScalars(lines), Scalar("%x", DType.FLOAT64))
 >>> (x * x).sqrt().scalar.text
 '%s2'
 >>> lines
-['%s1 = arith.mulf %x, %x : f64', '%s2 = math.sqrt %s1 : f64']
+['%s1 = fmul double %x, %x', '%s2 = call double @llvm.sqrt.f64(double %s1)']
 """
 
 from collections.abc import Callable, Sequence

@@ -72,8 +72,8 @@ def contract(block: Block, factors: Sequence[Factor], sizes: Mapping[str, Index]
     writer, dtype = block.writer, target.dtype
     letters = dict.fromkeys(letter for _, term in factors for letter in term)
     is_small = _is_below(writer, [(writer.product([sizes[letter] for letter in letters]), PRODUCT_FROM)]) is True
-    batches = None if block.in_file or is_small or dtype not in PRODUCTS else batches_of(factors, result)
-    in_blocks = not is_small and (block.in_file or not block.has_blas)
+    batches = None if is_small or dtype not in PRODUCTS else batches_of(factors, result)
+    in_blocks = not is_small and not block.has_blas
     if batches is None:
         Contraction(block, factors, sizes, result, dtype).loops(target, in_blocks=in_blocks)
         return

@@ -23,8 +23,6 @@ from plica.ir.dtypes import DType
 from plica.ir.program import Equation
 from plica.ops.rules import normal_axes, normal_axis
 
-_SHORT = 512  # entries, of which a sum in float32 is off by some units in the last place
-
 
 def reduced(
     block: Block,
@@ -35,8 +33,6 @@ def reduced(
     combine: Combine,
     target: Array | None,
     entry: Callable[[Scalar], Scalar] | None = None,
-    *,
-    is_sum: bool = False,
 ) -> Value:
     """`x` combined along axes: an array in `target` or in new memory, or a scalar.
 
@@ -49,30 +45,21 @@ def reduced(
         combine: From the result so far and one more entry to the result.
         target: The memory of the result: axes that are reduced are missing, or of size 1.
         entry: From an entry to the number that is combined; by default the entry in the result's dtype.
-        is_sum: Whether entries are added up.
     """
     writer = block.writer
     number_of = entry or (lambda value: writer.convert(value, dtype))
     lanes = Lanes(block, x, axes)
     if target is None and lanes.dims:
         target = block.temporary(dtype, lanes.dims)
-    wide = _added_in(lanes, axes, dtype) if is_sum else dtype
-    slot = lanes.slot(wide, target if wide == dtype else None)
+    slot = lanes.slot(dtype, target)
     with lanes.outside():
         lanes.fill(slot, first)
         with lanes.entries(is_interleaved=entry is None and x.is_cheap) as (value, _):
-            lanes.put(slot, combine(lanes.get(slot), writer.convert(number_of(value), wide)))
-        if target is not None and (wide != dtype or not lanes.has_rows):
+            lanes.put(slot, combine(lanes.get(slot), number_of(value)))
+        if target is not None and not lanes.has_rows:
             with lanes.columns():
-                lanes.store(target, writer.convert(lanes.get(slot), dtype))
-    return writer.convert(lanes.get(slot), dtype) if target is None else target
-
-
-def _added_in(lanes: Lanes, axes: Sequence[int], dtype: DType) -> DType:
-    """The dtype in which numbers are added up: the error of a sum in float32 grows with the number of entries."""
-    count = lanes.block.writer.product([lanes.x.dims[axis] for axis in axes])
-    is_short = isinstance(count, int) and count <= _SHORT
-    return DType.FLOAT64 if lanes.block.in_file and dtype == DType.FLOAT32 and not is_short else dtype
+                lanes.store(target, lanes.get(slot))
+    return lanes.get(slot) if target is None else target
 
 
 def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = True) -> Row:
@@ -86,7 +73,7 @@ def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = Tr
             combine: Combine = lambda a, b: block.writer.compute("sum", a, b)  # noqa: E731 - one of two
         else:
             combine = apply_of(block, name)
-        return reduced(block, x, axes, dtype, first(dtype), combine, target_of(block, equation), is_sum=name == "add")
+        return reduced(block, x, axes, dtype, first(dtype), combine, target_of(block, equation))
 
     return row
 
@@ -96,9 +83,7 @@ def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
     writer, x = block.writer, operand(block, operands[0])
     axes = normal_axes(equation.params["axis"], len(x.dims))
     count = writer.convert(writer.value(writer.product([x.dims[axis] for axis in axes])), x.dtype)
-    total = reduced(
-        block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), target_of(block, equation), is_sum=True
-    )
+    total = reduced(block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), target_of(block, equation))
     if not isinstance(total, Array):
         return writer.apply("divide", [block.scalar(total), count], x.dtype, {})
     return _each(block, total, lambda value: writer.apply("divide", [value, count], x.dtype, {}))
@@ -191,26 +176,21 @@ def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logar
     buffer, start, dims = target.buffer, target.start, x.dims
     assert buffer is not None, "it is new memory"
     lanes = Lanes(block, x, [axis])
-    most, total = lanes.slot(x.dtype), lanes.slot(_added_in(lanes, [axis], x.dtype))
-
-    def added() -> Scalar:
-        return writer.convert(lanes.get(total), x.dtype)
-
+    most, total = lanes.slot(x.dtype), lanes.slot(x.dtype)
     with lanes.outside():
         _largest(lanes, most)
         lanes.fill(total, 0)
         with lanes.entries() as (value, index):
             shifted = writer.apply("subtract", [value, lanes.get(most)], x.dtype, {})
             power = writer.apply("exp", [shifted], x.dtype, {})
-            summed = writer.compute("sum", lanes.get(total), writer.convert(power, total.dtype))
-            lanes.put(total, summed)
+            lanes.put(total, writer.compute("sum", lanes.get(total), power))
             writer.store(buffer, writer.add(start, writer.flat(index, dims)), shifted if logarithm else power)
         if logarithm:
             with lanes.columns():
-                lanes.put(total, writer.convert(writer.apply("log", [added()], x.dtype, {}), total.dtype))
+                lanes.put(total, writer.apply("log", [lanes.get(total)], x.dtype, {}))
         with lanes.indices() as index:
             at = writer.add(start, writer.flat(index, dims))
-            pair = [writer.load(buffer, at), added()]
+            pair = [writer.load(buffer, at), lanes.get(total)]
             writer.store(buffer, at, writer.apply("subtract" if logarithm else "divide", pair, x.dtype, {}))
     return target
 
