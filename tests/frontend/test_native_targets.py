@@ -5,11 +5,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from plica.backend.native.build import compile_text
 
 import plica
 import plica.numpy as pnp
 from plica import native
-from plica.backend.native.build import compile_text
 from plica.backend.native.targets import target_of
 from plica.errors import InputError, NativeFileError
 from plica.runtime.container import read

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import plica
-import plica.numpy as pnp
 from plica.backend.native.circuits.updatable import UpdatableConstant
 from plica.backend.native.circuits.with_constants import ProgramWithConstants, with_constants
 from plica.backend.native.entry_programs import EntryProgram
@@ -51,7 +50,11 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
     entry_programs = [
         _product(),
         _entry(
-            "score", plica.trace(lambda x: (x * x, x < 10.0), numbers), "y", "holds", fallback=Fallback("exact", "holds")
+            "score",
+            plica.trace(lambda x: (x * x, x < 10.0), numbers),
+            "y",
+            "holds",
+            fallback=Fallback("exact", "holds"),
         ),
         _entry("exact", plica.trace(lambda x: -x, numbers), "y", public=False),
         _entry(

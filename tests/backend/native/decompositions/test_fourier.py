@@ -10,7 +10,7 @@ from plica.backend.native.decompositions import DECOMPOSITIONS
 from plica.frontend.programs import interpret, trace
 from plica.ir.types import spec
 from plica.tracing import namespace
-from tests.harness.native import NativePrograms
+from tests.harness.libraries import LibraryPrograms
 from tests.harness.programs import Array
 
 _PI = np.longdouble("3.14159265358979323846264338327950288")
@@ -77,7 +77,7 @@ def test_numbers_that_are_their_own_conjugates_count_as_real(size: int) -> None:
 @pytest.mark.full
 def test_native_code_is_as_near() -> None:
     programs = {f"known{length}": _program(length) for length in NATIVE}
-    modules = NativePrograms({**programs, "unknown": _program("n")})
+    modules = LibraryPrograms({**programs, "unknown": _program("n")})
     for length in (*LENGTHS, *MORE):
         x = _rows(length)
         expected = _exact(x)

@@ -1,8 +1,6 @@
 """Functions as users write them, in files and in the interpreter: loops, branches, dtypes, errors, sizes."""
 
-from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,8 +10,7 @@ import plica.numpy as pnp
 from plica.backend.native.loops.build import build_nest
 from plica.backend.native.loops.nest_text import nest_text
 from plica.errors import InputError
-from tests.harness.libraries import LibraryPrograms
-from tests.harness.native import NativePrograms, assert_interpreted
+from tests.harness.libraries import LibraryPrograms, assert_interpreted
 
 SIZES = (0, 1, 7)
 
@@ -182,16 +179,10 @@ FURTHER = (counted, chosen, backwards, sizes, divided, halves, of_the_host)
 
 
 @cache
-def _modules(further: bool, kind: Callable[..., Any] = LibraryPrograms) -> Any:
+def _modules(further: bool) -> LibraryPrograms:
     arguments = (plica.spec("n", "float64"), int)
     some = [one for one in FUNCTIONS if (one in FURTHER) == further]
-    return kind({one.__name__: plica.trace(one, *arguments) for one in some})
-
-
-def _check(function: Any, times: int, kind: Callable[..., Any]) -> None:
-    for size in SIZES if function is not until_long else SIZES[1:]:
-        x = np.sin(np.arange(size) + 0.5)
-        assert_interpreted(_modules(function in FURTHER, kind), function.__name__, [x, np.asarray(times)])
+    return LibraryPrograms({one.__name__: plica.trace(one, *arguments) for one in some})
 
 
 @pytest.mark.parametrize(
@@ -201,16 +192,9 @@ def _check(function: Any, times: int, kind: Callable[..., Any]) -> None:
 @pytest.mark.parametrize("times", [4, 0, -3])
 @pytest.mark.filterwarnings("ignore:Mean of empty slice")
 def test_a_file_is_the_interpreter(function, times) -> None:
-    _check(function, times, LibraryPrograms)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("function", FUNCTIONS, ids=lambda one: one.__name__)
-@pytest.mark.parametrize("times", [4, 0, -3])
-@pytest.mark.filterwarnings("ignore:Mean of empty slice")
-def test_operations_on_tensors_are_the_interpreter(function, times) -> None:
-    """As several threads run functions."""
-    _check(function, times, NativePrograms)
+    for size in SIZES if function is not until_long else SIZES[1:]:
+        x = np.sin(np.arange(size) + 0.5)
+        assert_interpreted(_modules(function in FURTHER), function.__name__, [x, np.asarray(times)])
 
 
 def test_nothing_has_no_largest_element() -> None:

@@ -1,8 +1,4 @@
-"""Updates of arrays that others read: of captures, views, joins, what branches and loops hand on, and of themselves.
-
-IREE decides what is written in place, and was wrong for the first two. Loops stay with the host here, as on graphics
-processors; by default they are one dispatch, which writes in place by rules of our own.
-"""
+"""Updates of arrays that others read: of captures, views, joins, what branches and loops hand on, and of themselves."""
 
 # ruff: noqa: ARG001, ARG005 - all functions take the same arguments
 
@@ -14,8 +10,7 @@ import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.mlir.rows import control
-from tests.harness.native import NativePrograms, assert_interpreted
+from tests.harness.libraries import LibraryPrograms, assert_interpreted
 
 
 def captured_loop(x, y, k):
@@ -119,7 +114,7 @@ def overlaps_alone(x, y, k):
     return z.at[1:].set(z[:-1])
 
 
-# Equations for which IREE computes nothing, so that their results are arrays from outside
+# Equations that compute nothing, so that their results are arrays from outside
 
 
 def joined_alone(x, y, k):
@@ -154,9 +149,6 @@ def written_whole(x, y, k):
 def carry_written_whole(x, y, k):
     a = x * 2.0
     return plica.for_loop(0, k, 1, lambda i, p: p.at[:].set(a).at[0].add(p[1]), x + 1.0)
-
-
-# Right without help of ours
 
 
 def in_turn(x, y, k):
@@ -207,7 +199,7 @@ def indices(x, y, k):
     return pnp.take(x, at, axis=0), pnp.ones(pnp.sum(at.at[0:1].set(0)) % 3 + 1)
 
 
-WRONG = (
+FEW = (
     captured_loop,
     overlaps_alone,
     joined_alone,
@@ -245,7 +237,7 @@ OTHERS = (
 def _check(functions: Sequence[Any], rows: Any) -> None:
     shapes = [(2, rows, 4), (1, rows, 4)]
     specs = [*(plica.spec(shape, "float64") for shape in shapes), plica.spec((), "int64")]
-    modules = NativePrograms({one.__name__: plica.trace(one, *specs) for one in functions})
+    modules = LibraryPrograms({one.__name__: plica.trace(one, *specs) for one in functions})
     random = np.random.default_rng(0)
     for one in functions:
         for steps in (0, 1, 3):
@@ -253,15 +245,11 @@ def _check(functions: Sequence[Any], rows: Any) -> None:
             assert_interpreted(modules, one.__name__, inputs)
 
 
-def test_on_the_host(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "dispatch_of", lambda *_: None)
-    _check(WRONG, "n")
+def test_some() -> None:
+    _check(FEW, "n")
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("on_host", [True, False])
 @pytest.mark.parametrize("rows", ["n", 3])
-def test_many(rows: Any, on_host: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if on_host:
-        monkeypatch.setattr(control, "dispatch_of", lambda *_: None)
-    _check((*WRONG, *OTHERS), rows)
+def test_many(rows: Any) -> None:
+    _check((*FEW, *OTHERS), rows)

@@ -1,17 +1,15 @@
-"""Loops of native files as one dispatch each: what becomes one, what stays with the host, and what they compute."""
+"""Loops in files: what the interpreter gives, or the error that it raises."""
 
 from functools import cache
-from typing import Any
 
 import numpy as np
 import pytest
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.mlir.emit import emit
 from plica.errors import PlicaError
 from plica.frontend.programs import interpret
-from tests.harness.native import NativePrograms, assert_interpreted, without_names
+from tests.harness.libraries import LibraryPrograms, assert_interpreted, without_names
 
 SIZES = (0, 1, 7)
 COUNTS = (-2, 0, 3)
@@ -184,29 +182,6 @@ def has_no_rows(x, times):
     return plica.scan(lambda total, _: (total * 0.5 + 1.0, total), pnp.sum(x), length=times * times)
 
 
-DISPATCHES = (
-    changes_places,
-    reads_outside,
-    branches,
-    multiplies_matrices,
-    multiplies_large_matrices,
-    booleans,
-    narrow_types,
-    divides,
-    slices,
-    makes_a_negative_size,
-    meets_another_size,
-    sizes_from_a_loop,
-    turns_by_a_loop,
-    sorts,
-    solves,
-    carries_many,
-    counts,
-    has_no_rows,
-)
-FEW = (changes_places, reads_outside, branches, multiplies_matrices)
-
-
 def grows(x, times):
     @plica.for_loop(0, times, preserve_dimensions=False)
     def step(_, x):
@@ -227,7 +202,29 @@ def takes_memory_by_turn(x, times):
     return step(0.0)
 
 
-ON_HOST = {grows: 1, takes_memory_by_turn: 0}  # how many dispatches there are for loops
+ALL = (
+    changes_places,
+    reads_outside,
+    branches,
+    multiplies_matrices,
+    multiplies_large_matrices,
+    booleans,
+    narrow_types,
+    divides,
+    slices,
+    makes_a_negative_size,
+    meets_another_size,
+    sizes_from_a_loop,
+    turns_by_a_loop,
+    sorts,
+    solves,
+    carries_many,
+    counts,
+    has_no_rows,
+    grows,
+    takes_memory_by_turn,
+)
+FEW = (changes_places, reads_outside, branches, multiplies_matrices)
 
 
 def _program(function):
@@ -235,8 +232,8 @@ def _program(function):
 
 
 @cache
-def _modules(functions) -> NativePrograms:
-    return NativePrograms({one.__name__: _program(one) for one in functions})
+def _modules(functions) -> LibraryPrograms:
+    return LibraryPrograms({one.__name__: _program(one) for one in functions})
 
 
 def _check(functions, function, sizes, counts) -> None:
@@ -246,7 +243,7 @@ def _check(functions, function, sizes, counts) -> None:
             _agree(_modules(functions), function.__name__, [x, np.asarray(times)])
 
 
-def _agree(modules: NativePrograms, name: str, arguments) -> None:
+def _agree(modules: LibraryPrograms, name: str, arguments) -> None:
     """Check what a loop gives, or raises: the interpreter says in front where the loop begins."""
     expected = None
     try:
@@ -262,15 +259,15 @@ def _agree(modules: NativePrograms, name: str, arguments) -> None:
 
 
 @pytest.mark.parametrize("function", FEW, ids=lambda one: one.__name__)
-def test_native_is_the_interpreter(function) -> None:
+def test_a_file_is_the_interpreter(function) -> None:
     _check(FEW, function, SIZES, COUNTS)
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("function", [*DISPATCHES, *ON_HOST], ids=lambda one: one.__name__)
+@pytest.mark.parametrize("function", ALL, ids=lambda one: one.__name__)
 def test_every_loop_is_the_interpreter(function) -> None:
     sizes = (*SIZES, 1000) if function is not grows else SIZES
-    _check((*DISPATCHES, *ON_HOST), function, sizes, (-2, 0, 1, 3, 6) if function is not grows else (0, 1, 6))
+    _check(ALL, function, sizes, (-2, 0, 1, 3, 6) if function is not grows else (0, 1, 6))
 
 
 @pytest.mark.parametrize("size", [24, 29, 30])
@@ -279,44 +276,6 @@ def test_products_of_many_rows_are_computed_in_blocks(size: int) -> None:
     assert_interpreted(_modules(FEW), "multiplies_matrices", [x, np.asarray(3)], scale=100.0)
 
 
-def _dispatches(function) -> int:
-    return emit(_program(function)).text.count("stream.executable private")
-
-
-@pytest.mark.parametrize("function", DISPATCHES, ids=lambda one: one.__name__)
-def test_loops_are_dispatches(function) -> None:
-    assert _dispatches(function) == (2 if function is turns_by_a_loop else 1)
-
-
-@pytest.mark.parametrize("function", ON_HOST, ids=lambda one: one.__name__)
-def test_what_needs_memory_that_is_not_known_stays_with_the_host(function) -> None:
-    assert _dispatches(function) == ON_HOST[function]
-
-
-def test_a_text_with_braces_in_an_error_stays_as_it_is(monkeypatch) -> None:
-    def message(index: object, _axis: int, size: object) -> str:
-        return f"{{0}} of {size}: {index}"
-
-    monkeypatch.setattr("plica.backend.native.loops.rows.indexing.outside_message", message)
-    assert ": {{0}} of {0}: {1}</plica>" in emit(_program(reads_outside)).text
-
-
 def test_an_array_without_axes_is_permuted() -> None:
     program = plica.trace(lambda x: pnp.permute_dims(x, ()) * 2, plica.spec(()))
-    assert_interpreted(NativePrograms({"f": program}), "f", [np.float32(3)], "permute_dims")
-
-
-def test_loops_that_add_entries_up_name_the_width_of_their_vectors() -> None:
-    """IREE drops the flags by which LLVM would take sums in any order."""
-
-    def add_up(x: Any, y: Any) -> Any:
-        @plica.for_loop(0, 3)
-        def step(_, total):
-            return total + pnp.sum(x * x) + pnp.max(x) + pnp.sum(y)
-
-        return step(pnp.zeros((), dtype=x.dtype))
-
-    for dtype, width in (("float32", 16), ("float64", 8)):
-        text = emit(plica.trace(add_up, plica.spec(100, dtype), plica.spec(5, dtype))).text
-        # the sum of all x: the greatest entry needs no width, and five entries are straight code
-        assert text.count("vectorize = <") == text.count(f"vectorize = <width = {width} : i32>") == 1
+    assert_interpreted(LibraryPrograms({"f": program}), "f", [np.float32(3)], "permute_dims")

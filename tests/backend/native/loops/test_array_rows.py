@@ -10,7 +10,7 @@ import plica
 from plica.frontend.programs import trace
 from plica.ir.types import spec
 from plica.tracing import namespace as xp
-from tests.harness.native import NativePrograms, assert_interpreted
+from tests.harness.libraries import LibraryPrograms, assert_interpreted
 from tests.harness.programs import Array
 
 X = spec(("m", "n"), "float32")
@@ -202,17 +202,17 @@ FURTHER = (
 """Those that are full products: a function takes the compiler some tenths of a second."""
 
 
-def _compiled(functions: Iterable[Callable[..., Any]]) -> NativePrograms:
-    return NativePrograms({one.__name__.strip("_"): trace(one, *FUNCTIONS[one]) for one in functions})
+def _compiled(functions: Iterable[Callable[..., Any]]) -> LibraryPrograms:
+    return LibraryPrograms({one.__name__.strip("_"): trace(one, *FUNCTIONS[one]) for one in functions})
 
 
 @pytest.fixture(scope="module")
-def modules() -> NativePrograms:
+def modules() -> LibraryPrograms:
     return _compiled(one for one in FUNCTIONS if one not in FURTHER)
 
 
 @pytest.fixture(scope="module")
-def further() -> NativePrograms:
+def further() -> LibraryPrograms:
     return _compiled(FURTHER)
 
 
@@ -227,7 +227,7 @@ def test_one_further_function_serves_all_sizes(further, function) -> None:
     _serves_all_sizes(further, function)
 
 
-def _serves_all_sizes(modules: NativePrograms, function: Callable[..., Any]) -> None:
+def _serves_all_sizes(modules: LibraryPrograms, function: Callable[..., Any]) -> None:
     for sizes in SIZES:
         assert_interpreted(modules, function.__name__.strip("_"), _arrays(function, FUNCTIONS[function], sizes))
 
