@@ -1,9 +1,8 @@
-"""The code of a target that is a shared library: functions that run on the thread that calls them, on numpy's arrays."""
+"""The code of a target that is a shared library: functions of numpy's arrays, each run on the thread that calls it."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -76,7 +75,8 @@ class LibraryCode:
         sizes = {name: arrays[index].shape[axis] for name, index, axis in prepared.sizes}
         try:
             written = [
-                np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype)) for shape, dtype in prepared.written
+                np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype))
+                for shape, dtype in prepared.written
             ]
         except (ValueError, MemoryError):
             raise _too_large(function) from None
