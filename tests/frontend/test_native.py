@@ -181,7 +181,7 @@ def test_drivers_say_how_many_threads_share_rows(circuit: Any, tmp_path: Path) -
             alone[driver] = [one.rows.alone for one in module.manifest.entries if one.rows is not None]
     assert min(alone["local-sync"]) > 2**40 > max(alone[None]) >= min(alone[None]) > 0 == max(alone["local-task"])
     program = plica.trace(lambda x: x * 2, plica.spec(("n",)))
-    with pytest.raises(UnsupportedError, match="main has no rows that threads could share.*leave out driver="):
+    with pytest.raises(UnsupportedError, match=r"main has no rows that threads could share.*leave out driver="):
         native.compile(program, path, driver="local-task")
     native.compile(program, path, driver="local-sync")
 

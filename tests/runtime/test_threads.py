@@ -103,7 +103,7 @@ def test_another_thread_computes_what_one_cannot() -> None:
 def test_the_thread_that_calls_does_not_wait_for_busy_ones() -> None:
     """All threads are busy until the call is over."""
     release, workers = threading.Event(), max(num_threads() - 1, 1)
-    busy = [threads._POOL.submit(lambda: release.wait(20)) for _ in range(workers)]  # type: ignore[arg-type, return-value]
+    busy = [threads._POOL.submit(lambda: release.wait(20)) for _ in range(workers)]  # type: ignore[arg-type]
     try:
         assert share(lambda _: threading.get_ident(), range(4), workers + 1) == [threading.get_ident()] * 4
     finally:
@@ -167,7 +167,7 @@ def test_any_number_of_threads_gives_the_same(module: NativeModule, use_threads:
 
 
 def test_few_rows_stay_with_the_thread_that_calls(
-    path: Path, module: NativeModule, use_threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
+    module: NativeModule, use_threads: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     use_threads(4)
     asked: list[int] = []
