@@ -45,9 +45,6 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
         "a signed file": "from plica.runtime.signature import sign; sign(b'k' * 32, b'head')",
         "who signed": "from plica.runtime.signature import check_signature; check_signature(*[b'k' * 32] * 4)",
     },
-    "iree": {
-        "the runtime": "from plica.runtime.binding import binding; binding()",
-    },
     "llvmlite": {
         "jit": "plica.jit(lambda x: x + 1, backend='native')(np.ones(2))",
         "a Program": "plica.jit(plica.trace(lambda x: x + 1, plica.spec((2,))), backend='native')",
@@ -121,7 +118,7 @@ def test_what_needs_no_library_works_without(tmp_path: Path) -> None:
 def test_the_table_has_every_library_and_extras_that_there_are() -> None:
     assert set(NEEDS) == set(LIBRARIES)
     project = tomllib.loads((Path(plica.__file__).parents[2] / "pyproject.toml").read_text())["project"]
-    brought = {"IREE": "iree-base-compiler", "PyTorch": "torch"}
+    brought = {"PyTorch": "torch"}
     for name, extra in LIBRARIES.values():
         packages = project["optional-dependencies"][extra]
         assert any(one.startswith(brought.get(name, name)) for one in packages), (name, packages)

@@ -57,7 +57,6 @@ OPTIONAL = (
     ("matplotlib", (), ("draw", "cli")),
     ("sklearn", (), ("files",)),
     ("array_api_compat", ("eager", "constants", "frontend"), ()),
-    ("iree", (), ("runtime", "backend/native")),
     ("cryptography", (), ("runtime",)),
 )
 MODULES = sorted(path for path in ROOT.rglob("*.py") if path != ROOT / "backend" / "__init__.py")

@@ -16,7 +16,6 @@ __all__ = ["LIBRARIES", "missing", "require"]
 
 LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the library, and the extra
     "cryptography": ("cryptography", "native"),
-    "iree": ("IREE", "dev"),
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
     "pyarrow": ("pyarrow", "parquet"),

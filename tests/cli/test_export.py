@@ -1,4 +1,4 @@
-"""`plica export`: a saved model to a native file that `plica run` asks, to MLIR and to StableHLO."""
+"""`plica export`: a saved model to a native file that `plica run` asks, and to StableHLO."""
 
 import json
 import subprocess
@@ -65,38 +65,14 @@ def test_native_with_weights_beside_it(plica: Plica, expected: np.ndarray) -> No
         assert result.stderr.startswith(f"plica: error: m.plicab: its part tensors is the file {weights}, which is not")
 
 
-def test_mlir(plica: Plica, expected: np.ndarray) -> None:
-    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "mlir", "--query", "log-likelihood"))
-    slashes, tool, *options = Path("m.mlir").read_text().splitlines()[0].split()
-    assert (slashes, tool, *options[-3:]) == ("//", "iree-compile", "IN.mlir", "-o", "OUT.vmfb")
-    compiler = [sys.executable, "-m", "iree.compiler.tools.scripts.iree_compile"]
-    subprocess.run([*compiler, *options[:-3], "m.mlir", "-o", "m.vmfb"], check=True)
-    code = (
-        "import numpy as np, iree.runtime as runtime\n"
-        "config = runtime.Config('local-sync')\n"
-        "module = runtime.load_vm_module(runtime.VmModule.mmap(config.vm_instance, 'm.vmfb'), config)\n"
-        "np.save('y.npy', module['log_likelihood'](np.load('x.npy')).to_host())\n"
-    )
-    subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
-    np.testing.assert_allclose(np.load("y.npy"), expected, rtol=1e-6)
-    assert not Path("m.mlir.npz").exists()
-    external = ("--weights", "external", "--query", "log-likelihood")
-    _done(plica("export", "m.plica", "-o", "m.mlir", "--to", "mlir", *external))
-    text = Path("m.mlir").read_text()
-    with np.load("m.mlir.npz") as arrays:
-        assert all(f'"plica"::"{name}"' in text for name in arrays.files)
-        assert len(arrays.files) > 1
-
-
 def test_text_without_its_weights_is_not_written(plica: Plica, expected: np.ndarray) -> None:
     del expected
     Path("m.mlir").write_text("old")
     Path("m.mlir.npz").mkdir()
-    for form in ("mlir", "stablehlo"):
-        result = plica("export", "m.plica", "-o", "m.mlir", "--to", form, "--weights", "external")
-        assert result.exit_code == 2
-        assert result.stderr.startswith("plica: error: m.mlir.npz: is a folder")
-        assert Path("m.mlir").read_text() == "old"
+    result = plica("export", "m.plica", "-o", "m.mlir", "--to", "stablehlo", "--weights", "external")
+    assert result.exit_code == 2
+    assert result.stderr.startswith("plica: error: m.mlir.npz: is a folder")
+    assert Path("m.mlir").read_text() == "old"
     assert sorted(path.name for path in Path().iterdir()) == ["m.mlir", "m.mlir.npz", "m.plica", "x.npy"]
 
 
@@ -118,11 +94,9 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
         (("--to", "stablehlo", "--target", "host"), "--target is of native files"),
         (("--to", "stablehlo", "--query", "mpe", "--query", "marginal"), "writes one function, found 2 queries"),
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
-        (("--to", "mlir", "--target", "host"), "--target is of native files"),
-        (("--to", "mlir", "--updatable", "all"), "--updatable is of native files"),
+        (("--to", "stablehlo", "--updatable", "all"), "--updatable is of native files"),
         (("--to", "stablehlo", "--size", "n=3"), "sizes: expected one of b, found 'n'"),
         (("--to", "stablehlo", "--size", "b"), "--size b: expected a name and a number"),
-        (("--to", "mlir", "--size", "b=3"), "--size is of --to stablehlo"),
         (("--size", "b=3"), "--size is of --to stablehlo"),
         (("--updatable", "9.weight"), "updatable: the circuit has no tensor '9.weight'; it has 0.logits"),
     ],

@@ -17,7 +17,6 @@ from click.testing import CliRunner
 import plica
 import plica.numpy as pnp
 from plica import native
-from plica.backend.native.code import LibraryCode
 from plica.cli.main import main
 from plica.errors import BoundsError, InputError, NativeFileError, PlicaError, ZeroDivisorError
 from plica.runtime.container import read
@@ -69,9 +68,8 @@ def _file_of(folder: Path, function: Callable[..., Any], *arguments: Any, **sett
     return native.load(folder / "f.plicab")
 
 
-def test_a_file_of_a_function_names_no_version_of_iree(module: NativeModule) -> None:
-    assert module.manifest.iree == ""
-    assert [target.driver for target in module.manifest.targets] == ["library"]
+def test_a_file_of_a_function_has_a_library_for_its_target(module: NativeModule) -> None:
+    assert [target.part for target in module.manifest.targets] == [module.target.part]
     assert module.target.part in read(module.path).parts
     assert _agrees(module(X, PLACES, 0.5), _expected(X, PLACES, 0.5))
 
@@ -81,7 +79,7 @@ import sys
 
 class Forbidden:
     def find_spec(self, name, path=None, target=None):
-        if name.partition(".")[0] in {"iree", "llvmlite", "ziglang", "torch", "optree", "scipy", "click", "tqdm",
+        if name.partition(".")[0] in {"llvmlite", "ziglang", "torch", "optree", "scipy", "click", "tqdm",
                                       "ml_dtypes", "safetensors", "array_api_compat", "cryptography"}:
             raise AssertionError(f"{name} is imported")
 
@@ -402,9 +400,9 @@ def test_closing_and_pickling(module: NativeModule) -> None:
 
 
 def test_functions_whose_errors_name_other_lines_are_not_alike() -> None:
-    code = LibraryCode()
+    functions = FunctionSet()
     specs = plica.spec(("n",), "float64"), plica.spec((), "int64")
     first = plica.trace(lambda x, i: x[i], *specs)
     second = plica.trace(lambda x, i: x[i], *specs)
-    keys = [code.key(code.written("read", program, {})) for program in (first, first, second)]
+    keys = [functions.written("read", program, {}).key for program in (first, first, second)]
     assert keys[0] == keys[1] != keys[2]

@@ -31,7 +31,7 @@ from plica.runtime.sizes import symbols
 from tests.harness.damaged_files import description_of, with_description
 
 Json = Any
-_OF_THE_MACHINE = ("architecture", "features", "iree", "provenance")
+_OF_THE_MACHINE = ("architecture", "features", "provenance")
 _SIZES = (0, 1, 9)
 _FLOATS = (np.nan, np.inf, -np.inf, -1.0, 1e30)
 

@@ -10,13 +10,13 @@ import numpy as np
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.code import LibraryCode
+from plica.backend.native.code import FunctionSet
 from plica.backend.native.targets import target_of
 from plica.ir.program import Program
 from plica.ir.rewrite import rewrite
 from plica.ir.sizes import Size
 from plica.runtime.container import write
-from plica.runtime.manifest import LIBRARY, ArrayType, Entry, Fallback, Fault, Fold, Manifest, Rows, Target, Tensor
+from plica.runtime.manifest import ArrayType, Entry, Fallback, Fault, Fold, Manifest, Rows, Target, Tensor
 from plica.runtime.module import NativeModule
 
 
@@ -111,7 +111,7 @@ _HOST = target_of("host")
 MANIFEST = Manifest(
     "product",
     ENTRIES,
-    (Target("host", _HOST.architecture, _HOST.features, "code/host", LIBRARY),),
+    (Target("host", _HOST.architecture, _HOST.features, "code/host"),),
     tensors=TENSORS,
     folds=(Fold("fold", ("shift",), ("doubled",)),),
     provenance={"source": "written by hand"},
@@ -121,10 +121,10 @@ MANIFEST = Manifest(
 @functools.cache
 def code() -> bytes:
     """The library of `MANIFEST`, for this machine."""
-    functions = LibraryCode()
+    functions = FunctionSet()
     for name, program in _programs().items():
         functions.add(functions.written(name, program, {}))
-    return functions.compiled(_HOST, MANIFEST)
+    return functions.compiled(_HOST.name, MANIFEST)
 
 
 def parts() -> dict[str, bytes]:

@@ -16,7 +16,7 @@ class Forbidden:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in {"torch", "optree", "scipy", "click", "tqdm", "ml_dtypes", "safetensors",
                                       "array_api_compat", "cryptography", "llvmlite", "matplotlib", "sklearn",
-                                      "ziglang", "iree"}:
+                                      "ziglang"}:
             raise AssertionError(f"{name} is imported")
 
 sys.meta_path.insert(0, Forbidden())

@@ -157,7 +157,7 @@ def test_rows_that_are_wrong_are_refused() -> None:
         context = PipelineContext()
         context.add_query_rule(replace(GREEDY, entries=(Entry(taken, ""),)))
         with pytest.raises(InputError, match=f"{other} and greedy both have an entry {taken!r}; rename one of them"):
-            plica.native.mlir(context.compile(described()), taken)
+            plica.native.stablehlo(context.compile(described()), taken)
 
 
 @pytest.mark.parametrize(
