@@ -372,12 +372,3 @@ def test_modules_are_let_go_in_any_order(path: Path) -> None:
         del module
         assert kept is not None
         del kept
-
-
-def test_results_of_other_sizes_are_not_spread_over_the_rows(
-    module: NativeModule, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    call = library_code.LibraryCode.call
-    monkeypatch.setattr(library_code.LibraryCode, "call", lambda *words: [array[:1] for array in call(*words)])
-    with pytest.raises(NativeFileError, match=r"product: its code gives \(1, 3\), expected \(5, 3\)"):
-        module(_rows(5))
