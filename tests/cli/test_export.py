@@ -53,7 +53,7 @@ def test_native(plica: Plica, expected: np.ndarray) -> None:
 def test_native_with_weights_beside_it(plica: Plica, expected: np.ndarray) -> None:
     _done(plica("export", "m.plica", "-o", "m.plicab", "--query", "log-likelihood", "--weights", "external"))
     [weights] = Path().glob("weights-*.bin")
-    assert f"beside    {weights}, {weights.stat().st_size:,} bytes" in _done(plica("inspect", "m.plicab"))
+    assert f"beside  {weights}, {weights.stat().st_size:,} bytes" in _done(plica("inspect", "m.plicab"))
     without_torch = "import sys; sys.modules['torch'] = None; import plica.native; "
     code = f"{without_torch}print(plica.native.load('m.plicab')({X.tolist()}).tolist())"
     found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

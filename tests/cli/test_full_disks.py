@@ -2,6 +2,7 @@
 
 import errno
 import os
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 from click.testing import Result
 
+from plica.backend.native.loops import link
 from plica.cli import outputs
 from plica.draw.circuit import draw_circuit
 from plica.errors import WriteError
@@ -117,28 +119,12 @@ def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
 
 
 def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
-    compiler: Any = pytest.importorskip("iree.compiler")
-    from plica.backend.native.build import compile_text
+    def fails(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        return subprocess.CompletedProcess(command, 1, "", "ld.lld: error: failed to write: No space left on device")
 
-    def fails(*_words: object, **_settings: object) -> Any:
-        raise OSError("error: could not open: No space left on device")
-
-    monkeypatch.setattr(compiler, "CompilerToolError", OSError)
-
-    monkeypatch.setattr(compiler, "compile_str", fails)
-    with pytest.raises(WriteError, match=r"the folder for temporary files has no space left.*set TMPDIR"):
-        compile_text("module {}")
-
-
-def test_a_folder_for_temporary_files_that_is_not_there_is_not_blamed_on_the_model(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    pytest.importorskip("iree.compiler")
-    from plica.backend.native.build import compile_text
-
-    monkeypatch.setenv("TMPDIR", str(tmp_path / "none"))
-    with pytest.raises(WriteError, match=r"none: nothing can be written .*\(no such file or directory\).*set TMPDIR"):
-        compile_text("module {}")
+    monkeypatch.setattr(link.subprocess, "run", fails)
+    with pytest.raises(WriteError, match=r"needs a folder for temporary files \(no space left on device\); set TMPDIR"):
+        link.shared_library(b"")
 
 
 @pytest.mark.usefixtures("without_pictures")

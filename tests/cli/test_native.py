@@ -183,10 +183,9 @@ class TestInspect:
         assert (
             shown
             == f"""\
-  file      m.plicab, {size} bytes, version 3 of the format
-  signed    no
-  compiler  LLVM
-  source    written by hand
+  file    m.plicab, {size} bytes, version 4 of the format
+  signed  no
+  source  written by hand
 
 entries
   product(x: float32[n, 4]) -> y: float32[n, 3]
@@ -213,7 +212,7 @@ x: int64[n], flag: bool[n], z: float32[2, 2*n-1], s: int64[]
 a: bfloat16[n], b: float16[n], c: complex128[n], d: uint8[n]
 
 targets
-  host  {architecture}  library  runs here
+  host  {architecture}  runs here
 
 constants
   weight: float32[4, 3]
@@ -235,11 +234,11 @@ parts
     def test_who_signed(self, plica: Plica) -> None:
         public, private = make_keys()
         native_file(Path("s.plicab"), private)
-        assert f"signed    by {public.hex()} (it says so; --public-key checks it)\n" in _done(
+        assert f"signed  by {public.hex()} (it says so; --public-key checks it)\n" in _done(
             plica("inspect", "s.plicab")
         )
         checked = _done(plica("inspect", "s.plicab", "--public-key", public.hex()))
-        assert f"signed    by {public.hex()}\n" in checked
+        assert f"signed  by {public.hex()}\n" in checked
         other, _ = make_keys()
         assert "is signed with the key" in _refused(plica("inspect", "s.plicab", "--public-key", other.hex()))
 
@@ -248,8 +247,8 @@ parts
         targets = (replace(host, name="far", architecture="riscv64"), host)
         native_file(Path("t.plicab"), targets=targets, provenance={"source": "a\x1b[31mred\nline"})
         shown = _done(plica("inspect", "t.plicab"))
-        assert "far   riscv64  library  does not run here: needs riscv64, and this machine is" in shown
-        assert r"source    a\x1b[31mred\nline" in shown
+        assert "far   riscv64  does not run here: needs riscv64, and this machine is" in shown
+        assert r"source  a\x1b[31mred\nline" in shown
 
     def test_damage_is_said_in_one_line(self, plica: Plica, file: Path) -> None:
         data = bytearray(file.read_bytes())

@@ -5,7 +5,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plica.backend.native.build import compile_text
 
 import plica
 import plica.numpy as pnp
@@ -59,8 +58,3 @@ def test_circuits_compile_for_every_machine(tmp_path: Path) -> None:
 def test_graphics_processors_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no target 'cuda'; there are host, x86-64"):
         native.compile(_circuit(), tmp_path / "x.plicab", targets=("host", "cuda"))
-
-
-def test_the_least_processor_is_compiled_for_in_silence(capfd: pytest.CaptureFixture[str]) -> None:
-    compile_text("func.func @f(%x: tensor<2xf32>) -> tensor<2xf32> { return %x : tensor<2xf32> }", "x86-64")
-    assert capfd.readouterr().err == ""

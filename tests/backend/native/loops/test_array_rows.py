@@ -62,7 +62,7 @@ def _search(table, index):
     return xp.search_cumulative(sums, xp.remainder(index, table.shape[1]), uniforms)
 
 
-def _update(x, places):
+def _updated(x, places):
     rows = x.at[places].add(xp.sum(x, axis=0))
     pairs = x.at[xp.arange(x.shape[0]) // 2].add(x)  # what is written is what is read
     first = x.at[:, 0].set(7.0), x.at[places, 0].max(xp.astype(places, "float32"))
@@ -175,7 +175,7 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _gather: (X, PLACES),
     _lookup: (TABLE, ROWS),
     _search: (TABLE, ROWS),
-    _update: (X, PLACES),
+    _updated: (X, PLACES),
     _contracted: (WIDE, WIDE),
     _log_contracted: (WIDE, WIDE),
     _beside_branch: (spec((1, "m", 2), "float64"), spec((1, 2, 2), "float64")),
@@ -239,7 +239,7 @@ def _serves_all_sizes(modules: LibraryPrograms, function: Callable[..., Any]) ->
         ("take", (np.zeros((3, 2), "float32"), np.asarray([0, -4]))),
         ("gather", (np.zeros((0, 2), "float32"), np.asarray([0]))),
         ("lookup", (np.zeros((2, 2, 3), "float32"), np.asarray([[0, 1], [3, 1]]))),
-        ("update", (np.zeros((3, 2), "float32"), np.asarray([1, 7]))),
+        ("updated", (np.zeros((3, 2), "float32"), np.asarray([1, 7]))),
     ],
     ids=lambda one: one if isinstance(one, str) else "",
 )

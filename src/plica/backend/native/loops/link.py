@@ -3,6 +3,7 @@
 import re
 import subprocess
 import tempfile
+from errno import ENOSPC
 from pathlib import Path
 
 from plica.errors import UnsupportedError, WriteError
@@ -42,6 +43,8 @@ def shared_library(code: bytes) -> bytes:
                     f"this machine has no instructions for {', '.join(sorted(missing))}, which would be functions of "
                     "another library; take a machine that is newer."
                 )
+            if run.returncode and "no space left" in run.stderr.lower():
+                raise OSError(ENOSPC, "no space left on device")
             if run.returncode:
                 message = " ".join(run.stderr.split())[:200]
                 raise UnsupportedError(f"the linker makes no library of this code: {message or 'it says nothing'}")
