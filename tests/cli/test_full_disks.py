@@ -122,7 +122,7 @@ def test_a_full_folder_for_temporary_files_is_not_blamed_on_the_model(monkeypatc
     def fails(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(command, 1, "", "ld.lld: error: failed to write: No space left on device")
 
-    monkeypatch.setattr(link.subprocess, "run", fails)
+    monkeypatch.setattr("plica.backend.native.loops.link.subprocess.run", fails)
     with pytest.raises(WriteError, match=r"needs a folder for temporary files \(no space left on device\); set TMPDIR"):
         link.shared_library(b"")
 
