@@ -17,7 +17,7 @@ from click.testing import CliRunner
 import plica
 import plica.numpy as pnp
 from plica import native
-from plica.backend.native.code import FunctionSet
+from plica.backend.native.functions import FunctionSet
 from plica.cli.main import main
 from plica.errors import BoundsError, InputError, NativeFileError, PlicaError, ZeroDivisorError
 from plica.runtime.container import read

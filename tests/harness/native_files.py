@@ -10,7 +10,7 @@ import numpy as np
 
 import plica
 import plica.numpy as pnp
-from plica.backend.native.code import FunctionSet
+from plica.backend.native.functions import FunctionSet
 from plica.backend.native.targets import target_of
 from plica.ir.program import Program
 from plica.ir.rewrite import rewrite

@@ -17,8 +17,8 @@ import numpy as np
 
 from plica.backend.native.circuits.updatable import UpdatableConstant, UpdatableFold
 from plica.backend.native.circuits.with_constants import Array
-from plica.backend.native.code import Function, FunctionSet
 from plica.backend.native.entry_programs import EntryProgram
+from plica.backend.native.functions import Function, FunctionSet
 from plica.backend.native.targets import Target
 from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
 from plica.runtime.manifest import Target as Described
