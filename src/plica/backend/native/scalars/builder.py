@@ -119,10 +119,6 @@ class ScalarCode(ABC):
         """The product a b of numbers."""
         return self.apply("multiply", a, b)
 
-    def negate(self, a: Scalar) -> Scalar:
-        """-a of numbers."""
-        return self.apply("negate", a)
-
     def absolute(self, a: Scalar) -> Scalar:
         """|a| of a float."""
         return self.apply("absolute", a)

@@ -68,14 +68,6 @@ def nearest_integer(x: Value) -> tuple[Value, Value]:
     return moved - 1.5 * form.unit, moved.bits_as(form.words)
 
 
-def truncated(x: Value) -> Value:
-    """The number rounded towards 0, without an instruction for it."""
-    size, unit = abs(x), format_of(x).unit
-    nearest = (size + unit) - unit
-    below = (nearest > size).where(nearest - 1.0, nearest)
-    return (size < unit).where(below.copysign(x), x)
-
-
 def split_exponent(bits: Value, form: Format) -> tuple[Value, Value]:
     """The biased exponents of two powers of two whose product is 2^n, from `nearest_integer`'s bits of n.
 
