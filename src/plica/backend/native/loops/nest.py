@@ -5,7 +5,7 @@
 
 Values are computed once and never change. A value that changes from one iteration of a loop to the next lies in a
 `Cell`; a buffer that changes, in a `PointerCell`. Offsets into buffers count entries. Sizes and bounds of loops are
-values, so that one nest serves all sizes. `llvm.py` and `mlir.py` print it, `nest_text.py` for readers.
+values, so that one nest serves all sizes. `llvm.py` prints it, `nest_text.py` for readers.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

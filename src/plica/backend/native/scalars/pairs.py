@@ -1,8 +1,8 @@
 """Double-double arithmetic: numbers of about 75 bits as the sum of two float64.
 
 The high part has at most 26 bits, so that products of two high parts are exact. It is cut off by a bit mask: then no
-compiler can fuse the product that it is cut from with a later addition, as IREE does elsewhere. Fused operations are
-rounded once instead of twice, which breaks the computation of rounding errors.
+compiler can fuse the product that it is cut from with a later addition. Fused operations are rounded once instead of
+twice, which breaks the computation of rounding errors.
 Source: T. J. Dekker, A floating-point technique for extending the available precision, 1971.
 """
 
