@@ -20,22 +20,23 @@ from plica.errors import DTypeError
 
 _KINDS = {"b": "bool", "i": "int", "u": "int", "f": "float", "c": "complex"}
 _OF_ML_DTYPES = {"bfloat16": ("f", 16, "bf16"), "int4": ("i", 4, "i4"), "uint4": ("u", 4, "u4")}
-"""Dtypes that numpy has from ml_dtypes and does not describe itself: letter of the kind, bits, short name."""
+"""Kind letter, bits and short name of the dtypes that ml_dtypes adds to numpy: their numpy dtypes do not tell these."""
 
 
 class DType(Enum):
-    """An element type; equal to that of numpy, torch and other libraries, and to its name, whichever side it is on.
+    """An element type. `==` holds, from either side, for the same type of numpy, torch and others, and for its name.
 
-    Its hash is that of numpy's dtype: dictionaries and sets find one for the other. A name and torch's dtype are equal
-    to it but have hashes of their own, as they have beside numpy's.
+    The hash is that of the numpy dtype, so a dictionary with one as key is read with the other. A name or a torch dtype
+    has another hash, although it is equal.
 
     Attributes:
-        kind: One of `bool`, `int`, `float`, `complex`.
-        bits: How many bits an entry takes: 4 for `int4`, though numpy's arrays have a byte for each.
-        is_storage: Whether numbers are only kept in it: they are moved about, and converted to compute with them.
+        kind: One of `bool`, `int` (signed or not), `float`, `complex`.
+        bits: The size of an entry: 4 for `int4`, although numpy stores it in a byte.
+        is_storage: Whether this is a type for storage alone (`int4`, `uint4`). Its arrays are stored, moved and cast;
+            arithmetic refuses them.
         short: The name in Program text: `f32`, `i64`, `bool` ...
         numpy: The numpy dtype of the same name.
-        dtype: The same, where numpy looks for it: `np.zeros(2, dtype=DType.FLOAT32)`.
+        dtype: The same; numpy reads this attribute in `np.zeros(2, dtype=DType.FLOAT32)`.
     """
 
     BOOL = "bool"
@@ -68,7 +69,7 @@ class DType(Enum):
 
     @property
     def carrier(self) -> "DType":
-        """The dtype of whole bytes that carries numbers stored in fewer bits; else the dtype itself."""
+        """The dtype that holds these numbers with a byte for each: int8 for `int4`. Others are their own carrier."""
         return _CARRIERS.get(self, self)
 
     @property
@@ -85,7 +86,7 @@ class DType(Enum):
             return self.value == other
         if isinstance(other, type | np.dtype):
             return bool(self.numpy == other)
-        return self.value == _name_elsewhere(other) or NotImplemented
+        return self.value == _name_elsewhere(other) or NotImplemented  # then Python asks `other`
 
     def __hash__(self) -> int:
         return self._hash
@@ -98,7 +99,7 @@ class DType(Enum):
 
 
 def _name_elsewhere(value: object) -> str | None:
-    """The name of a dtype of another library than numpy (`torch.float32`); None of what is no dtype."""
+    """The name of another library's dtype: `float32` for `torch.float32`. None if `value` is no dtype."""
     is_dtype = type(value).__name__.lower().endswith("dtype")
     return str(value).rpartition(".")[2] if is_dtype else None
 
@@ -133,14 +134,14 @@ def as_dtype(value: object) -> DType:
 
 
 def promote(first: DType, second: DType) -> DType:
-    """The type in which two arrays meet.
+    """The dtype of the result of two arrays, as of their sum.
 
-    Within a kind the standard's table holds; across kinds the higher kind wins at its own width (an integer never
-    widens a float), and a float that meets a complex keeps the wider of the two precisions. Neither of bfloat16 and
-    float16 has the numbers of the other: they meet in float32.
+    Within a kind it follows the table of the Array API standard. Across kinds the higher kind wins at its own width: an
+    integer never widens a float. A float and a complex number give a complex number of the wider precision. bfloat16
+    and float16 give float32, since neither holds the numbers of the other.
 
     Raises:
-        DTypeError: Numbers of one are only stored.
+        DTypeError: One is a type for storage alone, and they differ.
     """
     if first == second:
         return first
@@ -152,19 +153,22 @@ def promote(first: DType, second: DType) -> DType:
     return max(first, second, key=lambda dtype: _KIND_ORDER.index(dtype.kind))
 
 
-def scalar_dtype(value: complex, meets: DType) -> DType:
-    """The type of a Python scalar that meets an array of type `meets`: the array's, unless the scalar's kind is higher.
+def scalar_dtype(value: complex, array_dtype: DType) -> DType:
+    """The dtype that a Python scalar takes beside an array: the array's, unless the scalar's kind is higher.
+
+    For example, 2 beside float32 is float32, and 2.5 beside int8 is float64.
 
     Raises:
-        DTypeError: `value` does not fit the integer type that it would take, or numbers of that type are only stored.
+        DTypeError: `value` does not fit the array's integer type, or its kind is higher and the array's type is for
+            storage alone.
     """
     own = as_dtype(type(value))
-    if _KIND_ORDER.index(own.kind) <= _KIND_ORDER.index(meets.kind):
-        check_range(value, meets)
-        return meets
-    require_computed(meets)
-    if own.kind == "complex" and meets.kind == "float":
-        return as_dtype(np.result_type(meets.value, np.complex64))
+    if _KIND_ORDER.index(own.kind) <= _KIND_ORDER.index(array_dtype.kind):
+        check_range(value, array_dtype)
+        return array_dtype
+    require_computed(array_dtype)
+    if own.kind == "complex" and array_dtype.kind == "float":
+        return as_dtype(np.result_type(array_dtype.value, np.complex64))
     return {"int": DType.INT64, "float": DType.FLOAT64, "complex": DType.COMPLEX128}[own.kind]
 
 
@@ -175,19 +179,19 @@ def check_range(value: complex, dtype: DType) -> None:
         DTypeError: The integer does not fit.
     """
     if dtype.kind == "int" and isinstance(value, int):
-        least, most = dtype.limits
-        if not least <= value <= most:
+        least, largest = dtype.limits
+        if not least <= value <= largest:
             raise DTypeError(
-                f"the number {value} does not fit {dtype.value} ({least} to {most}); "
+                f"the number {value} does not fit {dtype.value} ({least} to {largest}); "
                 "convert the array with astype first."
             )
 
 
 def require_computed(*dtypes: DType) -> None:
-    """Check that numbers of all dtypes are computed with.
+    """Check that arithmetic takes all of these dtypes.
 
     Raises:
-        DTypeError: Those of one are only stored.
+        DTypeError: One is a type for storage alone.
     """
     for dtype in dtypes:
         if dtype.is_storage:
@@ -198,11 +202,11 @@ def require_computed(*dtypes: DType) -> None:
 
 
 def headroom_of(largest: float) -> float:
-    """The least x for which the derivative 1 / x of `log(x)` is safe, in multiples of the smallest normal number.
+    """The least x at which `1 / x`, the derivative of `log(x)`, is safe; in multiples of the smallest normal number.
 
-    Some of these derivatives may be added without overflow: 2^12 in float32, 10 in float16.
+    At this x, a sum of several such derivatives does not overflow: of 2^12 in float32, of 10 in float16.
 
     Args:
         largest: The largest number of the dtype.
     """
-    return min(2.0**10, math.exp(math.log(largest) / 11))
+    return min(2.0**10, math.exp(math.log(largest) / 11))  # 2.7 in float16, whose numbers end near 2^16

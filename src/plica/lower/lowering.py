@@ -313,21 +313,18 @@ class LoweringScope:
         to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
         linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
-        magnitudes = [magnitude(entry_magnitude.output, entry_magnitude.node_inputs) for entry_magnitude in linear]
-        most, lost = (
-            max(entry_magnitude.most for entry_magnitude in magnitudes),
-            max(1.0, *(entry_magnitude.lacking for entry_magnitude in magnitudes)),
-        )
-        least = min(
-            -inf if entry_magnitude.numbers.range is None else entry_magnitude.numbers.range[0]
-            for entry_magnitude in magnitudes
-        )
+        magnitudes = [magnitude(parameter.output, parameter.node_inputs) for parameter in linear]
+        largest = max(bounds.largest for bounds in magnitudes)
+        underflow = max(1.0, *(bounds.underflow for bounds in magnitudes))
+        ranges = [bounds.numbers.range for bounds in magnitudes]
+        least = min(-inf if range_ is None else range_[0] for range_ in ranges)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
         better = from_logs or any(map(is_better, logs))
         zeros = not from_logs and self._may_be_zero(parameters)
         directed = self._directions(parameters, fill) if better and not from_logs and (zeros or least < 0) else None
-        # a number that underflowed may be multiplied by one of any size: only logarithms give the product
-        unbounded, lost = lost == inf, 1.0 if lost == inf else lost
+        # a factor that underflowed may meet one of any size: then only logarithms give the product
+        is_bounded = underflow < inf
+        lost = underflow if is_bounded else 1.0
 
         def more_logs() -> list[Parameter]:
             return formed(to_logs, others())
@@ -336,19 +333,19 @@ class LoweringScope:
             return self._padded(logs, fills[1], more_logs)
 
         def in_linear() -> Tracer:
-            if better and unbounded and directed is not None:
+            if better and not is_bounded and directed is not None:
                 direction, size = directed()
                 product: Tracer = direction * exponential(xp, size)
                 return product
-            if better and unbounded and not self.semiring.negative:
+            if better and not is_bounded and not self.semiring.negative:
                 numbers: Tracer = exponential(xp, in_logs())
                 return numbers
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
         if not better:
-            return Weight(in_linear, most=most, least=least, lost=lost, may_be_zero=zeros, row_sum=row_sum)
+            return Weight(in_linear, most=largest, least=least, lost=lost, may_be_zero=zeros, row_sum=row_sum)
         exact = partial(self._logs, logs, more_logs, fills[1])
-        return Weight(in_linear, in_logs, exact, directed, most, least, lost, zeros, row_sum)
+        return Weight(in_linear, in_logs, exact, directed, largest, least, lost, zeros, row_sum)
 
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
         """Whether a number may be 0 for some value of a learned leaf."""

@@ -59,7 +59,7 @@ _LEAVES = {
 
 
 def known_range(node: Any, inputs: Inputs) -> Range:
-    """The least and the largest number that an entry of `node` can be; not a statement on NaN."""
+    """The least and the largest number that an entry of `node` can be, unless it is NaN."""
     return numbers(inputs)(node).range or ANYTHING
 
 
@@ -73,16 +73,16 @@ class Magnitude(NamedTuple):
 
     Args:
         numbers: Their kind and range.
-        lacking: How many smallest normal numbers one may lack because it, or a number in it, underflowed. One for the
-            entry itself; a product adds what its factors lack times the largest that the other can be, which is
-            infinite where nothing bounds it. Leaves lack nothing.
+        underflow: A bound of the error that underflow causes in an entry, in multiples of the smallest normal number:
+            one for the entry itself, and for a product the error of each factor times the largest value of the other.
+            Infinite where nothing bounds it, 0 for leaves.
     """
 
     numbers: Numbers
-    lacking: float
+    underflow: float
 
     @property
-    def most(self) -> float:
+    def largest(self) -> float:
         """The largest number that an entry can be."""
         return (self.numbers.range or ANYTHING)[1]
 
@@ -97,10 +97,10 @@ def _magnitude(node: Any, inputs: list[Magnitude]) -> Magnitude:
     if not inputs:
         return Magnitude(known, 0.0 if _is_exact(node) else 1.0)
 
-    def most(position: int) -> float:
+    def largest(position: int) -> float:
         return max(map(abs, inputs[position].numbers.range or ANYTHING))
 
-    return Magnitude(known, node.lacks([operand.lacking for operand in inputs], most))
+    return Magnitude(known, node.underflow([operand.underflow for operand in inputs], largest))
 
 
 def known_row_sum(parameter: Parameter) -> float:

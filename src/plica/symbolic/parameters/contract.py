@@ -14,7 +14,7 @@ from typing import Any, ClassVar, final
 
 from plica.errors import ShapeError
 from plica.ir.ranges import ANYTHING, Range, combined
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, lacks_of_products, range_as
+from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, range_as, underflow_of_products
 
 _FOLD = "F"
 
@@ -43,7 +43,7 @@ class MatMulParameter(BinaryOp):
     """The product of two matrices."""
 
     range: ClassVar[Callable[..., Range | None]] = _product_range
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: op.in_shape1[1])
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda op: op.in_shape1[1])
 
     def infer_shape(self) -> Shape:
         """`(m, n)` from `(m, k)` and `(k, n)`."""
@@ -120,7 +120,9 @@ class EinsumParameter(EinsumOp):
     """An Einstein sum of two inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: prod(op.sizes[letter] for letter in op.summed))
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(
+        lambda op: prod(op.sizes[letter] for letter in op.summed)
+    )
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The sum, fold by fold."""

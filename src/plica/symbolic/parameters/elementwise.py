@@ -1,4 +1,4 @@
-"""Operations that treat every entry alike.
+"""Parameter operations that compute each entry from the entries of the inputs at its position: sums, logarithms, ...
 
 >>> ScaledSigmoidParameter((3,), 0.1, 2.0).config
 {'vmin': 0.1, 'vmax': 2.0}
@@ -13,7 +13,15 @@ import numpy as np
 
 from plica.errors import InputError, ShapeError
 from plica.ir.ranges import ANYTHING, Range, between
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, UnaryOp, check_bound, lacks_of_products
+from plica.symbolic.parameters.nodes import (
+    Array,
+    BinaryOp,
+    Namespace,
+    Shape,
+    UnaryOp,
+    check_bound,
+    underflow_of_products,
+)
 
 
 def common_shape(op: BinaryOp, advice: str) -> Shape:
@@ -31,11 +39,11 @@ def common_shape(op: BinaryOp, advice: str) -> Shape:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class EntrywisePairOp(BinaryOp):
-    """The operation that `operation` names, on two inputs of one shape."""
+    """The function of the array namespace called `operation`, on two inputs of one shape."""
 
     def infer_shape(self) -> Shape:
-        """The shape of either."""
-        return common_shape(self, "for every pair of entries use an outer or Kronecker parameter")
+        """The shape of both inputs."""
+        return common_shape(self, "to combine all pairs of entries, use an outer or Kronecker parameter")
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The operation, entry by entry."""
@@ -53,7 +61,7 @@ class SumParameter(EntrywisePairOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LogAddExpParameter(EntrywisePairOp):
-    """`log(exp(a) + exp(b))` of two inputs of one shape: their sum, where they are logarithms."""
+    """`log(exp(a) + exp(b))` of two inputs of one shape: the logarithm of a sum, from the logarithms of its terms."""
 
     operation: ClassVar[str | None] = "logaddexp"
 
@@ -64,7 +72,7 @@ class HadamardParameter(EntrywisePairOp):
     """The product, entry by entry, of two inputs of one shape."""
 
     operation: ClassVar[str | None] = "multiply"
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -78,7 +86,7 @@ class EntrywiseOp(UnaryOp):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NamedOp(EntrywiseOp):
-    """The operation that `operation` names."""
+    """The function of the array namespace called `operation`."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The operation, entry by entry."""
@@ -86,22 +94,22 @@ class NamedOp(EntrywiseOp):
 
 
 def exponential(xp: Namespace, x: Array) -> Array:
-    """exp(x), whose derivative is taken to be 0 where it overflows.
+    """exp(x), with derivative 0 where the exponential overflows to infinity.
 
-    The result is infinite there, and the operation that reads it takes its logarithm. Where nothing reads the result,
-    the exponential would have the derivative 0 times infinity, which is NaN.
+    The derivative of `exp` itself is infinite there. Where the result does not matter, its gradient is 0, and 0 times
+    infinity is NaN.
     """
-    if str(x.dtype) not in _LARGEST:
+    if str(x.dtype) not in _LARGEST_EXPONENT:
         return xp.exp(x)
-    most = _LARGEST[str(x.dtype)]
-    return xp.where(xp.greater(x, most), inf, xp.exp(xp.clip(x, max=most)))
+    largest = _LARGEST_EXPONENT[str(x.dtype)]
+    return xp.where(xp.greater(x, largest), inf, xp.exp(xp.clip(x, max=largest)))
 
 
-_LARGEST = {
+_LARGEST_EXPONENT = {
     limits.dtype.name: log(float(limits.max)) * (1 - 4 * float(limits.eps))
     for limits in map(np.finfo, ("float16", "float32", "float64"))
 }
-"""Of each dtype, almost the largest number whose exponential is finite however it is rounded."""
+"""For each dtype the largest number whose exponential is finite, less four roundings for inexact `exp`."""
 
 
 @final
@@ -119,7 +127,7 @@ class ExpParameter(EntrywiseOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LogParameter(NamedOp):
-    """The natural logarithm: -inf at zero, where its derivative is taken to be 0."""
+    """The natural logarithm: -inf at zero, with derivative 0 there."""
 
     operation: ClassVar[str | None] = "safe_log"
 
@@ -130,7 +138,7 @@ class SquareParameter(NamedOp):
     """The square."""
 
     operation: ClassVar[str | None] = "square"
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
 
 @final
@@ -144,12 +152,12 @@ class SoftplusParameter(NamedOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LogSoftplusParameter(EntrywiseOp):
-    """The logarithm of `log(1 + exp(x))`, right where that underflows."""
+    """The logarithm of `log(1 + exp(x))`, accurate also where `log(1 + exp(x))` underflows to 0."""
 
     range: ClassVar[Callable[..., Range | None]] = lambda op, x: ANYTHING  # noqa: ARG005
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The logarithm; x itself where exp(x) is below the precision of 1, for log(1 + y) = y (1 - y/2 + ...)."""
+        """The logarithm; x where exp(x) < eps, since log(1 + y) is y (1 - y/2 + ...), which is y up to rounding."""
         (x,) = arrays
         least = log(float(np.finfo(str(x.dtype)).eps))
         return xp.where(xp.less(x, least), x, xp.log(xp.softplus(xp.clip(x, least))))
@@ -166,7 +174,7 @@ class SigmoidParameter(NamedOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LogSigmoidParameter(EntrywiseOp):
-    """The logarithm of `1 / (1 + exp(-x))`, right where that underflows."""
+    """The logarithm of `1 / (1 + exp(-x))`, accurate also where `1 / (1 + exp(-x))` underflows to 0."""
 
     range: ClassVar[Callable[..., Range | None]] = lambda op, x: (-inf, 0.0)  # noqa: ARG005
 
@@ -178,7 +186,7 @@ class LogSigmoidParameter(EntrywiseOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ConjugateParameter(NamedOp):
-    """The complex conjugate, of a real number the number."""
+    """The complex conjugate. Real numbers stay the same."""
 
     operation: ClassVar[str | None] = "conj"
 
@@ -214,7 +222,7 @@ def _clamped(op: Any, x: Range) -> Range:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ClampParameter(UnaryOp):
-    """The input, raised to `vmin` and lowered to `vmax` where it lies outside; None leaves that side open."""
+    """The input clipped to the interval from `vmin` to `vmax`; None leaves that side open."""
 
     range: ClassVar[Callable[..., Range | None]] = _clamped
 

@@ -78,17 +78,17 @@ def range_as(operation: str) -> Callable[..., Range]:
     return lambda _, *inputs: OPS[operation].range_of(inputs, {})
 
 
-def lacks_of_products(terms: Callable[[Any], int]) -> Callable[..., float]:
-    """For the column `lacks`: entries sum `terms(op)` products of an entry of the first input and one of the last."""
+def underflow_of_products(terms: Callable[[Any], int]) -> Callable[..., float]:
+    """The column `underflow` of sums of products: `terms(op)` products, of the first input's and the last's entries."""
 
-    def lacks(op: "ParameterOp", lacking: Sequence[float], most: Callable[[int], float]) -> float:
-        return terms(op) * (_times(lacking[0], most(-1)) + _times(lacking[-1], most(0)) + 1.0)
+    def underflow(op: "ParameterOp", errors: Sequence[float], largest: Callable[[int], float]) -> float:
+        return terms(op) * (_times(errors[0], largest(-1)) + _times(errors[-1], largest(0)) + 1.0)
 
-    return lacks
+    return underflow
 
 
-def _times(lacking: float, most: float) -> float:
-    return lacking * most if lacking and most else 0.0
+def _times(error: float, factor: float) -> float:
+    return error * factor if error and factor else 0.0  # 0 times infinity is 0 here
 
 
 def _range_of_operation(op: "ParameterOp", *inputs: Range) -> Range | None:
@@ -109,15 +109,16 @@ class ParameterOp(ParameterNode):
             Rules that name this row apply to the operation. None if there is no such row.
         range: `op.range(*ranges)`: the range of the entries (`plica.ir.ranges`), for real inputs that lie in `ranges`.
             None where nothing is known, not even that the entries are real. By default the range that its row gives.
-        lacks: `op.lacks(lacking, most)`: how many smallest normal numbers an entry may lack by underflow. Entries of
-            input `i` lack at most `lacking[i]` of them, and are at most `most(i)`. Infinite where nothing bounds it. By
-            default each entry is computed from one entry of each input, and lacks as many as any of these.
+        underflow: `op.underflow(errors, largest)`: a bound of the error that underflow causes in an entry, in multiples
+            of the smallest normal number; infinite where there is none. `errors[i]` is this bound of input `i`, and
+            `largest(i)` bounds the absolute values of its entries. By default the largest error of an input: right for
+            operations that compute an entry from one entry of each input, without multiplying these.
     """
 
     input_range: ClassVar[tuple[int, int | None]] = (1, None)
     operation: ClassVar[str | None] = None
     range: ClassVar[Callable[..., Range | None]] = _range_of_operation
-    lacks: ClassVar[Callable[..., float]] = lambda _, lacking, __: max(1.0, *lacking)
+    underflow: ClassVar[Callable[..., float]] = lambda _, errors, __: max(1.0, *errors)
     shape: Shape = field(init=False)
 
     @property

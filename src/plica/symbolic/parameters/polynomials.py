@@ -21,8 +21,8 @@ from plica.symbolic.parameters.nodes import (
     ParameterOp,
     Shape,
     UnaryOp,
-    lacks_of_products,
     range_as,
+    underflow_of_products,
 )
 
 
@@ -41,7 +41,7 @@ class PolynomialProduct(BinaryOp):
     """The products of all pairs of polynomials; the product of i and j is entry `i * K2 + j`."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("einsum")
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda op: min(op.in_shape1[1], op.in_shape2[1]))
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda op: min(op.in_shape1[1], op.in_shape2[1]))
 
     def infer_shape(self) -> Shape:
         """`(K1 * K2, d1 + d2 + 1)` from `(K1, d1 + 1)` and `(K2, d2 + 1)`."""

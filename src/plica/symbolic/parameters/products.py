@@ -12,7 +12,15 @@ from typing import ClassVar, final
 
 from plica.errors import ShapeError
 from plica.ir.ranges import Range
-from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Shape, check_axis, lacks_of_products, range_as
+from plica.symbolic.parameters.nodes import (
+    Array,
+    BinaryOp,
+    Namespace,
+    Shape,
+    check_axis,
+    range_as,
+    underflow_of_products,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -45,7 +53,7 @@ class KroneckerParameter(KroneckerOp):
     """The Kronecker product of two inputs of as many axes."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products of all pairs."""
@@ -98,7 +106,7 @@ class OuterProductParameter(OuterOp):
     """The product of every pair of entries along `axis`."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
-    lacks: ClassVar[Callable[..., float]] = lacks_of_products(lambda _: 1)
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The products."""

@@ -38,10 +38,10 @@ class ReduceSumParameter(ReduceOp):
         return xp.sum(arrays[0], axis=fold_axis(self.axis))
 
 
-def _lacks_of_product(op: Any, lacking: Sequence[float], most: Callable[[int], float]) -> float:
-    """Each factor and each partial product lacks something, which the other factors multiply."""
-    factors: int = op.in_shape[op.axis]
-    return factors * (lacking[0] + 1.0) if factors == 1 or most(0) <= 1 else inf
+def _underflow_of_product(op: Any, errors: Sequence[float], largest: Callable[[int], float]) -> float:
+    """Each factor and each partial product has an error, which the other factors multiply; above 1 it has no bound."""
+    num_factors: int = op.in_shape[op.axis]
+    return num_factors * (errors[0] + 1.0) if num_factors == 1 or largest(0) <= 1 else inf
 
 
 @final
@@ -50,7 +50,7 @@ class ReduceProductParameter(ReduceOp):
     """The product along an axis."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("prod")
-    lacks: ClassVar[Callable[..., float]] = _lacks_of_product
+    underflow: ClassVar[Callable[..., float]] = _underflow_of_product
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The product."""
