@@ -1,7 +1,8 @@
 """`emit`: a Program as StableHLO text, a module of one function, `main`.
 
-The row of its operation (`rows/`) writes an equation, else its scalar code (`scalars.py`), else its decomposition. An
-operation that has none of these is an error. Nested Programs are written in place.
+An equation is written by the first of these that its operation has: a row (`rows/`), scalar code (`scalars.py`), a
+decomposition. An operation without any of them is an error. The Programs of loops and branches become regions of
+`while` and `if`; that of a call is written in place of the call.
 
 >>> from plica.tracing.trace import trace
 >>> from plica.ir.types import spec
@@ -37,40 +38,48 @@ def emit(
 
     Args:
         program: The Program.
-        leaves: The arrays that it captures, which become constants; without `leaves` they are the first arguments.
-        sizes: Numbers that replace symbolic sizes of the arguments, by name; the others stay symbolic (`?`).
+        leaves: The arrays for `program.consts`, which become constants of the text. Without `leaves` the consts are the
+            first arguments of `main`.
+        sizes: Numbers for symbolic sizes of the arguments, by name: `{"n": 3}`. Other sizes stay symbolic (`?`).
         name: The name of the module.
 
     Raises:
-        InputError: There is no symbolic size of such a name, or the number is no size.
+        InputError: A name in `sizes` is no symbolic size of the Program, or its number is negative or too large.
         ShapeError: The numbers contradict each other.
         UnsupportedError: An operation has no form in StableHLO, or a size of the Program depends on data.
     """
     implicit = program.inputs[: program.num_implicit_inputs]
     numbers = _numbers(implicit, {} if sizes is None else sizes)
     emitter = Emitter(Code(), CONTROL, numbers)
-    captured = [] if leaves is None else [np.asarray(leaf) for leaf in leaves]
-    variables = [*([] if leaves is not None else program.consts), *program.arguments]
-    arguments = emitter.arguments(variables)
-    consts = [emitter.constant(leaf) for leaf in captured] if leaves is not None else arguments[: len(program.consts)]
-    emitter.bind(program.consts, consts, [_size(leaf) for leaf in captured] or None)
+    if leaves is None:
+        parameters = (*program.consts, *program.arguments)
+        values = emitter.arguments(parameters)
+        arguments = values[len(program.consts) :]
+        emitter.bind(program.consts, values[: len(program.consts)])
+    else:
+        parameters = program.arguments
+        values = arguments = emitter.arguments(parameters)
+        arrays = [np.asarray(leaf) for leaf in leaves]
+        emitter.bind(program.consts, list(map(emitter.constant, arrays)), list(map(_as_size, arrays)))
     dims = [numbers.get(var, Size.of(var)) for var in implicit]
     emitter.bind(implicit, list(map(emitter.size, dims)), dims)
-    emitter.bind(program.arguments, arguments[len(arguments) - len(program.arguments) :])
+    emitter.bind(program.arguments, arguments)
     results = [result.tensor for result in emitter.run(program)[program.num_implicit_outputs :]]
-    return _module(name, variables, arguments, emitter.code, results)
+    return _module(name, parameters, values, emitter.code, results)
 
 
 def _module(
-    name: str, variables: Sequence[Var], arguments: Sequence[Value], code: Code, results: Sequence[Tensor]
+    name: str, parameters: Sequence[Var], values: Sequence[Value], code: Code, results: Sequence[Tensor]
 ) -> str:
+    """The text of a module: `main` with its parameters, and a comment with the Plica type of each."""
     types = ", ".join(result.type for result in results)
-    shown = ", ".join(f"{argument.tensor.text}: {argument.tensor.type}" for argument in arguments)
-    body = [*code.first, *code.lines, f"return {', '.join(result.text for result in results)} : {types}".strip(" :")]
+    signature = ", ".join(f"{value.tensor.text}: {value.tensor.type}" for value in values)
+    returned = f"return {', '.join(result.text for result in results)} : {types}".strip(" :")  # a bare `return` without any
+    body = [*code.first, *code.lines, returned]
     lines = [
-        *(f"// {var.name}: {var.type}" for var in variables),
+        *(f"// {var.name}: {var.type}" for var in parameters),
         f"module @{name} {{",
-        f"  func.func public @main({shown}) -> ({types}) {{",
+        f"  func.func public @main({signature}) -> ({types}) {{",
         *(f"    {line}" for line in body),
         "  }",
         "}",
@@ -79,7 +88,7 @@ def _module(
 
 
 def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable, Dim]:
-    """The numbers that replace symbolic sizes, by variable."""
+    """The numbers of `sizes` by variable, checked."""
     if not isinstance(sizes, Mapping):
         raise InputError(f'sizes: expected numbers by name, as {{"n": 3}}, found {sizes!r:.60}')
     names = [var.name for var in implicit]
@@ -92,5 +101,6 @@ def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable
     return {var: int(sizes[var.name]) for var in implicit if var.name in sizes}
 
 
-def _size(leaf: Array) -> Dim | None:
+def _as_size(leaf: Array) -> Dim | None:
+    """The number of a leaf that may be a size: a scalar of int64. None for others."""
     return int(leaf) if leaf.dtype == np.int64 and not leaf.shape else None
