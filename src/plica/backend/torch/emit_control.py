@@ -87,7 +87,7 @@ def assigned_sizes(emitter: Emitter, equation: Equation, indent: str) -> Iterato
             yield f"{indent}{var.name} = {emitter.host(implicit_operand(equation, index))}"
         for inner, _, _, output in carries(equation):
             if emitter.plan.is_host(output) and not emitter.plan.is_host(inner):
-                yield f"{indent}{output.name} = {emitter.plan.dtype_of_size(output)}({output.name})"
+                yield f"{indent}{output.name} = {emitter.plan.python_type(output)}({output.name})"
 
 
 def _as(emitter: Emitter, operand: Operand, var: Var) -> str:

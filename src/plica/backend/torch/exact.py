@@ -45,8 +45,8 @@ def log_of_sum(
         weight: The linear weight.
         given: The source of the weight's logarithms, if they are not those of `weight`.
         form: How: `"log"` or `"log_softmax"`.
-        lost_each: How many smallest normal numbers an entry of the weight may lack; 0 where no entry is so small that a
-            sum may be lost.
+        lost_each: The error that underflow may have made in an entry of the weight, in smallest normal numbers; 0 where
+            no entry is so small that a sum may be lost.
 
     Shapes: total (..., B, O), shift broadcasts with it; factors (..., B, I) each; weight and given (..., O, N), N the
         product of the factors' I, that of the last factor fastest.
@@ -85,9 +85,9 @@ def log_of_sum(
 
 
 def least_right(weight: Tensor, form: str | None) -> float:
-    """The least sum of weights times numbers of at most 1 whose digits cannot have been lost by small factors.
+    """The least sum of weights times factors of at most 1 that is accurate although factors may have underflowed.
 
-    Each of these lacks up to a smallest normal number, times its weight, which may be larger than 1.
+    Such a factor has an error of up to the smallest normal number, which its weight multiplies.
     """
     limits = torch.finfo(weight.dtype)
     most = 1.0 if form == "log_softmax" else float(weight.detach().abs().amax())

@@ -278,10 +278,10 @@ def _wrapped(places: Tensor, size: int) -> Tensor:
     return torch.where(places < 0, places + size, places)
 
 
-def told(error: Exception) -> Exception:
-    """The error, with the user's line, for an index that torch refuses and for a division of integers by zero.
+def user_error(error: Exception) -> Exception:
+    """Plica's error, with the user's line, for an index that torch refuses or a division of integers by zero.
 
-    Any other error is itself.
+    Other errors are returned unchanged.
     """
     traceback: Any = error.__traceback__
     if isinstance(error, ZeroDivisionError) or str(error) == "ZeroDivisionError":

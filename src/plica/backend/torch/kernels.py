@@ -25,9 +25,9 @@ from plica.backend.torch.indexing import (
     nonzero,
     refuse_slice,
     take_along,
-    told,
     unique,
     update,
+    user_error,
 )
 from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_log, shift_of, softplus
 from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
@@ -96,7 +96,6 @@ __all__ = [
     "steps",
     "stirling_error",
     "take_along",
-    "told",
     "total",
     "transform",
     "tucker",
@@ -105,6 +104,7 @@ __all__ = [
     "unpack",
     "unpacked",
     "update",
+    "user_error",
     "where_",
     "with_entries",
     "wrap",
@@ -117,7 +117,7 @@ def log_matmul_exp(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) 
     Args:
         arrays: The inputs, the weight and, where `logs` is given, what the weight's logarithms are computed from.
         logs: How they are: `"log"` or `"log_softmax"`.
-        lost: How many smallest normal numbers an entry of the weight may lack.
+        lost: The error that underflow may have made in an entry of the weight, in smallest normal numbers.
 
     Shapes: x_h (..., B, I), weight (..., O, H*I), result (..., B, O).
     """

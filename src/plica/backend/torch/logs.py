@@ -14,9 +14,9 @@ def is_abstract(x: Tensor) -> bool:
 
 
 def safe_log(x: Tensor) -> Tensor:
-    """The logarithm; its derivative at 0 is 0, so that a probability of zero sends no gradient instead of NaN.
+    """The logarithm, with derivative 0 at 0, so that a probability of zero has gradient 0 instead of NaN.
 
-    So is its derivative below `headroom` times the smallest normal number, where the sum of some would overflow.
+    The derivative is 0 too below `headroom` times the smallest normal number, where a sum of several would overflow.
     """
     if not torch.is_grad_enabled():
         return torch.log(x)
@@ -26,7 +26,7 @@ def safe_log(x: Tensor) -> Tensor:
 
 
 def headroom(dtype: torch.dtype) -> float:
-    """How many smallest normal numbers a number has at least that has a derivative."""
+    """The least x at which `safe_log` has the derivative `1 / x`, in multiples of the smallest normal number."""
     return headroom_of(torch.finfo(dtype).max)
 
 

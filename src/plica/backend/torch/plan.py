@@ -70,8 +70,9 @@ class Plan:
 
         Args:
             program: The Program.
-            numbers: The places of arguments that the caller has as Python numbers.
-            constants: Those that are never anything else, and have no gradient: floats too stay Python numbers.
+            numbers: The positions of arguments that callers pass as Python numbers.
+            constants: The positions of arguments that are always numbers without gradients, so that floats stay Python
+                numbers too.
         """
         named = with_python_names(program)
         plan = Plan(named)
@@ -90,8 +91,8 @@ class Plan:
         """Whether `operand` is a Python number in the generated code."""
         return isinstance(operand, Literal) or self._host.get(operand, False)
 
-    def dtype_of_size(self, var: Var) -> str:
-        """The Python type that a scalar is converted to where it is needed as a number."""
+    def python_type(self, var: Var) -> str:
+        """The Python type to which generated code converts a tensor that it needs as a number: `bool` or `int`."""
         return "bool" if var.type.dtype == "bool" else "int"
 
     def row(self, equation: Equation) -> str | None:

@@ -133,7 +133,7 @@ def log_matmul_exp(
         weight: Ordinary numbers.
         logs: The source of the weight's logarithms where it may underflow: an array of its shape.
         form: `"log"` where `logs` are the logarithms, `"log_softmax"` where the log-softmax of their last axis is.
-        lost: How many smallest normal numbers an entry of `weight` may lack.
+        lost: The error that underflow may have made in an entry of `weight`, in smallest normal numbers.
 
     Shapes: x (..., B, I) or H of them, weight (..., O, H*I), result (..., B, O).
     """

@@ -74,7 +74,7 @@ def _module(
     """The text of a module: `main` with its parameters, and a comment with the Plica type of each."""
     types = ", ".join(result.type for result in results)
     signature = ", ".join(f"{value.tensor.text}: {value.tensor.type}" for value in values)
-    returned = f"return {', '.join(result.text for result in results)} : {types}".strip(" :")  # a bare `return` without any
+    returned = f"return {', '.join(result.text for result in results)} : {types}".strip(" :")  # `return` of nothing
     body = [*code.first, *code.lines, returned]
     lines = [
         *(f"// {var.name}: {var.type}" for var in parameters),
