@@ -1,12 +1,14 @@
 """Random numbers as pure functions of a key: Threefry-2x32 with 20 rounds, a counter for each element, no state.
 
-A key is two words of 32 bits in int64. Element i of an array, in row-major order, depends on the key and on i alone:
-draws of 32 bits or fewer take word i % 2 of block i // 2, draws of more take both words of block i, the first one high.
-So a short draw is the beginning of a long one, and an element is the same in whatever pieces an array is made.
+A key is two words of 32 bits, stored as int64. Threefry maps a key and a counter of 64 bits to a *block* of two words.
 
-The block of a counter is Threefry-2x32-20 of its high and low 32 bits under the key. Counters below 2**63 are for
-elements. From 2**63 on they are for the keys of `split`, and 2**64 - 1 makes a second key, under which the block of a
-number is the key of `fold_in`: numbers drawn with a key, keys split from it and keys folded from it never meet.
+Element i of an array, in row-major order, depends on the key and on i alone. If it needs 32 bits or fewer, it takes
+word i % 2 of the block of counter i // 2. If it needs more, it takes the block of counter i, whose first word has the
+high bits. So the first elements of a long array are those of a short one, and an array may be drawn in pieces.
+
+Elements use counters below 2**63. Key j of `split` is the block of counter 2**63 + j. `fold_in(key, n)` takes the block
+of counter 2**64 - 1 as a second key, and the result is the block of counter n under that. So elements, split keys and
+folded keys of one key never use the same block.
 
 Source: Salmon, Moraes, Dror, Shaw: Parallel random numbers: as easy as 1, 2, 3 (SC 2011), and its library Random123.
 
@@ -28,30 +30,32 @@ from plica.ir.types import SCALAR_SIZE, ArrayType, array_type
 from plica.ops.rules import given_shape, require_equal_sizes
 
 ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-"""Table 2 of the paper: rotations of the rounds in groups of four, which alternate."""
+"""The rotations of table 2 of the paper, for two groups of four rounds; the groups alternate."""
 
 KEY_SCHEDULE = 0x1BD11BDA
 """The third word of the key is this constant of the paper, exclusive-or the other two."""
 
 WORD = 0xFFFFFFFF
+"""The mask of a word."""
+
 SPLIT_COUNTER = -(1 << 63)
-"""2**63 in two's complement."""
+"""The counter of the first key of `split`: 2**63 as a signed integer."""
 
 DATA_COUNTER = -1
-"""2**64 - 1 in two's complement."""
+"""The counter of the second key of `fold_in`: 2**64 - 1 as a signed integer."""
 
 DIGITS = {DType.FLOAT16: 11, DType.FLOAT32: 24, DType.FLOAT64: 53}
 """Binary digits of the mantissas of floats."""
 
 INTERVALS = ("[0,1)", "(-1,1)", "(0,1)")
+"""The intervals of uniform numbers; a round bracket leaves that end out."""
 
-
-_FEW = 8
-"""Up to so many blocks are computed one by one, in 50 microseconds at most: the least that numpy takes."""
+_MAX_SCALAR_BLOCKS = 8
+"""Up to so many blocks are computed with Python integers, in 50 microseconds: numpy takes as long for a single one."""
 
 
 def block(key: Sequence[int], counter: int) -> tuple[int, int]:
-    """The two words that Threefry-2x32 with 20 rounds makes of a counter."""
+    """The block of a counter: Threefry-2x32 with 20 rounds of its high and its low 32 bits."""
     first, second = key[0] & WORD, key[1] & WORD
     keys = (first, second, first ^ second ^ KEY_SCHEDULE)
     high, low = ((counter >> 32) + first) & WORD, (counter + second) & WORD
@@ -65,11 +69,11 @@ def block(key: Sequence[int], counter: int) -> tuple[int, int]:
 
 
 def blocks(key: Array, counters: Array) -> Array:
-    """The words of many counters.
+    """The blocks of many counters.
 
     Shapes: key (2,), counters (N,), the result (N, 2) in uint32.
     """
-    if len(counters) <= _FEW:
+    if len(counters) <= _MAX_SCALAR_BLOCKS:
         words = [block(key.tolist(), counter) for counter in counters.tolist()]
         return np.asarray(words, "uint32").reshape(-1, 2)
     first, second = (key & WORD).astype("uint32")
@@ -81,9 +85,9 @@ def blocks(key: Array, counters: Array) -> Array:
         for group in range(5):
             for rotation in ROTATIONS[group % 2]:
                 high += low
-                carried = low >> np.uint32(32 - rotation)
+                rotated_out = low >> np.uint32(32 - rotation)
                 low <<= np.uint32(rotation)
-                low |= carried
+                low |= rotated_out
                 low ^= high
             high += keys[(group + 1) % 3]
             low += keys[(group + 2) % 3] + np.uint32(group + 1)
@@ -154,13 +158,13 @@ def _split(key: Array, *, num: int) -> Any:
     return blocks(key, np.arange(num) + SPLIT_COUNTER).astype("int64")
 
 
-def folded(key: Sequence[int], data: int) -> tuple[int, int]:
-    """The words of the key for a number."""
+def folded_key(key: Sequence[int], data: int) -> tuple[int, int]:
+    """The key that `fold_in` makes of a key and a number."""
     return block(block(key, DATA_COUNTER), data)
 
 
 def _fold_in(key: Array, data: Array) -> Any:
-    return np.asarray(folded(key.tolist(), data.item()))
+    return np.asarray(folded_key(key.tolist(), data.item()))
 
 
 def _bits(key: Array, *, shape: tuple[int, ...], width: int) -> Any:
@@ -173,23 +177,23 @@ def _bits(key: Array, *, shape: tuple[int, ...], width: int) -> Any:
 
 
 def _half_open(key: Array, shape: tuple[int, ...], digits: int) -> Any:
-    # k 2**-p
+    # k 2**-p, for an integer k of p = digits bits
     return _bits(key, shape=shape, width=digits) * 2.0**-digits
 
 
 def _centred(key: Array, shape: tuple[int, ...], digits: int) -> Any:
-    # (2 k + 1 - 2**p) 2**-p
+    # (2 k + 1 - 2**p) 2**-p, for an integer k of p = digits bits
     return (2 * _bits(key, shape=shape, width=digits) + (1 - (1 << digits))) * 2.0**-digits
 
 
 def _open(key: Array, shape: tuple[int, ...], digits: int) -> Any:
-    # (2 k + 1) 2**-63, rounded, below 1
+    # (2 k + 1) 2**-63, for an integer k of 62 bits; rounding to 1 is replaced by the number before it
     odd = _bits(key, shape=shape, width=63) | 1
     scaled = odd.astype("float32" if digits < 53 else "float64") * 2.0**-63
     return np.minimum(scaled, 1 - 2.0**-digits).astype(f"float{_BITS[digits]}")
 
 
-_BITS = {11: 16, 24: 32, 53: 64}
+_BITS = {11: 16, 24: 32, 53: 64}  # of the float with so many digits
 _INTERVALS: dict[str, Callable[..., Array]] = {"[0,1)": _half_open, "(-1,1)": _centred, "(0,1)": _open}
 
 _RANGES: dict[str, Range] = {"[0,1)": (0.0, 1.0), "(-1,1)": (-1.0, 1.0), "(0,1)": (0.0, 1.0)}

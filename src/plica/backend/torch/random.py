@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from plica.ops.random import DATA_COUNTER, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER, WORD, blocks, folded
+from plica.ops.random import DATA_COUNTER, KEY_SCHEDULE, ROTATIONS, SPLIT_COUNTER, WORD, blocks, folded_key
 
 _SHORT = 1 << 14
 """Up to so many blocks numpy is faster on one core."""
@@ -98,7 +98,7 @@ def split(key: Tensor, num: int) -> Tensor:
 def fold_in(key: Tensor, data: Tensor) -> Tensor:
     """A key for each number, from counters under a key that nothing else uses."""
     if _readable(key) and _readable(data):
-        return torch.tensor(folded(key.tolist(), int(data)))
+        return torch.tensor(folded_key(key.tolist(), int(data)))
     inner = threefry(key, torch.full((1,), DATA_COUNTER, device=key.device))[0]
     return _unsigned(threefry(inner, data.reshape(1))[0])
 
