@@ -1,4 +1,4 @@
-"""`CircuitArrays`: a compiled circuit with the arrays of its leaves, as files contain it.
+"""`CircuitArrays`: a compiled circuit with an array for each of its leaves. Native files and StableHLO are made of it.
 
 >>> from plica.lower.compiled import CircuitCompiler
 >>> from plica.symbolic.circuit import Circuit
@@ -27,8 +27,8 @@ from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.parameters import TensorParameter
 
 Array = NDArray[Any]
-Drawing = Mapping[type[Initializer], InitializerRow]
-"""The rows of a context for initializers."""
+InitializerRows = Mapping[type[Initializer], InitializerRow]
+"""A context's registry entries for initializers, which replace the `draw` of an initializer."""
 
 
 @final
@@ -38,8 +38,8 @@ class CircuitArrays:
 
     Args:
         compiled: The circuit.
-        leaves: Its leaves, each with its array `(F, *shape)`.
-        dtype: The dtype of its real numbers.
+        leaves: Pairs of a leaf and its array `(F, *shape)`.
+        dtype: The dtype of its real parameters.
     """
 
     compiled: CompiledCircuit
@@ -47,37 +47,37 @@ class CircuitArrays:
     dtype: DType
 
     def arrays(self) -> "CircuitArrays":
-        """This object: `HasArrays` holds for it too."""
+        """This object itself, so that it is one of `HasArrays`."""
         return self
 
 
 @runtime_checkable
 class HasArrays(Protocol):
-    """A circuit compiled for a backend, which gives the arrays of its leaves."""
+    """A circuit compiled by a backend that can give the arrays of its leaves."""
 
     def arrays(self) -> CircuitArrays:
-        """The circuit with its tensors as they are now; arrays may share their memory."""
+        """The circuit with the current values of its leaves. The arrays may share memory with the backend's tensors."""
 
 
 def initial_arrays(
-    compiled: CompiledCircuit, dtype: DType = DType.FLOAT32, seed: int = 0, drawing: Drawing | None = None
+    compiled: CompiledCircuit, dtype: DType = DType.FLOAT32, seed: int = 0, drawing: InitializerRows | None = None
 ) -> CircuitArrays:
-    """A circuit with the values of its initializers; every backend draws the same numbers from this seed.
+    """A circuit with initial values, drawn by its initializers. Every backend draws the same values from one seed.
 
     Args:
         compiled: The circuit.
-        dtype: The dtype of its real numbers.
-        seed: Draws depend on it, and on the index of a tensor in the circuit.
-        drawing: The rows of a context for initializers.
+        dtype: The dtype of its real parameters.
+        seed: The seed; each tensor has a generator of the seed and of its position in the circuit.
+        drawing: The context's entries for initializers.
 
     Raises:
-        UnsupportedError: A tensor has no value of its own.
+        InputError: A leaf has no initializer, so that only calls give its value.
     """
-    numbers = {tensor: number for number, tensor in enumerate(compiled.keys)}
+    positions = {tensor: position for position, tensor in enumerate(compiled.keys)}
 
     def value(tensor: TensorParameter) -> Array:
         assert tensor.initializer is not None, "a leaf without a value of its own is in no Program"
-        generator = np.random.default_rng([seed, numbers[tensor]])
+        generator = np.random.default_rng([seed, positions[tensor]])
         drawn = draw(tensor.initializer, tensor.shape, wide_dtype(tensor.dtype, dtype), generator, drawing)
         return drawn if tensor.dtype == DataType.COMPLEX else drawn.real
 
@@ -85,11 +85,12 @@ def initial_arrays(
 
 
 def arrays_of(compiled: CompiledCircuit, dtype: DType, tensors: Mapping[str, Array]) -> CircuitArrays:
-    """A circuit with the arrays of a model file or a state dict, by key."""
+    """A circuit with the arrays of a model file or a state dict; `tensors` has them by the keys of `compiled.keys`."""
     return _filled(compiled, dtype, lambda tensor: np.asarray(tensors[compiled.keys[tensor]]))
 
 
 def _filled(compiled: CompiledCircuit, dtype: DType, value: Callable[[TensorParameter], Array]) -> CircuitArrays:
+    """A circuit whose leaves hold `value(tensor)` in the fold of each tensor."""
     captured = compiled.score(dtype, compiled.usual_input(dtype)).captured
     leaves = []
     for leaf in (entry for entry in captured if isinstance(entry, Leaf)):
@@ -105,13 +106,13 @@ def draw(
     shape: tuple[int, ...],
     dtype: DType,
     generator: np.random.Generator,
-    drawing: Drawing | None = None,
+    drawing: InitializerRows | None = None,
 ) -> Array:
-    """The values of an initializer, by the context's row for it if there is one.
+    """The values that an initializer draws; the context's entry for it comes first.
 
     Raises:
-        ShapeError: The draw has another shape.
-        DTypeError: Fractions or imaginary parts of the draw would be lost in the dtype.
+        ShapeError: The drawn array has another shape than `shape`.
+        DTypeError: It is no array of numbers, or `dtype` would drop its fractions or imaginary parts.
     """
     row = (drawing or {}).get(type(initializer))
     values = initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape)
@@ -137,7 +138,7 @@ def draw(
 
 
 def _holds(dtype: DType, drawn: Array) -> bool:
-    """Whether a dtype holds the fractions and imaginary parts of numbers, up to rounding."""
+    """Whether a dtype can hold drawn numbers, up to rounding: no integer type holds 0.5, and no real type holds 1j."""
     if drawn.dtype.kind == "c" and dtype.kind != "complex":
         return not drawn.imag.any() and _holds(dtype, drawn.real)
     if dtype.kind in ("float", "complex"):

@@ -20,7 +20,7 @@ from plica.constants.report import FoldReport
 from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.arrays import CircuitArrays, Drawing
+from plica.lower.arrays import CircuitArrays, InitializerRows
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
@@ -50,7 +50,7 @@ class TorchCircuit(ScoringModule):
         self,
         compiled: CompiledCircuit,
         dtype: torch.dtype,
-        drawing: Drawing,
+        drawing: InitializerRows,
         constants: CircuitConstants | None = None,
     ) -> None:
         super().__init__(compiled, dtype, drawing, CircuitConstants() if constants is None else constants)

@@ -23,7 +23,7 @@ from plica.errors import DTypeError
 from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
-from plica.lower.arrays import Drawing
+from plica.lower.arrays import InitializerRows
 from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
 from plica.lower.layer_map import CompiledLayer
@@ -239,7 +239,9 @@ class TorchCompiler:
         return CircuitConstants(self.policy, self.cache)
 
     def _part(
-        self, kind: Callable[[Any, torch.dtype, Drawing, CircuitConstants], Part], part: LayerPart | ParameterPart
+        self,
+        kind: Callable[[Any, torch.dtype, InitializerRows, CircuitConstants], Part],
+        part: LayerPart | ParameterPart,
     ) -> Part:
         shared = self._shared(part.keys)
         part = replace(part, programs=Programs(self._owners_of(part.keys)))

@@ -19,7 +19,7 @@ from plica.backend.torch.state import Problems, pop_fold, rename, stacked
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
-from plica.lower.arrays import Drawing, draw
+from plica.lower.arrays import InitializerRows, draw
 from plica.lower.leaves import Constant, Leaf, Owners, owners_of
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
@@ -335,7 +335,7 @@ def foldwise_initializer_(tensor: Tensor, *, initializers: Sequence[Callable[[Te
 
 
 def initialize(
-    leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int, drawing: Drawing
+    leaves: Iterable[tuple[Leaf, Tensor]], numbers: Mapping[TensorParameter, int], seed: int, drawing: InitializerRows
 ) -> None:
     """Fill every fold from its own initializer.
 
@@ -352,13 +352,13 @@ def initialize(
         foldwise_initializer_(tensor, initializers=own)
 
 
-def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: Drawing) -> None:
+def _fill_member(fold: Tensor, member: TensorParameter, seed: list[int], drawing: InitializerRows) -> None:
     assert member.initializer is not None, "a leaf without a value of its own has no tensor"
     _fill(fold, member.initializer, np.random.default_rng(seed), drawing)
 
 
 @torch.no_grad()
-def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: Drawing) -> Tensor:
+def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: InitializerRows) -> Tensor:
     """Fill a tensor in place from an initializer, by the context's row for it if there is one.
 
     Raises:
@@ -369,7 +369,7 @@ def fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generato
     return _fill(tensor, initializer, generator, drawing)
 
 
-def _fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: Drawing) -> Tensor:
+def _fill(tensor: Tensor, initializer: Initializer, generator: np.random.Generator, drawing: InitializerRows) -> Tensor:
     drawn = draw(initializer, tuple(tensor.shape), as_dtype(tensor.dtype), generator, drawing)
     wide = drawn.astype(np.float64) if drawn.dtype.kind == "u" else drawn  # torch has not all of numpy's
     try:

@@ -25,7 +25,7 @@ from plica.backend.torch.program_module import ProgramModule
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError, ShapeError
 from plica.ir.dtypes import as_dtype
-from plica.lower.arrays import Drawing
+from plica.lower.arrays import InitializerRows
 from plica.lower.data import input_width
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.queries.score import Lowered
@@ -49,7 +49,7 @@ class TorchPart(ProgramModule):
         self,
         part: LayerPart | ParameterPart,
         dtype: torch.dtype,
-        drawing: Drawing,
+        drawing: InitializerRows,
         constants: CircuitConstants,
     ) -> None:
         super().__init__(dtype, drawing, constants)
@@ -89,7 +89,9 @@ class TorchLayer(TorchPart):
 
     _part: LayerPart
 
-    def __init__(self, part: LayerPart, dtype: torch.dtype, drawing: Drawing, constants: CircuitConstants) -> None:
+    def __init__(
+        self, part: LayerPart, dtype: torch.dtype, drawing: InitializerRows, constants: CircuitConstants
+    ) -> None:
         super().__init__(part, dtype, drawing, constants)
         self._weights: WeightCheck | None = None
 
@@ -179,7 +181,7 @@ class TorchInitializer:
     """
 
     initializer: Initializer
-    drawing: Drawing
+    drawing: InitializerRows
 
     def __call__(self, tensor: Tensor, seed: int | None = None) -> Tensor:
         """Fill a tensor in place, and return it.

@@ -17,7 +17,7 @@ from plica.backend.torch.sources import constant_result
 from plica.backend.torch.state import unfold_states
 from plica.backend.torch.watch import Watch
 from plica.ir.program import Program
-from plica.lower.arrays import Drawing
+from plica.lower.arrays import InitializerRows
 from plica.lower.leaves import Constant, Leaf, Owners, owners_of
 from plica.lower.queries.score import Lowered
 from plica.single_flight import SingleFlight
@@ -37,7 +37,7 @@ class ProgramModule(nn.Module, ABC):
     _forgotten: tuple[str, ...] = ("_functions", "_runs")
     """Attributes that are empty in copies and pickles: generated functions are made again where they are needed."""
 
-    def __init__(self, dtype: torch.dtype, drawing: Drawing, constants: CircuitConstants) -> None:
+    def __init__(self, dtype: torch.dtype, drawing: InitializerRows, constants: CircuitConstants) -> None:
         super().__init__()
         self.leaves = Leaves()
         self.register_buffer("_real", torch.empty(0, dtype=dtype), persistent=False)  # follows .to(device or dtype)

@@ -23,7 +23,7 @@ from plica.backend.torch.watch import Watch
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import DTypeError
 from plica.ir.dtypes import as_dtype
-from plica.lower.arrays import Drawing
+from plica.lower.arrays import InitializerRows
 from plica.lower.call_parameters import CallParameters
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedCircuit
@@ -67,7 +67,7 @@ class ScoringModule(ProgramModule):
     _forgotten = (*ProgramModule._forgotten, "_weights", "_verdicts")
 
     def __init__(
-        self, compiled: CompiledCircuit, dtype: torch.dtype, drawing: Drawing, constants: CircuitConstants
+        self, compiled: CompiledCircuit, dtype: torch.dtype, drawing: InitializerRows, constants: CircuitConstants
     ) -> None:
         super().__init__(dtype, drawing, constants)
         self.compiled = compiled
