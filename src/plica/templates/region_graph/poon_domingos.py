@@ -38,8 +38,9 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
             axes or more, the first has the channels, which stay together.
         delta: The distance between cuts. A list goes from coarse to fine: a rectangle without a cut at one entry is cut
             at the next. An entry is a number, or a sequence with one for each axis (without channels), such as
-            `[(4, 2)]`. Multiples that are not whole are rounded down; the last leaves at least one pixel.
-        max_depth: The most splits between the whole and a rectangle that is split itself; with 0, only the whole is.
+            `[(4, 2)]`. Multiples that are not whole are rounded down; the last cut leaves at least one pixel.
+        max_depth: How many splits may lead from the whole grid to a rectangle that is split again; 0 splits the whole
+            grid alone.
 
     Raises:
         ShapeError: The shape has no axes, an axis has size 0, or the depth is below 0.
@@ -53,31 +54,31 @@ def PoonDomingos(  # noqa: N802 (a constructor to its users)
     if max_depth is not None:
         integer("PoonDomingos", "max_depth", max_depth, least=0)
     channels, grid = (sizes[0], sizes[1:]) if len(sizes) > 2 else (1, sizes)
-    resolutions = [_cuts(entry, grid) for entry in _several(delta)]
+    resolutions = [_cuts(entry, grid) for entry in _as_tuple(delta)]
     if not resolutions:
         raise InputError("PoonDomingos: delta is an empty list; give at least one distance between cuts")
-    parts = Assembly()
+    assembly = Assembly()
     whole: Box = tuple((0, size) for size in grid)
-    regions: dict[Box, RegionNode] = {whole: parts.region(_variables(whole, channels, grid))}
+    regions: dict[Box, RegionNode] = {whole: assembly.region(_variables(whole, channels, grid))}
     level = [whole]
     for _ in itertools.count() if max_depth is None else range(max_depth + 1):
-        following: list[Box] = []
+        next_level: list[Box] = []
         for box in level:
-            for halves in _splits(box, resolutions):
-                for half in halves:
-                    if half not in regions:
-                        regions[half] = parts.region(_variables(half, channels, grid))
-                        following.append(half)
-                parts.add_partition(regions[box], [regions[half] for half in halves])
-        level = following
+            for parts in _splits(box, resolutions):
+                for part in parts:
+                    if part not in regions:
+                        regions[part] = assembly.region(_variables(part, channels, grid))
+                        next_level.append(part)
+                assembly.add_partition(regions[box], [regions[part] for part in parts])
+        level = next_level
         if not level:
             break
-    return parts.graph(regions[whole])
+    return assembly.graph(regions[whole])
 
 
 def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
-    """The cuts of each axis at one resolution."""
-    deltas = _several(entry, len(grid))
+    """The cuts of each axis at one resolution, an entry of `delta`."""
+    deltas = _as_tuple(entry, len(grid))
     if len(deltas) != len(grid):
         raise InputError(
             f"PoonDomingos: delta {deltas} has {len(deltas)} numbers, expected {len(grid)}, one for each axis of {grid}"
@@ -90,7 +91,7 @@ def _cuts(entry: float | Sequence[float], grid: tuple[int, ...]) -> Cuts:
     )
 
 
-def _several(value: Any, times: int = 1) -> tuple[Any, ...]:
+def _as_tuple(value: Any, times: int = 1) -> tuple[Any, ...]:
     """The items of a list or an array; a number is repeated `times` times."""
     return tuple(value) if isinstance(value, Sequence) or np.ndim(value) else (value,) * times
 
@@ -103,14 +104,14 @@ def _splits(box: Box, resolutions: Sequence[Cuts]) -> Iterator[tuple[Box, Box]]:
             for cut in cuts:
                 if first < cut < end:
                     has_cut = True
-                    before, after = (*box[:axis], (first, cut)), ((cut, end), *box[axis + 1 :])
-                    yield (*before, *box[axis + 1 :]), (*box[:axis], *after)
+                    before, after = box[:axis], box[axis + 1 :]
+                    yield (*before, (first, cut), *after), (*before, (cut, end), *after)
         if has_cut:
             return
 
 
 def _variables(box: Box, channels: int, grid: tuple[int, ...]) -> Iterator[int]:
-    """The variables of the pixels of a box, of all channels."""
+    """The variables of the pixels of a box, in all channels: those of channel c come `c * num_pixels` later."""
     num_pixels = math.prod(grid)
     for pixel in itertools.product(*(range(*interval) for interval in box)):
         variable = 0
