@@ -1,4 +1,7 @@
-"""`FoldedFunction`: a folded Program that runs; constants are folded at the first call, and again where they change.
+"""`FoldedFunction`: a folded Program as a function. It folds its constants at the first call, and when one changes.
+
+Folding split the Program into *components*, which compute values of constants alone, and `entry`, which each call runs
+on those values and on its other arguments.
 
 >>> import numpy as np, plica, plica.numpy as pnp
 >>> program = plica.trace(lambda x, w: x @ pnp.softmax(w), plica.spec(("b", 3)), plica.spec((3, 3)))
@@ -39,12 +42,12 @@ from plica.tracing.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Plan:
-    """The plan that all calls with one version of the constants share.
+    """What calls share while no constant changes.
 
     Args:
         version: The constants.
-        leaves: The arguments of `entry`; each call fills in those that are not constant.
-        runs: For each kind of arguments the function that runs them, and the converter of its results.
+        leaves: The arguments of `entry`, None where a call passes them.
+        runs: The function to run and the converter of its results, for each combination of kinds, dtypes and shapes.
     """
 
     version: Version
@@ -52,27 +55,28 @@ class _Plan:
     runs: dict[Hashable, tuple[Runner, Any]]
 
 
-def _planned(names: Sequence[str], version: Version, values: Mapping[str, Any]) -> _Plan:
-    """The plan of calls with these constants, given the names of the arguments of `entry`."""
-    known = {**version.shown, **values}
+def _make_plan(names: Sequence[str], version: Version, values: Mapping[str, Any]) -> _Plan:
+    """The plan of calls with these constants and folded values; `names` are the arguments of `entry`."""
+    known = {**version.with_placeholders, **values}
     return _Plan(version, [known.get(name) for name in names], {})
 
 
 class FoldedFunction:
     """A folded Program as a function of its arguments; made by `FoldedProgram.compile`.
 
-    Constants that were given once, or at compile time, need not be given again. One that is given again is compared
-    with the folded one. Where gradients are enabled and a constant requires one, the Program runs unfolded.
+    A call may leave out constants that an earlier call, or the compilation, was given. If it passes one, that is
+    compared with the folded one, and a change folds anew. If a gradient by a constant is needed, the unfolded Program
+    runs.
 
     Args:
-        program: The Program as it was given.
-        folding: The Program split by folding.
+        program: The Program before folding.
+        folding: The Program after folding.
         constants: The names of the arguments that are constant.
-        known: Constants whose values are known, captured ones among them, by name.
+        known: The constants whose values are known by now, by name. Captured arrays are among them.
         backend: The name of the backend that runs it.
-        rewriting: How Programs are rewritten, where that is not as by default.
-        cache: The cache of values; by default the one that functions share.
-        release_sources: Whether constants that `entry` does not read are let go once they were folded.
+        rewriting: The rewrite rules for its Programs; None for the default ones.
+        cache: The cache of folded values; None for the cache that all functions share.
+        release_sources: Whether folding drops the references to constants that `entry` does not read.
     """
 
     def __init__(
@@ -124,16 +128,17 @@ class FoldedFunction:
             is_torch=backend == "torch",
             checksum=folding.policy.check == "checksum",
             released=released,
-            prepare=partial(_planned, [var.name for var in entry.arguments]),
+            prepare=partial(_make_plan, [var.name for var in entry.arguments]),
         )
         # torch.compile traces the backend's function, and not the look-up of constants
-        prepared = FoldedFunction._prepared
-        self._ready = untraced(prepared) if backend == "torch" else prepared
-        self._places = {var.name: index for index, var in enumerate(entry.arguments) if var.name in self._varying()}
+        prepare_call = FoldedFunction._prepare_call
+        self._prepare = untraced(prepare_call) if backend == "torch" else prepare_call
+        varying = self._varying()
+        self._positions = {var.name: index for index, var in enumerate(entry.arguments) if var.name in varying}
         self._runs: dict[Hashable, tuple[Runner, Any]] = {}
         self._unfolded: Any = None
         self._checks = self._size_checks()
-        self._dynamic = tuple(
+        self._symbolic_axes = tuple(  # of each argument of `entry`, and of the whole Program
             [
                 {axis: str(dim) for axis, dim in enumerate(var.type.shape) if not isinstance(dim, int)}
                 for var in program.arguments
@@ -150,7 +155,7 @@ class FoldedFunction:
         return EXECUTORS[self.backend](Bound(program, leaves), "folded", frozenset(), self._rewriting)
 
     def _size_checks(self) -> list[tuple[str, int, Var]]:
-        """The axes of arguments whose sizes constants have too."""
+        """Axes `(argument, axis, size)` of arguments that are not constant and share a size with a constant."""
         program = self.program
         constant = [var for var in program.arguments if var.name in self._constants]
         varying = [var for var in program.arguments if var.name not in self._constants]
@@ -164,10 +169,10 @@ class FoldedFunction:
         ]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Copies and pickles have the constants as they are now, and fold them anew."""
+        """A copy or a pickle has the current constants, and folds them anew."""
         options = (self.backend, self._rewriting, self._cache)
         make = partial(FoldedFunction, release_sources=self._is_releasing)
-        return make, (self.program, self.folding, [*self._constants], self._sources.at_hand(), *options)
+        return make, (self.program, self.folding, [*self._constants], self._sources.unreleased(), *options)
 
     def __repr__(self) -> str:
         return f"<folded program of {len(self._entry.equations)} equation(s), folded {self.num_folds} time(s)>"
@@ -185,7 +190,7 @@ class FoldedFunction:
 
     @property
     def num_bytes(self) -> int:
-        """The bytes that are kept besides the constants, also those that other functions share."""
+        """The bytes of the folded values, including values that other functions share."""
         return self._sources.num_bytes
 
     # Calls
@@ -194,8 +199,8 @@ class FoldedFunction:
         """Run the Program, and return its results.
 
         Args:
-            args: The arguments in the order of the Program.
-            kwargs: Those that are given by name.
+            args: Arguments by position, in the order of the Program.
+            kwargs: Arguments by name.
 
         Raises:
             InputError: An argument is missing or given twice, or a shape does not fit.
@@ -203,52 +208,55 @@ class FoldedFunction:
         given = self._named(args, kwargs)
         if current_trace() is not None or any(isinstance(value, Tracer) for value in given.values()):
             return self._recorded(given)
-        run, leaves, convert = self._ready(self, given)
+        run, leaves, convert = self._prepare(self, given)
         results = run(leaves)
         if convert is None:
             return results
         return tuple(map(convert, results)) if isinstance(results, tuple) else convert(results)
 
     def run(self, given: Mapping[str, Any]) -> Any:
-        """Run the Program on arguments by name; results are of the backend's kind.
+        """Run the Program on arguments by name. Results are arrays of the backend's library.
 
         Raises:
             InputError: A shape does not fit.
         """
-        run, leaves, _ = self._ready(self, given)
+        run, leaves, _ = self._prepare(self, given)
         return run(leaves)
 
-    def _prepared(self, given: Mapping[str, Any]) -> tuple[Runner, list[Any], Any]:
-        """The function to run, its leaves, and the converter of its results."""
+    def _prepare_call(self, given: Mapping[str, Any]) -> tuple[Runner, list[Any], Any]:
+        """The function to run, its arguments, and the converter of its results."""
         constants = {name: value for name, value in given.items() if name in self._constants}
         plan = self._sources.current(constants)
-        if plan is None:
+        if plan is None:  # a gradient by a constant is needed
             known = {**self._sources.all_sources(constants), **given}
             leaves = [known[name] for name in self._names]
-            run, convert = self._running(1, leaves, known)
+            run, convert = self._runner(leaves, known, is_unfolded=True)
             return run, leaves, convert
         self._check_sizes(given, plan.version)
         leaves = plan.leaves.copy()
-        for name, index in self._places.items():
+        for name, index in self._positions.items():
             leaves[index] = given[name]
-        key = tuple([leaf_key(leaves[index], self._dynamic[0][index]) for index in self._places.values()])
+        key = tuple([leaf_key(leaves[index], self._symbolic_axes[0][index]) for index in self._positions.values()])
         run_and_converter = plan.runs.get(key)
         if run_and_converter is None:
-            run_and_converter = plan.runs[key] = self._running(0, leaves, {**plan.version.shown, **given})
+            known = {**plan.version.with_placeholders, **given}
+            run_and_converter = plan.runs[key] = self._runner(leaves, known, is_unfolded=False)
         run, convert = run_and_converter
         return run, leaves, convert
 
-    def _running(self, program_index: int, leaves: Sequence[Any], known: Mapping[str, Any]) -> tuple[Runner, Any]:
-        """The function that runs `entry` (0) or the whole Program (1) on such leaves, and the converter of results."""
+    def _runner(
+        self, leaves: Sequence[Any], known: Mapping[str, Any], *, is_unfolded: bool
+    ) -> tuple[Runner, Any]:
+        """The function that runs `entry`, or the unfolded Program, on such leaves; and the converter of its results."""
         arguments = [known[name] for name in self._names]
-        key = (program_index, *map(type, arguments), *map(leaf_key, leaves, self._dynamic[program_index]))
+        key = (is_unfolded, *map(type, arguments), *map(leaf_key, leaves, self._symbolic_axes[is_unfolded]))
         run_and_converter = self._runs.get(key)
         if run_and_converter is None:
-            run_and_converter = self._runs[key] = self._specialized(program_index, leaves, arguments)
+            run_and_converter = self._runs[key] = self._specialized(leaves, arguments, is_unfolded=is_unfolded)
         return run_and_converter
 
     def _check_sizes(self, given: Mapping[str, Any], version: Version) -> None:
-        """Check sizes that constants have too: `entry` may no longer have such a constant."""
+        """Check the sizes that arguments share with constants: `entry` may not read such a constant any more."""
         for name, axis, size in self._checks:
             shape = shape_of(given[name])
             if len(shape) > axis and shape[axis] != version.sizes[size]:
@@ -259,6 +267,11 @@ class FoldedFunction:
                 )
 
     def _named(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by name.
+
+        Raises:
+            InputError: One is missing, unknown or given twice.
+        """
         given = dict(zip(self._names, args, strict=False))
         twice = [name for name in kwargs if name in given]
         unknown = [name for name in kwargs if name not in self._names]
@@ -274,19 +287,21 @@ class FoldedFunction:
             )
         return {**given, **kwargs}
 
-    def _specialized(self, program_index: int, leaves: Sequence[Any], arguments: Sequence[Any]) -> tuple[Runner, Any]:
-        """Check the arguments; returns the function that runs such leaves, and the converter of its results."""
-        if program_index and self._unfolded is None:
+    def _specialized(
+        self, leaves: Sequence[Any], arguments: Sequence[Any], *, is_unfolded: bool
+    ) -> tuple[Runner, Any]:
+        """Check the arguments, and make the function that runs such leaves and the converter of its results."""
+        if is_unfolded and self._unfolded is None:
             missing = [name for name in self._captured if name not in self._known]
             if missing:
                 raise released_error(missing, "the whole program")
             self._unfolded = self._executor_of(self.program, self._known)
         bind_sizes(self.program, described(self.program, arguments))
-        executor = self._unfolded if program_index else self._executor
+        executor = self._unfolded if is_unfolded else self._executor
         return executor.specialize(leaves), result_converter(arguments, self.backend)
 
     def _recorded(self, given: Mapping[str, Any]) -> Any:
-        """Record a call while another function is traced: the whole Program, which that function may fold."""
+        """Record the unfolded Program while another function is traced, which may fold it as part of its own."""
         constants = {name: value for name, value in given.items() if name in self._constants}
         known = {**self._sources.all_sources(constants), **given}
         leaves = tuple(self._known.get(name, known[name]) for name in self._captured)
@@ -295,14 +310,14 @@ class FoldedFunction:
         )
 
     def fold_known(self) -> None:
-        """Fold now the values that depend only on constants whose values are known."""
+        """Fold now, before the first call, the values that depend only on constants whose values are known."""
         self._sources.fold_known()
 
     def update(self, **constants: Any) -> None:
-        """Fold new values of some constants; calls in flight finish with the old ones, later ones see all new ones.
+        """Fold new values of some constants. Running calls finish with the old values; later calls see all new ones.
 
         Raises:
-            InputError: A name is that of no constant, or another constant that is needed was released.
+            InputError: There is no constant of a name, or a released constant is needed again.
         """
         unknown = [name for name in constants if name not in self._constants]
         if unknown:

@@ -30,15 +30,15 @@ class Version:
 
     Args:
         sources: The constants by name; weak references to released ones.
-        shown: The constants, and placeholders of released ones.
-        given: The constants that calls had given by then, by name.
-        watched: Those that are not released, as they were then.
-        states: The states of all.
-        sizes: The values of sizes that constants have.
+        with_placeholders: The constants by name; placeholders for released ones.
+        given: The constants that calls had passed by then, by name.
+        watched: The states of those that are not released.
+        states: The states of all, by name.
+        sizes: The values of the symbolic sizes in their types.
     """
 
     sources: Mapping[str, Any]
-    shown: Mapping[str, Any]
+    with_placeholders: Mapping[str, Any]
     given: Mapping[str, Any]
     watched: Watched
     states: Mapping[str, Hashable]
@@ -109,16 +109,16 @@ class NamedConstants(Generic[Ready]):
             raise InputError(f"the constant {missing[0]!r} was not given yet; pass {missing[0]}=... at the first call.")
         return {name: source.read() if isinstance(source, Reference) else source for name, source in newest.items()}
 
-    def at_hand(self) -> dict[str, Any]:
+    def unreleased(self) -> dict[str, Any]:
         """The constants that are not released; references are not read.
 
         Raises:
             InputError: A captured array is released.
         """
         constants = self._newest({})
-        gone = [name for name in self._captured if isinstance(constants[name], Released)]
-        if gone:
-            raise released_error(gone, "for a copy, the whole program")
+        missing = [name for name in self._captured if isinstance(constants[name], Released)]
+        if missing:
+            raise released_error(missing, "for a copy, the whole program")
         return {name: source for name, source in constants.items() if not isinstance(source, Released)}
 
     def _newest(self, constants: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,9 +136,9 @@ class NamedConstants(Generic[Ready]):
             InputError: A constant was never given, or is released.
         """
         sources = self.sources(constants)
-        gone = [name for name, source in sources.items() if isinstance(source, Released)]
-        if gone:
-            raise released_error(gone, "the whole program")
+        missing = [name for name, source in sources.items() if isinstance(source, Released)]
+        if missing:
+            raise released_error(missing, "the whole program")
         return sources
 
     def fold_known(self) -> None:
@@ -149,7 +149,7 @@ class NamedConstants(Generic[Ready]):
         watched, self._states = self._watched(known)
         read = self._snapshots.fold_early(known, self._as_read(known, watched, self._states))
         self._known = {
-            name: source if name in read else self._let_go(name, source) for name, source in self._known.items()
+            name: source if name in read else self._weak_if_released(name, source) for name, source in self._known.items()
         }
 
     def give(self, constants: Mapping[str, Any]) -> None:
@@ -217,16 +217,16 @@ class NamedConstants(Generic[Ready]):
         return id(source), state_of(source, checksum=self._checksum)
 
     def _watched(self, sources: Mapping[str, Any]) -> tuple[Watched, dict[str, Hashable]]:
-        """Constants as they are now; those that are gone are as they were."""
+        """The watch on constants that are not released, and the states of all; the last known ones of released ones."""
         latest = self.latest
-        lasting = {name: source for name, source in sources.items() if name not in self._released}
-        watched = Watched(lasting, checksum=self._checksum, before=None if latest is None else latest.watched)
+        unreleased = {name: source for name, source in sources.items() if name not in self._released}
+        watched = Watched(unreleased, checksum=self._checksum, before=None if latest is None else latest.watched)
         others = {name: source for name, source in sources.items() if name in self._released}
-        told = {
+        states = {
             name: self._states.get(name) if isinstance(source, Released) else self._state(source)
             for name, source in others.items()
         }
-        return watched, {**watched.states, **told}
+        return watched, {**watched.states, **states}
 
     # Folding
 
@@ -239,14 +239,14 @@ class NamedConstants(Generic[Ready]):
         sizes = sizes_of(self._program, sources)
         watched, states = self._watched(sources)
         given = {name: sources[name] for name in self._constants if name not in self._released}
-        lasting = {name: self._let_go(name, source) for name, source in sources.items()}
-        shown = {name: placeholder(source) for name, source in lasting.items()}
-        version = Version(lasting, shown, given, watched, states, sizes)
+        lasting = {name: self._weak_if_released(name, source) for name, source in sources.items()}
+        with_placeholders = {name: placeholder(source) for name, source in lasting.items()}
+        version = Version(lasting, with_placeholders, given, watched, states, sizes)
         snapshot, ready = self._snapshots.folded(version, self._as_read(sources, watched, states))
         if snapshot is None:  # for this call alone
             self.give(given)
             return ready
-        self._known = {name: self._let_go(name, self._known[name]) for name in self._captured}
+        self._known = {name: self._weak_if_released(name, self._known[name]) for name in self._captured}
         self._states, self._given, self._snapshots.latest = states, given, snapshot
         return ready
 
@@ -255,23 +255,23 @@ class NamedConstants(Generic[Ready]):
         are_still = partial(self._are_still, sources, watched, states)
         return Constants(states, partial(self._make, sources), partial(self._pins, sources), are_still)
 
-    def _let_go(self, name: str, source: Any) -> Any:
-        """A source, or a weak reference to it where it is to be released."""
-        is_kept = name not in self._released or isinstance(source, Released | Reference) or not is_array(source)
-        return source if is_kept else released(source)
+    def _weak_if_released(self, name: str, source: Any) -> Any:
+        """A constant, or a weak reference to it if it is one of those to release."""
+        is_strong = name not in self._released or isinstance(source, Released | Reference) or not is_array(source)
+        return source if is_strong else released(source)
 
     def _pins(self, sources: Mapping[str, Any], name: str) -> Sequence[Any]:
         """The objects that stay alive so that no other constant gets the state of this one."""
         source = sources[name]
-        return self._let_go(name, source), pin(source)
+        return self._weak_if_released(name, source), pin(source)
 
     def _make(self, sources: Mapping[str, Any], component: Component, given: Mapping[str, Any]) -> Sequence[Any]:
         """Run a component with these constants."""
         program = component.program
         names = [name for name in component.reads if name not in given]
-        gone = [name for name in names if isinstance(sources[name], Released)]
-        if gone:
-            raise released_error(gone, f"what is folded of {', '.join(names)}")
+        missing = [name for name in names if isinstance(sources[name], Released)]
+        if missing:
+            raise released_error(missing, f"what is folded of {', '.join(names)}")
         known = {**sources, **given}
         arguments = [known[var.name] for var in program.arguments]
         bind_sizes(program, described(program, arguments))
