@@ -259,10 +259,10 @@ def test_two_threads_may_read_one_look(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_weights_without_memory_of_their_own_are_summed_in_both_ways(
     both_ways: list[int], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def place_of(_: Tensor) -> Any:
+    def location_of(_: Tensor) -> Any:
         raise RuntimeError("Cannot access data pointer of Tensor that doesn't have storage")
 
-    monkeypatch.setattr(looks, "place_of", place_of)
+    monkeypatch.setattr(looks, "location_of", location_of)
     logits = _logits(-5.0)
     for _ in range(3):
         assert _sum(logits, X).item() == pytest.approx(_right(logits))

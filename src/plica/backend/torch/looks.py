@@ -19,7 +19,7 @@ from weakref import ReferenceType, WeakValueDictionary
 import torch
 from torch import Tensor
 
-from plica.backend.torch.sources import counts_versions, facts_of, place_of, stamps_of
+from plica.backend.torch.sources import counts_versions, facts_of, location_of, stamps_of
 
 _EVERY = 16  # writes to a learned weight from one look to the next
 _OLDEST = 4 * _EVERY  # writes after which nothing is assumed any more
@@ -160,7 +160,7 @@ def are_large(weight: Tensor, wanted: float, learned: Tensor | None = None, limi
         return False
     is_captured = shared.is_cuda and torch.cuda.is_current_stream_capturing()
     try:
-        memory, facts = place_of(shared), facts_of(shared)
+        memory, facts = location_of(shared), facts_of(shared)
     except (NotImplementedError, RuntimeError):  # its entries lie in other tensors, as those of a sharded one do
         return False
     key: Hashable

@@ -1,4 +1,9 @@
-"""Constants in torch: states that tell changes, whether gradients are needed, and buffers of their own."""
+"""Tensors as constants: whether one was written to, whether it needs a gradient, and copies that share no memory.
+
+Torch counts most writes to a tensor in `tensor._version`. Writes that it does not count are noticed in two ways. Small
+tensors are compared by their entries. For larger ones events are counted: after each step of an optimizer their memory
+was *written*, and after a call such as `module.eval()` it is in *doubt*, which means that it may have been written.
+"""
 
 from __future__ import annotations
 
@@ -25,12 +30,12 @@ PLAIN = (Tensor, Parameter)
 
 
 class _Stamps:
-    """When something of one kind happened to a memory last.
+    """The number of the last event of one kind for each storage, in the order in which events happened.
 
     Attributes:
         count: How many events there were.
-        of_storage: The number of the last event that stamped a storage.
-        floor: That of the last event that may have been about any.
+        of_storage: The last event of a storage; at most `MOST` storages are remembered.
+        floor: The last event that may have been about any storage.
     """
 
     MOST = 2**16
@@ -40,7 +45,7 @@ class _Stamps:
         self.of_storage: dict[int, int] = {}
 
     def stamp(self, tensors: Iterable[Any]) -> None:
-        """Stamp the memory of tensors."""
+        """Count an event about the storages of these tensors."""
         self.count += 1
         try:
             self.of_storage.update(
@@ -53,12 +58,12 @@ class _Stamps:
             self.of_storage.clear()
 
     def stamp_all(self) -> None:
-        """Stamp all memory."""
+        """Count an event about all storages."""
         self.count += 1
         self.floor = self.count
 
     def of(self, storage: int) -> int:
-        """The number of the last event about a storage."""
+        """The last event that was, or may have been, about a storage."""
         return max(self.floor, self.of_storage.get(storage, 0))
 
 
@@ -66,22 +71,22 @@ _WRITES, _DOUBTS = _Stamps(), _Stamps()
 
 
 def doubt(tensors: Iterable[Any]) -> None:
-    """Say that tensors may have been written to in a way that torch does not count."""
+    """Record that these tensors may have been written to in a way that torch does not count."""
     _DOUBTS.stamp(tensors)
 
 
 def doubt_all() -> None:
-    """Say that any tensor may have been written to in a way that torch does not count."""
+    """Record that any tensor may have been written to in a way that torch does not count."""
     _DOUBTS.stamp_all()
 
 
-def events() -> int:
-    """How many events there were: where there was none, no stamp is another one."""
+def num_events() -> int:
+    """How many events there were. While this number stays the same, so does every stamp."""
     return _WRITES.count + _DOUBTS.count
 
 
 def stamps_of(tensors: Iterable[Tensor]) -> list[tuple[int, int]]:
-    """When the memory of tensors was written to uncounted last, and when it may have been."""
+    """For each tensor the last event that wrote to its memory uncounted, and the last one that may have."""
     storages = (tensor.untyped_storage()._cdata for tensor in tensors)
     return [(_WRITES.of(storage), _DOUBTS.of(storage)) for storage in storages]
 
@@ -90,59 +95,59 @@ def _stepped(optimizer: Optimizer, *_: object) -> None:
     stepped = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     if all(type(parameter) in PLAIN for parameter in stepped):
         _WRITES.stamp(stepped)
-    else:  # parts of tensors that calls read, whole, from memory of their own
+    else:  # for example shards: calls read the whole tensor, from other memory
         _WRITES.stamp_all()
 
 
 register_optimizer_step_post_hook(_stepped)
 
 
-def _told(method: Callable[..., Any], is_whole: bool) -> Callable[..., Any]:
-    """A method after which the tensors of a module, or of all modules in it, may have been written to.
+def _with_doubt(method: Callable[..., Any], is_recursive: bool) -> Callable[..., Any]:
+    """A method of modules that afterwards records a doubt about the tensors of the module.
 
-    `train`, which `eval` calls too, and `_apply` run for each module in a tree; torch has no hook for any of them.
+    Args:
+        method: The method.
+        is_recursive: Whether the doubt is about the modules within it too. `train`, which `eval` calls, and `_apply`
+            run for each module of a tree, `load_state_dict` for its root. Torch has no hook for any of them.
     """
 
     @wraps(method)
-    def told(self: Module, *args: Any, **kwargs: Any) -> Any:
+    def call(self: Module, *args: Any, **kwargs: Any) -> Any:
         result = method(self, *args, **kwargs)
-        owners = Module.modules(self) if is_whole else (self,)  # `parameters` may be a user's own
+        owners = Module.modules(self) if is_recursive else (self,)  # a subclass may override `parameters`
         doubt(tensor for owner in owners for table in (owner._parameters, owner._buffers) for tensor in table.values())
         return result
 
-    return told
+    return call
 
 
-Module.train = _told(Module.train, is_whole=False)  # type: ignore[method-assign]
-Module._apply = _told(Module._apply, is_whole=False)  # type: ignore[method-assign]
-Module.load_state_dict = _told(Module.load_state_dict, is_whole=True)  # type: ignore[method-assign]
+Module.train = _with_doubt(Module.train, is_recursive=False)  # type: ignore[method-assign]
+Module._apply = _with_doubt(Module._apply, is_recursive=False)  # type: ignore[method-assign]
+Module.load_state_dict = _with_doubt(Module.load_state_dict, is_recursive=True)  # type: ignore[method-assign]
 
 
-def place_of(tensor: Tensor) -> tuple[Hashable, ...]:
-    """Where a tensor is, storage and address, and how it lies there."""
+def location_of(tensor: Tensor) -> tuple[Hashable, ...]:
+    """The location of a tensor: its storage, its address, and how its entries lie there."""
     storage = tensor.untyped_storage()._cdata
     return storage, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype, tensor.device
 
 
 def counts_versions(tensor: Tensor) -> bool:
-    """Whether torch counts writes to a tensor: not to those of inference mode, even with other memory."""
+    """Whether torch counts writes to a tensor. It does not for a tensor of inference mode, whatever memory that has."""
     try:
         return tensor._version >= 0
     except RuntimeError:
         return False
 
 
-def is_read(tensor: Tensor, *, checksum: bool) -> bool:
-    """Whether a tensor is told from another one by its entries alone.
-
-    Small tensors on the CPU are, and those of inference mode, which count no versions.
-    """
+def is_compared_by_content(tensor: Tensor, *, checksum: bool) -> bool:
+    """Whether only the entries of a tensor say if it changed: for small ones on the CPU, and without a version."""
     is_small = tensor.device.type == "cpu" and tensor.nbytes < SMALL
     return checksum or is_small or not counts_versions(tensor)
 
 
-def content_of(tensor: Tensor) -> int:
-    """A number that stands for the entries of a tensor."""
+def content_hash(tensor: Tensor) -> int:
+    """A hash of the entries of a tensor."""
     entries = tensor.data.resolve_conj().resolve_neg().cpu().contiguous()
     start, stop = entries.data_ptr(), entries.data_ptr() + entries.nbytes
     return hash(tuple([hash(string_at(at, min(_CHUNK, stop - at))) for at in range(start, stop, _CHUNK)]))
@@ -154,26 +159,25 @@ _CHUNK = 2**20  # a copy of this many bytes stays in the processor's cache
 def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
     """A value that differs once a tensor has changed.
 
-    Small tensors on the CPU, and inference tensors, are told by their entries; others by their memory, its version, and
-    stamps of it: of steps of any optimizer for its parameters, and, for the tensors of a module, of changes between
-    training and evaluation, `.to` and what is like it, and `load_state_dict`. Other writes to a large tensor that torch
-    does not count (through `.data`, or through a numpy array of its memory) are not seen, unless all tensors are told
-    by their entries.
+    It is a hash of the entries for small tensors on the CPU and for inference tensors. For others it is their location,
+    their version, and the last events about their memory: steps of optimizers, `train()`, `eval()`, `.to()` and its
+    like, and `load_state_dict()` of modules. Other writes that torch does not count, such as those through `.data` or
+    through a numpy array of the same memory, go unnoticed for large tensors, unless `checksum` is set.
 
     Args:
         tensor: The tensor.
-        checksum: Whether it is told by its entries however large it is.
+        checksum: Whether to hash the entries however large the tensor is.
 
     Assumes:
-        The memory is pinned, so that no other one has its number later.
+        The storage is pinned (`pin`), so that no later one gets its number.
     """
-    if is_read(tensor, checksum=checksum):
-        return place_of(tensor), content_of(tensor)
-    return place_of(tensor), tensor._version, *stamps_of([tensor])
+    if is_compared_by_content(tensor, checksum=checksum):
+        return location_of(tensor), content_hash(tensor)
+    return location_of(tensor), tensor._version, *stamps_of([tensor])
 
 
 def pin(tensor: Tensor) -> object:
-    """An object whose life keeps the number of a tensor's storage from being reused; its memory may go."""
+    """An object that reserves the number of a tensor's storage while it lives; the memory itself may be freed."""
     return StorageWeakRef(tensor.untyped_storage())  # type: ignore[no-untyped-call]
 
 
@@ -181,13 +185,13 @@ _SEALED: WeakKeyDictionary[torch.UntypedStorage, dict[Hashable, Any]] = WeakKeyD
 
 
 def seal(tensor: Tensor) -> Tensor:
-    """Declare that the memory of a tensor is not written to any more."""
+    """Declare that nobody writes to the memory of a tensor any more."""
     _SEALED.setdefault(tensor.untyped_storage(), {})
     return tensor
 
 
 def facts_of(tensor: Tensor) -> dict[Hashable, Any] | None:
-    """Facts that callers store about sealed memory; None of other memory."""
+    """The dictionary in which callers remember facts about sealed memory; None for memory that is not sealed."""
     return _SEALED.get(tensor.untyped_storage())
 
 
@@ -195,7 +199,7 @@ _transforms_active = getattr(torch._C, "_are_functorch_transforms_active", lambd
 
 
 def wants_gradient(tensors: Sequence[Tensor]) -> bool:
-    """Whether derivatives of one of the tensors are asked for now, or a transform maps over it."""
+    """Whether a derivative by one of the tensors is needed now, or a transform of torch.func maps over one."""
     if torch.is_grad_enabled() and any(tensor.requires_grad for tensor in tensors):
         return True
     if _transforms_active() and any(map(torch._C._functorch.is_functorch_wrapped_tensor, tensors)):
@@ -208,36 +212,40 @@ def wants_gradient(tensors: Sequence[Tensor]) -> bool:
 
 
 def is_compiling() -> bool:
-    """Whether torch.compile looks at this call."""
+    """Whether torch.compile is tracing this call."""
     return torch.compiler.is_compiling()
 
 
 def constant_result(function: F) -> F:
-    """`torch.compiler.assume_constant_result`, which would import torch._dynamo: a second for all who never compile."""
+    """Like `torch.compiler.assume_constant_result`, which would import torch._dynamo, for a second, without need."""
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
 
 
-@_disable_dynamo  # torch.compiler.disable, likewise
-def outside(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """The result of a function that torch.compile does not look into, and which runs anew at each call."""
+@_disable_dynamo  # torch.compiler.disable, which would import it too
+def _call_untraced(function: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
+    """Call a function that torch.compile does not trace: compiled code calls it each time."""
     return function(*args, **keywords)
 
 
 def untraced(function: F) -> F:
-    """A function that torch.compile never looks into: what it traces runs before and after it."""
+    """A function that torch.compile never traces; it compiles the code before the call and the code after it."""
 
     @wraps(function)
     def call(*args: Any, **keywords: Any) -> Any:
-        ask = partial(outside, function) if is_compiling() else function
-        return ask(*args, **keywords)
+        target = partial(_call_untraced, function) if is_compiling() else function
+        return target(*args, **keywords)
 
     return cast("F", call)
 
 
 @contextmanager
 def folding() -> Iterator[None]:
-    """Where constants are folded: later callers may train where the first does not, and none asked for other dtypes."""
+    """A context for folding constants, whatever the caller's modes are, since later calls use the values too.
+
+    Within it no gradients are recorded. Inference mode is off, since autograd refuses its tensors, and autocast is off,
+    since it changes dtypes.
+    """
     with ExitStack() as stack:
         stack.enter_context(torch.inference_mode(False))
         stack.enter_context(torch.no_grad())
@@ -247,7 +255,8 @@ def folding() -> Iterator[None]:
         yield
 
 
-def _storages(arrays: Iterable[object]) -> list[int]:
+def _addresses(arrays: Iterable[object]) -> list[int]:
+    """The addresses of the memory of tensors and of numpy arrays."""
     pointers = [array.untyped_storage().data_ptr() for array in arrays if isinstance(array, Tensor)]
     return pointers + [
         array.__array_interface__["data"][0] for array in arrays if hasattr(array, "__array_interface__")
@@ -255,12 +264,12 @@ def _storages(arrays: Iterable[object]) -> list[int]:
 
 
 def owned(tensor: Tensor, sources: Sequence[object]) -> Tensor:
-    """A tensor without gradients that shares memory with no source, and keeps no more memory alive than it has.
+    """The tensor without gradients, in memory that is its own: it is no view of a source or of a larger tensor.
 
-    It is sealed: callers hand copies to users.
+    It is sealed, so callers give users copies of it.
     """
-    alone = tensor.detach()
-    storage = alone.untyped_storage()
-    if storage.nbytes() != alone.nbytes or storage.data_ptr() in _storages(sources):
-        alone = alone.clone()
-    return seal(alone)
+    detached = tensor.detach()
+    storage = detached.untyped_storage()
+    if storage.nbytes() != detached.nbytes or storage.data_ptr() in _addresses(sources):
+        detached = detached.clone()
+    return seal(detached)

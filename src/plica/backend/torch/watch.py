@@ -1,4 +1,4 @@
-"""`Watch`: tensors as they are now, and whether they still are so; asked at each call, so it takes microseconds.
+"""`Watch`: remembers the state of tensors, and says whether they still have it. It takes microseconds of each call.
 
 >>> import torch
 >>> tensors = [torch.zeros(3), torch.zeros(200, 200)]
@@ -23,31 +23,32 @@ from torch import Tensor
 from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.sources import (
     PLAIN,
-    content_of,
+    content_hash,
     counts_versions,
     doubt_all,
-    events,
     folding,
-    is_read,
+    is_compared_by_content,
+    location_of,
+    num_events,
     owned,
     pin,
-    place_of,
     stamps_of,
     state_of,
     wants_gradient,
 )
 from plica.constants.changes.tensors import SMALL
 
-# what `constants.changes.tensors.Tensors` asks for
+# the protocol `constants.changes.tensors.Tensors`
 __all__ = ["Watch", "can_watch", "doubt_all", "folding", "owned", "pin", "state_of", "wants_gradient"]
 
 _version, _layout = attrgetter("_version"), attrgetter("shape", "dtype")
 
 
 def can_watch(tensor: Tensor) -> bool:
-    """Whether a tensor has numbers that can be looked at: none of a transform, a subclass, or the meta device.
+    """Whether changes of a tensor can be noticed: not for a subclass, or under a transform, or on the meta device.
 
-    Tensors of inference mode count no versions, and on other devices than the CPU to read them would wait.
+    A tensor of inference mode counts no versions, so its entries are read; this is done on the CPU alone, since other
+    devices would make the call wait.
     """
     if type(tensor) not in PLAIN or tensor.is_meta or is_abstract(tensor):
         return False
@@ -56,21 +57,21 @@ def can_watch(tensor: Tensor) -> bool:
 
 @final
 class Watch:
-    """Tensors as they are now.
+    """The state of tensors when this was made.
 
-    Changes are noticed as `sources.state_of` says, by passes over all tensors that run in C. The entries of small
-    tensors are compared with a copy. Their memory stays alive, so that no other takes its place.
+    It notices the changes that `sources.state_of` lists, by passes over all tensors that run in C. The entries of small
+    tensors are compared with a copy. It keeps their memory alive, so that no other tensor gets the same address.
 
     Args:
-        tensors: The tensors, which `can_watch`.
-        checksum: Whether all are told by their entries, however large they are.
-        before: The watch of the state before: entries that it knows are not read again.
+        tensors: The tensors, for each of which `can_watch` holds.
+        checksum: Whether to compare the entries of all, however large they are.
+        before: The previous watch, whose hashes of entries are used again where nothing can have changed.
     """
 
     def __init__(self, tensors: Sequence[Tensor], *, checksum: bool = False, before: Watch | None = None) -> None:
         self.tensors = tuple(tensors)
         self._checksum, self._before = checksum, before
-        self._events, self._stamps = events(), stamps_of(tensors)
+        self._events, self._stamps = num_events(), stamps_of(tensors)
         self._memory = [tensor.detach() for tensor in tensors]
         self._pointers = list(map(Tensor.data_ptr, tensors))
         self._layouts = list(map(_layout, tensors)), list(map(Tensor.stride, tensors))
@@ -80,10 +81,10 @@ class Watch:
         self._known: list[_Known] | None = None
 
     def _read(self) -> list[Tensor]:
-        return [tensor for tensor in self.tensors if is_read(tensor, checksum=self._checksum)]
+        return [tensor for tensor in self.tensors if is_compared_by_content(tensor, checksum=self._checksum)]
 
     def is_current(self, tensors: Sequence[Tensor]) -> bool:
-        """Whether these are the same tensors, as they were."""
+        """Whether these are the same tensors, in the same state."""
         return (
             len(tensors) == len(self.tensors)
             and all(map(is_, tensors, self.tensors))
@@ -95,39 +96,40 @@ class Watch:
         )
 
     def _is_untouched(self) -> bool:
-        """Whether no event was about the memory of a tensor; those about other memory are passed over once."""
-        seen = events()
-        if seen != self._events:
+        """Whether no event was about the memory of these tensors. Events about other memory are looked at once."""
+        count = num_events()
+        if count != self._events:
             if stamps_of(self.tensors) != self._stamps:
                 return False
-            self._events = seen
+            self._events = count
         return True
 
     @property
     def states(self) -> list[Hashable]:
-        """For each tensor what differs once it has changed, or is another one.
+        """For each tensor a value that differs once the tensor has changed, or is another one.
 
-        Whether a large tensor was written to while it was in doubt its entries tell. So a call of `eval()` costs a look
-        at them; only on the CPU, as other devices would wait.
+        Only the entries of a tensor say whether it was written to while in doubt. So after a call of `eval()` large
+        tensors on the CPU are hashed once. On other devices, which would make the call wait, each doubt is a change.
         """
-        seen = self._known
-        if seen is None:
+        known = self._known
+        if known is None:
             before = self._before
-            told = {} if before is None else dict(zip(map(id, before.tensors), before._known or (), strict=False))
+            previous = {} if before is None else dict(zip(map(id, before.tensors), before._known or (), strict=False))
             pairs = zip(self.tensors, self._stamps, strict=True)
-            self._known = seen = [self._told(tensor, *stamps, told.get(id(tensor))) for tensor, stamps in pairs]
+            self._known = known = [self._state(tensor, *stamps, previous.get(id(tensor))) for tensor, stamps in pairs]
             self._before = None
-        return [(id(tensor), known.certain, known.content) for tensor, known in zip(self.tensors, seen, strict=True)]
+        return [(id(tensor), state.certain, state.content) for tensor, state in zip(self.tensors, known, strict=True)]
 
-    def _told(self, tensor: Tensor, written: int, doubted: int, before: _Known | None) -> _Known:
-        if is_read(tensor, checksum=self._checksum):
-            return _Known(place_of(tensor), doubted, content_of(tensor))
-        certain = (place_of(tensor), tensor._version, written)
+    def _state(self, tensor: Tensor, written: int, doubted: int, before: _Known | None) -> _Known:
+        """The state of a tensor, given the last events that wrote to it or may have, and its previous state."""
+        if is_compared_by_content(tensor, checksum=self._checksum):
+            return _Known(location_of(tensor), doubted, content_hash(tensor))
+        certain = (location_of(tensor), tensor._version, written)
         if tensor.device.type != "cpu":
             return _Known(certain, doubted, doubted)
         if before is not None and (before.certain, before.doubted) == (certain, doubted):
             return before
-        return _Known(certain, doubted, content_of(tensor))
+        return _Known(certain, doubted, content_hash(tensor))
 
     def pins(self, index: int) -> tuple[Tensor, Tensor]:
         """Objects whose life keeps another tensor from having this state: the tensor, and its memory as it was."""
@@ -135,12 +137,12 @@ class Watch:
 
 
 class _Known(NamedTuple):
-    """The state of a tensor, as far as it is known.
+    """The state of a tensor.
 
     Args:
-        certain: A value that differs after any counted write.
-        doubted: When it may have been written to uncounted last.
-        content: A checksum of its entries.
+        certain: A value that differs after each write that is known.
+        doubted: The last event that may have written to it.
+        content: A hash of its entries; on other devices than the CPU, `doubted`.
     """
 
     certain: Hashable
@@ -157,11 +159,11 @@ def _entries_of(tensor: Tensor) -> Callable[[], bool]:
         or tensor.is_neg()
         or tensor.is_conj()
     ):
-        return partial(_has_content, tensor, content_of(tensor))
+        return partial(_has_content, tensor, content_hash(tensor))
     # numpy would have its memory never resized again; a bytearray compares memory where it lies
     memory = (c_char * tensor.nbytes).from_address(tensor.data_ptr())
     return partial(eq, bytearray(memory), memory)
 
 
 def _has_content(tensor: Tensor, content: int) -> bool:
-    return content_of(tensor) == content
+    return content_hash(tensor) == content
