@@ -27,7 +27,7 @@ from plica.symbolic.structure import (
     check_smooth_and_decomposable,
     first_not_decomposable,
     first_not_smooth,
-    multiplies_variables,
+    multiplies_single_variables,
     splits_alike,
 )
 
@@ -237,7 +237,7 @@ class Circuit:
     @cached_property
     def is_omni_compatible(self) -> bool:
         """Smooth, decomposable, and every product multiplies single variables (nested products count as one)."""
-        return self.is_smooth and self.is_decomposable and multiplies_variables(self)
+        return self.is_smooth and self.is_decomposable and multiplies_single_variables(self)
 
     @cached_property
     def properties(self) -> StructuralProperties:

@@ -16,8 +16,8 @@ from plica.errors import StructuralPropertyError
 from plica.symbolic.layers import FusedLayer, InnerLayer, InputLayer, Layer, ProductLayer
 from plica.symbolic.scope import Scope
 
-# For each scope of a product, the ways in which products of that scope split it, in order of appearance.
 Splits: TypeAlias = dict[Scope, dict[frozenset[Scope], None]]
+"""For the scope of each product, the different splits of it: the sets of scopes that the inputs of products have."""
 
 
 class LayerGraph(Protocol):
@@ -45,7 +45,7 @@ class LayerGraph(Protocol):
 
     @property
     def is_omni_compatible(self) -> bool:
-        """Whether it is smooth and decomposable, and `multiplies_variables` holds."""
+        """Whether it is smooth and decomposable, and `multiplies_single_variables` holds."""
         ...
 
     def layer_inputs(self, layer: Layer) -> tuple[Layer, ...]:
@@ -73,7 +73,7 @@ class StructuralProperties:
 
 
 def first_not_smooth(circuit: LayerGraph) -> Layer | None:
-    """The first layer that sums inputs of several scopes."""
+    """The first layer that sums inputs of different scopes; None if the circuit is smooth."""
     for layer in _summing(circuit):
         first, *others = (circuit.layer_scope(child) for child in circuit.layer_inputs(layer))
         if any(scope is not first and scope != first for scope in others):
@@ -82,7 +82,7 @@ def first_not_smooth(circuit: LayerGraph) -> Layer | None:
 
 
 def first_not_decomposable(circuit: LayerGraph) -> Layer | None:
-    """The first layer that multiplies inputs with a common variable."""
+    """The first layer that multiplies inputs with a common variable; None if the circuit is decomposable."""
     for layer in _multiplying(circuit):
         variables = sum(len(circuit.layer_scope(child)) for child in circuit.layer_inputs(layer))
         if variables != len(circuit.layer_scope(layer)):
@@ -91,12 +91,12 @@ def first_not_decomposable(circuit: LayerGraph) -> Layer | None:
 
 
 def splits_alike(circuit: LayerGraph) -> bool:
-    """Whether products of one scope all split it into the same scopes."""
-    return all(len(ways) == 1 for ways in product_splits(circuit, circuit.scope).values())
+    """Whether all products of one scope split it into the same scopes."""
+    return all(len(splits) == 1 for splits in product_splits(circuit, circuit.scope).values())
 
 
-def multiplies_variables(circuit: LayerGraph) -> bool:
-    """Whether every product multiplies single variables (nested products count as one)."""
+def multiplies_single_variables(circuit: LayerGraph) -> bool:
+    """Whether every product multiplies inputs of one variable each; a product of products counts as one product."""
     return all(layer.num_variables <= 1 for layer in circuit.live_layers if isinstance(layer, InputLayer)) and all(
         isinstance(child, ProductLayer) or len(circuit.layer_scope(child)) <= 1
         for layer in _multiplying(circuit)
@@ -105,8 +105,8 @@ def multiplies_variables(circuit: LayerGraph) -> bool:
 
 
 def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
-    """See `Circuit.check_smooth_and_decomposable`; `is_smooth` and `is_decomposable` remember their answers."""
-    if circuit.is_smooth and circuit.is_decomposable:
+    """See `Circuit.check_smooth_and_decomposable`."""
+    if circuit.is_smooth and circuit.is_decomposable:  # the circuit remembers both
         return
     layer = first_not_smooth(circuit)
     if layer is not None:
@@ -124,10 +124,10 @@ def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
 
 
 def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
-    """Whether the product of two circuits is again a circuit of their structure.
+    """Whether the product of two circuits is a smooth and decomposable circuit of at most the product of their sizes.
 
-    Both are smooth and decomposable, and products with one scope, restricted to the common variables, split it alike. A
-    circuit that is omni-compatible is compatible with any other.
+    Both must be smooth and decomposable. Where a product of each has the same scope, restricted to the variables of
+    both circuits, they must split it alike. An omni-compatible circuit is compatible with every other one.
 
     Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
     """
@@ -136,13 +136,17 @@ def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
     if first.is_omni_compatible or second.is_omni_compatible:
         return True
     common = first.scope & second.scope
-    splits, others = product_splits(first, common), product_splits(second, common)
-    shared = [scope for scope in splits if scope in others]
-    return splits.keys() == others.keys() and all(len(splits[scope] | others[scope]) == 1 for scope in shared)
+    splits, other_splits = product_splits(first, common), product_splits(second, common)
+    return splits.keys() == other_splits.keys() and all(
+        len(ways | other_splits[scope]) == 1 for scope, ways in splits.items()
+    )
 
 
 def product_splits(circuit: LayerGraph, variables: Scope) -> Splits:
-    """How products of a circuit split their scopes, restricted to some variables, into two parts or more."""
+    """The splits of products, with all scopes restricted to some variables; splits of one part are left out.
+
+    For example, a product of scopes {0, 1} and {2}, restricted to {0, 2}, splits {0, 2} into {0} and {2}.
+    """
     splits: Splits = {}
     for layer in _multiplying(circuit):
         parts = [circuit.layer_scope(child) & variables for child in circuit.layer_inputs(layer)]

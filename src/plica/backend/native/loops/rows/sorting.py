@@ -1,4 +1,4 @@
-"""Sorting, binary search, and searches whose number of results is known only when the Program runs."""
+"""Sorting, binary search, and operations whose number of results depends on the entries: `nonzero` and `unique`."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,18 +16,24 @@ Less = Callable[[Scalar, Scalar], Scalar]
 
 
 def _less(block: Block, a: Scalar, b: Scalar, kind: str = "less") -> Scalar:
-    """Whether one number comes before another; NaN comes last, or first in descending order."""
+    """Whether `a` comes before `b`. NaN counts as the largest number: last, or first where `kind` is "greater"."""
     writer = block.writer
     is_less = writer.compare(kind, a, b)
     if a.dtype.kind != "float":
         return is_less
-    last, first = (b, a) if kind == "less" else (a, b)
-    behind = writer.compute("and", writer.compare("not_equal", last, last), writer.compare("equal", first, first))
-    return writer.compute("or", is_less, behind)
+    larger, smaller = (b, a) if kind == "less" else (a, b)
+    only_larger_is_nan = writer.compute(
+        "and", writer.compare("not_equal", larger, larger), writer.compare("equal", smaller, smaller)
+    )
+    return writer.compute("or", is_less, only_larger_is_nan)
 
 
 def sorting_order(block: Block, count: Index, less: Less) -> Buffer:
-    """The indices 0, ..., count - 1 in sorted order: a stable merge sort, from runs of one index."""
+    """The indices 0, ..., count - 1 in sorted order, by a stable merge sort.
+
+    `order` has sorted runs of `width` indices, at first of one. Each pass merges pairs of neighbouring runs, from
+    `begin` to `middle` and from there to `end`, into `merged`, copies that back, and doubles the width.
+    """
     writer = block.writer
     order, merged = (block.temporary(DType.INT64, [count]).buffer for _ in range(2))
     assert order is not None and merged is not None, "it is new memory"  # noqa: PT018
@@ -47,9 +53,9 @@ def sorting_order(block: Block, count: Index, less: Less) -> Buffer:
             with writer.loop(end, begin) as position:
                 i, j = writer.get(left), writer.get(right)
                 first, second = (writer.load(order, writer.minimum(run_position, last)) for run_position in (i, j))
-                is_over = writer.compare("less_equal", middle, i)
-                is_before = writer.compute("or", is_over, less(second, first))
-                takes_second = writer.compute("and", writer.compare("less", j, end), is_before)
+                is_first_run_empty = writer.compare("less_equal", middle, i)
+                is_second_next = writer.compute("or", is_first_run_empty, less(second, first))
+                takes_second = writer.compute("and", writer.compare("less", j, end), is_second_next)
                 writer.store(merged, position, writer.select(takes_second, second, first))
                 step = writer.convert(takes_second, DType.INT64)
                 writer.put(Put(right, writer.add(j, step)))
@@ -60,7 +66,9 @@ def sorting_order(block: Block, count: Index, less: Less) -> Buffer:
     return order
 
 
-def _sort(*, values: bool) -> Row:
+def _sort(*, returns_values: bool) -> Row:
+    """The row of `sort`, or of `argsort`, which returns indices."""
+
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
         writer, (x,) = block.writer, operands
         assert isinstance(x, Array), "it has an axis"
@@ -80,14 +88,14 @@ def _sort(*, values: bool) -> Row:
             with writer.loop(x.dims[axis]) as position:
                 index = writer.load(order, position)
                 offset = writer.add(target.start, writer.flat([*outer[:axis], position, *outer[axis:]], x.dims))
-                writer.store(target.buffer, offset, entry(index) if values else index)
+                writer.store(target.buffer, offset, entry(index) if returns_values else index)
         return target
 
     return row
 
 
 def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """The positions at which numbers belong, by binary search."""
+    """For each value the position at which it may be inserted so that `ordered` stays in order, by binary search."""
     writer, (ordered, values) = block.writer, operands
     assert isinstance(ordered, Array), "it has an axis"
     ordered, side, size = block.in_memory(ordered), equation.params["side"], ordered.dims[0]
@@ -99,11 +107,11 @@ def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Val
             middle = writer.compute("shift_right", total, 1)
             entry = ordered.read([middle])
             if side == "left":
-                beyond = _less(block, entry, value)
+                is_after_middle = _less(block, entry, value)
             else:
-                beyond = writer.compute("xor", _less(block, value, entry), writer.number(True, DType.BOOL))
-            writer.put(Put(low, writer.select(beyond, writer.add(middle, 1), writer.get(low))))
-            writer.put(Put(high, writer.select(beyond, writer.get(high), middle)))
+                is_after_middle = writer.compute("xor", _less(block, value, entry), writer.number(True, DType.BOOL))
+            writer.put(Put(low, writer.select(is_after_middle, writer.add(middle, 1), writer.get(low))))
+            writer.put(Put(high, writer.select(is_after_middle, writer.get(high), middle)))
         return writer.get(low)
 
     if not isinstance(values, Array):
@@ -117,7 +125,7 @@ def searchsorted(block: Block, equation: Equation, operands: list[Value]) -> Val
 
 
 def nonzero(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """How many entries differ from zero, and their indices: counts first, then writes."""
+    """How many entries differ from zero, and their indices. One pass counts them, a second one writes the indices."""
     writer, (x,) = block.writer, operands
     assert isinstance(x, Array), "it has axes"
     x = x if x.is_cheap else block.in_memory(x)
@@ -133,33 +141,37 @@ def nonzero(block: Block, equation: Equation, operands: list[Value]) -> tuple[Va
     indices = [block.new(var, [size]) for var in equation.outputs[1:]]
     position = writer.cell(DType.INT64, 0)
     with writer.nest(x.dims) as index, writer.when(is_nonzero(index)):
-        to = writer.get(position)
-        for target, number in zip(indices, index, strict=True):
+        offset = writer.get(position)
+        for target, index_on_axis in zip(indices, index, strict=True):
             assert target.buffer is not None, "it is new memory"
-            writer.store(target.buffer, writer.add(target.start, to), writer.value(number))
+            writer.store(target.buffer, writer.add(target.start, offset), writer.value(index_on_axis))
         writer.advance(position)
     return (size, *indices)
 
 
 def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """Distinct entries in order, and where and how often they occur; every NaN is distinct."""
+    """The distinct entries in order, and, as `parts` asks, where they occur and how often. Each NaN is distinct.
+
+    Entries are sorted. A step of the sorted order is new where its entry differs from the one before; each new step
+    begins a group of equal entries.
+    """
     writer, (x,), parts = block.writer, operands, equation.params["parts"]
     if not isinstance(x, Array):
         scalar = block.scalar(x)
         x = Array((1,), scalar.dtype, lambda _: scalar, {}, flat=lambda _: scalar)
-    count = writer.product(x.dims)
-    x = reshaped(writer, block.in_memory(x), [count])
-    order = sorting_order(block, count, lambda a, b: _less(block, x.read([a]), x.read([b])))
+    num_entries = writer.product(x.dims)
+    x = reshaped(writer, block.in_memory(x), [num_entries])
+    order = sorting_order(block, num_entries, lambda a, b: _less(block, x.read([a]), x.read([b])))
 
     def is_new(step: Index) -> Scalar:
         before = writer.load(order, writer.maximum(writer.subtract(step, 1), 0))
         differs = writer.compare("not_equal", x.read([writer.load(order, step)]), x.read([before]))
         return writer.compute("or", writer.compare("equal", step, 0), differs)
 
-    number = writer.cell(DType.INT64, 0)
-    with writer.loop(count) as step:
-        writer.advance(number, writer.convert(is_new(step), DType.INT64))
-    size = writer.get(number)
+    num_groups = writer.cell(DType.INT64, 0)
+    with writer.loop(num_entries) as step:
+        writer.advance(num_groups, writer.convert(is_new(step), DType.INT64))
+    size = writer.get(num_groups)
     dims: dict[str, Any] = {"inverse": block.dims(equation.inputs[0].type)}
     targets = {
         part: block.new(var, dims.get(part, (size,)))
@@ -167,35 +179,35 @@ def unique(block: Block, equation: Equation, operands: list[Value]) -> tuple[Val
         if var.type.shape
     }
 
-    def store(part: str, to: Index, value: Scalar) -> None:
+    def store(part: str, offset: Index, value: Scalar) -> None:
         if part in targets:
             target = targets[part]
             assert target.buffer is not None, "it is new memory"
-            writer.store(target.buffer, writer.add(target.start, to), value)
+            writer.store(target.buffer, writer.add(target.start, offset), value)
 
-    group = writer.cell(DType.INT64, -1)
-    with writer.loop(count) as step:
+    last_group = writer.cell(DType.INT64, -1)
+    with writer.loop(num_entries) as step:
         index = writer.load(order, step)
         with writer.when(is_new(step)):
-            writer.advance(group)
-            number_of_group = writer.get(group)
-            store("values", number_of_group, x.read([index]))
-            store("indices", number_of_group, index)
-            store("counts", number_of_group, writer.value(0))
-        number_of_group = writer.get(group)
-        store("inverse", index, number_of_group)
+            writer.advance(last_group)
+            group = writer.get(last_group)
+            store("values", group, x.read([index]))
+            store("indices", group, index)
+            store("counts", group, writer.value(0))
+        group = writer.get(last_group)
+        store("inverse", index, group)
         if "counts" in targets:
             counts = targets["counts"]
             assert counts.buffer is not None, "it is new memory"
-            offset = writer.add(counts.start, number_of_group)
+            offset = writer.add(counts.start, group)
             writer.store(counts.buffer, offset, writer.value(writer.add(writer.load(counts.buffer, offset), 1)))
     zero = writer.value(0)
     return (size, *(targets.get(part, zero) for part in parts))
 
 
 SORTING: dict[str, Row] = {
-    "sort": _sort(values=True),
-    "argsort": _sort(values=False),
+    "sort": _sort(returns_values=True),
+    "argsort": _sort(returns_values=False),
     "searchsorted": searchsorted,
     "nonzero": of_reals(nonzero),
     "unique": of_reals(unique),
