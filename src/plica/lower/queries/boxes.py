@@ -1,7 +1,7 @@
-"""The probability of boxes as a Program: the ends of an interval for each variable in, logarithms of probabilities out.
+"""The probability that variables lie in a *box*, an interval for each of them: the queries `cdf` and `probability`.
 
-In the upward pass, the value of an input layer is its mass between the ends. A smooth and decomposable circuit is
-linear in the values of every variable's layers, so its value is the mass of the box.
+The Program is an upward pass. The value of an input layer is its mass between the ends of the interval. A smooth and
+decomposable circuit is linear in the values of every variable's layers, so its value is the mass of the box.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ def cdf(circuit: Any, x: Any) -> Any:
         rounding of 1.0 in the dtype of the circuit; do not use it for far tails.
 
     Raises:
-        UnsupportedError: The layer of a variable that has an end does not define the mass of an interval.
-        InputError, StructuralPropertyError, ShapeError: As for `log_likelihood`; no number is outside a domain here.
+        UnsupportedError: A variable's entry is finite, but one of its layers does not define the mass of an interval.
+        InputError, StructuralPropertyError, ShapeError: As for `log_likelihood`, but any number is allowed.
     """
     return ask(circuit, "cdf", x)
 
@@ -51,7 +51,7 @@ def probability(circuit: Any, low: Any, high: Any) -> Any:
         high: Rows of upper ends; infinity or NaN where there is none. A box with an end above the other is empty.
 
     Returns:
-        `(B,)`, as `cdf` gives it; 0 for an empty box.
+        `(B,)` probabilities, 0 for an empty box. Their error is that of `cdf`.
 
     Raises:
         InputError: `low` and `high` differ in shape, or do not fit the circuit.
@@ -67,11 +67,16 @@ PROBABILITY = Query(probability, "the probability of a box", Upward(("interval",
 def lower_boxes(
     folded: FoldedCircuit, semiring: Semiring, dtype: DType, ends_dtype: DType, owners: Owners | None = None
 ) -> Lowered:
-    """The Program of boxes whose ends are of `ends_dtype`, floats; NaN and infinities where there is no end.
+    """The Program `low (B, D), high (B, D) -> logarithms of probabilities (B, outputs, units)`.
 
-    It is `low (B, D), high (B, D) -> logarithms (B, outputs, units)`.
+    Input layers whose registry entry has no `interval` are summed or integrated over all numbers.
 
-    Input layers whose row has no `interval` are summed or integrated over all numbers.
+    Args:
+        folded: The circuit.
+        semiring: The number format.
+        dtype: The dtype of the parameters and the results.
+        ends_dtype: The dtype of `low` and `high`, floats. NaN or an infinity is no end.
+        owners: The leaves of Programs that were lowered before.
     """
     scope = LoweringScope(folded, semiring, dtype, owners or {})
     with scope.trace.active():
@@ -86,8 +91,8 @@ class Boxes:
 
     Args:
         scope: The Program under construction.
-        low: `(B, D)`, the lower ends, inclusive; NaN where there is none.
-        high: The upper ends.
+        low: `(B, D)`, the lower ends, included; NaN where there is none.
+        high: `(B, D)`, the upper ends, included; NaN where there is none.
     """
 
     def __init__(self, scope: LoweringScope, low: Tracer, high: Tracer) -> None:
@@ -100,21 +105,23 @@ class Boxes:
         """The mass of a group of input layers between their ends, `(F, B, K)`."""
         layer, scope, semiring = group.representative, self._scope, self._scope.semiring
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
-        reduced = row.reduced(xp, semiring, layer, params)
+        total = row.reduced(xp, semiring, layer, params)  # the mass of all values
         if isinstance(row.interval, Unsupported) or not layer.num_variables:
-            rows = self._low.dims[1]
-            return semiring.map(xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), reduced)
+            num_rows = self._low.dims[1]
+            return semiring.map(
+                xp, lambda array: xp.broadcast_to(array, (array.dims[0], num_rows, array.dims[2])), total
+            )
         low, high = (columns_of(scope, ends, group) for ends in (self._low, self._high))  # (F, B, num_variables)
         domain = layer.domain
-        is_free = xp.logical_and(xp.equal(low, -math.inf), xp.equal(high, math.inf))
+        has_no_ends = xp.logical_and(xp.equal(low, -math.inf), xp.equal(high, math.inf))
         if domain.whole:
             low, high = xp.ceil(low), xp.floor(high)
         low = xp.maximum(low, float(domain.least))
-        free = xp.all(is_free, axis=-1, keepdims=True)
-        empty = xp.any(xp.greater(low, high), axis=-1, keepdims=True)
-        # a layer need not handle boxes that are empty or have no ends: it gets a number of the domain instead
-        spared = xp.logical_or(free, empty)
-        ends = [xp.astype(xp.where(spared, float(domain.inside), end), scope.dtype) for end in (low, high)]
-        inside = semiring.choose(xp, free, row.interval(xp, semiring, layer, params, *ends), reduced)
-        nothing = semiring.zero(xp, (group.num_folds, 1, layer.num_output_units), scope.dtype)
-        return semiring.choose(xp, empty, inside, nothing)
+        is_everything = xp.all(has_no_ends, axis=-1, keepdims=True)
+        is_empty = xp.any(xp.greater(low, high), axis=-1, keepdims=True)
+        # `row.interval` need not handle such boxes: both ends become a value of the domain, and its result is not used
+        is_replaced = xp.logical_or(is_everything, is_empty)
+        ends = [xp.astype(xp.where(is_replaced, float(domain.inside), end), scope.dtype) for end in (low, high)]
+        mass = semiring.choose(xp, is_everything, row.interval(xp, semiring, layer, params, *ends), total)
+        zero = semiring.zero(xp, (group.num_folds, 1, layer.num_output_units), scope.dtype)
+        return semiring.choose(xp, is_empty, mass, zero)

@@ -1,4 +1,8 @@
-"""A query is an entry of a table: the function by which users ask it, and the policy of its passes through a circuit.
+"""A `Query` is a question to a circuit as data: the function by which users ask it, and the policy of its passes.
+
+A policy says what the passes through a circuit compute: `Choosing` fills in rows of data, `Flowing` passes probability
+down, `Upward` leaves the rest to a backend's code. In this file *columns* are fields of the registry entries of layers
+(`InputRow`, `SumRow`, ...): a query works on each layer whose entry has the columns that it needs.
 
 >>> from plica.lower.queries.mpe import LARGEST
 >>> from plica.symbolic.semirings import LSE_SUM
@@ -33,14 +37,14 @@ _BACKENDS = {"torch": "plica.backend.torch.queries"}
 
 @dataclass(frozen=True, slots=True)
 class Upward:
-    """The policy of a query whose driver reads values off upward passes.
+    """The policy of a query whose driver, a module of a backend, reads the values of upward passes.
 
     Args:
-        inputs: The columns that it takes from the rows of input layers.
-        sums: The columns that it takes from the rows of sum layers.
-        products: The columns that it takes from the rows of products, and of layers that are both at once.
-        spared: Says which input layers need none of the columns; None if all need them.
-        signed: Whether it computes with negative and complex numbers where the circuit's own semiring carries these.
+        inputs: The columns that it needs of input layers.
+        sums: The columns that it needs of sum layers.
+        products: The columns that it needs of product layers, and of layers that multiply and sum.
+        spared: Whether an input layer needs none of the columns; None if every input layer needs them.
+        signed: Whether it computes with negative and complex numbers if the circuit's own semiring has these.
     """
 
     inputs: tuple[str, ...]
@@ -60,13 +64,16 @@ class Upward:
 
 @dataclass(frozen=True, slots=True)
 class Flowing:
-    """The policy of a query that passes probability down, and reads its answer off the flows of units.
+    """The policy of a query that passes probability down, and computes its answer from the flows of units.
+
+    The flow of a unit is the probability, given the row of data, that the unit takes part (`flows.py`).
 
     Args:
-        read: Computes the results of the Program.
-        moments: The columns that it takes from the rows of input layers whose variables have no states.
-        rows: The axis of the results that counts rows of data.
-        of_sums: Whether it asks for the terms of the described sums, and not only for variables.
+        read: Computes the results of the Program from a `Reading` of the flows.
+        moments: The columns that it needs of input layers whose variables have no states, such as normal ones.
+        rows: The axis of the results along which rows of data lie.
+        of_sums: Whether it reads the flows of the terms of sums too. Then the circuit is lowered without fused layers,
+            as the user described it, so that its sums are there.
     """
 
     read: Callable[[Reading], list[Tracer]]
@@ -87,10 +94,10 @@ class Flowing:
 
 @dataclass(frozen=True, slots=True)
 class Choosing:
-    """The policy of a query that makes up rows of data: every sum chooses a term, every input layer a value.
+    """The policy of a query that fills in rows of data: every sum chooses a term, every input layer a value.
 
     Args:
-        semiring: The semiring of the upward pass, which also reduces variables that are not known.
+        semiring: The semiring of the upward pass. It also sums, or maximizes, over variables that are not known.
         chooser: The rules by which the downward pass chooses.
     """
 
@@ -115,7 +122,7 @@ class Choosing:
 
 
 def _wrong_columns(field: str, names: Any) -> str | None:
-    """Why a field of a policy does not name columns of input layers, or None."""
+    """Why `names` are not columns of the registry entries of input layers; None if they are."""
     columns = InputRow.__dataclass_fields__
     if isinstance(names, tuple) and all(name in columns for name in names):
         return None
@@ -123,6 +130,7 @@ def _wrong_columns(field: str, names: Any) -> str | None:
 
 
 def _draws(policy: Any) -> bool:
+    """Whether answers are random."""
     return isinstance(policy, Choosing) and policy.chooser.draws
 
 
@@ -134,12 +142,13 @@ _Data: TypeAlias = Literal["usual", "floats", "none"]
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A function of native files that answers a query.
+    """An entry point of native files that answers a query.
 
     Args:
-        name: Its name in `plica.native.compile`; in the file, with `_` for `-`.
+        name: Its name in `plica.native.compile`. In the file, `_` replaces `-`.
         text: One sentence for `help`.
-        data: The rows that it takes: of the circuit's usual dtype, of floats with NaN for missing entries, or none.
+        data: The rows of data that it takes: `usual`, in the circuit's usual dtype; `floats`, with NaN for missing
+            entries; or `none`.
     """
 
     name: str
@@ -163,12 +172,12 @@ class Query(Generic[Policy]):
     """A question to a circuit.
 
     Args:
-        ask: The function by which users ask it, whose name is that of the query. Its first parameter is the circuit.
-        name: Its name in messages.
-        policy: The rules of its passes.
-        driver: The module in a backend's `queries/` whose function of the query's name answers. By default the results
-            of the policy's Program are the answer.
-        entries: The functions of native files that answer it.
+        ask: The function by which users ask it. The query has its name, and its first parameter is the circuit.
+        name: The query's name in messages.
+        policy: What its passes compute.
+        driver: The module of a backend's `queries/` that answers, by its function of the query's name. Without one, the
+            results of the policy's Program are the answer.
+        entries: The entry points of native files that answer it.
     """
 
     ask: Callable[..., Any]
@@ -187,31 +196,31 @@ class Query(Generic[Policy]):
         problem = self.policy.problem()
         if problem is not None:
             raise DTypeError(f"{self.name}: {problem}.")
-        if not isinstance(self.entries, tuple) or not all(isinstance(one, Entry) for one in self.entries):
+        if not isinstance(self.entries, tuple) or not all(isinstance(entry, Entry) for entry in self.entries):
             raise DTypeError(f"{self.name}: entries are a tuple of Entry(...), found {self.entries!r:.80}.")
-        if any(one.data == "none" for one in self.entries) and not _draws(self.policy):
+        if any(entry.data == "none" for entry in self.entries) and not _draws(self.policy):
             raise DTypeError(f"{self.name}: an entry without data is of a query that draws; leave out data='none'.")
         if isinstance(self.policy, Flowing) and self.entries:
             raise DTypeError(f"{self.name}: native files do not answer a query of Flowing(...); leave out the entries.")
 
     @property
     def function(self) -> str:
-        """The name by which users and tables know it."""
+        """The name of `ask`, by which tables find the query."""
         return self.ask.__name__
 
     @property
     def needs(self) -> Needs:
-        """Its needs of a circuit."""
+        """The properties that it needs a circuit to have."""
         return self.policy.needs(self.function, self.name)
 
 
 def ask(circuit: Any, query: str, *arguments: Any) -> Any:
-    """Ask a query by its name: one of the table, or one of the context in which the circuit was compiled.
+    """Ask a query by its name, which the table has or the context in which the circuit was compiled.
 
     Args:
         circuit: A compiled circuit.
         query: The name.
-        arguments: The further arguments of the query.
+        arguments: The arguments of the query after the circuit.
 
     Raises:
         UnsupportedError: `circuit` is no compiled circuit, or has no such query.

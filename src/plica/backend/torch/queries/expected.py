@@ -65,7 +65,7 @@ def _exact(circuit: TorchCircuit, query: Query[Flowing], x: Tensor, rows: Tensor
 
 
 def _lowered(query: Query[Flowing], circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
-    """By derivatives of the circuit as it is computed, where it can be told so, or as it was described."""
+    """The Program of the optimized circuit's derivatives, if these answer the query; else flows of the described one."""
     *_, semiring = settings
     if not (semiring.logarithmic or query.policy.of_sums):
         with suppress(UnsupportedError):
