@@ -1,7 +1,8 @@
-"""Logarithms and exponentials of parameters, as parameters: `log(softmax(x))` is `log_softmax(x)`.
+"""Logarithms and exponentials of parameters, as parameters: `log(softmax(x))` becomes `log_softmax(x)`.
 
-Linear weights underflow where their logarithms are ordinary numbers. Operations without a rule in `log_rules.py` are
-computed as the logarithm, or the exponential, of the number itself.
+A weight may underflow to 0 although its logarithm is an ordinary number. So logarithms are computed by the rules of
+`log_rules.py` from the logarithms of inputs, or from inputs themselves. A node without a rule is computed first, and
+then its logarithm. Logarithms that are right although the number underflows are called *accurate* here.
 
 >>> from plica.symbolic.parameters import softmax_normal
 >>> [type(node).__name__ for node in log_form(softmax_normal((2, 3))).nodes]
@@ -38,33 +39,33 @@ from plica.symbolic.parameters import (
 
 
 def log_form(parameter: Parameter) -> Parameter:
-    """The logarithms of a parameter's numbers: NaN where one is negative."""
+    """The accurate logarithms of a parameter's numbers; NaN where a number is negative."""
     output = parameter.output
     if type(output) is SoftmaxParameter and numbers(parameter.node_inputs)(output).range is not None:
-        (source,) = parameter.node_inputs(output)  # a fast path for most weights
+        (source,) = parameter.node_inputs(output)  # most weights: this is faster than the general way
         op = LogSoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
     if type(output) is ExpParameter and _is_log(parameter.node_inputs(output)[0]):
-        return right_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
+        return accurate_logs(parameter.subgraph(parameter.node_inputs(output)[0]))
     return _Logs(parameter).run()
 
 
 def directed_form(parameter: Parameter) -> tuple[Parameter, Parameter] | None:
-    """Directions and sizes of a parameter's numbers: `direction * exp(size)`.
+    """A parameter's numbers as pairs: a number is `direction * exp(size)`, with a direction of -1, 0 or 1.
 
-    A number that is 0 has a direction of 0, with the derivative that it has in ordinary arithmetic. None where
+    The direction of 0 is 0; its derivative is the one that the number has in ordinary arithmetic. The result is None if
     numbers may be complex.
     """
     return _Logs(parameter, directed=True).directions()
 
 
 def learns(parameter: Parameter, is_learned: Callable[[Any], bool]) -> bool:
-    """Whether a leaf of a parameter may have a gradient."""
+    """Whether a leaf of a parameter may be learned, and so have a gradient."""
     return any(is_learned(dereferenced(node)) for node in parameter.nodes if not isinstance(node, ParameterOp))
 
 
 def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
-    """Whether a number may be 0 for some values of its leaves, not only by underflow as a softmax may.
+    """Whether learned values of leaves can make a number 0. A softmax cannot: its numbers are 0 by underflow alone.
 
     Args:
         logs: The `log_form` of the parameter.
@@ -89,44 +90,45 @@ def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
     return any(map(is_of_zero, logs.nodes))
 
 
-def as_it_is(parameter: Parameter) -> Parameter:
+def unchanged(parameter: Parameter) -> Parameter:
     """The parameter unchanged."""
     return parameter
 
 
-def right_logs(parameter: Parameter) -> Parameter:
-    """The numbers of a parameter of logarithms, right also where the argument of the logarithm underflows."""
+def accurate_logs(parameter: Parameter) -> Parameter:
+    """A parameter that holds logarithms, with an accurate logarithm if its last operation is one."""
     output = parameter.output
     return log_form(parameter.subgraph(parameter.node_inputs(output)[0])) if _is_log(output) else parameter
 
 
-def with_right_logs(parameter: Parameter) -> Parameter:
-    """The parameter with all its logarithms right, also where the argument of a logarithm underflows."""
-    return _with_right_logs(parameter, ())
+def with_accurate_logs(parameter: Parameter) -> Parameter:
+    """The parameter with each of its logarithms replaced by an accurate one."""
+    return _with_accurate_logs(parameter, ())
 
 
-def with_right_logs_within(parameter: Parameter) -> Parameter:
-    """The same, but for a logarithm that is the parameter itself: its readers may need the number instead."""
-    return _with_right_logs(parameter, parameter.outputs)
+def with_accurate_inner_logs(parameter: Parameter) -> Parameter:
+    """The same, except for the last operation: whoever reads its logarithm may need the number instead."""
+    return _with_accurate_logs(parameter, parameter.outputs)
 
 
-def _with_right_logs(parameter: Parameter, but: Sequence[Any]) -> Parameter:
-    if not any(_is_log(node) and node not in but for node in parameter.nodes):  # most have none
+def _with_accurate_logs(parameter: Parameter, excluded: Sequence[Any]) -> Parameter:
+    if not any(_is_log(node) and node not in excluded for node in parameter.nodes):  # most have none
         return parameter
     edges: dict[Any, tuple[Any, ...]] = {}
-    now: dict[Any, Any] = {}
+    replacements: dict[Any, Any] = {}
     for node in parameter.nodes:
         inputs = parameter.node_inputs(node)
-        sources = tuple(now[node_input] for node_input in inputs)
-        if _is_log(node) and node not in but:
-            logs = log_form(Parameter(edges, edges, sources))
+        new_inputs = tuple(replacements[node_input] for node_input in inputs)
+        if _is_log(node) and node not in excluded:
+            logs = log_form(Parameter(edges, edges, new_inputs))
             if is_better(logs):
                 edges.update((log_node, logs.node_inputs(log_node)) for log_node in logs.nodes)
-                now[node] = logs.output
+                replacements[node] = logs.output
                 continue
-        now[node] = copied(node) if isinstance(node, ParameterOp) and sources != inputs else node
-        edges[now[node]] = sources
-    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
+        new_node = copied(node) if isinstance(node, ParameterOp) and new_inputs != inputs else node
+        replacements[node] = new_node
+        edges[new_node] = new_inputs
+    return Parameter(edges, edges, [replacements[output] for output in parameter.outputs])
 
 
 def exp_form(parameter: Parameter) -> Parameter:
@@ -142,19 +144,19 @@ def exp_form(parameter: Parameter) -> Parameter:
 
 
 def is_better(logs: Parameter) -> bool:
-    """Whether a `log_form` may be right where the logarithm of the number itself is not."""
+    """Whether a `log_form` can be more accurate than the logarithm of the computed number."""
     moved = topological_order([logs.output], lambda node: logs.node_inputs(node) if isinstance(node, MOVED) else ())
-    return any(map(_is_other, moved))
+    return any(map(_avoids_the_number, moved))
 
 
-def is_ordinary(parameter: Parameter) -> bool:
-    """Whether the logarithm of the number itself is right: no number underflows, and no exponential overflows."""
+def has_accurate_logs(parameter: Parameter) -> bool:
+    """Whether the logarithm of the computed number is accurate: no number underflows, and no exponential overflows."""
     least, _ = known_range(parameter.output, parameter.node_inputs)
     return least >= _LEAST and not any(isinstance(node, ExpParameter) for node in parameter.nodes)
 
 
-def _is_other(logs: Any) -> bool:
-    """Whether a node computes logarithms in another way than from the number itself."""
+def _avoids_the_number(logs: Any) -> bool:
+    """Whether a node makes logarithms without computing the number first."""
     if isinstance(logs, ConstantParameter):
         value = np.asarray(logs.value, dtype=np.float64)
         return bool(((value > -inf) & (value < log(_LEAST))).any())
@@ -166,46 +168,53 @@ _LEAST = 1e-30
 
 
 def _is_small(node: Any) -> bool:
-    """Whether a node is a constant with an entry below `_LEAST`."""
-    value = _known(node)
+    """Whether a node is a constant with an entry below `_LEAST` that is not 0."""
+    value = _constant_value(node)
     return value is not None and bool(((value != 0) & (np.abs(value) < _LEAST)).any())
 
 
 class _Logs:
-    """The graph of logarithms under construction: nodes of the parameter, and logarithms of sizes."""
+    """The graph of logarithms under construction.
+
+    A number of any sign is a `SignedLog`: the logarithm of its absolute value, its *size*, and its sign.
+
+    Args:
+        parameter: The parameter of numbers.
+        directed: Whether a computed number that may be 0 gets a sign, even if it is never negative.
+    """
 
     def __init__(self, parameter: Parameter, *, directed: bool = False) -> None:
         self.parameter = parameter
         self.directed = directed
         self.edges: dict[Any, list[Any]] = {}
         self.numbers = numbers(parameter.node_inputs)
-        self.takes = from_inputs(parameter.node_inputs, self._takes)
+        self.reads_logs = from_inputs(parameter.node_inputs, self._reads_logs)
 
     def run(self) -> Parameter:
-        """The logarithms of the output, by rules from those of the nodes before it where there are rules."""
+        """The logarithms of the output: by rules, or of the computed number if no rule applies to the output."""
         output = self.parameter.output
-        if not self._is_known(output):
-            return self._graph(self._of_number(output))
+        if not self._has_rule(output):
+            return self._graph(self._log_of_number(output))
         logs = self._logs()
         signed = logs.sign is not None
         return self._graph(self._add(SignedLogParameter(output.shape, output.shape), *logs) if signed else logs.size)
 
     def directions(self) -> tuple[Parameter, Parameter] | None:
-        """Directions and sizes of the output, from the number itself where no rule applies; None if complex."""
+        """Directions and sizes of the output: by rules, or of the computed number; None if numbers may be complex."""
         output = self.parameter.output
         if self.numbers(output).range is None:
             return None
-        logs = self._logs() if self._is_known(output) else self._of_signed(output)
+        logs = self._logs() if self._has_rule(output) else self._signed_log_of_number(output)
         sign = ConstantParameter(*output.shape, value=1.0) if logs.sign is None else logs.sign
         return self._graph(sign), self._graph(logs.size)
 
-    def _is_known(self, output: Any) -> bool:
-        return bool(self.takes(output)) or self._is_derived(output)
+    def _has_rule(self, node: Any) -> bool:
+        return bool(self.reads_logs(node)) or self._is_derived(node)
 
     def _logs(self) -> SignedLog:
-        """The logarithm of the output, from those of the nodes before it."""
+        """The logarithm of the output, after those of the nodes from whose logarithms it is computed."""
         output, logs = self.parameter.output, dict[Any, SignedLog]()
-        for node in topological_order([output], self._descended):
+        for node in topological_order([output], self._log_inputs):
             logs[node] = self._log(node, logs)
         return logs[output]
 
@@ -213,62 +222,63 @@ class _Logs:
         nodes = topological_order([output], lambda node: self.edges.get(node, ()))
         return Parameter(nodes, {node: self.edges[node] for node in nodes if self.edges.get(node)}, [output])
 
-    def _takes(self, node: Any, inputs: list[bool]) -> bool:
-        """Whether the logarithm of a node's size is computed from those of its inputs."""
+    def _reads_logs(self, node: Any, inputs: list[bool]) -> bool:
+        """Whether a node's logarithm is computed from those of its inputs; `inputs` has the answer for each input."""
         sources = self.parameter.node_inputs(node)
         kind, ranges = type(node), [self.numbers(source).range for source in sources]
-        if kind is ExpParameter:  # of the logarithm of a number
+        if kind is ExpParameter:  # exp(log(number)): the logarithm of that number
             (source,) = sources
             return _is_log(source) and excludes_negative(self.numbers(self.parameter.node_inputs(source)[0]).range)
         if kind not in LOG_RULES or None in ranges:  # maybe complex
             return False
         if kind is ClampParameter and node.vmax is not None and node.vmax < 0:
-            return False  # far from 0
+            return False  # no number is near 0
         is_product = kind in PRODUCTS or (kind is EinsumParameter and not node.summed)
         always = is_product or all(map(excludes_negative, ranges))
         return always or any(inputs) or any(self._is_derived(source) or _is_small(source) for source in sources)
 
     def _is_derived(self, node: Any) -> bool:
-        """Whether the logarithm of a node is computed from its inputs themselves."""
+        """Whether a node's logarithm is computed from its input itself, as log_softmax is."""
         return is_derived(node) and self.numbers(node).range is not None
 
-    def _descended(self, node: Any) -> tuple[Any, ...]:
-        """The nodes whose logarithms that of a node is computed from."""
-        if not self.takes(node):
+    def _log_inputs(self, node: Any) -> tuple[Any, ...]:
+        """The nodes from whose logarithms the logarithm of a node is computed."""
+        if not self.reads_logs(node):
             return ()
         inputs = tuple(self.parameter.node_inputs(node))
         return tuple(self.parameter.node_inputs(inputs[0])) if type(node) is ExpParameter else inputs
 
     def _log(self, node: Any, logs: Mapping[Any, SignedLog]) -> SignedLog:
-        """The logarithm of a node."""
-        if self.takes(node):
-            inputs = [logs[input_node] for input_node in self._descended(node)]
+        """The logarithm of a node, given those of its `_log_inputs`."""
+        if self.reads_logs(node):
+            inputs = [logs[input_node] for input_node in self._log_inputs(node)]
             return inputs[0] if type(node) is ExpParameter else LOG_RULES[type(node)](self._add, node, inputs)
         if self._is_derived(node):
             (source,) = self.parameter.node_inputs(node)
-            self._keep(source)
+            self._add_subgraph(source)
             return SignedLog(OF_INPUT[type(node)](self._add, node, source))
         range_ = self.numbers(node).range
-        if excludes_negative(range_) and not (self.directed and _known(node) is None and range_ and range_[0] <= 0):
-            return SignedLog(self._of_number(node))
-        return self._of_signed(node)
+        is_constant = _constant_value(node) is not None
+        if excludes_negative(range_) and not (self.directed and not is_constant and range_ and range_[0] <= 0):
+            return SignedLog(self._log_of_number(node))
+        return self._signed_log_of_number(node)
 
-    def _of_number(self, node: Any) -> Any:
-        """The logarithm of a number itself."""
-        value = _known(node)
+    def _log_of_number(self, node: Any) -> Any:
+        """The logarithm of a node that is computed first."""
+        value = _constant_value(node)
         if value is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return _constant(node, np.log(value))
-        self._keep(node)
+        self._add_subgraph(node)
         return self._add(LogParameter(node.shape), node)
 
-    def _of_signed(self, node: Any) -> SignedLog:
-        """Size and sign of a number of any sign, from the number itself."""
-        value = _known(node)
+    def _signed_log_of_number(self, node: Any) -> SignedLog:
+        """The size and the sign of a node that is computed first, and that may have any sign."""
+        value = _constant_value(node)
         if value is not None:
             size = np.log(np.abs(value), where=value != 0, out=np.zeros_like(value))
             return SignedLog(_constant(node, size), _constant(node, np.sign(value)))
-        self._keep(node)
+        self._add_subgraph(node)
         size, sign = (self._add(kind(node.shape), node) for kind in (LogSizeParameter, SignParameter))
         return SignedLog(size, sign)
 
@@ -276,13 +286,14 @@ class _Logs:
         self.edges[op] = list(inputs)
         return op
 
-    def _keep(self, node: Any) -> None:
+    def _add_subgraph(self, node: Any) -> None:
+        """Add a node of the parameter, and all that it is computed from."""
         for needed in topological_order([node], self.parameter.node_inputs):
             self.edges[needed] = list(self.parameter.node_inputs(needed))
 
 
-def _known(node: Any) -> NDArray[Any] | None:
-    """The numbers of a real constant."""
+def _constant_value(node: Any) -> NDArray[Any] | None:
+    """The numbers of a real constant; None for other nodes."""
     target = dereferenced(node)
     if not isinstance(target, ConstantParameter) or target.dtype == DataType.COMPLEX:
         return None
@@ -290,6 +301,7 @@ def _known(node: Any) -> NDArray[Any] | None:
 
 
 def _constant(node: Any, value: NDArray[Any]) -> ConstantParameter:
+    """A constant of the shape of a node."""
     return ConstantParameter(*node.shape, value=value if value.ndim else value.item())
 
 

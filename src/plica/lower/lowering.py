@@ -25,17 +25,17 @@ from plica.lower.fold.joint import Joint, joint_groups
 from plica.lower.fold.read import read_folds
 from plica.lower.leaves import Constant, Leaf, Owners, leaf_keys, name_of, opaque_keys, refuse_without_value
 from plica.lower.logs import (
-    as_it_is,
+    accurate_logs,
     directed_form,
     exp_form,
+    has_accurate_logs,
     is_better,
-    is_ordinary,
     learns,
     log_form,
     may_be_zero,
-    right_logs,
-    with_right_logs,
-    with_right_logs_within,
+    unchanged,
+    with_accurate_inner_logs,
+    with_accurate_logs,
 )
 from plica.lower.optimize.ranges import known_row_sum, magnitude
 from plica.lower.parameters import ParameterValues, real_width, wide_dtype
@@ -200,7 +200,8 @@ class LoweringScope:
 
         def array(name: str) -> Tracer | tuple[Tracer, ...]:
             self._read.setdefault((group, name))
-            parameters, others = self._named(group, name, with_right_logs), self._others(group, name, with_right_logs)
+            form = with_accurate_logs
+            parameters, others = self._named(group, name, form), self._others(group, name, form)
             if len(parameters[0].outputs) > 1:
                 values = zip(self._values.evaluate_outputs(parameters), parameters[0].shapes, strict=True)
                 return tuple(
@@ -214,9 +215,9 @@ class LoweringScope:
             if checked and not self.semiring.negative:
                 self.weights.setdefault((group, name))
                 self._note_zeros((group, name))
-            form = with_right_logs_within
+            form = with_accurate_inner_logs
             parameters, others = self._named(group, name, form), self._others(group, name, form)
-            if not logs and not checked and all(map(is_ordinary, parameters)):
+            if not logs and not checked and all(map(has_accurate_logs, parameters)):
                 return Weight(lambda: laid_out(name, self._padded(parameters, padding.get(name), others)))
             converted = self._weight(parameters, padding.get(name), logs, others)
             return converted if rows is None else converted.repeat_folds(partial(laid_out, name))
@@ -249,13 +250,13 @@ class LoweringScope:
     def _from_weight(self, from_weight: Callable[..., Value], namespace: Any, weight: Weight) -> Value:
         """Numbers of a parameter as a value, or masses of a layer, which may be 0 where its parameters are not."""
         if weight.in_directions is not None:
-            read = [parameter for key in self._read for parameter in self._named(*key, as_it_is)]
+            read = [parameter for key in self._read for parameter in self._named(*key, unchanged)]
             self.always_zeros |= any(learns(parameter, self._is_learned) for parameter in read)
         return from_weight(namespace, weight)
 
     def _note_zeros(self, key: tuple[FoldedLayer, str]) -> None:
         group, name = key
-        parameters = self._named(group, name, as_it_is)
+        parameters = self._named(group, name, unchanged)
         if all(len(parameter.outputs) == 1 for parameter in parameters) and self._may_be_zero(parameters):
             self.zeros.setdefault(key)
 
@@ -278,7 +279,7 @@ class LoweringScope:
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
         """The values of a parameter, `(1, *shape)` for each of its outputs."""
-        return self._values.evaluate_outputs([with_right_logs(parameter)])
+        return self._values.evaluate_outputs([with_accurate_logs(parameter)])
 
     @property
     def parameter_info(self) -> FoldIndexInfo[Any]:
@@ -310,7 +311,7 @@ class LoweringScope:
         def formed(form: Form, given: list[Parameter]) -> list[Parameter]:
             return [self._derive(parameter, form) for parameter in given]
 
-        to_linear, to_logs = (exp_form, right_logs) if from_logs else (as_it_is, log_form)
+        to_linear, to_logs = (exp_form, accurate_logs) if from_logs else (unchanged, log_form)
         linear, logs = formed(to_linear, parameters), formed(to_logs, parameters)
         fills = (fill, fill) if fill is None else (_exp(fill), fill) if from_logs else (fill, _log(fill))
         magnitudes = [magnitude(parameter.output, parameter.node_inputs) for parameter in linear]

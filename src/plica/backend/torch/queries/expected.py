@@ -65,7 +65,7 @@ def _exact(circuit: TorchCircuit, query: Query[Flowing], x: Tensor, rows: Tensor
 
 
 def _lowered(query: Query[Flowing], circuit: TorchCircuit, *settings: Any) -> LoweredFlows:
-    """The Program of the optimized circuit's derivatives, if these answer the query; else flows of the described one."""
+    """The Program of derivatives of the optimized circuit, if these answer, or of flows of the described one."""
     *_, semiring = settings
     if not (semiring.logarithmic or query.policy.of_sums):
         with suppress(UnsupportedError):
