@@ -1,8 +1,8 @@
 """Rules by which a sum shares its flow among its terms, for each number format.
 
-Term n of unit o has the share `w[o, n] * x[n] / y[o]` of the flow of o. The flow of all units to a term is a matrix
-product with their slopes `flow[o] / y[o]`. The slope of a unit is the derivative of the circuit's logarithm with
-respect to it.
+A sum is `y[o] = sum over n of w[o, n] * x[n]`. Term n gets the share `w[o, n] * x[n] / y[o]` of the flow of unit o. So
+unit n gets the flow `x[n] * sum over o of w[o, n] * slope[o]`, with the slope `flow[o] / y[o]`: a matrix product. The
+slope of a unit is the derivative of the circuit's logarithm with respect to the unit's value.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from plica.tracing.tracer import Tracer
 
 
 class Sums(NamedTuple):
-    """The slopes and inputs of a group of sums.
+    """The slopes and inputs of a group of sums, as logarithms or as mantissas.
 
     Args:
         slope: The flow of each output unit divided by its value, `(F, B, O)`.
-        inputs: The units of each of H inputs, `(F, B, I)`, at the scale of the slope.
+        inputs: For each of H inputs its units, `(F, B, I)`. Mantissas are at the scale of the sum's value.
     """
 
     slope: Tracer
@@ -36,12 +36,13 @@ class Shares:
     """The rules for one number format.
 
     Args:
-        positive: `(value)`: which of its numbers are above zero and finite.
-        sums: `(flow, value, inputs)`: the slopes of sums, from their flow, their value and those of their inputs.
-        all_units: `(slope, units, log_weights)`: the flow that all output units give to each unit:
+        positive: `(value)`: which numbers of a value are above zero and finite.
+        sums: `(flow, value, inputs)`: the `Sums` of a group, from its flow, its value and the values of its inputs.
+        all_units: `(slope, units, log_weights)`: the flow that each input unit gets from all output units:
             `(F, B, O)`, `(F, B, N)` and `(F, O, N)` give `(F, B, N)`.
-        each_unit: `(slope, units, log_weights)`, entry by entry: the flow that one output unit gives to one unit.
-        ratio: `(value, total)`: the ratio of parts to totals, as ordinary numbers; 0 where the total is zero.
+        each_unit: `(slope, units, log_weights)`: the flow that an input unit gets from one output unit, for arrays of
+            such pairs.
+        ratio: `(value, total)`: `value / total` as ordinary numbers; 0 where the total is 0.
     """
 
     positive: Callable[[Value], Tracer]
@@ -52,8 +53,8 @@ class Shares:
 
 
 def _log_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
-    flows = xp.greater(flow, 0.0)  # where nothing flows, the logarithm of a value may be -inf as well
-    slope = xp.where(flows, xp.log(xp.where(flows, flow, 1.0)) - xp.where(flows, value[0], 0.0), -np.inf)
+    has_flow = xp.greater(flow, 0.0)  # where it has none, the value may be 0 too, and 0 / 0 is NaN
+    slope = xp.where(has_flow, xp.log(xp.where(has_flow, flow, 1.0)) - xp.where(has_flow, value[0], 0.0), -np.inf)
     return Sums(slope, [input_value[0] for input_value in inputs])
 
 
@@ -79,19 +80,19 @@ def _scaled_sums(flow: Tracer, value: Value, inputs: Sequence[Value]) -> Sums:
 
 
 def _not_zero(mantissa: Tracer) -> Tracer:
-    """Divisors without zeros: every number that is divided by one of their zeros is zero itself."""
+    """Divisors without zeros: each is at least the smallest normal number. The dividend of a divisor of 0 is 0 too."""
     divisor: Tracer = xp.maximum(mantissa, float(np.finfo(mantissa.dtype.value).tiny))
     return divisor
 
 
 def at_one_scale(values: Sequence[Value]) -> list[Tracer]:
-    """The mantissas of scaled numbers at the largest of their scales."""
+    """The mantissas of scaled numbers, converted to the largest of their scales."""
     scale = largest(xp, [value[1] for value in values])
     return [_at_scale(value, scale) for value in values]
 
 
 def _at_scale(value: Value, scale: Tracer | float) -> Tracer:
-    """Mantissas at another scale."""
+    """The mantissas of a scaled number, converted to another scale."""
     if isinstance(value[1], float) and isinstance(scale, float):
         mantissa: Tracer = value[0] if value[1] == scale else value[0] * 2.0 ** (value[1] - scale)
     else:
@@ -106,5 +107,5 @@ SCALED_NUMBERS = Shares(
     each_unit=lambda slope, units, log_weights: units * xp.exp(log_weights) * slope,
     ratio=lambda value, total: _at_scale(value, total[1]) / _not_zero(total[0]),
 )
-"""Values as mantissas and a power of two for each row. If a value underflows, the flows of input layers add up to less
-than 1."""
+"""Values as mantissas with a power of two for each row. Where a value underflows, its flow is lost: the flows of input
+layers then add up to less than 1."""

@@ -15,7 +15,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of, whole_layers
-from plica.backend.torch.queries.values import once
+from plica.backend.torch.queries.values import cached
 from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.lower.queries.choosing import LoweredChoices, lower_choices
@@ -130,7 +130,7 @@ def query_of(
 ) -> TorchQuery:
     """The query of a circuit for data of one dtype, made once for each dtype of the circuit."""
     key = (query, input_dtype, None if semiring is None else semiring.name, one_row)
-    return once(circuit, key, lambda: TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row))
+    return cached(circuit, key, lambda: TorchQuery(circuit, query, input_dtype, semiring, one_row=one_row))
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
-from plica.backend.torch.queries.values import once
+from plica.backend.torch.queries.values import cached
 from plica.errors import StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.queries.answers import Posterior
@@ -75,7 +75,7 @@ def _lowered(query: Query[Flowing], circuit: TorchCircuit, *settings: Any) -> Lo
 
 def _program(circuit: TorchCircuit, query: Query[Flowing], dtype: torch.dtype, semiring: Semiring) -> FlowProgram:
     """The Program of a query, made once for each dtype of the circuit."""
-    return once(circuit, (query, semiring.name, dtype), lambda: FlowProgram(circuit, query, dtype, semiring))
+    return cached(circuit, (query, semiring.name, dtype), lambda: FlowProgram(circuit, query, dtype, semiring))
 
 
 @torch.no_grad()

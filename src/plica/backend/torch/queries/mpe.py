@@ -9,7 +9,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.choosing import complete
 from plica.backend.torch.queries.program import QueryProgram, as_described, query_dtype
 from plica.backend.torch.queries.rows import whole_layers
-from plica.backend.torch.queries.values import in_parts, log_values, once
+from plica.backend.torch.queries.values import cached, in_parts, log_values
 from plica.ir.dtypes import as_dtype
 from plica.lower.queries.answers import Explanations
 from plica.lower.queries.determinism import is_deterministic
@@ -23,7 +23,7 @@ def mpe_bounds(circuit: TorchCircuit, x: Tensor) -> Explanations:
     x = whole_layers(circuit, MPE.needs, x)
     rows, values = complete(circuit, MPE, x)
     logs = log_values(circuit, rows)
-    is_exact = once(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))
+    is_exact = cached(circuit, ("deterministic",), lambda: is_deterministic(as_described(circuit)))
     return Explanations(rows, values, logs, torch.maximum(logs, values if is_exact else _most(circuit, x)), is_exact)
 
 
@@ -36,5 +36,5 @@ def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
         return QueryProgram((*key, circuit.dtype), lowered, MOST.name)
 
     key = (MOST.name, x.dtype)
-    run = once(circuit, key, program)
+    run = cached(circuit, key, program)
     return in_parts(lambda part: run(circuit, part), run.rows_at_once, x)[:, 0, 0]

@@ -20,7 +20,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.expected import read_flows
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
 from plica.backend.torch.queries.rows import device_of, floating, integer
-from plica.backend.torch.queries.values import once
+from plica.backend.torch.queries.values import cached
 from plica.errors import InputError
 from plica.ir.dtypes import DType
 from plica.lower.queries.quantile import INPUT_FLOWS, QUANTILE, lower_shares
@@ -85,7 +85,7 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     width = max(circuit.scope) + 1
     x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.converted(given)
     rows = _without(circuit, layers, variable, floating(x))
-    shares = once(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
+    shares = cached(circuit, ("shares", variable), lambda: _Shares(circuit, variable))
     _, (flows,) = read_flows(circuit, INPUT_FLOWS, rows, shares.flows, "nothing to say of the rest")
     told, domain = flows[0].double(), folded.described.domains[variable]
     # both sides are sums in one order: the last state suffices, however they are rounded

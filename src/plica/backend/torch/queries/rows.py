@@ -10,7 +10,7 @@ from torch import Tensor
 
 from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.values import once
+from plica.backend.torch.queries.values import cached
 from plica.errors import DTypeError, InputError, UnsupportedError
 from plica.lower.data import fills_whole
 from plica.lower.queries.needs import Needs
@@ -38,7 +38,7 @@ def whole_layers(circuit: TorchCircuit, needs: Needs, x: Tensor) -> Tensor:
         InputError: A row does not fit the circuit, or has some of the variables of such a layer.
     """
     x = circuit.converted(x)
-    several = once(
+    several = cached(
         circuit,
         ("layers that are filled in as a whole",),
         lambda: [layer for layer in circuit.symbolic.live.input_layers if fills_whole(circuit.folded, layer)],

@@ -26,16 +26,16 @@ from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.total import lower_total
 from plica.symbolic.semirings import Semiring
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 
 
-def once(circuit: TorchCircuit, key: tuple[Any, ...], make: Callable[[], Found]) -> Found:
-    """An object that is made once for a circuit and the dtype of its tensors."""
+def cached(circuit: TorchCircuit, key: tuple[Any, ...], make: Callable[[], Item]) -> Item:
+    """The result of `make`, which is called once for a key, a circuit and the dtype of its tensors."""
     key = (*key, circuit.dtype)
     if key not in circuit.queries:
         circuit.queries[key] = make()
-    result: Found = circuit.queries[key]
-    return result
+    item: Item = circuit.queries[key]
+    return item
 
 
 def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
@@ -46,7 +46,7 @@ def check_needs(circuit: TorchCircuit, needs: Needs) -> None:
         needs.check(folded.described, folded.row)
         return True
 
-    once(circuit, ("needs", needs.name), check)
+    cached(circuit, ("needs", needs.name), check)
 
 
 def carrier_of(circuit: TorchCircuit) -> Semiring:
@@ -92,7 +92,7 @@ def carried(circuit: TorchCircuit, key: tuple[Hashable, ...], lower: Lower) -> C
     """A Program of a circuit in the carrier in which its probabilities are added and multiplied, made once."""
     carrier = carrier_of(circuit)
     key = (*key, carrier.name)
-    return once(circuit, key, lambda: CarriedProgram(circuit, carrier, key, lower))
+    return cached(circuit, key, lambda: CarriedProgram(circuit, carrier, key, lower))
 
 
 def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
@@ -133,7 +133,7 @@ def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     def plan() -> int:
         return rows_within_budget(circuit.lowered(x.dtype).program)
 
-    return in_parts(circuit, lambda: once(circuit, ("rows", x.dtype), plan), x)
+    return in_parts(circuit, lambda: cached(circuit, ("rows", x.dtype), plan), x)
 
 
 def in_parts(ask: Callable[..., Tensor], rows_at_once: Callable[[], int], *arrays: Tensor) -> Tensor:
