@@ -304,7 +304,7 @@ def test_parts_that_read_each_other_are_one_component() -> None:
 
 def test_parts_of_constants_that_are_held_take_no_memory() -> None:
     program = plica.trace(lambda x, w: x * w[0] + pnp.exp(w[1]), VECTOR, plica.spec((2, 3)))
-    report = fold(program, run_time=("w",), policy=FoldPolicy(max_growth=12), is_held=True).report
+    report = fold(program, run_time=("w",), policy=FoldPolicy(max_growth=12), sources_stay=True).report
     assert (report.before, report.after) == (24, 36)
     assert [one.why for one in report.of("folded") if "part of a constant" in one.why]
 
@@ -314,7 +314,7 @@ def test_what_a_reshape_copies_of_constants_that_are_held_takes_memory() -> None
         return pnp.reshape(w[::2], (-1,)), pnp.reshape(pnp.permute_dims(w, (1, 0)), (-1,)), pnp.reshape(w, (-1,))
 
     program = plica.trace(lambda x, w: [x * one for one in parts(w)], plica.spec(()), plica.spec((4, 4)))
-    report = fold(program, run_time=("w",), is_held=True).report
+    report = fold(program, run_time=("w",), sources_stay=True).report
     assert (report.before, report.after) == (64, 64 + 32 + 64)
 
 

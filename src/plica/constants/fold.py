@@ -1,13 +1,13 @@
-r"""`fold` splits a Program into one that runs once and one that runs at each call. Each step can be looked at.
+r"""`fold` splits a Program into one that folds constants, once, and `entry`, which runs at each call. Its steps:
 
-    hoist, remove dead code, share equations    constant work is seen, and is there once
-    splats                                      one number, repeated, is read as a number
-    states                                      operations on looked-up rows run once for each state instead
-    postpone                                    operations that expand constants move below elementwise ones
-    origins                                     which values are constant, and where they come from
-    facts                                       their bits, their work, why one may not be kept
-    cut                                         which values are kept between calls
-    split                                       the Programs
+    hoist, remove dead code, share equations    move constant work out of loops, and compute nothing twice
+    read_splats                                 read an array filled with one number as that number
+    by_states                                   compute operations on looked-up rows once for each row of the table
+    postpone                                    move operations that expand constants below elementwise ones
+    find_origins                                find which values are constant, and which constants they depend on
+    facts_of, work_of                           find the bits and the work of each, and why one may not be kept
+    choose                                      choose the values to keep between calls: the cut
+    split, components                           make the Programs
 
 >>> from plica.ir.types import spec
 >>> from plica.tracing.trace import trace
@@ -48,15 +48,16 @@ from plica.passes.splats import read_splats
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Folding:
-    """A Program split into one that runs once and one that runs at each call.
+    """The result of `fold`.
 
     Args:
-        program: The Program as it was folded: without dead code and repeated equations.
-        origins: Where its values come from.
-        split: The Programs.
-        components: The folding of all constants in parts, which share only values that are kept or handed on.
-        report: The fate of each constant value.
-        policy: The limits.
+        program: The rewritten Program, before the split.
+        origins: Which of its values are constant, and which constants they depend on.
+        split: The Programs that fold constants, and `entry`.
+        components: The folding of constants in parts. Each runs again only if a constant that it reads changes. One
+            part reads a value of another only if that is kept, or handed on.
+        report: For each constant value whether it is kept, and why.
+        policy: The limits of the values that are kept.
     """
 
     program: Program
@@ -75,19 +76,20 @@ def fold(
     sizes: Sizes | None = None,
     policy: FoldPolicy | None = None,
     is_two: bool = False,
-    is_held: bool = False,
+    sources_stay: bool = False,
 ) -> Folding:
-    """Split a Program into the folding of constants, one or two Programs, and the Program of each call.
+    """Split a Program into one or two that fold its constants, and the Program of each call.
 
     Args:
         program: The Program.
         compile_time: The names of arguments and consts whose values are known when the Program is compiled.
-        run_time: The names of those that have one value for all calls. So do consts that are not named.
+        run_time: The names of arguments that have one value for all calls. Consts that are in neither are run-time
+            constants too.
         sizes: The implicit sizes that are known.
         policy: The limits of the values that are kept.
-        is_two: Whether a Program of its own folds the values that are known when the Program is compiled.
-        is_held: Whether something else holds the sources, so that they stay in memory. Then all kept values count as
-            growth, but for views of sources, which take no memory.
+        is_two: Whether two Programs fold: one the values of compile-time constants, one the others.
+        sources_stay: Whether the constants stay in memory whatever is folded, since something else holds them. Then
+            each kept value adds to memory, except views of constants.
     """
     policy = FoldPolicy() if policy is None else policy
     captured = [var.name for var in program.consts if var.name not in compile_time]
@@ -101,33 +103,34 @@ def fold(
         postponed = postpone(program, origins_of(program).foldable(program), widen=policy.widen)
         program = eliminate_dead_code(share_equations(postponed.program))
         known = {} if sizes is None else sizes
-        return _Folder(program, origins_of(program), known, policy, is_two, is_held, postponed.moved).run()
+        return _Folder(program, origins_of(program), known, policy, is_two, sources_stay, postponed.moved).run()
 
     return _with_tables(program, origins_of(program), folded)
 
 
 def _with_tables(program: Program, origins: Origins, folded: Callable[[Program], Folding]) -> Folding:
-    """The folding with operations on looked-up rows applied to the tables, as far as the policy has room for these.
+    """The folding after `by_states`, which computes operations on looked-up rows for each row of the table.
 
-    A table that is not kept would be computed at each call, for all states. Such a lookup is rewritten less and less,
-    and so are all lookups where their tables leave too little room for other constants.
+    A new table must be kept: otherwise each call would compute all of it. If the policy has no room for one, the lookup
+    that reads it is rewritten less (`limits`), and folding is tried again. So are all lookups if their tables take the
+    room of other constants, such that a call does more work than without them.
     """
     limits: dict[Var, int] = {}
-    plain: Folding | None = None
+    unrewritten: Folding | None = None
     refused: dict[Var, None] = {}
     while (rewritten := by_states(program, origins, limits)).tables:
         folding = folded(eliminate_dead_code(share_equations(rewritten.program)))
-        runs = dict.fromkeys(var for equation in folding.split.entry.equations for var in equation.outputs)
-        wrong = dict.fromkeys(root for var, root in rewritten.tables.items() if var in runs)
-        if not wrong and any(folding.report.of(Fate.CUT)):
-            plain = folded(program) if plain is None else plain
-            if folding.report.work_after > plain.report.work_after:
-                wrong = dict.fromkeys(rewritten.tables.values())
-        if not wrong:
+        computed_by_calls = dict.fromkeys(var for equation in folding.split.entry.equations for var in equation.outputs)
+        too_large = dict.fromkeys(lookup for table, lookup in rewritten.tables.items() if table in computed_by_calls)
+        if not too_large and any(folding.report.of(Fate.CUT)):
+            unrewritten = folded(program) if unrewritten is None else unrewritten
+            if folding.report.work_after > unrewritten.report.work_after:
+                too_large = dict.fromkeys(rewritten.tables.values())
+        if not too_large:
             return replace(folding, report=folding.report.with_values(_states_report(rewritten.moved, refused)))
-        refused.update(wrong)
-        limits.update((root, limits.get(root, CONTRACTED) - 1) for root in wrong)
-    folding = folded(program) if plain is None else plain
+        refused.update(too_large)
+        limits.update((lookup, limits.get(lookup, CONTRACTED) - 1) for lookup in too_large)
+    folding = folded(program) if unrewritten is None else unrewritten
     return replace(folding, report=folding.report.with_values(_states_report((), refused)))
 
 
@@ -142,7 +145,7 @@ def _states_report(moved: Sequence[Equation], refused: Iterable[Var]) -> Iterato
 
 
 class _Folder:
-    """The steps after the analysis."""
+    """The steps from `facts_of` on, for a rewritten Program."""
 
     def __init__(
         self,
@@ -151,7 +154,7 @@ class _Folder:
         sizes: Sizes,
         policy: FoldPolicy,
         is_two: bool,
-        is_held: bool,
+        sources_stay: bool,
         postponed: Mapping[Var, None],
     ) -> None:
         self.program, self.origins, self.sizes, self.policy, self.is_two = program, origins, sizes, policy, is_two
@@ -161,7 +164,7 @@ class _Folder:
         self.foldable = list(origins.foldable(program))
         self.facts = facts_of(self.sources, self.foldable, sizes, policy)
         self.work = [work_of(equation, sizes) for equation in self.foldable]
-        self.free = self._free() if is_held else {}
+        self.free = self._free() if sources_stay else {}
 
     def run(self) -> Folding:
         limit = None if self.policy.max_growth is None else 8 * self.policy.max_growth
@@ -173,7 +176,7 @@ class _Folder:
         return Folding(self.program, self.origins, programs, parts, report, self.policy)
 
     def _problem(self) -> Problem:
-        """The cut in numbers; sources and results are numbered in order."""
+        """The choice of a cut as a `Problem`, in which values are numbered: sources first, then results in order."""
         values = [*self.sources, *(var for equation in self.foldable for var in equation.outputs)]
         numbers = {var: number for number, var in enumerate(values)}
         operations = [
@@ -186,22 +189,23 @@ class _Folder:
             )
             for equation, work in zip(self.foldable, self.work, strict=True)
         ]
-        inside = dict.fromkeys(self.foldable)
-        other_equations = [equation for equation in self.program.equations if equation not in inside]
-        outside = {**needed_by(other_equations, self.program.outputs), **dict.fromkeys(self._sized())}
-        read = {**outside, **needed_by(self.foldable, ())}
+        foldable = dict.fromkeys(self.foldable)
+        call_equations = [equation for equation in self.program.equations if equation not in foldable]
+        read_by_calls = {**needed_by(call_equations, self.program.outputs), **dict.fromkeys(self._giving_sizes())}
+        read = {**read_by_calls, **needed_by(self.foldable, ())}
         bits = [self._bits(var) if var in read else 0 for var in values]
-        return Problem(operations, bits, range(len(self.sources)), [numbers[var] for var in outside if var in numbers])
+        needed = [numbers[var] for var in read_by_calls if var in numbers]
+        return Problem(operations, bits, range(len(self.sources)), needed)
 
     def _bits(self, var: Var) -> int | None:
-        """The bits that it takes to keep a value; None where it may not be kept. Sizes of arguments take none."""
+        """How many bits keeping a value takes: none for a size of an argument. None if it may not be kept."""
         if var in self.free or var in self.program.inputs[: self.program.num_implicit_inputs]:
             return 0
         fact = self.facts[var]
         return None if fact.obstacle else fact.bits or 0
 
     def _free(self) -> dict[Var, None]:
-        """Sources that stay in memory anyway, and views of them."""
+        """The values that take no memory of their own: sources, which stay in memory, and views of them."""
         free: dict[Operand, None] = dict.fromkeys(self.sources)
         for equation in self.foldable:
             if self._is_view(equation) and all(operand in free for operand in equation.inputs):
@@ -212,14 +216,18 @@ class _Folder:
         """Whether results lie in the memory of an operand."""
         return OPS[equation.op.name].memory is Memory.VIEW and equation not in self.copying
 
-    def _sized(self) -> Iterator[Var]:
-        """The constants that alone tell a size in the type of an argument that is not constant."""
+    def _giving_sizes(self) -> Iterator[Var]:
+        """The constants that calls must read for a size: it stands in the type of another argument, but not alone.
+
+        For example, the size `n` of arguments `x: f32[n+1]` and `w: f32[n]` with a constant `w` is read off `w`.
+        """
         varying = [var for var in self.program.arguments if not self.origins.of[var].is_constant]
         for size in dict.fromkeys(size for var in varying for size in size_variables(var.type)):
             if not any(Size.of(size) in var.type.shape for var in varying):
                 yield next(var for var in self.program.arguments if Size.of(size) in var.type.shape)
 
     def _cut(self, choice: Choice) -> Cut:
+        """The cut of the Program that a choice says."""
         runs = dict.fromkeys(self.foldable[index] for index in choice.runs)
         known = dict.fromkeys(var for var, origin in self.origins.of.items() if origin.is_known)
         return Cut(self.program, dict.fromkeys(self.sources), known, self.foldable, runs)
@@ -234,7 +242,7 @@ class _Folder:
         return self._peak(programs, components(self._cut(choice), programs)) <= self.policy.max_peak
 
     def _peak(self, programs: Split, parts: Sequence[Program]) -> int:
-        """The most bytes at once while folding, by the two Programs or by components; kept results stay alive."""
+        """The most bytes alive at once while folding, by the one or two Programs or by components, results included."""
         folds = [program for program in (programs.compiletime_fold, programs.runtime_fold) if program is not None]
         return max(self._peak_of(folds), self._peak_of(parts))
 
@@ -242,12 +250,12 @@ class _Folder:
         rows = max(self.sizes.values(), default=0)
         before = peak = 0
         for program in programs:
-            peak = max(peak, before + plan_memory(program, rows).peak + self._beside(program))
+            peak = max(peak, before + plan_memory(program, rows).peak + self._copied_bytes(program))
             before += self._bytes(program.results)
         return peak
 
-    def _beside(self, program: Program) -> int:
-        """The bytes of results that are copied, which are views and packed arrays, and of unpacked arguments."""
+    def _copied_bytes(self, program: Program) -> int:
+        """The bytes of copies: a result that is a view or is packed is copied, and a packed argument is unpacked."""
         views = dict.fromkeys(
             var for equation in program.equations if self._is_view(equation) for var in equation.outputs
         )
@@ -299,7 +307,7 @@ class _Folder:
                     fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
         for equation in self.program.equations:
             for var in equation.outputs:
-                if var not in fates and self._is_nearly(equation, var):
+                if var not in fates and self._is_almost_foldable(equation, var):
                     fates[var] = (Fate.REFUSED, self._why_not(equation))
         return fates
 
@@ -312,14 +320,15 @@ class _Folder:
             return Fate.FOLDED, f"kept, {_bytes_text(fact)}"
         return Fate.FOLDED, "only other folded values read it"
 
-    def _is_nearly(self, equation: Equation, var: Var) -> bool:
-        """Whether a value would be constant, were it not for its own operation."""
+    def _is_almost_foldable(self, equation: Equation, var: Var) -> bool:
+        """Whether only the operation of a value is a reason not to fold it: all that it reads is constant."""
         if self.origins.of[var].is_constant or equation not in self.origins.impure:
             return self.origins.of[var].is_constant
         read = needed_by((equation,), ())
         return all(operand in equation.outputs or self.origins.of[operand].is_constant for operand in read)
 
     def _why_not(self, equation: Equation) -> str:
+        """Why an equation that is almost foldable is not."""
         if equation in self.origins.impure:
             return f"{equation.op.name} is not pure"
         return f"{equation.op.name} as a whole reads values that are not constant"

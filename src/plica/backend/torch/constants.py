@@ -119,7 +119,7 @@ class _FoldedProgram:
         cache: FoldCache,
     ) -> None:
         self.device = device
-        folding = fold(program, policy=policy, is_held=True)
+        folding = fold(program, policy=policy, sources_stay=True)
         split, self.report = folding.split, folding.report
         self.entry = split.entry
         self._transposed = dict.fromkeys(_transposed(split.entry))
@@ -240,7 +240,7 @@ class CircuitConstants:
         folded = self._programs.get(key)
         if folded is not None:
             return folded.report
-        return fold(program, policy=self._policy_for(program), is_held=True).report
+        return fold(program, policy=self._policy_for(program), sources_stay=True).report
 
     def forget(self) -> None:
         """Empty the caches of all Programs."""
