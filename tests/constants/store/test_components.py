@@ -45,7 +45,7 @@ def test_a_component_runs_again_with_what_reads_it() -> None:
     assert folder(v=0, w=1) == ["add"]
     assert folder(v=1, w=1) == ["exp", "add"]
     assert len(folder.values) == 2
-    assert folder.components.taken(folder.parts) == folder.values
+    assert folder.components.kept_values(folder.parts) == folder.values
 
 
 def test_functions_share_what_is_made_of_the_same() -> None:
@@ -61,9 +61,9 @@ def test_what_another_folding_keeps_is_not_let_go() -> None:
     cache = FoldCache()
     keeper, passer = _Folder(cache), _Folder(cache, HANDED)
     assert (keeper(v=0, w=0), passer(v=0, w=0)) == (["exp", "add"], [])
-    passer.components.let_go(passer.parts)
+    passer.components.drop_handed_on(passer.parts)
     assert len(cache) == 2
-    assert keeper.components.taken(keeper.parts) == keeper.values
+    assert keeper.components.kept_values(keeper.parts) == keeper.values
     assert keeper(v=0, w=1) == ["add"]
     del keeper
     assert len(cache) == 1, "the first value is let go with whoever kept it"
@@ -115,7 +115,7 @@ def test_what_tells_the_values_of_a_component_apart_is_linear() -> None:
         return [x * pnp.exp(inner * number) for number in range(100)]
 
     (component,) = fold(plica.trace(many, VECTOR, VECTOR), (), ("w",)).components
-    texts = [text for text, _, _ in Component(component, None).texts]
+    texts = [text for text, _, _ in Component(component, None).value_programs]
     assert len(texts) == 100
     assert len(dict.fromkeys(map(id, texts))) == 1
 
@@ -135,7 +135,7 @@ def test_what_was_handed_on_is_let_go_and_made_again_where_it_is_read() -> None:
     folder = _Folder(FoldCache(), HANDED)
     assert folder(v=0, w=0) == ["exp", "add"]
     assert len(folder.values) == 1
-    folder.components.let_go(folder.parts)
+    folder.components.drop_handed_on(folder.parts)
     assert folder(v=0, w=0) == []
     assert folder(v=0, w=1) == ["exp", "add"]
 
@@ -144,15 +144,15 @@ def test_what_was_evicted_is_made_again_without_what_reads_it() -> None:
     folder = _Folder(FoldCache())
     folder(v=0, w=0)
     folder.parts[0].entries[0].values = None
-    assert folder.components.taken(folder.parts) is None
+    assert folder.components.kept_values(folder.parts) is None
     assert folder(v=0, w=0) == ["exp"]
 
 
 def test_what_is_made_of_known_constants_alone() -> None:
     components = _Folder(FoldCache()).components
-    assert components.of_known(["v"]) == [0]
-    assert components.of_known(["w"]) == []
-    assert components.of_known(["v", "w"]) == [0, 1]
+    assert components.reading_only(["v"]) == [0]
+    assert components.reading_only(["w"]) == []
+    assert components.reading_only(["v", "w"]) == [0, 1]
 
 
 def test_what_reads_another_value_of_one_component_is_another_one() -> None:

@@ -149,7 +149,8 @@ class NamedConstants(Generic[Ready]):
         watched, self._states = self._watched(known)
         read = self._snapshots.fold_early(known, self._as_read(known, watched, self._states))
         self._known = {
-            name: source if name in read else self._weak_if_released(name, source) for name, source in self._known.items()
+            name: source if name in read else self._weak_if_released(name, source)
+            for name, source in self._known.items()
         }
 
     def give(self, constants: Mapping[str, Any]) -> None:

@@ -62,7 +62,7 @@ class Snapshots(Generic[Version, Ready]):
         """The object to run with; None where some values of the snapshot were evicted."""
         if snapshot.ready is not None:
             return snapshot.ready
-        values = self._components.taken(snapshot.parts)
+        values = self._components.kept_values(snapshot.parts)
         return None if values is None else self._prepare(snapshot.version, values)
 
     def once(
@@ -86,7 +86,7 @@ class Snapshots(Generic[Version, Ready]):
         if self._is_replaced_early:
             before, self.latest = self._components.unchanged(constants.states, before), None
         parts, values = self._components.fold(constants, before)
-        self._components.let_go(parts)
+        self._components.drop_handed_on(parts)
         ready = self._prepare(version, values)
         if not self._components.are_lasting(parts):
             return None, ready
@@ -95,7 +95,7 @@ class Snapshots(Generic[Version, Ready]):
 
     def fold_early(self, names: Collection[str], constants: Constants) -> dict[str, None]:
         """Fold components that read constants of these names alone; returns the names that other components read."""
-        indices = self._components.of_known(names)
+        indices = self._components.reading_only(names)
         self._early, _ = self._components.fold(constants, indices=indices)
         others = (component for index, component in enumerate(self._components.components) if index not in indices)
         return dict.fromkeys(name for component in others for name in component.reads)
