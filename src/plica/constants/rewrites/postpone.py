@@ -7,9 +7,9 @@ r"""Operations that expand constants move below elementwise operations, so that 
 
 `f` is an elementwise operation. `expand` is broadcast_to, full, or views of their results: tile and repeat are made of
 these. `widen` casts `a` to a wider dtype, and computes with scalars and with arrays `s` that broadcast. Dequantization
-does this. `v(s)` is the view of `s` that broadcasts with the view of `a` (`broadcast_views.py`). The last two rules need
-that nothing else reads the wide value, and `read` that it makes no more entries than `a` has. Then a call widens only
-the entries that it reads.
+does this. `v(s)` is the view of `s` that broadcasts with the view of `a` (`broadcast_views.py`). The last two rules
+need that nothing else reads the wide value, and `read` that it makes no more entries than `a` has. Then a call widens
+only the entries that it reads.
 
 An operation stays where it is if it may raise an error, or reads values that are not constant, unless it reads at
 indices. Other readers of an expanded value still read it. A result stays too where a sum or a product adds it in the
