@@ -33,10 +33,10 @@ from plica.ir.types import spec
 from plica.ops import ADDED, OPS
 from plica.passes.results import own_results
 from plica.tracing import namespace as _tracing
-from plica.tracing.elsewhere import advice
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.literals import array_of_numbers
 from plica.tracing.namespace.results import Updates
+from plica.tracing.other_libraries import advice
 from plica.tracing.scope import current_trace
 from plica.tracing.signatures import signature_of, with_plain_settings
 from plica.tracing.trace import TracedFunction, trace_function

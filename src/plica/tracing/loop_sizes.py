@@ -1,4 +1,4 @@
-"""`LoopSizes`: the strategy of loops, whose results become the next arguments."""
+"""`LoopSizes`: the strategy of loops, whose body returns the arguments of the next iteration, the *carries*."""
 
 from __future__ import annotations
 
@@ -15,20 +15,21 @@ from plica.tracing.nested import Expanded, Region, Retry, Traced, build_region
 from plica.tracing.shared_sizes import argument_name, partner, resized
 from plica.tracing.tracer import Tracer
 
-_Axis = tuple[int, int]
+_Axis = tuple[int, int]  # the position of an explicit input, and one of its axes
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSizes:
-    """Results become the next arguments.
+    """Which sizes of the carries stay the same in all iterations, and which change and are carried too.
 
-    The body was traced with sizes that stand for those of any iteration. A size stays the enclosing one if the results
-    have it whenever the arguments have it: `_Solver` finds the largest set of such sizes. All other sizes are carried.
-    Arguments that share a carried size must share its next value too.
+    The body was traced with fresh sizes, which may be those of any iteration. A size *stays* if the results have it
+    whenever the arguments have it. `_Solver` finds the largest set of sizes that stay; these are sizes of the enclosing
+    scope. The others change: each iteration returns their next values. Arguments that share a size that changes must
+    share its next value too.
 
     Args:
-        shared: Whether arguments that have one size share it (`preserve_dimensions`).
-        num_carries: How many inputs are carried. The others, such as the rows of a scan, always keep their sizes.
+        shared: Whether equal sizes of arguments are one size (`preserve_dimensions`). Otherwise each axis has its own.
+        num_carries: How many inputs are carries. The others, such as the rows of a scan, always keep their sizes.
     """
 
     shared: bool
@@ -46,7 +47,7 @@ class LoopSizes:
         return [*conditions, build_region(body, results, implicit)]
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
-        """With sizes of their own, all carried arguments may be resized."""
+        """All axes of carries whose size is a number, if each axis has a size of its own."""
         if self.shared:
             return frozenset()
         carried = enumerate(inputs[: self.num_carries])
@@ -58,16 +59,18 @@ class LoopSizes:
         )
 
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> list[bool]:
-        """Which results are Python numbers, as their first values were."""
+        """For each result whether it is a Python number: a carry is one if its first and its next value are."""
         count, results = self.num_carries, traced[-1].results
         carried = zip(expanded.inputs[:count], results, strict=False)
-        return [first.weak and again.weak for first, again in carried] + [False] * len(results[count:])
+        return [first.weak and following.weak for first, following in carried] + [False] * len(results[count:])
 
     def _fitted(self, expanded: Expanded, body: Traced) -> tuple[Tracer, ...]:
-        """The results in the dtypes of the arguments; ranks are checked.
+        """The results of the body in the dtypes of its arguments.
 
         Raises:
-            Retry: An argument that is a Python number takes the dtype of its result.
+            Retry: An argument that is a Python number must be an array of the dtype of its result.
+            ShapeError: A carry would change its number of axes.
+            DTypeError: A carry would change its dtype.
         """
         casts: dict[int, Tracer] = {}
         results = list(body.results)
@@ -97,7 +100,10 @@ class LoopSizes:
 
 
 class _Solver:
-    """Decides which sizes of a loop keep their outer value, and what the others become."""
+    """Decides which implicit inputs of a loop stay the same, and what the others become.
+
+    An implicit input is named by its index, `size_index`. Its *uses* are the axes of carries that have this size.
+    """
 
     def __init__(self, strategy: LoopSizes, expanded: Expanded, body: Traced, results: tuple[Tracer, ...]) -> None:
         self._strategy = strategy
@@ -105,96 +111,105 @@ class _Solver:
         self._body = body
         self._results = results
         self._equal = Equalities(body.scope)
-        self._uses: dict[int, list[_Axis]] = {entry: [] for entry in range(len(expanded.sizes))}
+        self._uses: dict[int, list[_Axis]] = {size_index: [] for size_index in range(len(expanded.sizes))}
         for position in range(strategy.num_carries):
-            for axis, entry in enumerate(expanded.entries(position)):
-                if entry is not None:
-                    self._uses[entry].append((position, axis))
+            for axis, size_index in enumerate(expanded.size_indices(position)):
+                if size_index is not None:
+                    self._uses[size_index].append((position, axis))
         rows = range(strategy.num_carries, len(expanded.inputs))
-        self._pinned = {entry for position in rows for entry in expanded.entries(position)}
+        self._of_rows = {size_index for position in rows for size_index in expanded.size_indices(position)}
 
     def solve(self) -> dict[int, Dim]:
-        """The sizes that change, each with what it becomes in terms of the body."""
+        """The implicit inputs that change, each with its next value in terms of the body."""
         stable = set(self._uses)
         while True:
-            sizes = self._sizes(stable)
-            changing = {entry for entry in stable if any(not self._stays(use, sizes) for use in self._uses[entry])}
+            outer_sizes = self._outer_sizes(stable)
+            changing = {
+                size_index
+                for size_index in stable
+                if any(not self._stays(use, outer_sizes) for use in self._uses[size_index])
+            }
             if not changing:
                 break
             stable -= changing
-        changed = {entry: self._new_size(entry, stable) for entry in sorted(set(self._uses) - stable)}
-        self._check_others(self._sizes(stable))
+        changed = {size_index: self._next_size(size_index, stable) for size_index in sorted(set(self._uses) - stable)}
+        self._check_other_axes(self._outer_sizes(stable))
         return changed
 
-    def _sizes(self, stable: set[int]) -> dict[Var, Dim]:
-        return {self._body.implicit[entry]: self._expanded.sizes[entry] for entry in sorted(stable)}
+    def _outer_sizes(self, stable: set[int]) -> dict[Var, Dim]:
+        """The value in the enclosing scope of each implicit input that stays."""
+        return {self._body.implicit[size_index]: self._expanded.sizes[size_index] for size_index in sorted(stable)}
 
-    def _before(self, use: _Axis) -> Dim:
+    def _first(self, use: _Axis) -> Dim:
+        """The size of an axis before the loop, in terms of the enclosing scope."""
         return self._expanded.inputs[use[0]].dims[use[1]]
 
-    def _given(self, position: int) -> tuple[Dim, ...]:
-        """The sizes of an argument in terms of the body."""
+    def _argument_dims(self, position: int) -> tuple[Dim, ...]:
+        """The sizes of an argument of the body, in terms of the body."""
         return self._body.arguments[len(self._body.function.leading) + position].dims
 
-    def _dim(self, use: _Axis) -> Dim:
+    def _returned(self, use: _Axis) -> Dim:
+        """The size of an axis of a result of the body, in terms of the body."""
         return self._results[use[0]].dims[use[1]]
 
-    def _stays(self, use: _Axis, sizes: Mapping[Var, Dim]) -> bool:
-        """Whether a result has the size of the argument, if the sizes that stay are those outside."""
-        dim, first = self._dim(use), self._before(use)
-        normal = self._equal.normal(dim)
-        if normal == self._equal.normal(self._given(use[0])[use[1]]):
+    def _stays(self, use: _Axis, outer_sizes: Mapping[Var, Dim]) -> bool:
+        """Whether a result has the size of its argument, if these implicit inputs have their outer sizes."""
+        returned, first = self._returned(use), self._first(use)
+        normal = self._equal.normal(returned)
+        if normal == self._equal.normal(self._argument_dims(use[0])[use[1]]):
             return True
-        return first in (outside(self._body.scope, sizes, dim), outside(self._body.scope, sizes, normal))
+        scope = self._body.scope
+        return first in (outside(scope, outer_sizes, returned), outside(scope, outer_sizes, normal))
 
-    def _new_size(self, entry: int, stable: set[int]) -> Dim:
-        """The size that all arguments which share `entry` have after an iteration.
+    def _next_size(self, size_index: int, stable: set[int]) -> Dim:
+        """The next value of an implicit input, which all of its uses have after an iteration.
 
         Raises:
-            ShapeError: They become different sizes.
+            ShapeError: Its uses get different sizes, or a row that the loop reads has this size.
         """
-        uses = self._uses[entry]
-        first = self._dim(uses[0])
-        if entry in self._pinned:
+        uses = self._uses[size_index]
+        returned = self._returned(uses[0])
+        if size_index in self._of_rows:
             raise self._refusal(
                 uses[0],
                 "the rows that the loop reads share it. To give each its own size",
             )
         for use in uses[1:]:
-            if self._known(self._dim(use), stable) != self._known(first, stable):
-                stays = [candidate for candidate in uses if self._stays(candidate, self._sizes(stable | {entry}))]
-                moved = next(candidate for candidate in uses if candidate not in stays) if stays else uses[0]
-                differing = stays[0] if stays else use
-                became = "keeps it" if stays else f"becomes {self._shown(self._dim(differing))}"
-                raise self._refusal(moved, partner(_argument(self._body, differing[0]), became))
-        return first
+            if self._comparable(self._returned(use), stable) != self._comparable(returned, stable):
+                outer_sizes = self._outer_sizes(stable | {size_index})
+                staying = [candidate for candidate in uses if self._stays(candidate, outer_sizes)]
+                changing = next(candidate for candidate in uses if candidate not in staying) if staying else uses[0]
+                differing = staying[0] if staying else use
+                became = "keeps it" if staying else f"becomes {self._shown(self._returned(differing))}"
+                raise self._refusal(changing, partner(_argument(self._body, differing[0]), became))
+        return returned
 
-    def _known(self, dim: Dim, stable: set[int]) -> Dim:
-        """A normal form that sizes which are equal in every iteration share; sizes that stay are written as outside."""
-        scope, sizes = self._body.scope, self._sizes(stable)
-        known = outside(scope, sizes, dim)
-        if known is not None:
-            return known
+    def _comparable(self, dim: Dim, stable: set[int]) -> Dim:
+        """A normal form: sizes that are equal in every iteration have the same. Sizes that stay are the outer ones."""
+        scope, outer_sizes = self._body.scope, self._outer_sizes(stable)
+        outer_dim = outside(scope, outer_sizes, dim)
+        if outer_dim is not None:
+            return outer_dim
 
         def value(atom: Any) -> Dim:
-            outer = outside(scope, sizes, Size.of(atom))
+            outer = outside(scope, outer_sizes, Size.of(atom))
             return Size.of(atom) if outer is None else outer
 
         return substitute(self._equal.normal(dim), value)
 
     def _shown(self, dim: Dim) -> Dim:
-        """A size as the user knows it: in terms of the first iteration, where that is possible."""
-        sizes = dict(zip(self._body.implicit, self._expanded.sizes, strict=True))
-        known = outside(self._body.scope, sizes, dim)
-        return dim if known is None else known
+        """A size as messages show it: that of the first iteration in terms of the enclosing scope, if it has one."""
+        outer_sizes = dict(zip(self._body.implicit, self._expanded.sizes, strict=True))
+        outer_dim = outside(self._body.scope, outer_sizes, dim)
+        return dim if outer_dim is None else outer_dim
 
     def _refusal(self, use: _Axis, why: str) -> ShapeError:
         result, name = self._results[use[0]], _argument(self._body, use[0])
-        after = f"{self._shown(self._dim(use))} (made at {result.line})"
-        return resized(self._body.function.location, name, use[1], self._before(use), after, why)
+        after = f"{self._shown(self._returned(use))} (made at {result.line})"
+        return resized(self._body.function.location, name, use[1], self._first(use), after, why)
 
-    def _check_others(self, sizes: Mapping[Var, Dim]) -> None:
-        """Check the sizes that are no implicit inputs, such as numbers: they stay, or their axes are opened.
+    def _check_other_axes(self, outer_sizes: Mapping[Var, Dim]) -> None:
+        """Check the axes of carries whose sizes are no implicit inputs, such as numbers: they stay, or are opened.
 
         Raises:
             Retry: Some are to be opened.
@@ -202,40 +217,41 @@ class _Solver:
         """
         opened: set[_Axis] = set()
         for position in range(self._strategy.num_carries):
-            for axis, entry in enumerate(self._expanded.entries(position)):
+            for axis, size_index in enumerate(self._expanded.size_indices(position)):
                 use = position, axis
-                if entry is not None or self._stays(use, sizes):
+                if size_index is not None or self._stays(use, outer_sizes):
                     continue
                 if not self._strategy.shared:
                     opened.add(use)
-                elif isinstance(self._before(use), int):
+                elif isinstance(self._first(use), int):
                     raise self._refusal(use, "a size that is a number stays what it is. To let it change")
                 else:
-                    opened |= self._sharing(self._before(use))
+                    opened |= self._axes_of(self._first(use))
         if opened:
             raise Retry(opened=frozenset(opened))
 
-    def _sharing(self, size: Dim) -> set[_Axis]:
+    def _axes_of(self, size: Dim) -> set[_Axis]:
+        """All axes of inputs that have this size before the loop."""
         inputs = enumerate(self._expanded.inputs)
         return {
             (position, axis) for position, argument in inputs for axis, dim in enumerate(argument.dims) if dim == size
         }
 
     def outputs(self, changed: Mapping[int, Dim]) -> tuple[list[Operand], list[Operand]]:
-        """The explicit and the implicit outputs of the body; results get the very sizes that their types need."""
+        """The explicit and the implicit outputs of the body; checks assert that carries have the sizes of `changed`."""
         builder = self._body.scope.builder
-        sizes = [changed.get(entry, Size.of(var)) for entry, var in enumerate(self._body.implicit)]
+        sizes = [changed.get(size_index, Size.of(var)) for size_index, var in enumerate(self._body.implicit)]
         results: list[Operand] = []
         for position, result in enumerate(self._results):
             operand = result.operand
             if position < self._strategy.num_carries and result.ndim:
-                entries, given = self._expanded.entries(position), self._given(position)
-                wanted = [dim if entry is None else sizes[entry] for entry, dim in zip(entries, given, strict=True)]
-                operand = builder.assert_dims(operand, wanted)
+                axes = zip(self._expanded.size_indices(position), self._argument_dims(position), strict=True)
+                dims = [dim if size_index is None else sizes[size_index] for size_index, dim in axes]
+                operand = builder.assert_dims(operand, dims)
             results.append(operand)
         return results, [builder.size_operand(size) for size in sizes]
 
 
 def _argument(traced: Traced, position: int) -> str:
-    """How messages call a carried argument."""
+    """The name of a carry in messages."""
     return argument_name(traced.function.names[len(traced.function.leading) :], position)

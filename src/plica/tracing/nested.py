@@ -1,16 +1,17 @@
 """`bind_nested`: records an operation that runs functions, and traces these functions into nested Programs.
 
     bind_nested(functions, inputs, strategy):
-        expanded inputs, input type  <-  expand_args(inputs)           sizes are put before the arrays that have them
+        expanded inputs, input type  <-  expand_args(inputs)           puts sizes before the arrays that have them
         for each function:
             expanded arguments       <-  initialize(input type)        in a scope of its own
-            arguments                <-  collapse(expanded arguments)
+            arguments                <-  collapse(expanded arguments)  leaves out the sizes
             results                  <-  trace_nested(function, arguments)
-        output types                 <-  expand_results(results)       the strategy: which sizes stay, which are new
+        output types                 <-  expand_results(results)       by the strategy: which sizes stay, which are new
         expanded outputs             <-  initialize(output types)      by the Builder, as the operation's row says
         outputs                      <-  collapse(expanded outputs)
 
-The strategies are `LoopSizes` in `loop_sizes.py` and `BranchSizes` in `branch_sizes.py`.
+Sizes that were put before arrays are *implicit* inputs, the arrays are *explicit* ones. The strategies are `LoopSizes`
+in `loop_sizes.py` and `BranchSizes` in `branch_sizes.py`.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class Function:
         call: Takes the arguments one by one and returns a tree of results.
         name: The parameter of the equation that holds the Program.
         location: `file:line` of the function.
-        leading: Types of arguments that come before those made of inputs, such as the index of a loop.
-        names: Hints for the names of all arguments.
+        leading: Types of arguments that come before the inputs, such as the index of a loop.
+        names: Names for all arguments where these are known; None for others.
     """
 
     call: Callable[..., Any]
@@ -54,31 +55,31 @@ class Function:
 
 @dataclass(frozen=True, slots=True)
 class Expanded:
-    """Inputs with the sizes that their types need put before them.
+    """The inputs of an operation, with the sizes that their types need before them.
 
     Args:
         sizes: The implicit inputs: sizes in terms of the enclosing scope.
-        inputs: The explicit ones.
-        input_type: Pairs of (type, explicit), in which `DBIdx` refers to an implicit input.
+        inputs: The explicit inputs.
+        input_type: A pair `(type, is explicit)` for each input; `DBIdx(i)` in a type is implicit input i.
     """
 
     sizes: tuple[Dim, ...]
     inputs: tuple[Tracer, ...]
     input_type: InputType
 
-    def entries(self, position: int) -> tuple[int | None, ...]:
-        """For each axis of explicit input `position`, its implicit input; None if its size is known outside."""
+    def size_indices(self, position: int) -> tuple[int | None, ...]:
+        """For each axis of an explicit input the index of the implicit input that is its size; None if none is."""
         dims = self.input_type[len(self.sizes) + position][0].shape
-        return tuple(_entry(dim) for dim in dims)
+        return tuple(_size_index(dim) for dim in dims)
 
     def axes(self) -> list[frozenset[tuple[int, int]]]:
-        """For each implicit input, the axes (explicit input, axis) whose size it is."""
+        """For each implicit input the axes `(explicit input, axis)` whose size it is."""
         uses = [
-            (entry, (position, axis))
+            (size_index, (position, axis))
             for position in range(len(self.inputs))
-            for axis, entry in enumerate(self.entries(position))
+            for axis, size_index in enumerate(self.size_indices(position))
         ]
-        return [frozenset(use for entry, use in uses if entry == size) for size in range(len(self.sizes))]
+        return [frozenset(use for index, use in uses if index == size) for size in range(len(self.sizes))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,11 +87,12 @@ class Traced:
     """A traced function: its scope, its arguments and its results.
 
     Args:
-        scope: The scope, with what it captured.
-        implicit: The sizes among its inputs.
+        function: The function.
+        scope: The scope in which it was traced, which knows what it captured.
+        implicit: Its implicit inputs.
         arguments: Its explicit arguments, the leading ones first.
-        results: The leaves of what it returned.
-        structure: The tree that they are the leaves of.
+        results: The leaves of the tree that it returned.
+        structure: The structure of that tree.
     """
 
     function: Function
@@ -110,8 +112,14 @@ class Region:
 
 
 @dataclass(slots=True)
-class Retry(Exception):  # noqa: N818 - no error: the inputs are taken otherwise, and the functions are traced again
-    """Raised by a strategy that needs inputs of other types: casts, or axes whose sizes change and are to be inputs."""
+class Retry(Exception):  # noqa: N818 - no error: the functions are traced again
+    """Raised by a strategy to have the functions traced again with inputs of other types.
+
+    Args:
+        casts: Inputs by position, in another dtype.
+        opened: Axes `(input, axis)` to *open*: each gets a size of its own as an implicit input, even if that is a
+            number or stays the same elsewhere.
+    """
 
     casts: Mapping[int, Tracer] = field(default_factory=dict)
     opened: frozenset[tuple[int, int]] = frozenset()
@@ -127,7 +135,7 @@ class Strategy(Protocol):
 
     @property
     def keeps_arguments(self) -> bool:
-        """Whether the functions get the operation's own arguments, as in a call: then they may capture sizes."""
+        """Whether the functions get the operation's inputs unchanged, as in a call: then they may capture sizes."""
         ...
 
     def expand_results(self, expanded: Expanded, traced: Sequence[Traced]) -> list[Region]:
@@ -135,11 +143,11 @@ class Strategy(Protocol):
         ...
 
     def openable(self, inputs: Sequence[Tracer]) -> frozenset[tuple[int, int]]:
-        """The axes (input, axis) whose size is a number and that the operation may resize."""
+        """The axes `(input, axis)` that may be opened: their size is a number, and the operation may change it."""
         ...
 
     def numbers(self, expanded: Expanded, traced: Sequence[Traced]) -> Sequence[bool]:
-        """Which explicit results stand for Python numbers."""
+        """For each explicit result whether it is a Python number, which takes the dtype of arrays that it meets."""
         ...
 
 
@@ -156,8 +164,8 @@ def bind_nested(
         op: The operation, for messages.
         functions: The functions that become its nested Programs.
         inputs: The inputs of the operation.
-        strategy: How sizes are expanded.
-        record: Adds the equation for the scope, the expanded inputs and the Programs, and returns all its results.
+        strategy: Says which sizes become implicit inputs and outputs.
+        record: Adds the equation to the scope, from the expanded inputs and the Programs. It returns all results.
 
     Returns:
         The explicit results, and the structure of what the last function returned.
@@ -178,7 +186,7 @@ def bind_nested(
         except Retry as retry:
             attempts.insert(0, attempt.changed(retry))
         except ShapeError as error:
-            if refused is not None and str(error) == str(refused):  # sizes that stay do not help against it
+            if refused is not None and str(error) == str(refused):  # the sizes that stay make no difference
                 attempts = [pending for pending in attempts if not pending.are_outer]
             refused = refused or error
             attempts = attempts or attempt.alternatives(expanded, strategy)
@@ -195,8 +203,9 @@ class _Attempt:
 
     Args:
         inputs: The inputs, cast where an earlier attempt needed it.
-        opened: Axes that are known to change. Their sizes are implicit inputs, even if they are numbers.
-        are_outer: Whether all other sizes keep their outer value; this is tried if fresh sizes are refused.
+        opened: Axes whose sizes are known to change. Their sizes are implicit inputs, even if they are numbers.
+        are_outer: Whether all other sizes are those of the enclosing scope, not inputs. This is tried if the functions
+            refuse fresh sizes, which may be anything.
     """
 
     inputs: list[Tracer]
@@ -204,7 +213,7 @@ class _Attempt:
     are_outer: bool = False
 
     def alternatives(self, expanded: Expanded, strategy: Strategy) -> list[_Attempt]:
-        """The attempts after a refusal: all sizes as outside, then all but one, then one for each axis."""
+        """The attempts after a refusal: with all outer sizes, with all but one, and with all openable axes opened."""
         opened = strategy.openable(self.inputs)
         attempts = []
         if expanded.sizes and not self.are_outer:
@@ -216,7 +225,7 @@ class _Attempt:
         return attempts
 
     def changed(self, retry: Retry) -> _Attempt:
-        """The next attempt."""
+        """This attempt with the inputs that a strategy asked for."""
         inputs = [retry.casts.get(position, tracer) for position, tracer in enumerate(self.inputs)]
         return replace(self, inputs=inputs, opened=self.opened | retry.opened)
 
@@ -244,12 +253,12 @@ def expand_args(
 
     Args:
         inputs: Tracers of one scope.
-        shared: Whether a size that several axes have becomes one implicit input, or one for each use.
-        opened: Axes (input, axis) whose sizes are inputs whatever they are; each has its own if it is a number.
-        are_outer: Whether all other sizes are no inputs, but those of the enclosing scope.
+        shared: Whether a size that several axes have becomes one implicit input. Otherwise each axis has its own.
+        opened: Axes `(input, axis)` whose sizes are inputs in any case; each number among them is an input of its own.
+        are_outer: Whether all other sizes stay those of the enclosing scope.
     """
     sizes: list[Dim] = []
-    entries: dict[Dim, int] = {}
+    indices: dict[Dim, int] = {}
     types: list[ArrayType] = []
     for position, tracer in enumerate(inputs):
         dims: list[Dim] = []
@@ -257,11 +266,11 @@ def expand_args(
             if (isinstance(dim, int) or are_outer) and (position, axis) not in opened:
                 dims.append(dim)
                 continue
-            is_new = not shared or isinstance(dim, int) or dim not in entries
+            is_new = not shared or isinstance(dim, int) or dim not in indices
             if is_new:
                 sizes.append(dim)
-                entries[dim] = len(sizes) - 1
-            dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else entries[dim])))
+                indices[dim] = len(sizes) - 1
+            dims.append(Size.of(DBIdx(len(sizes) - 1 if is_new else indices[dim])))
         types.append(array_type(dims, tracer.dtype))
     implicit = tuple((SCALAR_SIZE, False) for _ in sizes)
     return Expanded(tuple(sizes), tuple(inputs), (*implicit, *((type_, True) for type_ in types)))
@@ -274,7 +283,8 @@ def abstract_evaluation(function: Function, expanded: Expanded, outer: Trace, *,
         function: The function.
         expanded: The expanded inputs that it is called with.
         outer: The enclosing scope.
-        captures: Whether sizes among the inputs are read from there, where it is known which others they equal.
+        captures: Whether inputs that are sizes of the enclosing scope are captured from there instead of passed. Then
+            the function knows which other sizes they equal.
     """
     scope = Trace(Builder(outer.builder.table), locate=outer.locate, parent=outer, location=function.location)
     variables = initialize(expanded, scope, function)
@@ -307,7 +317,7 @@ def initialize(expanded: Expanded, scope: Trace, function: Function) -> tuple[Va
 
 
 def _inner(dim: Dim, sizes: Sequence[Var], scope: Trace) -> Dim:
-    """A size of an input type in a new scope."""
+    """A size of an input type in the new scope: `DBIdx(i)` is `sizes[i]`, and other variables are captured."""
     assert scope.parent is not None, "a nested function has an enclosing scope"
 
     def value(atom: Any) -> Dim:
@@ -320,17 +330,17 @@ def _inner(dim: Dim, sizes: Sequence[Var], scope: Trace) -> Dim:
 
 
 def _hint(dim: Dim) -> str | None:
-    """A name for a size: that of the first variable in it."""
+    """A name for a size: the name of the first variable in it."""
     return next((atom.name for atom in atoms(dim) if isinstance(atom, Var)), None)
 
 
 def collapse(expanded: Sequence[Any], num_implicit: int) -> tuple[Any, ...]:
-    """The explicit ones of an expanded list."""
+    """The explicit inputs or outputs of an expanded list."""
     return tuple(expanded[num_implicit:])
 
 
 def trace_nested(function: Function, arguments: Sequence[Tracer], scope: Trace) -> tuple[tuple[Tracer, ...], Structure]:
-    """Run the function on tracers; the leaves of its results as tracers of `scope`, and their structure."""
+    """Run the function on tracers. Returns the leaves of its results as tracers of `scope`, and their structure."""
     with scope.active():
         leaves, structure = flatten(function.call(*arguments))
         results = tuple(scope.receive(as_tracer(f"the result of {function.name}", leaf)) for leaf in leaves)
@@ -343,6 +353,7 @@ def build_region(traced: Traced, results: Sequence[Operand], implicit: Sequence[
     return Region(program, tuple(traced.scope.captured))
 
 
-def _entry(dim: Dim) -> int | None:
+def _size_index(dim: Dim) -> int | None:
+    """The i of `DBIdx(i)`; None for other sizes."""
     atom = None if isinstance(dim, int) else single_atom(dim)
     return atom.val if isinstance(atom, DBIdx) else None

@@ -13,8 +13,8 @@ from plica.ir.dtypes import DType, as_dtype, check_range
 from plica.ir.program import Literal, Operand, Var
 from plica.ir.sizes import Dim, Size, atoms, product
 from plica.ir.types import SCALAR_SIZE, ArrayType, ShapedArray
-from plica.tracing.elsewhere import advice
 from plica.tracing.locations import has_word, statement, user_line, user_location
+from plica.tracing.other_libraries import advice
 from plica.tracing.signatures import refuse_wrong_signature, wrong_value_error
 
 

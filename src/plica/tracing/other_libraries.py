@@ -1,4 +1,4 @@
-"""Names of other libraries, and what `plica.numpy` has in their place: one table for functions and methods.
+"""Functions and methods of numpy and torch that `plica.numpy` has under another name, or not; errors quote this advice.
 
 >>> advice("cumsum", frozenset({"cumulative_sum"}))
 'write cumulative_sum(x, axis=0) of plica.numpy for np.cumsum(x, axis=0)'
@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from difflib import get_close_matches
 
-# np.f(x) = g(x): both sides give the same, for arrays x, y (2, 3), v, w (3,), m (3, 3), z (2, 3) complex, i (2,) of
-# integers within 0..2
+# Each entry is an equation `np.f(x) = g(x)`, with `g` of plica.numpy. Tests compute both sides for arrays x, y (2, 3),
+# v, w (3,), m (3, 3), z (2, 3) complex, and i (2,) of integers from 0 to 2.
 EQUATIONS: Mapping[str, str] = {
-    # names of numpy that the standard writes otherwise
+    # functions that have another name in the Array API standard
     "np.absolute(x)": "abs(x)",
     "np.amax(x, axis=0)": "max(x, axis=0)",
     "np.amin(x, axis=0)": "min(x, axis=0)",
@@ -135,8 +135,9 @@ EQUATIONS: Mapping[str, str] = {
     "x.view(-1)": "reshape(x, (-1,))",
 }
 _BY_NAME = {left.partition("(")[0].rpartition(".")[2]: (left, right) for left, right in reversed([*EQUATIONS.items()])}
+"""The equation for each name on a left side; numpy's comes before torch's."""
 
-# Attributes that have no value before the function runs, or none at all in a Program.
+# advice for names that no expression replaces
 _NOTHING_IN_PLACE = "nothing changes in place: x = x.at[index].set(values) makes a new array"
 _AT_RUN_TIME = "it has no elements before the function runs: return it, and look at the result"
 _REMARKS: Mapping[str, str] = {
@@ -160,7 +161,12 @@ _REMARKS: Mapping[str, str] = {
 
 
 def advice(name: str, ours: Collection[str]) -> str:
-    """The advice for `name` of another library, given our names, `linalg.inv` among them."""
+    """The advice for a name of another library.
+
+    Args:
+        name: The name, such as `cumsum`.
+        ours: The names of plica.numpy, with those of its modules, such as `linalg.inv`.
+    """
     for known in (name, f"linalg.{name}", f"fft.{name}"):
         if known in ours:
             return f"write plica.numpy.{known}(x)"

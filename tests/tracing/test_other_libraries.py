@@ -11,14 +11,14 @@ import plica.numpy as pnp
 from plica.errors import MissingNameError, PlicaError, TraceError
 from plica.frontend.programs import trace
 from plica.ir.types import spec
-from plica.tracing.elsewhere import EQUATIONS, advice
+from plica.tracing.other_libraries import EQUATIONS, advice
 from tests.harness.together import grouped
 
 # Files, the state of the library, and names of dtypes.
 _NO_ARRAYS = """info test show_config show_runtime save savez savez_compressed savetxt fromfile genfromtxt loadtxt load
 manual_seed set_default_device set_default_dtype set_num_threads set_num_interop_threads set_printoptions compile seed
 typename"""
-HERE = r"test_elsewhere.py:\d+: "
+HERE = r"test_other_libraries.py:\d+: "
 N = spec(("n",), "float64")
 _RNG = np.random.default_rng(0)
 ARRAYS: dict[str, Any] = {
