@@ -34,7 +34,7 @@ from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParame
 from plica.symbolic.semirings import SEMIRINGS, Semiring
 from plica.tracing import namespace as xp
 
-_LINEAR_PARAMETERS = ("weight", "probs")  # of built-in layers
+_LINEAR_PARAMETERS = ("weight", "probs")  # parameters of built-in layers that hold weights
 _OF_COMPLEX_NUMBERS = (
     CategoricalLayer,
     ConstantValueLayer,
@@ -51,41 +51,43 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None 
     Args:
         circuit: The circuit.
         semiring: The semiring.
-        rows: The rows of a context; the parameters of layers with such a row may be anything, not only weights.
+        rows: The registry entries of a context, for layers that this check passes over: their parameters need not be
+            weights.
 
     Raises:
         UnsupportedError: A weight is a constant with a negative entry, or a parameter is complex.
     """
     for layer in circuit.live.layers:
-        for start, sub_layer in held_layers(layer):
-            known = type(sub_layer) in LAYER_ROWS and type(sub_layer) not in (rows or {})
+        for prefix, sub_layer in held_layers(layer):
+            is_built_in = type(sub_layer) in LAYER_ROWS and type(sub_layer) not in (rows or {})
             params = sub_layer.evaluated_params
             for name, parameter in params.items():
                 if parameter.dtype == DataType.COMPLEX:
-                    _check_complex(circuit.layer_name(layer), start + name, semiring, sub_layer if known else None)
-            if known and isinstance(sub_layer, PolynomialLayer) and not semiring.negative:
+                    built_in = sub_layer if is_built_in else None
+                    _check_complex(circuit.layer_name(layer), prefix + name, semiring, built_in)
+            if is_built_in and isinstance(sub_layer, PolynomialLayer) and not semiring.negative:
                 raise UnsupportedError(
                     f"{circuit.layer_name(layer)}: a polynomial may be negative, and {semiring.name} does not carry "
                     "negative numbers; compile with semiring='signed-lse-sum' or 'sum-product'."
                 )
-            names = _LINEAR_PARAMETERS if known and not semiring.negative else ()  # calls check others
-            for name in names:
+            names = _LINEAR_PARAMETERS if is_built_in and not semiring.negative else ()
+            for name in names:  # constants alone: each call checks learned weights
                 weight = params.get(name)
-                if weight is not None and (value := _known(weight)) is not None and (value < 0).any():
-                    raise UnsupportedError(_message(circuit, layer, start + name, semiring, float(value.min())))
+                if weight is not None and (value := _constant_value(weight)) is not None and (value < 0).any():
+                    raise UnsupportedError(_message(circuit, layer, prefix + name, semiring, float(value.min())))
 
 
-def _check_complex(layer: str, name: str, semiring: Semiring, known: Layer | None) -> None:
-    """Refuse a complex parameter that the semiring, or the layer if it is a built-in one, does not compute with."""
+def _check_complex(layer: str, name: str, semiring: Semiring, built_in: Layer | None) -> None:
+    """Refuse a complex parameter with which the semiring, or a built-in layer, does not compute."""
     if not semiring.carries_complex:
         carriers = " or ".join(repr(other.name) for other in SEMIRINGS.values() if other.carries_complex)
         raise UnsupportedError(
             f"{layer}: its {name} is made of complex numbers, which {semiring.name} does not carry; compile with "
             f"semiring={carriers}, or give real numbers."
         )
-    if known is not None and not isinstance(known, _OF_COMPLEX_NUMBERS):
+    if built_in is not None and not isinstance(built_in, _OF_COMPLEX_NUMBERS):
         raise UnsupportedError(
-            f"{layer}: its {name} is made of complex numbers, and a {type(known).__name__} is one of real numbers "
+            f"{layer}: its {name} is made of complex numbers, and a {type(built_in).__name__} is one of real numbers "
             "alone; give real ones, or complex weights to the sums above it."
         )
 
@@ -104,7 +106,19 @@ def lower_least(
     owners: Owners,
     given: CallParameters | None = None,
 ) -> tuple[Program, tuple[Leaf | Constant, ...]]:
-    """The Program of the least number of each layer's weight, `(layers,)`, in the order of groups and folds."""
+    """The Program that computes the least number of each weight of each layer, in one array.
+
+    Args:
+        folded: The circuit.
+        semiring: Its number format.
+        dtype: The dtype of its real parameters.
+        weights: The weights, by group and name. The array has their folds one after another.
+        owners: The leaves that exist already.
+        given: The parameters passed at call time.
+
+    Returns:
+        The Program, and the leaf or constant of each array that it captures.
+    """
     scope = LoweringScope(folded, semiring, dtype, owners, given or {})
     with scope.trace.active():
         least = []
@@ -121,8 +135,8 @@ def refuse_weight(circuit: Circuit, layer: Layer, name: str, semiring: Semiring,
     raise UnsupportedError(_message(circuit, layer, name, semiring, value))
 
 
-def _known(parameter: Parameter) -> NDArray[Any] | None:
-    """The values of a parameter that is one constant leaf."""
+def _constant_value(parameter: Parameter) -> NDArray[Any] | None:
+    """The numbers of a parameter that is a leaf with a constant initial value; None for others."""
     leaf = parameter.output
     target = dereferenced(leaf)
     if isinstance(target, ConstantParameter):

@@ -130,9 +130,9 @@ def test_weights_are_looked_at_once_for_each_version() -> None:
     x = torch.zeros(3, 1, dtype=torch.int64)
     compiled(x)
     check = compiled._weights[()]
-    least, runs = check._least, []
+    minima, runs = check._minima, []
     assert least is not None
-    check._least = replace(least, run=lambda leaves: runs.append(1) or least.run(leaves))
+    check._minima = replace(minima, run=lambda leaves: runs.append(1) or minima.run(leaves))
     compiled(x)
     assert len(runs) == 0
     with torch.no_grad():
