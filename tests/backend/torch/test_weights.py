@@ -131,7 +131,7 @@ def test_weights_are_looked_at_once_for_each_version() -> None:
     compiled(x)
     check = compiled._weights[()]
     minima, runs = check._minima, []
-    assert least is not None
+    assert minima is not None
     check._minima = replace(minima, run=lambda leaves: runs.append(1) or minima.run(leaves))
     compiled(x)
     assert len(runs) == 0
