@@ -9,7 +9,7 @@ import pytest
 from plica.errors import FileFormatError, InputError, PlicaError
 from plica.files.rows import open_rows
 from plica.files.rows.write import check_can_write, writing_rows
-from plica.files.tables import guess_mark
+from plica.files.tables import guess_delimiter
 
 ENDINGS = (".csv", ".parquet", ".npy", ".npz")
 
@@ -60,13 +60,13 @@ def test_arrays_keep_their_dtype_and_shape(tmp_path: Path, dtype: str) -> None:
 @pytest.mark.parametrize("mark", [";", "\t", "|", ","])
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("first", ["pet,legs", "1,2"])
-def test_the_mark_between_cells_is_told_by_the_first_lines(tmp_path: Path, mark: str, named: bool, first: str) -> None:
+def test_the_delimiter_is_told_by_the_first_lines(tmp_path: Path, mark: str, named: bool, first: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(f"{first}\n3,4\n".replace(",", mark))
     for given in (None, mark):
-        with open_rows(path, named=named, mark=given) as rows:
+        with open_rows(path, named=named, delimiter=given) as rows:
             cells = [cell for batch in rows.batches(9) for row in batch.cells.tolist() for cell in row]
-            assert (rows.width, rows.mark, cells[-2:]) == (2, mark, ["3", "4"])
+            assert (rows.width, rows.delimiter, cells[-2:]) == (2, mark, ["3", "4"])
 
 
 @pytest.mark.parametrize(
@@ -80,18 +80,18 @@ def test_the_mark_between_cells_is_told_by_the_first_lines(tmp_path: Path, mark:
         ("a\n1\n", ","),
     ],
 )
-def test_a_mark_is_not_taken_from_within_cells(tmp_path: Path, text: str, mark: str) -> None:
+def test_a_delimiter_is_not_taken_from_within_cells(tmp_path: Path, text: str, mark: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text(text)
-    assert guess_mark(path) == mark
+    assert guess_delimiter(path) == mark
 
 
 @pytest.mark.parametrize("mark", ["", ";;", '"', "\n"])
-def test_marks_that_are_none(tmp_path: Path, mark: str) -> None:
+def test_delimiters_that_are_none(tmp_path: Path, mark: str) -> None:
     path = tmp_path / "rows.csv"
     path.write_text("a;b\n1;2\n")
     with pytest.raises(FileFormatError, match="expected one letter"):
-        open_rows(path, mark=mark)
+        open_rows(path, delimiter=mark)
 
 
 def test_a_file_is_there_whole_or_not_at_all(tmp_path: Path) -> None:

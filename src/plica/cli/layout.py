@@ -152,5 +152,5 @@ def rewriting(
     with reading(model, data, **options) as (rows, batches):
         layout = Layout.of(model, rows, data, out)
         names, named = model.names_of(rows), model.encoding is not None or rows.names is not None
-        with writing_rows(out, names, rows.row_shape, layout.types, named=named, mark=rows.mark) as write:
+        with writing_rows(out, names, rows.row_shape, layout.types, named=named, delimiter=rows.delimiter) as write:
             yield layout, batches, write

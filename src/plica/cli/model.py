@@ -53,9 +53,9 @@ class Model:
         return len(column_domains(self.circuit.symbolic))
 
     @contextmanager
-    def reading(self, path: Path, key: str | None = None, mark: str | None = None) -> Iterator[RowFile]:
+    def reading(self, path: Path, key: str | None = None, delimiter: str | None = None) -> Iterator[RowFile]:
         """A file of rows of this model."""
-        with open_rows(path, key=key, named=self.encoding is not None, mark=mark) as rows:
+        with open_rows(path, key=key, named=self.encoding is not None, delimiter=delimiter) as rows:
             yield rows
 
     def reader(

@@ -80,7 +80,7 @@ def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: A
         names, types = model.names_of(rows), rows.stored or rows.types
         names = (*(names[position] for position in extra_columns), _NAME)
         stored = (*(types[position] for position in extra_columns), float)
-        with writing_rows(out, names, None if extra_columns else (), stored, mark=rows.mark) as write:
+        with writing_rows(out, names, None if extra_columns else (), stored, delimiter=rows.delimiter) as write:
             for batch, x in batches:
                 if hidden_variables:
                     x = x.to(torch.float64) if not x.is_floating_point() else x.clone()

@@ -122,7 +122,7 @@ def load_data(settings: Settings) -> Dataset:
             image_shape=settings.image_shape,
             num_values=settings.num_values,
             domain=domain,
-            mark=settings.delimiter,
+            delimiter=settings.delimiter,
         )
     for name in ("key", "image_shape", "num_values", "delimiter"):
         if getattr(settings, name) is not None:
@@ -145,5 +145,5 @@ def _typed_data(settings: Settings) -> Dataset:
         words=settings.missing,
         seed=settings.seed,
         key=settings.key,
-        mark=settings.delimiter,
+        delimiter=settings.delimiter,
     )

@@ -95,7 +95,7 @@ def from_path(
     image_shape: ImageShape | None = None,
     num_values: int | None = None,
     domain: Domain | None = None,
-    mark: str | None = None,
+    delimiter: str | None = None,
 ) -> Dataset:
     """Read a file and split its rows at random 72 / 14 / 14, or as the file does.
 
@@ -109,7 +109,7 @@ def from_path(
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
         domain: The legal values; by default categories, as many as `num_values`.
-        mark: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
+        delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -119,7 +119,7 @@ def from_path(
     if path.suffix.lower() == ".parquet":
         raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
     is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
-    tables = _read_splits(path) if is_split else (read_table(path, key=key, mark=mark),)
+    tables = _read_splits(path) if is_split else (read_table(path, key=key, delimiter=delimiter),)
     shape = _image_shape(tables[0], image_shape)
     if domain is not None:
         rows, num_values = [_of_domain(table, domain) for table in tables], None
@@ -138,7 +138,7 @@ def from_typed(
     words: Sequence[str] = (),
     seed: int = 0,
     key: str | None = None,
-    mark: str | None = None,
+    delimiter: str | None = None,
 ) -> Dataset:
     """A table whose cells are text, whole numbers or reals, or missing, its rows split at random 72 / 14 / 14.
 
@@ -148,7 +148,7 @@ def from_typed(
         words: Text that means that a cell is missing, beside empty text.
         seed: Of the random split.
         key: Which array of a `.npz` to read.
-        mark: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
+        delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file cannot be read.
@@ -159,7 +159,7 @@ def from_typed(
         raise InputError(f"{path}: packed bits (num_variables) are rows of one kind; leave --columns out")
     with contextlib.ExitStack() as stack:
         files = [
-            stack.enter_context(open_rows(path, key=name, named=True, mark=mark))
+            stack.enter_context(open_rows(path, key=name, named=True, delimiter=delimiter))
             for name in (_SPLITS if is_split else (key,))
         ]
         parts = [_whole(rows) for rows in files]

@@ -1,6 +1,7 @@
 r"""Reads a table or a stack of images from `.npy`, `.npz` or `.csv`; errors name the file, the row and the column.
 
-Nothing is unpickled. A table must have at least one value, and all must be finite numbers; `datasets` interprets them.
+Pickled objects in a file are refused. A table must have at least one value, and all must be finite numbers. What they
+mean, `datasets.py` decides.
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"
@@ -30,14 +31,14 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Reader = TypeVar("Reader", bound=Callable[..., Any])
 
 _NPZ_KEYS = ("images", "train")  # the arrays to look for in an archive of several if no key is given
-_DELIMITERS = (",", ";", "\t", "|")  # the first that splits all lines into equally many cells is taken
-_LOOKED_AT, _FIRST_LINES = 2**16, 20  # letters and lines of a text that decide about the delimiter
+_DELIMITERS = (",", ";", "\t", "|")  # in the order in which they are tried
+_MAX_LETTERS, _MAX_LINES = 2**16, 20  # the beginning of a text that decides about its delimiter
 _MAX_SHOWN = 24  # characters of a bad cell that a message repeats
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Table:
-    """The values of a file, and their positions in the file for messages.
+    """The values of a file, and where they are in the file, for messages.
 
     Attributes:
         values: (N, D), (N, H, W) or (N, C, H, W); booleans, integers or floats.
@@ -65,29 +66,29 @@ def load_table(path: str | os.PathLike[str], *, key: str | None = None) -> Array
     return read_table(path, key=key).values
 
 
-def read_table(path: str | os.PathLike[str], *, key: str | None = None, mark: str | None = None) -> Table:
+def read_table(path: str | os.PathLike[str], *, key: str | None = None, delimiter: str | None = None) -> Table:
     """Read and check one table.
 
     Args:
         path: The file; its ending decides how it is read. A CSV file may begin with one line of names.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
-        mark: The delimiter of a CSV file; by default a comma, or the delimiter that its first lines suggest.
+        delimiter: The delimiter of a CSV file; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
         InputError: A value is missing or not finite; the message says which.
     """
     path = as_path(path)
-    table = choose_reader(path, _READERS, key=key, mark=mark)(path, key, mark)
+    table = choose_reader(path, _READERS, key=key, delimiter=delimiter)(path, key, delimiter)
     check_table(table)
     return table
 
 
-def choose_reader(path: Path, readers: Mapping[str, Reader], *, key: str | None, mark: str | None) -> Reader:
+def choose_reader(path: Path, readers: Mapping[str, Reader], *, key: str | None, delimiter: str | None) -> Reader:
     """The reader of a table by the ending of its file.
 
     Raises:
-        FileFormatError: The file is missing, its ending is unknown, or such a file has no keys or no delimiter.
+        FileFormatError: The file is missing, its ending is unknown, or it is of a kind that takes no key or delimiter.
     """
     reader = readers.get(path.suffix.lower())
     check_is_file(path)
@@ -98,7 +99,7 @@ def choose_reader(path: Path, readers: Mapping[str, Reader], *, key: str | None,
         )
     if key is not None and path.suffix.lower() != ".npz":
         raise FileFormatError(f"{path}: holds one table, so there is no array {key!r} to choose; leave the key out")
-    _check_mark(path, mark)
+    _check_delimiter(path, delimiter)
     return reader
 
 
@@ -138,7 +139,7 @@ def first_index(mask: Array) -> tuple[int, ...] | None:
 
 
 def map_npy(path: Path) -> Array:
-    """The array of a `.npy` file, mapped: parts of it are read when they are used.
+    """The array of a `.npy` file, memory-mapped: the system reads parts of it when they are used.
 
     Raises:
         FileFormatError: The file is damaged.
@@ -152,7 +153,7 @@ def map_npy(path: Path) -> Array:
         raise FileFormatError(f"{path}: not a readable .npy file ({one_line(error)})") from error
 
 
-def _read_npy(path: Path, _key: str | None, _mark: str | None) -> Table:
+def _read_npy(path: Path, _key: str | None, _delimiter: str | None) -> Table:
     try:
         with path.open("rb") as file:
             _check_declared_size(file, path.stat().st_size)
@@ -164,7 +165,7 @@ def _read_npy(path: Path, _key: str | None, _mark: str | None) -> Table:
 
 
 def _check_declared_size(file: Any, size: int) -> None:
-    """Raise if an array has more bytes by its header than its file has, since numpy would allocate them."""
+    """Raise if the header of an array claims more bytes than its file has: numpy would allocate them all."""
     version = np.lib.format.read_magic(file)
     if version not in _HEADERS:
         raise ValueError(f"version {version} of the format is not known")
@@ -184,8 +185,8 @@ def open_npz(path: Path) -> Any:
     return archive
 
 
-def read_array(path: Path, key: str | None, _mark: str | None = None) -> Table:
-    """One array of a `.npz` file: the only one, or that of a key, else `images`, else `train`."""
+def read_array(path: Path, key: str | None, _delimiter: str | None = None) -> Table:
+    """One array of a `.npz` file: the one called `key`; without a key the only one, else `images`, else `train`."""
     with open_npz(path) as archive:
         chosen = _choose_key(path, tuple(archive.files), key)
         values = read_member(path, archive, chosen)
@@ -227,15 +228,15 @@ def _choose_key(path: Path, names: tuple[str, ...], key: str | None) -> str:
     )
 
 
-def _read_csv(path: Path, _key: str | None, mark: str | None) -> Table:
+def _read_csv(path: Path, _key: str | None, delimiter: str | None) -> Table:
     try:  # split at line feeds alone: names may hold other characters at which `splitlines` splits
         lines = path.read_text(encoding="utf-8-sig").split("\n")
     except UnicodeDecodeError as error:
         raise not_utf8(path) from error
-    mark = guess_mark(path) if mark is None else mark
+    delimiter = guess_delimiter(path) if delimiter is None else delimiter
     while lines and not lines[-1].strip():
         lines.pop()
-    cells = _cells(path, lines[0], 1, mark) if lines else []
+    cells = _cells(path, lines[0], 1, delimiter) if lines else []
     first = 1 if lines and is_header(cells) else 0
     if len(lines) == first:
         raise FileFormatError(f"{path}: the file holds no rows of numbers")
@@ -243,49 +244,56 @@ def _read_csv(path: Path, _key: str | None, mark: str | None) -> Table:
     try:
         if not all(line.strip() for line in rows):
             raise ValueError("numpy would skip an empty line")
-        values = np.loadtxt(rows, delimiter=mark, ndmin=2, dtype=np.float64, comments=None, quotechar='"')
+        values = np.loadtxt(rows, delimiter=delimiter, ndmin=2, dtype=np.float64, comments=None, quotechar='"')
     except ValueError as error:
-        _find_bad_cell(path, rows, first + 1, mark)
+        _find_bad_cell(path, rows, first + 1, delimiter)
         raise FileFormatError(f"{path}: not a table of numbers ({one_line(error)})") from error
     return Table(values, str(path), first + 1)
 
 
-def _cells(path: Path, line: str, number: int, mark: str) -> list[str]:
+def _cells(path: Path, line: str, number: int, delimiter: str) -> list[str]:
     """The cells of one line."""
     try:
-        return next(csv.reader([line], delimiter=mark), [])
+        return next(csv.reader([line], delimiter=delimiter), [])
     except csv.Error as error:
         raise no_cells(f"{path}, line {number}", error) from error
 
 
-def _check_mark(path: Path, mark: str | None) -> None:
-    """Raise if a delimiter is given and the file is no text, or it is not one letter."""
-    if mark is None:
+def _check_delimiter(path: Path, delimiter: str | None) -> None:
+    """Raise if a delimiter is given that is not one letter, or for a file that is no text."""
+    if delimiter is None:
         return
     if path.suffix.lower() != ".csv":
-        raise FileFormatError(f"{path}: only a .csv has a mark between cells; leave --delimiter out")
-    if len(mark) != 1 or mark in '"\r\n':
-        raise FileFormatError(f"--delimiter {mark!r}: expected one letter, as in --delimiter ';'")
+        raise FileFormatError(f"{path}: only a .csv has a delimiter between cells; leave --delimiter out")
+    if len(delimiter) != 1 or delimiter in '"\r\n':
+        raise FileFormatError(f"--delimiter {delimiter!r}: expected one letter, as in --delimiter ';'")
 
 
-def guess_mark(path: Path) -> str:
-    """The delimiter of a text: a comma, or another mark that splits its first lines into equally many cells."""
+def guess_delimiter(path: Path) -> str:
+    """The delimiter of a text: the first of `_DELIMITERS` that splits its first lines into equally many cells.
+
+    The last line may have fewer, since the text is cut there. Without any such delimiter it is a comma.
+    """
     try:
         with path.open(encoding="utf-8-sig", errors="replace", newline="") as file:
-            lines = file.read(_LOOKED_AT).splitlines(keepends=True)[:_FIRST_LINES]
-        widths = {mark: [len(row) for row in csv.reader(lines, delimiter=mark) if row] for mark in _DELIMITERS}
+            lines = file.read(_MAX_LETTERS).splitlines(keepends=True)[:_MAX_LINES]
+        widths = {
+            delimiter: [len(row) for row in csv.reader(lines, delimiter=delimiter) if row] for delimiter in _DELIMITERS
+        }
     except csv.Error:
         return _DELIMITERS[0]
-    equal = (mark for mark, counts in widths.items() if counts and counts[0] > 1 and set(counts[:-1]) <= {counts[0]})
-    return next(equal, _DELIMITERS[0])
+    for delimiter, counts in widths.items():
+        if counts and counts[0] > 1 and set(counts[:-1]) <= {counts[0]}:
+            return delimiter
+    return _DELIMITERS[0]
 
 
 def no_cells(where: str, error: csv.Error) -> FileFormatError:
     """The error of a line that the csv library cannot read."""
     if "field limit" in str(error):
-        most = csv.field_size_limit()
+        limit = csv.field_size_limit()
         return FileFormatError(
-            f"{where}: a cell has more than {most:,} letters, the most that are read; shorten it or take the column "
+            f"{where}: a cell has more than {limit:,} letters, the most that are read; shorten it or take the column "
             "out of the file, and look for a quote that is not closed"
         )
     return FileFormatError(f"{where}: no row of cells ({one_line(error)}); double the quotes within quoted cells")
@@ -310,7 +318,7 @@ def not_utf8(path: Path) -> FileFormatError:
 
 
 def is_header(cells: list[str]) -> bool:
-    """Whether no cell of the line is a number; a line with some numbers is a row with something wrong in it."""
+    """Whether a line holds names: no cell is a number or empty. A line with some numbers is a faulty row of data."""
     return not any(_is_number(cell) or not cell.strip() for cell in cells)
 
 
@@ -322,11 +330,11 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _find_bad_cell(path: Path, rows: list[str], first_line: int, mark: str) -> None:
-    """Raise for the first cell that is no number and the first row of another width."""
-    width = len(_cells(path, rows[0], first_line, mark))
+def _find_bad_cell(path: Path, rows: list[str], first_line: int, delimiter: str) -> None:
+    """Raise for the first cell that is no number, or the first row of another width than the first row."""
+    width = len(_cells(path, rows[0], first_line, delimiter))
     for number, line in enumerate(rows, start=first_line):
-        cells = _cells(path, line, number, mark)
+        cells = _cells(path, line, number, delimiter)
         if not line.strip():
             raise FileFormatError(f"{path}, line {number}: the line is empty, expected {width} numbers")
         for column, cell in enumerate(cells, start=1):
@@ -350,19 +358,19 @@ def one_line(error: BaseException) -> str:
     return " ".join(str(error).split())
 
 
-# The errors of numpy and zipfile for damaged bytes; they parse headers, which are Python text.
+# The errors of numpy and zipfile for damaged bytes. Headers of arrays are Python text, which numpy parses.
 _UNREADABLE = (
     *(ValueError, TypeError, KeyError, IndexError, EOFError, OSError, SyntaxError, MemoryError, RecursionError),
     *(OverflowError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error, struct.error),
     tokenize.TokenError,
 )
-# By the version of the format. Numpy has no public reader of version 3, which allows field names of any letters.
+# The reader of headers of each version of the format. Numpy has no public one for version 3: names of any letters.
 _HEADERS: dict[tuple[int, int], Callable[[Any], Any]] = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
 }
 
-# (path, key, mark) -> the table
+# (path, key, delimiter) -> the table
 _READERS: dict[str, Callable[[Path, str | None, str | None], Table]] = {
     ".npy": _read_npy,
     ".npz": read_array,

@@ -20,7 +20,7 @@ from plica.files.tables import choose_reader
 
 __all__ = ["Batch", "RowFile", "open_rows"]
 
-# (path, key, named, mark) -> the open file
+# (path, key, named, delimiter) -> the open file
 _READERS: dict[str, Callable[[Path, str | None, bool, str | None], RowFile]] = {
     ".npy": arrays.open_npy,
     ".npz": arrays.open_npz,
@@ -29,16 +29,16 @@ _READERS: dict[str, Callable[[Path, str | None, bool, str | None], RowFile]] = {
 }
 
 
-def open_rows(path: Path, *, key: str | None = None, named: bool = False, mark: str | None = None) -> RowFile:
+def open_rows(path: Path, *, key: str | None = None, named: bool = False, delimiter: str | None = None) -> RowFile:
     """A file of rows, to be used as a context.
 
     Args:
         path: The file; its ending decides how it is read.
         key: Which array of a `.npz`; by default the only one, else `images`, else `train`.
         named: Whether the first line of a text holds names; else it does if none of its cells is a number.
-        mark: The delimiter of a text; by default a comma, or the delimiter that its first lines suggest.
+        delimiter: The delimiter of a text; by default a comma, or the delimiter that its first lines suggest.
 
     Raises:
         FileFormatError: The file is missing, empty, damaged, or of another kind.
     """
-    return choose_reader(path, _READERS, key=key, mark=mark)(path, key, named, mark)
+    return choose_reader(path, _READERS, key=key, delimiter=delimiter)(path, key, named, delimiter)

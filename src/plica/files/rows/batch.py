@@ -51,7 +51,7 @@ class RowFile(ABC):
         types: The Python type of each column's cells; None for other cells, which are only passed on.
         header: The names with the spaces around them.
         stored: The file's own type of each column, to write a file of the same kind; empty if there is none.
-        mark: The delimiter of a text.
+        delimiter: The delimiter of a text.
     """
 
     source: str
@@ -62,7 +62,7 @@ class RowFile(ABC):
     types: tuple[CellType | None, ...]
     header: tuple[str, ...] = ()
     stored: tuple[Any, ...] = ()
-    mark: str = ","
+    delimiter: str = ","
 
     @abstractmethod
     def batches(self, size: int) -> Iterator[Batch]:

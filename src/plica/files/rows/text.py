@@ -9,7 +9,7 @@ import numpy as np
 
 from plica.errors import FileFormatError
 from plica.files.rows.batch import Batch, RowFile
-from plica.files.tables import guess_mark, is_header, no_cells, not_utf8
+from plica.files.tables import guess_delimiter, is_header, no_cells, not_utf8
 
 _Line = tuple[int, list[str]]  # its number, counted from 1, and its cells
 
@@ -20,12 +20,12 @@ class TextRows(RowFile):
     Args:
         path: The file.
         named: Whether its first line holds names; else it does if none of its cells is a number or empty.
-        mark: The delimiter; None for a comma, or the delimiter that its first lines suggest.
+        delimiter: The delimiter; None for a comma, or the delimiter that its first lines suggest.
     """
 
-    def __init__(self, path: Path, named: bool, mark: str | None = None) -> None:
+    def __init__(self, path: Path, named: bool, delimiter: str | None = None) -> None:
         self.source, self.num_rows, self._path = str(path), None, path
-        self.mark = guess_mark(path) if mark is None else mark
+        self.delimiter = guess_delimiter(path) if delimiter is None else delimiter
         self._file = path.open(encoding="utf-8-sig", newline="")
         try:
             self._lines = self._read()
@@ -52,7 +52,7 @@ class TextRows(RowFile):
                 if len(line_cells) != self.width:
                     raise FileFormatError(
                         f"{self.source}, line {number}: found {len(line_cells)} columns, expected {self.width} as in "
-                        f"line {self._first}; quote cells that hold {self.mark!r}, or give another --delimiter"
+                        f"line {self._first}; quote cells that hold {self.delimiter!r}, or give another --delimiter"
                     )
                 cells[row] = [cell or None for cell in line_cells]
             yield Batch(cells, [f"{self.source}, line {number}" for number, _ in rows])
@@ -63,7 +63,7 @@ class TextRows(RowFile):
 
     def _read(self) -> Iterator[_Line]:
         """The lines, each with the number of the line where it ends; empty lines at the end of the file are skipped."""
-        lines, empty = csv.reader(self._file, strict=True, delimiter=self.mark), 0
+        lines, empty = csv.reader(self._file, strict=True, delimiter=self.delimiter), 0
         try:
             for row in lines:
                 if row and empty:
@@ -88,9 +88,9 @@ class TextRows(RowFile):
             seen.add(name)
 
 
-def open_csv(path: Path, _key: str | None, named: bool, mark: str | None) -> TextRows:
+def open_csv(path: Path, _key: str | None, named: bool, delimiter: str | None) -> TextRows:
     """The rows of a `.csv` file."""
-    return TextRows(path, named, mark)
+    return TextRows(path, named, delimiter)
 
 
 def text_of(cell: object) -> str:

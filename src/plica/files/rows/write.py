@@ -40,7 +40,7 @@ def writing_rows(
     types: Sequence[Any] | None = None,
     *,
     named: bool = True,
-    mark: str = ",",
+    delimiter: str = ",",
 ) -> Iterator[Write]:
     """A function that adds rows to a file; the file appears once the block ends without an error.
 
@@ -51,7 +51,7 @@ def writing_rows(
         types: The type of each column for files that store types: a Python type, or the `stored` of another such
             file; by default floats.
         named: Whether a text begins with a line of names; names that are numbers would be read as a row.
-        mark: The delimiter of a text.
+        delimiter: The delimiter of a text.
 
     Raises:
         FileFormatError: The ending is not known, or there is no folder to write to.
@@ -62,7 +62,7 @@ def writing_rows(
     kinds = (float,) * len(names) if types is None else tuple(types)
     writer: Any = _WRITERS[path.suffix.lower()]
     if path.suffix.lower() == ".csv":
-        writer = partial(_csv, named=named, mark=mark)
+        writer = partial(_csv, named=named, delimiter=delimiter)
     with replacing(path) as temporary, writer(temporary, tuple(names), shape, kinds) as write:
         yield write
 
@@ -80,11 +80,11 @@ def check_can_write(path: Path) -> None:
 
 @contextmanager
 def _csv(
-    path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True, mark: str = ","
+    path: Path, names: tuple[str, ...], _shape: Shape, _types: Types, *, named: bool = True, delimiter: str = ","
 ) -> Iterator[Write]:
     with path.open("w", encoding="utf-8", newline="") as file:
         # The writer quotes cells that hold a character of its line end; a \r alone ends a line for readers.
-        writer = csv.writer(_LineFeeds(file), delimiter=mark, lineterminator="\r\n")
+        writer = csv.writer(_LineFeeds(file), delimiter=delimiter, lineterminator="\r\n")
         if named:
             writer.writerow(names)
 
