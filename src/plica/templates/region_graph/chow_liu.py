@@ -1,4 +1,4 @@
-"""Builds Chow-Liu trees: the trees of variables with the most mutual information along their edges.
+"""Builds Chow-Liu trees: the spanning trees of variables whose edges have the largest sum of mutual information.
 
 >>> import numpy as np
 >>> rows = np.array([[0, 0, 1], [1, 1, 1], [0, 0, 0], [1, 0, 0], [1, 1, 1], [0, 0, 0]])
@@ -30,8 +30,8 @@ from plica.templates.region_graph.nodes import RegionNode
 Array: TypeAlias = NDArray[Any]
 
 _TYPES = ("categorical", "gaussian")
-_BINS = 8  # of real numbers beside categories
-_MOST_NATS = 64 * math.log(2.0)  # the most information that two columns of float64 can share
+_BINS = 8  # of a real variable, where there are categorical ones too
+_MAX_NATS = 64 * math.log(2.0)  # the most information that two columns of float64 can share
 
 
 @overload
@@ -82,24 +82,24 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
     """The maximum spanning tree of the variables' mutual information.
 
     Args:
-        data: `(N, D)` rows; NaN is missing. A row with a missing value is left out of the pairs of its column.
-        input_type: categorical (whole numbers from 0 on) or gaussian (from correlations), or a list with one for each
-            variable; if both occur, real numbers are counted in bins.
-        root: The variable at the root; by default the first of those with the smallest distance to their farthest
-            variable. The length of an edge is one plus the mutual information of its ends.
+        data: `(N, D)` rows; NaN is missing. A pair of variables is counted in the rows that have both.
+        input_type: `categorical`, whole numbers from 0 on, or `gaussian`, whose information follows from correlations;
+            or a list with one for each variable. If both occur, real numbers are counted in bins.
+        root: The variable at the root. By default the centre of the tree: the variable whose farthest variable is
+            nearest, where the length of an edge is one plus the mutual information of its ends.
         chunk_size: How many pairs of variables are counted at once; memory is linear in it and in the number of pairs.
         num_categories: For categorical data, the states of each variable; by default as many as the data shows.
-        num_bins: Put each variable into at most this many bins of about as many rows, and count those. With variables
-            of both types it is another name of `heter_cont_bins`; with `num_categories`, of `cat_bins`.
+        num_bins: Count each variable in at most this many bins, with about as many rows in each. With variables of both
+            types it is another name of `heter_cont_bins`; with `num_categories`, of `cat_bins`.
         as_region_graph: Whether to return a region graph; otherwise the tree.
         cat_bins: Join neighbouring states of categorical data, `num_categories // cat_bins` to a bin.
         heter_cont_bins: With variables of both types, the most bins of real ones; by default 8.
-        pseudocount: A number of imaginary rows of counted data, spread evenly over the joint states of each pair; by
-            default one hundredth of the number of joint states. With 0, no other tree makes the data more likely.
+        pseudocount: How many imaginary rows are added to counted data, spread evenly over the joint states of a pair.
+            By default one hundredth of the number of joint states. With 0, no other tree makes the data more likely.
 
     Returns:
-        A region graph, in which the variables from v down split into v alone and those from each child of v down; or
-        the tree, `(D,)` integers: the predecessor of each variable, and -1 for the root.
+        A region graph, in which the variables of the subtree at v split into v alone and the subtree at each child of
+        v; or the tree, `(D,)` integers: the predecessor of each variable, and -1 for the root.
 
     Raises:
         InputError: A name is not known, a value is no state, or `cat_bins` is given without `num_categories`.
@@ -118,8 +118,8 @@ def ChowLiuTree(  # noqa: N802 (a constructor to its users)
         information = gaussian_mutual_information(name, rows)
     else:
         codes = _codes(rows, types, num_categories, num_bins, cat_bins, heter_cont_bins)
-        spread = float(codes.num_states.max()) ** 2 / 100 if pseudocount is None else pseudocount
-        information = discrete_mutual_information(codes, pseudocount=spread, chunk_size=chunk_size)
+        num_imaginary = float(codes.num_states.max()) ** 2 / 100 if pseudocount is None else pseudocount
+        information = discrete_mutual_information(codes, pseudocount=num_imaginary, chunk_size=chunk_size)
     tree = maximum_spanning_tree(name, information, root)
     if root is None:
         tree = rooted(tree, centre(tree, information))
@@ -134,7 +134,7 @@ def _codes(
     cat_bins: int | None,
     heter_cont_bins: int | None,
 ) -> Codes:
-    """The columns as integers, in their order: states, perhaps joined, and bins of real numbers."""
+    """The columns as integers: states, joined if `cat_bins` says so, and the bins of real numbers."""
     name, real = "ChowLiuTree", np.array([type_ == "gaussian" for type_ in types])
     if num_bins is not None and not real.any() and num_categories is not None and cat_bins is None:
         cat_bins = num_bins
@@ -145,8 +145,8 @@ def _codes(
         states = _joined(states, num_categories, cat_bins)
     if not real.any():
         return states
-    counted = next(bins for bins in (heter_cont_bins, num_bins, _BINS) if bins is not None)
-    bins = Codes.of_bins(name, rows[:, real], counted)
+    max_bins = next(number for number in (heter_cont_bins, num_bins, _BINS) if number is not None)
+    bins = Codes.of_bins(name, rows[:, real], max_bins)
     states.values[real], states.num_states[real] = bins.values, bins.num_states
     return states
 
@@ -188,26 +188,28 @@ def maximum_spanning_tree(name: str, weights: Array, root: int | None = None) ->
         `(D,)` the predecessor of each variable, and -1 for the root. Among edges of equal weight the tree takes those
         of the first variables, as Kruskal's algorithm does with sorted edges.
     """
-    variables = len(weights)
-    if root is not None and not 0 <= (root := integer(name, "root", root)) < variables:
-        raise InputError(f"{name}: root must be a variable from 0 to {variables - 1}, found {root}")
-    tree = np.full(variables, -1, dtype=np.int64)
-    best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(variables, dtype=np.int64)
-    indices, outside = np.arange(variables), np.arange(variables) > 0
+    num_variables = len(weights)
+    if root is not None and not 0 <= (root := integer(name, "root", root)) < num_variables:
+        raise InputError(f"{name}: root must be a variable from 0 to {num_variables - 1}, found {root}")
+    tree = np.full(num_variables, -1, dtype=np.int64)
+    # of each variable outside of the tree, its best edge: the weight, and the variable of the tree at its other end
+    best, nearest = np.array(weights[0], dtype=np.float64), np.zeros(num_variables, dtype=np.int64)
+    indices, is_outside = np.arange(num_variables), np.arange(num_variables) > 0
 
-    def edges(ends: Any) -> Array:
-        """The number of each variable's edge to an end, in the order in which edges are preferred."""
-        numbers: Array = np.minimum(indices, ends) * variables + np.maximum(indices, ends)
+    def edge_numbers(ends: Any) -> Array:
+        """The number of the edge from each variable to its entry of `ends`; of equal edges the first is taken."""
+        numbers: Array = np.minimum(indices, ends) * num_variables + np.maximum(indices, ends)
         return numbers
 
-    for _ in range(variables - 1):
-        largest = np.where(outside, best, -np.inf).max()
-        joined = int(np.where(outside & (best == largest), edges(nearest), variables**2).argmin())
+    for _ in range(num_variables - 1):
+        largest = np.where(is_outside, best, -np.inf).max()
+        candidates = is_outside & (best == largest)
+        joined = int(np.where(candidates, edge_numbers(nearest), num_variables**2).argmin())
         tree[joined] = nearest[joined]
-        outside[joined] = False
-        first = edges(joined) < edges(nearest)
-        closer = outside & ((weights[joined] > best) | ((weights[joined] == best) & first))
-        best[closer], nearest[closer] = weights[joined][closer], joined
+        is_outside[joined] = False
+        is_first = edge_numbers(joined) < edge_numbers(nearest)
+        is_better = is_outside & ((weights[joined] > best) | ((weights[joined] == best) & is_first))
+        best[is_better], nearest[is_better] = weights[joined][is_better], joined
     return rooted(tree, centre(tree) if root is None else root)
 
 
@@ -230,21 +232,22 @@ def children_of(tree: Array) -> list[list[int]]:
 
 
 def rooted(tree: Array, root: int) -> Array:
-    """The tree of the same edges with another root: edges between the two roots change their direction."""
-    turned, before, variable = tree.copy(), -1, root
+    """The tree with the same edges and another root: edges between the old and the new root change their direction."""
+    result, predecessor, variable = tree.copy(), -1, root
     while variable >= 0:
-        turned[variable], before, variable = before, variable, int(tree[variable])
-    return turned
+        result[variable], predecessor, variable = predecessor, variable, int(tree[variable])
+    return result
 
 
 def centre(tree: Array, weights: Array | None = None) -> int:
-    """The first variable with the smallest distance to its farthest variable.
+    """The centre of a tree: the variable whose farthest variable is nearest; of several the first.
 
     Args:
         tree: The predecessors.
-        weights: `(D, D)`, the length of an edge beyond one; by default 0.
+        weights: `(D, D)`; the length of an edge is one plus its weight. By default all weights are 0.
     """
-    start = int(_distances(tree, 0, weights).argmax())  # the farthest from any variable is an end of a longest path
+    # the variable that is farthest from any other one is an end of a longest path
+    start = int(_distances(tree, 0, weights).argmax())
     from_start = _distances(tree, start, weights)
     end = int(from_start.argmax())
     return int(np.maximum(from_start, _distances(tree, end, weights)).round(9).argmin())
@@ -252,21 +255,21 @@ def centre(tree: Array, weights: Array | None = None) -> int:
 
 def _distances(tree: Array, start: int, weights: Array | None) -> Array:
     """The distance of each variable from `start`."""
-    turned, distances = rooted(tree, start), np.zeros(len(tree))
-    for variable in order_from_root(turned)[1:]:
-        before = int(turned[variable])
-        more = 0.0 if weights is None else min(float(weights[before, variable]), _MOST_NATS)
-        distances[variable] = distances[before] + 1 + more
+    from_start, distances = rooted(tree, start), np.zeros(len(tree))
+    for variable in order_from_root(from_start)[1:]:
+        predecessor = int(from_start[variable])
+        weight = 0.0 if weights is None else min(float(weights[predecessor, variable]), _MAX_NATS)
+        distances[variable] = distances[predecessor] + 1 + weight
     return distances
 
 
 def tree_region_graph(tree: Array) -> RegionGraph:
-    """The region graph of a tree: the variables from v down split into v alone and those from each child of v down."""
-    parts = Assembly()
+    """The region graph of a tree: the variables of a subtree split into its root and the subtrees of its children."""
+    assembly = Assembly()
     children = children_of(tree)
-    down: dict[int, RegionNode] = {}
+    subtrees: dict[int, RegionNode] = {}
     for variable in reversed(order_from_root(tree)):
-        alone = parts.region([variable])
-        below = [down[child] for child in children[variable]]
-        down[variable] = parts.split([alone, *below]) if below else alone
-    return parts.graph(down[order_from_root(tree)[0]])
+        alone = assembly.region([variable])
+        below = [subtrees[child] for child in children[variable]]
+        subtrees[variable] = assembly.split([alone, *below]) if below else alone
+    return assembly.graph(subtrees[order_from_root(tree)[0]])
