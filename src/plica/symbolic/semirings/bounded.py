@@ -1,25 +1,27 @@
-"""Scaled numbers whose bounds depend on weights alone: where these prove all rows right, no row is checked.
+"""Scaled numbers whose error bound depends on weights alone: if it holds, all rows are right, and no row is checked.
 
 A value is six arrays: mantissas `m (F, B, K)` and the scale `s (F, B, 1)`, as in `scaled.py`, and four bounds. These
-have one row, `(F, 1, 1)`, unless they depend on data:
+have the shape `(F, 1, 1)`, for all rows, unless they depend on data:
 
 * `low <= m <= high` for each mantissa of each row;
 * `m[k] >= ratio * max(m)` for each unit k of a row;
 * underflow has changed no mantissa by more than `error` times itself.
 
-With t the smallest normal number, and a bound of what an operation may lose as in `scaled.py`,
+With t the smallest normal number, operations give these bounds:
 
-* numbers that are looked up are bounded by those of the whole table, `ratio` by its states, and `error = l t / low`;
-* a product has the products of the bounds, and `error = error1 + error2 + error1 error2 + t / low`;
-* a sum of weights W has `ratio` at least `min over i of (min over o of W[o, i]) / (max over o of W[o, i])`, whatever
-  the inputs are; `low` times the smallest row sum, `high` times the largest; `error` of the inputs, and what each of
-  its terms may lose, over `low`;
-* dividing by a power of two just above the largest mantissa gives `low = ratio / 2` and `high = 1`.
+* Numbers that were looked up in a table have the bounds of the whole table, and `error = l t / low`, where l is the
+  error of an entry of the table in multiples of t.
+* A product has the products of the bounds, and `error = error1 + error2 + error1 error2 + t / low`.
+* A sum with weights W multiplies `low` by the smallest row sum of W, and `high` by the largest. Whatever the inputs
+  are, its `ratio` is at least `min over i of (min over o of W[o, i]) / (max over o of W[o, i])`. Its `error` is that of
+  the inputs, and the bound of `scaled.py` for the loss in each term, divided by `low`.
+* Division by a power of two just above the largest mantissa gives `low = ratio / 2` and `high = 1`.
 
-So each normalization forgets how small numbers have become before it, and errors add up. At the end all rows are right
-if `error` is below the precision of the dtype. If it is not, as where a weight is zero, nothing is said of any row, and
-`scaled.py` takes over, whose bounds follow each row. Only every second product is normalized: a mantissa has lost a few
-digits by then and not all of its range.
+So after a normalization it does not matter how small numbers were before, and errors add up. At the end all rows are
+right if `error` is below the precision of the dtype. If it is not, for example since a weight is zero, nothing is known
+of any row, and `scaled.py` takes over, which has a bound for each row. A product is normalized only if `_FACTORS`
+normalized values or more are multiplied in it, so every second product of pairs: by then a mantissa has used a part of
+its range, not all of it.
 
 Source: that positive matrices bring rows together whatever they are applied to is Birkhoff's theorem (Extensions of
 Jentzsch's theorem, Transactions of the AMS 85, 1957); here its simplest case for the ratio of two units.
@@ -60,10 +62,10 @@ def _fold_bound(xp: Namespace, name: str, array: Array) -> Array:
 def _with_bounds(
     xp: Namespace, mantissa: Array, scale: Array | float, lost: float, table: Array | None = None
 ) -> Value:
-    """A value of mantissas, each of which may lack up to `lost` smallest numbers.
+    """A value of mantissas, each with an error of up to `lost` smallest normal numbers.
 
-    If the mantissas were looked up in a table `(F, K, ...)`, its entries bound all rows; without one, each row is
-    bounded by itself.
+    If the mantissas were looked up in a table `(F, K, ...)`, its entries bound all rows. Without a table each row has
+    bounds of its own.
     """
     if table is None:  # bounds of each row
         low, high = (getattr(xp, name)(mantissa, axis=2, keepdims=True) for name in ("min", "max"))
@@ -111,7 +113,7 @@ def _product(a: Value, b: Value, mantissa: Array) -> Value:
 
 
 def _aligned(xp: Namespace, values: Sequence[Value]) -> tuple[list[Array], Array | float, Array | float]:
-    """Mantissas at one scale, that scale, and how many smallest numbers scaling may take from each.
+    """Mantissas at one scale, that scale, and a bound of the error that scaling makes, in smallest normal numbers.
 
     The scale is the largest of the values' scales. A value of a much smaller scale may lose all of its mantissas; the
     values of the largest scale lose nothing.
@@ -134,7 +136,7 @@ def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
 
 
 def _combined(xp: Namespace, values: Sequence[Value], index: int) -> Array:
-    """Bound `index` for any of several values: the least `low` or `ratio`, the largest `high` or `error`."""
+    """A bound that holds for each of several values: the least `low` or `ratio`, the largest `high` or `error`."""
     return accumulate((xp.minimum, xp.maximum, xp.minimum, xp.maximum)[index - 2], [value[index] for value in values])
 
 
@@ -145,12 +147,12 @@ def _contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) ->
     low, high, ratio, error = (_combined(xp, values, index) for index in (2, 3, 4, 5))
     array = numbers.linear
     parts = xp.reshape(array, (*array.shape[:2], len(values), -1))
-    # of several values all but one may be zero, and any may be that one
+    # of several values all but any one may have been lost: then its weights alone are summed
     row_sums = xp.sum(parts, axis=3)
     least, most = _fold_bound(xp, "min", row_sums), _fold_bound(xp, "max", xp.sum(array, axis=2))
     columns = _column_ratio(xp, array, (1,))
     ratio = xp.maximum(columns, ratio * least / most) if len(values) == 1 else columns
-    # the loss of scaling is weighted; each term loses more in its weight and in its product
+    # weights multiply the loss of scaling; each term loses as much again in its weight and in its product
     lost_by_terms = (1.0 + max(numbers.lost, 1.0) * high) * int(array.shape[2])
     lost = (lost * most + lost_by_terms) * smallest_normal(mantissa)
     return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
@@ -183,8 +185,8 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
         ratio = xp.maximum(ratio, _column_ratio(xp, array, outputs))
     count = int(np.prod([array.shape[axis] for axis in summed]))
     if not set("".join(names)) <= {*weighted, *result}:
-        low = low * 0.0  # a sum over units that no weight has: nothing is known of it
-    # each factor of a term may lose a smallest number, which the others multiply
+        low = low * 0.0  # a sum over units without weights: nothing is known of it
+    # each factor of a term may lose a smallest normal number, which the other factors multiply
     lost = (len(values) + max(numbers.lost, 1.0)) * peak * xp.maximum(most, 1.0) * smallest_normal(mantissa) * count
     return mantissa, scale, low * least, high * most, ratio, error + lost / (low * least)
 

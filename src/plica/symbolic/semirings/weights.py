@@ -47,19 +47,19 @@ class Weight:
 
     Args:
         in_linear: Computes them as linear numbers.
-        in_logs: Computes their logarithms, exact where the linear numbers underflow; None where the logarithms of the
-            linear numbers are as exact.
-        exact: Computes the logarithms of a weight `(F, O, N)` for the exact fallback of an operation; None where the
-            fallback may read the linear numbers.
-        in_directions: Computes them as `direction * exp(size)`, a sign or complex phase and a logarithm. Derivatives
-            exist at a number 0 too. None where the linear numbers are as good.
+        in_logs: Computes their logarithms, accurate also where the linear numbers underflow; None if the logarithms of
+            the linear numbers are as accurate.
+        exact: Computes the logarithms of a weight `(F, O, N)` for the fallback of an operation, its exact computation;
+            None if the fallback may read the linear numbers.
+        in_directions: Computes them as `direction * exp(size)`: a sign or complex phase, and a logarithm. The
+            derivative exists at the number 0 too. None if the linear numbers are as good.
         most: An upper bound of the numbers.
         least: A lower bound of the numbers; -infinity where they may be complex.
-        lost: The error that underflow may have made in a number or its factors, in smallest normal numbers.
+        lost: A bound of the error that underflow makes in a number, in multiples of the smallest normal number.
         may_be_zero: Whether learned values may make a number 0; otherwise only underflow does.
         row_sum: An upper bound of the sums of absolute values over all axes but the first two; infinity if unknown.
-        source_table: Computes the table `(F, K, ...)` from which these numbers, rows `(F, B, K)`, were looked up; None
-            where they were not, or where the table is not known.
+        source_table: If these numbers `(F, B, K)` were looked up in a table, computes the table `(F, K, ...)`; None if
+            they were not, or the table is not known.
     """
 
     in_linear: Callable[[], Array]
@@ -88,7 +88,7 @@ class Weight:
         return xp.safe_log(self.linear) if self.in_logs is None else self._logs
 
     def shares(self, xp: Namespace) -> Array:
-        """The numbers divided by their sum over the last axis, exact where they underflow; uniform where all are 0."""
+        """The numbers divided by their sum over the last axis, from their logarithms; equal shares where all are 0."""
         logs = self.log(xp)
         are_zero = xp.equal(xp.max(logs, axis=-1, keepdims=True), -inf)
         return xp.softmax(xp.where(are_zero, 0.0, logs), axis=-1)
@@ -110,7 +110,7 @@ class Weight:
         return None if self.exact is None else self.exact()
 
     def map(self, fn: Callable[[Array], Array]) -> Weight:
-        """The weight with `fn` applied, which selects entries or takes maxima: it must commute with the logarithm."""
+        """The weight with `fn` applied, which must commute with the logarithm: it selects entries or takes maxima."""
         logs = self.in_logs
         return replace(
             self,
@@ -184,8 +184,8 @@ class Params(Mapping[str, Array]):
     Args:
         names: Their names.
         array: Computes the parameter with a name.
-        weight: From a name, whether the parameter holds logarithms, and whether to refuse negative numbers that the
-            semiring cannot represent, to the parameter as a weight.
+        weight: `weight(name, logs, checked)` is a parameter as a weight. `logs` says whether the parameter holds
+            logarithms, `checked` whether to refuse negative numbers if the semiring has none.
         sub_layers: The sub-layers of the layer, by name (see `plica.symbolic.layers.rows.SubLayer`).
         call: Calls a method of an opaque object of the layer (see `Layer.opaque`): the object's name, the method, its
             arguments, and the shape of the result.

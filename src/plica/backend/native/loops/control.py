@@ -1,4 +1,8 @@
-"""Writes loops, branches and calls as statements; `carries.py` has the carried values of loops."""
+"""Rows that write loops, branches and calls as statements of a nest; `carries.py` has the carried values of loops.
+
+The body of a loop is written before the loop: only then is it known which arrays it grows, swaps or writes over. The
+statements that read carried values at the beginning of an iteration (`Loop.head`, `begin_iteration`) are put in front.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -35,19 +39,19 @@ from plica.ops.regions import regions_of
 
 # for_loop
 
-_SMALL = 2**31  # a loop whose step is below takes years to overflow 64 bits
+_MAX_SAFE_STEP = 2**31  # a loop of smaller steps would run for years before its index overflows 64 bits
 
 
 def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `for_loop`; with a step other than 1 the nest counts iterations, and computes the index from the count."""
+    """A `for_loop`. If its step is not 1, the nest counts iterations and computes the index from the count."""
     writer = block.writer
     start = equation.params["body_nconsts"] + equation.params["num_implicit_inputs"]
     lower, upper, step = (block.index(operand) for operand in operands[start : start + 3])
     if not isinstance(step, int):
-        site = Site(equation.source, _no_step)
+        site = Site(equation.source, _step_of_zero)
         writer.check(writer.compare("not_equal", step, 0), site, lower, upper)
     elif step == 0:
-        site = Site(equation.source, _no_step)
+        site = Site(equation.source, _step_of_zero)
         writer.check(writer.number(False, DType.BOOL), site, lower, upper)
         step = 1
     loop = Loop(block, equation)
@@ -67,7 +71,7 @@ def for_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[V
     return loop.results()
 
 
-def _no_step(numbers: Sequence[int]) -> Exception:
+def _step_of_zero(numbers: Sequence[int]) -> Exception:
     return InputError(f"a loop from {numbers[0]} to {numbers[1]} has step 0; take a positive or a negative step.")
 
 
@@ -93,19 +97,19 @@ def _trip_count(block: Block, lower: Index, upper: Index, step: Index) -> Index:
 
 
 def _loop_index(block: Block, lower: Index, step: Index, index: Scalar) -> Index:
-    """The index of an iteration, from its count; with large steps the product may wrap around."""
+    """The index of iteration number `index`: `lower + index * step`. With large steps the product may wrap around."""
     writer = block.writer
-    if isinstance(step, int) and abs(step) < _SMALL:
+    if isinstance(step, int) and abs(step) < _MAX_SAFE_STEP:
         return writer.add(lower, writer.multiply(index, step))
-    far = writer.apply("multiply", [index, writer.value(step)], DType.INT64, {})
-    return writer.apply("add", [writer.value(lower), far], DType.INT64, {})
+    distance = writer.apply("multiply", [index, writer.value(step)], DType.INT64, {})
+    return writer.apply("add", [writer.value(lower), distance], DType.INT64, {})
 
 
 # while_loop
 
 
 def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `while_loop`."""
+    """A `while_loop`, as a `While` whose condition is computed by statements of its own before each iteration."""
     del operands
     writer, cond = block.writer, equation.params["cond"]
     loop = Loop(block, equation)
@@ -117,16 +121,16 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
         loop.write_body(inner)
         loop.end_iteration(inner)
     loop.write_before()
-    with writer.into([]) as before:
+    with writer.into([]) as condition_statements:
         loop.begin_iteration()
-        before.extend(loop.head)
+        condition_statements.extend(loop.head)
         condition_env.update({var: loop.env[inner] for var, inner in zip(cond.inputs, loop.body.inputs, strict=True)})
         condition = block.inner(cond, condition_env)
         condition.run()
         holds = condition.scalar(condition.value(cond.results[0]))
         condition.free_temporaries()
-    del body[: len(loop.head)]
-    writer.put(While(before, holds, body))
+    del body[: len(loop.head)]  # the condition, which runs before the body, has these statements already
+    writer.put(While(condition_statements, holds, body))
     return loop.results()
 
 
@@ -134,7 +138,10 @@ def while_loop(block: Block, equation: Equation, operands: list[Value]) -> tuple
 
 
 def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `scan`: reads rows without a copy, and writes results into their stacks."""
+    """A `scan`: each iteration reads a row of the scanned arrays, and writes a row of each *stack*, a result.
+
+    Rows are read without a copy. The body computes a row of a stack in the place where it belongs, if it can.
+    """
     del operands
     writer, params = block.writer, equation.params
     length = block.size(params["length"])
@@ -179,13 +186,13 @@ def scan(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
 
 
 def _scanned(block: Block, value: Value) -> Array:
-    """An array whose rows are read once each, in memory unless it is cheap."""
+    """A scanned array, in memory unless it is cheap to compute each entry when it is read."""
     assert isinstance(value, Array), "scanned arrays have rows"
     return value if value.is_cheap else block.in_memory(value)
 
 
 def row_of(block: Block, x: Array, step: Index) -> Value:
-    """One row of an array."""
+    """Row `step` of an array, without a copy."""
     writer, dims = block.writer, x.dims[1:]
     if not dims:
         return x.read((step,))
@@ -200,17 +207,20 @@ def row_of(block: Block, x: Array, step: Index) -> Value:
 
 
 def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A `cond`: each branch writes its results to the same cells and buffers."""
+    """A `cond`: each branch writes its results to the same places, from which later code reads them.
+
+    A scalar goes to a cell. An array whose size is known before goes to a buffer. An array whose size depends on the
+    branch stays in the branch's memory, to which a pointer is set.
+    """
     writer, params = block.writer, equation.params
     regions = regions_of(equation)
-    implicit = equation.outputs[: params["num_implicit_outputs"]]
+    implicit = dict.fromkeys(equation.outputs[: params["num_implicit_outputs"]])
     outputs = explicit_outputs(equation)
-    changing = dict.fromkeys(implicit)
     cells = {var: writer.cell(var.type.dtype) for var in equation.outputs if not var.type.shape}
-    free = {var: any(size in changing for size in size_variables(var.type)) for var in outputs if var.type.shape}
-    dims = {var: block.dims(var.type) for var, varies in free.items() if not varies}
+    varies = {var: any(size in implicit for size in size_variables(var.type)) for var in outputs if var.type.shape}
+    dims = {var: block.dims(var.type) for var, size_varies in varies.items() if not size_varies}
     buffers = {var: writer.buffer(var.type.dtype) for var in dims}
-    pointers = {var: writer.pointer(var.type.dtype) for var, varies in free.items() if varies}
+    pointers = {var: writer.pointer(var.type.dtype) for var, size_varies in varies.items() if size_varies}
     blocks: list[list[Statement]] = []
     results_of_branches: dict[Var, list[Value]] = {var: [] for var in outputs}
     ends: list[tuple[Block, list[Statement], Program]] = []
@@ -231,10 +241,10 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
         for var, result in zip(outputs, results, strict=True):
             results_of_branches[var].append(inner.value(result))
     shared = {var: _shared(block, values) for var, values in results_of_branches.items() if var in buffers}
-    moved_to = {var: buffer for var, buffer in buffers.items() if shared[var] is None}
+    filled = {var: buffer for var, buffer in buffers.items() if shared[var] is None}
     for inner, statements, program in ends:
         with writer.into(statements):
-            _leave_branch(inner, equation, program, cells, moved_to, pointers)
+            _leave_branch(inner, equation, program, cells, filled, pointers)
     arrays = {var: shared[var] or block.bind(buffer, var, dims[var], equation) for var, buffer in buffers.items()}
     predicates = [block.scalar(operand) for operand in operands[: len(regions) - 1]]
     _put_branches(block, predicates, blocks)
@@ -256,16 +266,16 @@ def cond(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
 
 
 def _shared(block: Block, values: Sequence[Value]) -> Array | None:
-    """The array that all branches return, if it is the same one, in memory outside of them; else None."""
+    """The array that all branches return, if it is the same one and from outside of them; else None."""
     first = values[0]
     if not isinstance(first, Array) or first.buffer is None or first.start != 0:
         return None
     outside = {buffer for value in block.env.values() if isinstance(value, Array) for buffer in value.reads}
-    is_one = all(
+    is_same = all(
         isinstance(value, Array) and value.buffer is first.buffer and value.start == 0 and value.dims == first.dims
         for value in values
     )
-    return first if is_one and first.buffer in outside else None
+    return first if is_same and first.buffer in outside else None
 
 
 def _leave_branch(
@@ -308,7 +318,7 @@ def _put_branches(block: Block, predicates: Sequence[Scalar], blocks: Sequence[l
 
 
 def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value, ...]:
-    """A call: writes the Program in its place."""
+    """A call: the statements of the called Program."""
     del operands
     program: Program = equation.params["program"]
     ((_, captured),) = regions_of(equation)
@@ -325,13 +335,13 @@ def call(block: Block, equation: Equation, operands: list[Value]) -> tuple[Value
 def inlined(
     block: Block, program: Program, env: dict[Operand, Value], operands: Iterable[Operand]
 ) -> tuple[Value, ...]:
-    """All outputs of a Program that is written in the place of an equation.
+    """Write a Program in the block of an equation, and return the values of all its outputs.
 
     Args:
         block: The block of the equation.
         program: The Program.
         env: The values of its consts and inputs.
-        operands: The operands of the equation that are these values.
+        operands: The operands of the equation, which have these values.
     """
     inner = block.inner(program, env, block.dying(operands))
     inner.temporaries = block.temporaries

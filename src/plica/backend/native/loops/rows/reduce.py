@@ -1,4 +1,4 @@
-"""Reductions, cumulative sums and softmax."""
+"""Rows of reductions along axes: sums, means, log-sum-exp, softmax, cumulative sums. `Lanes` writes their loops."""
 
 from collections.abc import Callable, Sequence
 from math import inf
@@ -42,9 +42,9 @@ def reduced(
         axes: The axes that are reduced.
         dtype: The dtype of the result.
         first: The initial value.
-        combine: From the result so far and one more entry to the result.
+        combine: The function of the result so far and the next number that gives the new result.
         target: The memory of the result: axes that are reduced are missing, or of size 1.
-        entry: From an entry to the number that is combined; by default the entry in the result's dtype.
+        entry: The function from an entry to the number that is combined; by default the entry in the result's dtype.
     """
     writer = block.writer
     number_of = entry or (lambda value: writer.convert(value, dtype))
@@ -63,6 +63,14 @@ def reduced(
 
 
 def _reduction(name: str, first: Callable[[DType], complex], *, empty: bool = True) -> Row:
+    """The row of a reduction.
+
+    Args:
+        name: The operation that combines two numbers.
+        first: The initial value for a dtype.
+        empty: Whether a reduction of no entries has a result.
+    """
+
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
         x = operand(block, operands[0])
         axes = normal_axes(equation.params["axis"], len(x.dims))
@@ -86,10 +94,10 @@ def mean(block: Block, equation: Equation, operands: list[Value]) -> Value:
     total = reduced(block, x, axes, x.dtype, 0, lambda a, b: writer.compute("sum", a, b), target_of(block, equation))
     if not isinstance(total, Array):
         return writer.apply("divide", [block.scalar(total), count], x.dtype, {})
-    return _each(block, total, lambda value: writer.apply("divide", [value, count], x.dtype, {}))
+    return _apply_in_place(block, total, lambda value: writer.apply("divide", [value, count], x.dtype, {}))
 
 
-def _each(block: Block, x: Array, function: Callable[[Scalar], Scalar]) -> Array:
+def _apply_in_place(block: Block, x: Array, function: Callable[[Scalar], Scalar]) -> Array:
     """Replace every entry of an array in memory by a function of it."""
     writer, buffer = block.writer, x.buffer
     assert buffer is not None, "it lies in memory"
@@ -115,8 +123,9 @@ def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
             finite = writer.apply("isfinite", [maximum], DType.BOOL, {})
             lanes.put(shift, writer.select(finite, maximum, writer.number(0, x.dtype)))
         with lanes.entries() as (value, _):
-            power = writer.apply("exp", [writer.apply("subtract", [value, lanes.get(shift)], x.dtype, {})], x.dtype, {})
-            lanes.put(total, writer.compute("sum", lanes.get(total), power))
+            shifted = writer.apply("subtract", [value, lanes.get(shift)], x.dtype, {})
+            exponential = writer.apply("exp", [shifted], x.dtype, {})
+            lanes.put(total, writer.compute("sum", lanes.get(total), exponential))
         if target is None:
             return _logarithm(block, lanes.get(total), lanes.get(shift))
         if shifts is None:
@@ -135,14 +144,16 @@ def logsumexp(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 def _logarithm(block: Block, total: Scalar, shift: Scalar) -> Scalar:
+    # log(total) + shift
     writer = block.writer
     return writer.apply("add", [writer.apply("log", [total], total.dtype, {}), shift], total.dtype, {})
 
 
 def _largest(lanes: Lanes, slot: Slot) -> None:
-    """The largest entries.
+    """Write the largest entries to a slot.
 
-    A row of them ignores NaN, which is faster. Callers read all entries again and meet it then.
+    If a row of them is accumulated, NaN is passed over, which is faster. Callers read all entries again, so that their
+    results are NaN all the same.
     """
     writer, dtype = lanes.block.writer, lanes.x.dtype
     lanes.fill(slot, -inf)
@@ -178,7 +189,7 @@ def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logar
     lanes = Lanes(block, x, [axis])
     most, total = lanes.slot(x.dtype), lanes.slot(x.dtype)
     with lanes.outside():
-        _largest(lanes, most)
+        _largest(lanes, maximum)
         lanes.fill(total, 0)
         with lanes.entries() as (value, index):
             shifted = writer.apply("subtract", [value, lanes.get(most)], x.dtype, {})
@@ -206,6 +217,8 @@ def _normalized(*, logarithm: bool) -> Row:
 
 
 def _cumulative(name: str, first: complex) -> Row:
+    """The row of a cumulative reduction, by the operation that combines two numbers and the initial value."""
+
     def row(block: Block, equation: Equation, operands: list[Value]) -> Value:
         writer, (x,), var = block.writer, operands, equation.outputs[0]
         assert isinstance(x, Array), "it has an axis"
