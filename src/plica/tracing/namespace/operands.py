@@ -1,8 +1,8 @@
 """Turns arguments of the namespace's functions into operands of equations: tracers, arrays, numbers and sizes.
 
-A number is weak, and so is a tracer that stands for one (`Tracer.weak`): it takes the dtype of the arrays that it is
-computed with, so that `x + 1.5` is float32 where `x` is. A scalar that is computed from sizes, such as
-`x.shape[0] - 1`, stays a polynomial (`Size`) until an array needs it: arithmetic of sizes records no equation.
+A Python number is *weak*, and so is a tracer that stands for one (`Tracer.weak`): it takes the dtype of the arrays that
+it meets, so that `x + 1.5` is float32 if `x` is. A scalar that is computed from sizes, such as `x.shape[0] - 1`, stays
+a polynomial (`Size`) until an array needs it: arithmetic of sizes records no equation.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ Function: TypeAlias = Callable[..., Tracer]
 
 
 def is_number(value: object) -> bool:
-    """Whether `value` is a Python number.
+    """Whether `value` is a Python number. So are numpy's float64 and complex128: they are subclasses of Python's types.
 
-    numpy's scalars of float64 and complex128 are, as subclasses of float and complex. Its other scalars are not.
+    Other scalars of numpy are not.
     """
     return isinstance(value, bool | int | float | complex)
 
@@ -43,9 +43,9 @@ def is_array(value: object) -> bool:
 
 
 def as_tracer(name: str, value: Any) -> Tracer:
-    """`value` as a tracer of the current scope: arrays are captured by reference, numbers become literals.
+    """`value` as a tracer of the current scope. Arrays are captured by reference, numbers become weak literals.
 
-    Scalars of numpy that are no Python numbers keep their dtype.
+    Scalars of numpy that are no Python numbers become literals of their own dtype.
 
     Args:
         name: The function that the user called with it, for the error.
@@ -70,7 +70,7 @@ def as_tracer(name: str, value: Any) -> Tracer:
 
 
 def _array_hint(value: object) -> str:
-    """What to try, for values that are often passed by mistake; else nothing."""
+    """Advice for values that are often passed by mistake, as the end of a message; empty for others."""
     if isinstance(value, list | tuple):
         return "; make one with plica.numpy.asarray"
     return "; call it first" if callable(value) else ""
@@ -102,7 +102,7 @@ _PLACEHOLDERS: dict[str, Number] = {"bool": False, "int": 0, "float": 0.0, "comp
 
 
 def placeholder(value: Value) -> Number:
-    """A number for the promotion of a weak value: the number itself, or a zero of a tracer's kind."""
+    """The number by which a weak value is promoted: the number itself, or for a tracer a zero of its kind."""
     return _PLACEHOLDERS[value.dtype.kind] if isinstance(value, Tracer) else value
 
 
@@ -122,17 +122,17 @@ def cast(x: Tracer, dtype: DType) -> Tracer:
 
 
 def _converted(value: Number, dtype: DType) -> Number:
-    """A number converted to `dtype` as arrays are: its real part, and for integers modulo their range."""
+    """A number converted as `astype` converts arrays: to its real part, and for integers modulo their range."""
     if dtype.kind in ("bool", "complex"):
         return value
     if dtype.kind == "float" or not np.isfinite(value):
         return value.real
-    least, most = dtype.limits
-    return (int(value.real) - least) % (most - least + 1) + least
+    least, largest = dtype.limits
+    return (int(value.real) - least) % (largest - least + 1) + least
 
 
 def as_floating(name: str, value: Any) -> Any:
-    """`value` for a function of floats: integers and truth values become float64, as in numpy."""
+    """`value` as an operand of a function of floats: integers and booleans become float64, as in numpy."""
     if is_number(value):
         return float(value) if isinstance(value, int) else value
     x = as_tracer(name, value)
@@ -143,7 +143,7 @@ def as_floating(name: str, value: Any) -> Any:
 
 
 def as_floats(name: str, values: Sequence[Any]) -> list[Any]:
-    """Operands of a function of floats: all become float64 if none is a float or complex, else none is changed."""
+    """Operands of a function of floats. If none is a float or complex, all become float64; otherwise none changes."""
     operands = [value if is_number(value) else as_tracer(name, value) for value in values]
     dtypes = [as_dtype(type(value)) if is_number(value) else value.dtype for value in operands]
     integers = all(dtype.kind in ("bool", "int") for dtype in dtypes)
@@ -230,7 +230,7 @@ def as_dims(shape: Any) -> tuple[Dim, ...]:
 
 
 def _integer_hint(entry: Tracer) -> str:
-    """What to try with a tracer that is no size."""
+    """Advice for a tracer that is no size."""
     if entry.ndim:
         return "take one element, such as x[0]"
     return "use // instead of /, or convert it with astype(x, 'int64')"
@@ -265,7 +265,7 @@ def as_dim(entry: Any) -> Dim:
 
 
 def named(name: str, meaning: str, function: Function) -> Function:
-    """Give `function` a name and `meaning` as its docstring, and return it."""
+    """Set the name of `function`, and `meaning` as its docstring, and return it."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = meaning
     return function
