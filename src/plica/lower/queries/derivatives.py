@@ -102,7 +102,7 @@ class Derivatives:
         ]
 
     def are_flows(self) -> list[Tracer]:
-        """Conditions of the bound, `(B,)` or `(1,)` each: no number is negative, as a product of two would hide that."""
+        """Conditions of the bound, `(B,)` or `(1,)` each: no number is negative, which a product of two would hide."""
         return [xp.all(xp.greater_equal(mantissas, 0.0), axis=(0, 2)) for mantissas in self.signed]
 
     def _check(self, group: FoldedLayer, row: LayerRow) -> None:
