@@ -102,7 +102,7 @@ class _FoldedProgram:
     Args:
         program: The Program.
         captured: The source of each of its consts.
-        places: The number of each leaf among the watched tensors.
+        indices: The index of each leaf among the watched tensors.
         device: The device of the tensors.
         policy: The budget of the cached values.
         cache: The cache.
@@ -113,7 +113,7 @@ class _FoldedProgram:
         self,
         program: Program,
         captured: Sequence[Leaf | Constant],
-        places: Mapping[Leaf, int],
+        indices: Mapping[Leaf, int],
         device: torch.device,
         policy: FoldPolicy,
         cache: FoldCache,
@@ -124,7 +124,7 @@ class _FoldedProgram:
         self.entry = split.entry
         self._transposed = dict.fromkeys(_transposed(split.entry))
         self._sources = {
-            var.name: source.digest if isinstance(source, Constant) else places[source]
+            var.name: source.digest if isinstance(source, Constant) else indices[source]
             for var, source in zip(program.consts, captured, strict=True)
         }
         cached = [var.name for var in split.kept]
@@ -293,13 +293,13 @@ class CircuitConstants:
         folded = self._programs.get(key)
         if folded is None or folded.device != leaves.device:
             lowered = lower()
-            places = {leaf: index for index, (_, leaf) in enumerate(leaves.attributes())}
+            indices = {leaf: index for index, (_, leaf) in enumerate(leaves.attributes())}
             with self._lock:
                 folded = self._programs.get(key)
                 if folded is None or folded.device != leaves.device:
                     policy = self._policy_for(lowered.program, room)
                     cache = SHARED if self.cache is None else self.cache
-                    folded = _FoldedProgram(lowered.program, lowered.captured, places, leaves.device, policy, cache)
+                    folded = _FoldedProgram(lowered.program, lowered.captured, indices, leaves.device, policy, cache)
                     self._programs[key] = folded
         return folded.ready(watch, (lambda: leaves) if reads is None else reads)
 

@@ -95,8 +95,8 @@ def _with_lost(
     lost = ~right & possible
     if not bool((length <= limits.max).all()):  # a weight has overflowed, and would send NaN to the gradients of all
         lost, total = possible, torch.zeros_like(total)
-    places = lost.any(-1).nonzero()
-    for part in torch.split(places, max(1, _TERMS_AT_ONCE // weight[0].numel())):
+    lost_sums = lost.any(-1).nonzero()
+    for part in torch.split(lost_sums, max(1, _TERMS_AT_ONCE // weight[0].numel())):
         fold, row = part.unbind(1)
         sums, top = _of_terms(turn[fold], log_weight[fold], direction[fold, row], size[fold, row])
         chosen = lost[fold, row] & (sums.detach() != 0)

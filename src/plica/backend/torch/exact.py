@@ -73,8 +73,8 @@ def log_of_sum(
     values = [_of_folds(x, folds) for x in factors()]
     weights = _of_folds(weight if given is None else given, folds)
     is_lost = lost.reshape(-1, *rows)
-    places = lost.any(-1).reshape(flat.shape[:2]).nonzero()
-    for part in torch.split(places, max(1, _TERMS_AT_ONCE // weights[0].numel())):
+    lost_sums = lost.any(-1).reshape(flat.shape[:2]).nonzero()
+    for part in torch.split(lost_sums, max(1, _TERMS_AT_ONCE // weights[0].numel())):
         fold, row = part.unbind(1)
         logs = _LOGS[form](weights[fold])
         logs_of_sums = _in_log_space([x[fold, row] for x in values], logs)

@@ -64,11 +64,11 @@ def explain_layer(compiled: CompiledCircuit, program: Program, layer: Layer) -> 
         GraphError: The circuit does not have the layer.
     """
     lines = [*_described(compiled, layer), *_rewritten(compiled, layer)]
-    places = compiled.layer_map.get_compiled_layers(layer)
-    lines += [line for place in places for line in _folded(compiled, layer, place)]
-    if not places:
+    compiled_layers = compiled.layer_map.get_compiled_layers(layer)
+    lines += [line for compiled_layer in compiled_layers for line in _folded(compiled, layer, compiled_layer)]
+    if not compiled_layers:
         lines.append("folded: no output depends on it, so that nothing computes it")
-    for group in dict.fromkeys(place.group for place in places):
+    for group in dict.fromkeys(compiled_layer.group for compiled_layer in compiled_layers):
         equations = list(equations_of(program, group))
         lines.append(f"equations of group {group}: {len(equations) or 'none, it is simplified away'}")
         lines += [f"  {print_equation(equation)}" for equation in equations]
@@ -112,10 +112,10 @@ def _rewritten(compiled: CompiledCircuit, layer: Layer) -> Iterator[str]:
         yield "rewritten: by no rule"
 
 
-def _folded(compiled: CompiledCircuit, layer: Layer, place: CompiledLayer) -> Iterator[str]:
-    group = compiled.folded.groups[place.group]
-    yield f"folded: fold {place.fold} of {group.num_folds} in group {place.group}, {group!r}"
-    together = compiled.layer_map.get_symbolic_layers(place.group, place.fold)
+def _folded(compiled: CompiledCircuit, layer: Layer, compiled_layer: CompiledLayer) -> Iterator[str]:
+    group = compiled.folded.groups[compiled_layer.group]
+    yield f"folded: fold {compiled_layer.fold} of {group.num_folds} in group {compiled_layer.group}, {group!r}"
+    together = compiled.layer_map.get_symbolic_layers(compiled_layer.group, compiled_layer.fold)
     names = [_name(compiled, symbolic) for symbolic in together if symbolic is not layer]
     if names:
         yield f"  there together with {', '.join(names)}"

@@ -155,8 +155,8 @@ def _in_runs(
         return None  # sizes that are only found equal when it runs
     read_whole = _read_whole(parts)
     arrays = list(dict.fromkeys(_array(part, read_whole) for part in parts))
-    places = {var: number for number, var in enumerate(arrays)}
-    runs = merged(_common(*([_piece(part, read_whole, places) for part in side] for side in sides)))
+    numbers = {var: number for number, var in enumerate(arrays)}
+    runs = merged(_common(*([_piece(part, read_whole, numbers) for part in side] for side in sides)))
     if not runs or sum(length for *_, length in runs) < MIN_LENGTH * len(runs):
         return None
     return Equation(OpRef("multiply_runs"), tuple(arrays), equation.outputs, {"runs": tuple(runs)}, equation.source)
@@ -185,9 +185,10 @@ def _array(part: _Part, read_whole: dict[Var, None]) -> Var:
     return part.source if part.source in read_whole else part.var
 
 
-def _piece(part: _Part, read_whole: dict[Var, None], places: dict[Var, int]) -> tuple[int, int, int]:
+def _piece(part: _Part, read_whole: dict[Var, None], numbers: dict[Var, int]) -> tuple[int, int, int]:
     """The operand that a part is read from, where it begins there, and how long it is."""
-    return places[_array(part, read_whole)], part.within + (part.start if part.source in read_whole else 0), part.length
+    start = part.within + (part.start if part.source in read_whole else 0)
+    return numbers[_array(part, read_whole)], start, part.length
 
 
 def _common(left: Sequence[tuple[int, int, int]], right: Sequence[tuple[int, int, int]]) -> Iterator[Run]:

@@ -192,8 +192,8 @@ class Choices:
         if self.uniforms is None:
             return None
         count = self.chooser.num_uniforms(self.scope.folded.row(group.representative), group.representative)
-        places = [(0, self._first_uniform[layer] + index) for layer in group.members for index in range(count)]
-        uniforms = read_folds([self.uniforms], places, self.scope.constant)
+        fold_indices = [(0, self._first_uniform[layer] + index) for layer in group.members for index in range(count)]
+        uniforms = read_folds([self.uniforms], fold_indices, self.scope.constant)
         return xp.permute_dims(xp.reshape(uniforms, (group.num_folds, count, self.filled.count)), (0, 2, 1))
 
 

@@ -34,7 +34,7 @@ class FilledRows:
     dtype: DType
     _values: list[Tracer] = field(init=False)  # (F * num_variables, B) each
     _reached: list[Tracer] = field(init=False)  # (F, B) each: which rows reach a layer
-    _places: dict[int, list[tuple[FoldIndex, FoldIndex]]] = field(default_factory=dict)  # into both lists, by variable
+    _folds: dict[int, list[tuple[FoldIndex, FoldIndex]]] = field(default_factory=dict)  # into both lists, by variable
 
     def __post_init__(self) -> None:
         self._values = [xp.zeros((1, self.count), dtype=self.dtype)]
@@ -51,7 +51,7 @@ class FilledRows:
             seen = _ALWAYS if reached is None else (len(self._reached), fold)
             for index, variable in enumerate(variables):
                 value = (len(self._values), fold * width + index)
-                self._places.setdefault(variable, []).append((value, seen))
+                self._folds.setdefault(variable, []).append((value, seen))
         self._values.append(self._cast(flat))
         if reached is not None:
             self._reached.append(reached)
@@ -66,10 +66,10 @@ class FilledRows:
     def rows(self) -> Tracer:
         """`(B, D)`; 0 in columns that no layer reads."""
         width = input_width(self.scope.folded.described)
-        places = [self._places.get(variable, []) for variable in range(width)]
+        folds_of = [self._folds.get(variable, []) for variable in range(width)]
         columns = xp.zeros((width, self.count), dtype=self.dtype)
-        for number in range(max(map(len, places), default=0)):
-            chosen = [entries[number] if number < len(entries) else ((0, 0), _NEVER) for entries in places]
+        for number in range(max(map(len, folds_of), default=0)):
+            chosen = [entries[number] if number < len(entries) else ((0, 0), _NEVER) for entries in folds_of]
             values = read_folds(self._values, [value for value, _ in chosen], self.scope.constant)
             if all(seen == _ALWAYS for _, seen in chosen):
                 columns = values

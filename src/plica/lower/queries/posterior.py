@@ -111,13 +111,13 @@ class Reading:
             # folds in the order of their variables, so that the large tables need not be copied
             named = sorted((fold[0], index) for index, fold in enumerate(group.scope_idx) if len(fold) == 1)
             ordered = [variable for variable, _ in named if variable in states]
-            places = [(0, index) for variable, index in named if variable in states]
-            if not places:
+            fold_indices = [(0, index) for variable, index in named if variable in states]
+            if not fold_indices:
                 continue
             is_missing = xp.astype(self._rows(self.known.missing, [fold[0] for fold in group.scope_idx]), dtype)
             flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is NaN are computed again
             flow, shares = (
-                read_folds([array], places, self.scope.constant)
+                read_folds([array], fold_indices, self.scope.constant)
                 for array in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
             )
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)

@@ -133,10 +133,10 @@ def _wrapped(xp: Namespace, angle: Array) -> Array:
 
 
 def _nodes(xp: Namespace, number: int) -> tuple[Array, Array]:
-    """Places and weights for integrals from 0 to 1 of smooth functions: the tanh-sinh rule."""
+    """The nodes and the weights of the tanh-sinh rule, for integrals of smooth functions from 0 to 1."""
     t = xp.astype(xp.arange(1 - number, number), xp.float64) * (3.2 / number)
-    places = xp.sigmoid(math.pi * xp.sinh(t))
-    return places, (3.2 / number * math.pi) * xp.cosh(t) * places * xp.sigmoid(-math.pi * xp.sinh(t))
+    nodes = xp.sigmoid(math.pi * xp.sinh(t))
+    return nodes, (3.2 / number * math.pi) * xp.cosh(t) * nodes * xp.sigmoid(-math.pi * xp.sinh(t))
 
 
 def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tuple[Array, Array]:
@@ -154,8 +154,8 @@ def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tup
     across = other * xp.sqrt(xp.maximum(1.0 - square, 0.0)) + sine * xp.sqrt(1.0 - other * other)
     partly = 2.0 * xp.asin(xp.clip(step / xp.maximum(across, 1e-300), 0.0, 1.0))
     reach = xp.where(is_full, math.pi - angle, xp.stop_gradient(xp.minimum(partly, math.pi - angle)))
-    places, weights = _nodes(xp, number)
-    beyond_it = xp.expand_dims(reach, axis=-1) * places
+    nodes, weights = _nodes(xp, number)
+    beyond_it = xp.expand_dims(reach, axis=-1) * nodes
     first, second = xp.expand_dims(angle, axis=-1), xp.expand_dims(concentration, axis=-1)
     drop = 2.0 * second * xp.sin(first + 0.5 * beyond_it) * xp.sin(0.5 * beyond_it)
     return density * reach * xp.sum(weights * xp.exp(-drop), axis=-1), density

@@ -196,8 +196,8 @@ def _turn(function: Function, tile: _Tile, width: int, source: str, target: str)
         for step in range(_TURNED):
             order = _mask(range(step, size, _TURNED))
             column = function.op(f"shufflevector {type_} {block[0]}, {type_} poison, {order}")
-            place = function.at(tile.type, target, step * width + start)
-            function.store(f"<{height} x {tile.type}>", column, place, tile.size)
+            address = function.at(tile.type, target, step * width + start)
+            function.store(f"<{height} x {tile.type}>", column, address, tile.size)
 
 
 def _mask(order: range) -> str:

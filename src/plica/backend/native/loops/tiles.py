@@ -114,8 +114,8 @@ class Tiles(Function):
 
         def looked_up(row: Operand) -> str:
             type_ = llvm_type(dtype)
-            place = self.add(self.multiply(row, source.variables), column)
-            state = self.load(type_, self.at(type_, states, place))
+            offset = self.add(self.multiply(row, source.variables), column)
+            state = self.load(type_, self.at(type_, states, offset))
             if dtype.bits < 64:
                 extended = "zext" if dtype.value.startswith("u") else "sext"
                 state = self.op(f"{extended} {type_} {state} to i64")

@@ -17,9 +17,9 @@ def _scalar(call: Call, index: int) -> str:
 
 
 def _gather(call: Call) -> str:
-    places = ", ".join(indices(call, index) for index in range(1, len(call.inputs)))
+    index_texts = ", ".join(indices(call, index) for index in range(1, len(call.inputs)))
     axes = tuple(axis % _rank(call) for axis in call.params["axes"])
-    return f"kernels.gather({call.tensor(0)}, {axes!r}, {places})"
+    return f"kernels.gather({call.tensor(0)}, {axes!r}, {index_texts})"
 
 
 def _take(call: Call) -> str:
@@ -83,9 +83,9 @@ def _rank(call: Call) -> int:
 
 
 def _update(call: Call, setting: str = "") -> str:
-    places = "".join(f", {_scalar(call, index)}" for index in range(2, len(call.inputs)))
+    index_texts = "".join(f", {_scalar(call, index)}" for index in range(2, len(call.inputs)))
     at = "".join(f"{_place_source(part)}, " for part in call.params["index"])
-    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, ({at}){places}{setting})"
+    return f"kernels.update({call.tensor(0)}, {call.tensor(1)}, {call.params['mode']!r}, ({at}){index_texts}{setting})"
 
 
 def _place_source(part: str | tuple[Dim, ...] | None) -> str:

@@ -141,10 +141,10 @@ def _write_known(probabilities: Tensor, x: Tensor, variables: Sequence[int]) -> 
     row, variable = known.nonzero(as_tuple=True)
     if len(row):
         to_row, to_variable, to_state = probabilities.stride()
-        places = row * to_row + variable * to_variable + x[row, variable].long() * to_state
+        offsets = row * to_row + variable * to_variable + x[row, variable].long() * to_state
         sizes = zip(probabilities.shape, probabilities.stride(), strict=True)
         span = 1 + sum((size - 1) * step for size, step in sizes)  # of memory, from the first entry to the last
-        probabilities.as_strided((span,), (1,)).index_fill_(0, places, 1.0)
+        probabilities.as_strided((span,), (1,)).index_fill_(0, offsets, 1.0)
 
 
 def read_off(circuit: TorchCircuit, query: Query[Flowing], x: Tensor) -> Any:

@@ -49,14 +49,14 @@ class _Shares:
         ]
         self._widths = [sum(layer.num_output_units for layer in program.layers) for program in lowered]
         groups = [group for group in reversed(folded.groups) if isinstance(folded.row(group.representative), InputRow)]
-        places = {
+        fold_of = {
             layer: (number, fold) for number, group in enumerate(groups) for fold, layer in enumerate(group.members)
         }
-        self._places = [places[layer] for program in lowered for layer in program.layers]
+        self._folds = [fold_of[layer] for program in lowered for layer in program.layers]
 
     def flows(self, groups: list[Tensor]) -> list[Tensor]:
         """The flows of the units of the variable, `(1, B, U)`, among those of all groups."""
-        return [torch.cat([groups[number][fold] for number, fold in self._places], dim=1)[None]]
+        return [torch.cat([groups[number][fold] for number, fold in self._folds], dim=1)[None]]
 
     def __call__(self, circuit: TorchCircuit, x: Tensor, flows: Tensor) -> Tensor:
         """Which share of the mixtures of `flows (B, U)` lies up to x `(B, P)`: `(B, P)`, float64 as the flows."""
@@ -159,11 +159,11 @@ def _halved(suffices: Suffices, low: Tensor, high: int) -> Tensor:
 
 
 def _in_order(numbers: Tensor) -> Tensor:
-    """The places of floats among all floats, integers in their order."""
+    """The ordinals of floats: integers in the order of all floats."""
     bits = numbers.view(_INTEGERS[numbers.dtype])
     return torch.where(bits < 0, bits ^ torch.iinfo(bits.dtype).max, bits)
 
 
-def _number_at(places: Tensor, dtype: torch.dtype) -> Tensor:
-    bits = torch.where(places < 0, places ^ torch.iinfo(places.dtype).max, places)
+def _number_at(ordinals: Tensor, dtype: torch.dtype) -> Tensor:
+    bits = torch.where(ordinals < 0, ordinals ^ torch.iinfo(ordinals.dtype).max, ordinals)
     return bits.view(dtype) + 0.0  # minus zero is zero
