@@ -31,7 +31,7 @@ _SCATTERED = {"multiply": "prod", "min": "amin", "max": "amax"}
 
 
 def index(x: Tensor, axis: int, position: int | Tensor) -> Tensor:
-    """The part of `x` at one place along `axis`; negative places count from the end."""
+    """The part of `x` at one index along `axis`; a negative index counts from the end."""
     host = _on_host(position)
     if isinstance(host, Tensor):
         return x.index_select(axis, _wrapped(host, x.shape[axis]).reshape(1)).squeeze(axis)
@@ -81,16 +81,16 @@ def take_along(x: Tensor, axis: int, indices: Tensor) -> Tensor:
     raise BoundsError(located(f"index {int(outside[0])} does not lie within an axis of size {size}."))
 
 
-def _selected(x: Tensor, axis: int, places: Tensor) -> Tensor:
+def _selected(x: Tensor, axis: int, index: Tensor) -> Tensor:
     """Rows of `x`; several times as fast as indexing by a tensor, forward and backward, where no index is negative."""
-    if not places.is_cpu:
-        return x.index_select(axis, _wrapped(places, x.shape[axis]))
+    if not index.is_cpu:
+        return x.index_select(axis, _wrapped(index, x.shape[axis]))
     if x.numel():
         try:
-            return x.index_select(axis, places)
+            return x.index_select(axis, index)
         except (IndexError, RuntimeError):  # an index that is negative, or lies outside
             pass
-    return x.index_select(axis, _from_front(places, axis, x.shape[axis]))
+    return x.index_select(axis, _from_front(index, axis, x.shape[axis]))
 
 
 # None has a public name; where a version of torch lacks one, arrays are copied.
@@ -138,26 +138,26 @@ def update(
     if _transforms_active():
         x = _mapped_like(x, values, *indices)
     result = x if in_place else x.clone(memory_format=torch.contiguous_format)
-    part, places, axes = _part(result, at, indices)
-    if not places:
+    part, arrays, axes = _part(result, at, indices)
+    if not arrays:
         old = _part(x, at, indices)[0] if mode in _COMBINED else part
         part.copy_(_COMBINED[mode](old, values) if mode in _COMBINED else values)
     elif mode in _SCATTERED:
-        counted = [_from_front(positions, axis, x.shape[axis]) for positions, axis in zip(places, axes, strict=True)]
+        counted = [_from_front(index, axis, x.shape[axis]) for index, axis in zip(arrays, axes, strict=True)]
         part.copy_(_scattered(_part(x, at, indices)[0], values, counted, _SCATTERED[mode]))
     else:
         try:
-            part.index_put_(tuple(places), values, accumulate=mode == "add")
+            part.index_put_(tuple(arrays), values, accumulate=mode == "add")
         except IndexError:
-            _check(places, axes, part.shape)
+            _check(arrays, axes, part.shape)
             raise
-    if not part.numel():  # torch looks at no index then
-        _check(places, axes, part.shape)
+    if not part.numel():  # torch checks no index then
+        _check(arrays, axes, part.shape)
     return result
 
 
 def _mapped_like(x: Tensor, values: Tensor, *indices: int | Tensor) -> Tensor:
-    """`x`, over the axes too that vmap maps the others over: what is written to must have them."""
+    """`x`, mapped over the axes over which vmap maps the others: an array that is written to must have them too."""
     arrays = [array for array in (values, *indices) if isinstance(array, Tensor)]
     if not all(array.numel() for array in arrays):
         return x
@@ -184,9 +184,9 @@ def _rows_added(x: Tensor, axis: int, rows: Tensor, values: Tensor, *, in_place:
 
 
 def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tuple[Tensor, list[Tensor], list[int]]:
-    """The view of `x` that is written to, axes of arrays of indices first, those arrays, and which axes they are of."""
+    """The view of `x` that is written to, the arrays of indices, and their axes, which come first in the view."""
     rest = iter(indices)
-    moved, places, axes, axis = [], [], [], 0
+    moved, arrays, axes, axis = [], [], [], 0
     for number, part in enumerate(at):
         if isinstance(part, tuple):
             x = _slice(x, axis, *part)
@@ -196,11 +196,11 @@ def _part(x: Tensor, at: Sequence[Place], indices: Sequence[int | Tensor]) -> tu
                 x = x.select(axis, _checked(host, number, x.shape[axis]))
                 continue
             moved.append(axis)
-            places.append(host)
+            arrays.append(host)
             axes.append(number)
         axis += 1
     first = list(range(len(moved)))
-    return (x if moved == first else x.movedim(moved, first)), places, axes
+    return (x if moved == first else x.movedim(moved, first)), arrays, axes
 
 
 def _slice(x: Tensor, axis: int, start: int, stop: int, step: int) -> Tensor:
@@ -210,12 +210,12 @@ def _slice(x: Tensor, axis: int, start: int, stop: int, step: int) -> Tensor:
     return x[(slice(None),) * axis + (slice(start, stop, step),)]
 
 
-def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) -> Tensor:
-    """`part` with values reduced into its rows at `places`; all values of one place count."""
-    count, row_shape = len(places), part.shape[len(places) :]
-    rows = places[0]
-    for indices, size in zip(places[1:], part.shape[1:], strict=False):
-        rows = rows * size + indices
+def _scattered(part: Tensor, values: Tensor, indices: list[Tensor], reduce: str) -> Tensor:
+    """`part` with values reduced into its rows at `indices`; an index may come more than once."""
+    count, row_shape = len(indices), part.shape[len(indices) :]
+    rows = indices[0]
+    for index, size in zip(indices[1:], part.shape[1:], strict=False):
+        rows = rows * size + index
     flat = part.reshape(part.shape[:count].numel(), row_shape.numel())
     given = values.expand(*rows.shape, *row_shape).reshape(rows.numel(), row_shape.numel())
     rows = rows.reshape(-1)
@@ -226,9 +226,9 @@ def _scattered(part: Tensor, values: Tensor, places: list[Tensor], reduce: str) 
 
 
 def _multiplied(flat: Tensor, rows: Tensor, given: Tensor) -> Tensor:
-    """`flat` with rows multiplied by all that are given for them; devices scatter no products of complex numbers.
+    """`flat` with each row multiplied by all given rows of its index; devices scatter no products of complex numbers.
 
-    In sorted order each row collects the product of those before it that have the same place, twice as many each time.
+    In sorted order each given row collects the product of those before it of the same index, twice as many each time.
 
     Shapes: flat and result (S, N), rows (R,), given (R, N).
     """
@@ -261,21 +261,21 @@ def _check(all_positions: Sequence[Tensor], axes: Sequence[int], sizes: Sequence
         _from_front(positions, axis, size)
 
 
-def _from_front(places: Tensor, axis: int, size: int) -> Tensor:
+def _from_front(index: Tensor, axis: int, size: int) -> Tensor:
     """Indices counted from the front.
 
     Raises:
         BoundsError: An index does not lie within the axis; checked on the CPU alone.
     """
-    if places.is_cpu and places.numel():
-        low, high = torch.aminmax(places)
+    if index.is_cpu and index.numel():
+        low, high = torch.aminmax(index)
         for bound in (int(low), int(high)):
             _checked(bound, axis, size)
-    return _wrapped(places, size)
+    return _wrapped(index, size)
 
 
-def _wrapped(places: Tensor, size: int) -> Tensor:
-    return torch.where(places < 0, places + size, places)
+def _wrapped(index: Tensor, size: int) -> Tensor:
+    return torch.where(index < 0, index + size, index)
 
 
 def user_error(error: Exception) -> Exception:
@@ -321,9 +321,9 @@ def _behind_line(frame: Any, line: int, message: str) -> str:
 
 
 def nonzero(x: Tensor) -> tuple[Any, ...]:
-    """How many elements differ from zero, and their places, one tensor for each axis."""
-    places = x.nonzero(as_tuple=True)
-    return (places[0].shape[0], *places)
+    """How many elements differ from zero, and their indices, one tensor for each axis."""
+    indices = x.nonzero(as_tuple=True)
+    return (indices[0].shape[0], *indices)
 
 
 def unique(x: Tensor, *parts: str) -> tuple[Any, ...]:
