@@ -219,7 +219,7 @@ def merged(groups: Groups[Node], inputs: Inputs[Node], fold_settings: Settings[N
 
 
 def _join(below: list[int], first: int, second: int) -> None:
-    """Make two groups one in the sets of what lies below each."""
+    """Join two groups in `below`, which has for each group the set of groups below it, as the bits of an integer."""
     both = 1 << first | 1 << second
     below[first] = below[second] = below[first] | below[second]
     for number, reached in enumerate(below):

@@ -70,7 +70,7 @@ def overlaps(first: GraphOptMatch[Any], second: GraphOptMatch[Any]) -> bool:
 def without_overlap(
     preferred: Iterable[GraphOptMatch[Node]], matches: Sequence[GraphOptMatch[Node]]
 ) -> Iterator[GraphOptMatch[Node]]:
-    """The matches in order of preference, each unless it overlaps one before; what is left out waits for another pass.
+    """The matches in order of preference, without those that overlap an earlier one; a later pass may take these.
 
     Raises:
         GraphError: The strategy prefers what is none of the matches that were found.

@@ -29,7 +29,7 @@ class Programs:
         """The Program of a key.
 
         Args:
-            key: What tells it from the others.
+            key: The key, which no other Program of these leaves has.
             lower: Lowers it, given the leaves that exist already.
         """
         while key not in self._lowered:

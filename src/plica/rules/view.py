@@ -1,7 +1,7 @@
-"""A graph of array operations as rules see it, and what conditions and replacements ask of it.
+"""A graph of array operations as rules see it, with functions for conditions and replacements.
 
-Patterns name operations, as rows of `plica.ops` are named, and `CONSTANT`. What a graph is made of, equations or nodes
-of a parameter, is known to its view alone.
+Patterns name operations of `plica.ops`, and `CONSTANT`. A view hides whether the graph is made of equations of a
+Program or of nodes of a parameter, so that one rule serves both.
 """
 
 from collections.abc import Callable, Mapping, Sequence

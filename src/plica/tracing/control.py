@@ -1,4 +1,4 @@
-"""Recording of loops and branches: what each operation's regions are, and where its operands stand.
+"""Recording of loops and branches: the functions that each operation runs, and the order of its operands.
 
 The public decorators are in `plica/frontend/control.py`; the tracing itself, alike for all, is `nested.py`.
 """

@@ -51,7 +51,7 @@ def directed_matmul(
 
 
 def _largest(size: Tensor, counts: Tensor) -> Tensor:
-    """The largest size of what counts along the last axis, or of all where nothing does, `(..., 1)`."""
+    """The largest size along the last axis, `(..., 1)`, of numbers for which `counts` holds; of all if none does."""
     largest = size.masked_fill(~counts, -torch.inf).amax(-1, keepdim=True)
     return torch.where(
         largest > -torch.inf, largest, size.amax(-1, keepdim=True).clamp(min=torch.finfo(size.dtype).min)
@@ -64,7 +64,7 @@ def _shifted(direction: Tensor, size: Tensor) -> Tensor:
 
 
 def log_length(x: Tensor, of_zero: float = 0.0) -> Tensor:
-    """The logarithm of |x| as a constant, of what is not normal that of the least normal number."""
+    """The logarithm of |x| as a constant; for subnormal numbers that of the smallest normal number."""
     length = x.detach().abs()
     return torch.where(length > 0, length.clamp(min=torch.finfo(length.dtype).tiny).log(), of_zero)
 

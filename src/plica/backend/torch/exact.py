@@ -129,12 +129,12 @@ def of_all_rows(
     weights: Sequence[Tensor],
     rows: Sequence[Tensor],
 ) -> Sequence[Tensor]:
-    """Sums `(F, B, O)` of all rows, in blocks of rows where no compiler fuses what makes and sums their terms.
+    """Sums `(F, B, O)` of all rows. Unless a compiler fuses their terms into the sum, rows are taken in blocks.
 
     Args:
-        sums: Computes them, of the weights and some rows.
-        dtypes: Of what it computes.
-        lost: Which sums are needed. On the CPU a compiled function has a branch, with zeros where none is.
+        sums: Computes sums from the weights and some rows.
+        dtypes: The dtypes of its results.
+        lost: Which sums are needed. On the CPU a compiled function has a branch, with zeros if none is.
         weights: `(F, O, N)` each.
         rows: `(F, B, I)` each.
     """

@@ -181,7 +181,7 @@ def log_tucker(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> T
 
 
 def _with_logs(arrays: tuple[Tensor, ...], logs: str | None) -> tuple[tuple[Tensor, ...], Tensor | None]:
-    """The values and the weight, and what the weight's logarithms are computed from, if that is given."""
+    """The values and the weight, and the source of the weight's logarithms if there is one."""
     if logs is None:
         return arrays, None
     *values, weight, given = arrays

@@ -90,24 +90,24 @@ class Leaves(nn.Module):
             object.__setattr__(self, attribute_of(name), seal(tensor))
 
     def add_own_module(self, name: str, key: str, module: nn.Module) -> None:
-        """Have a module of a user's own under a name; `key` begins what a state dict calls its tensors."""
+        """Add a user's module under a name; in state dicts the names of its tensors begin with `key`."""
         self._module_keys[attribute_of(name)] = key
         self.add_module(attribute_of(name), module)
 
     def share(self, store: LeafStore) -> None:
-        """Have the tensors of `store` from now on, whichever circuit replaces one."""
+        """Follow `store` from now on: if another circuit replaces a tensor that both have, so does this one."""
         self._store = store
         store.holders.add(self)
 
     def replace_tensors(self, tensors: Mapping[Leaf, Tensor]) -> None:
-        """Hold what `tensors` has for the leaves."""
+        """Replace the tensor of each leaf by that in `tensors`."""
         for name, leaf in self._leaves.items():
             table = self._parameters if leaf.learnable else self._buffers
             table[name] = tensors[leaf]  # type: ignore[assignment]  # a parameter if it is learnable
         self.follow_leaves()
 
     def follow_leaves(self) -> None:
-        """Constants go where all leaves went: `load_state_dict(assign=True)` may move and replace them."""
+        """Move constants to the device of the leaves, which `load_state_dict(assign=True)` may have replaced."""
         self.looks.clear()
         devices = {tensor.device for _, tensor in self.items()}
         if len(devices) == 1 and devices != {self.device}:
@@ -210,7 +210,7 @@ class Leaves(nn.Module):
             rename(state, f"{folded_prefix}{name}.", f"{prefix}{key}.")
 
     def fold(self, state: dict[str, Any], prefix: str, folded_prefix: str) -> Problems:
-        """In `state`, replace the entries of folds by folded tensors; what is missing or misshapen stays."""
+        """In `state`, replace entries of folds by folded tensors. Entries that do not fit stay, and are returned."""
         problems = Problems([], [], [])
         for name, key in self._module_keys.items():
             problems.unexpected.extend(rename(state, f"{prefix}{key}.", f"{folded_prefix}{name}."))

@@ -216,12 +216,12 @@ def _holds(holder: Holder, tensor: Tensor) -> bool:
 
 
 def _is_made_again() -> bool:
-    """Whether what is computed now may be computed again for a backward pass, which asks for the same operations."""
+    """Whether the backward pass may compute operations again (checkpointing): then it must find the same ones."""
     return torch._C._autograd._top_saved_tensors_default_hooks(False) is not None
 
 
 def _begun(weight: Tensor) -> tuple[Tensor, Any]:
-    """A copy of the least and largest sizes to the host that has begun, and what says when it has arrived."""
+    """Begin to copy the least and the largest size to the host. Returns the copy, and the event of its arrival."""
     with torch._C._DisableFuncTorch():  # a transform would wrap what is read after it
         ends = torch.stack(torch.aminmax(weight.detach().abs()))
     if not ends.is_cuda:

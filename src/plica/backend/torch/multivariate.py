@@ -24,7 +24,7 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     Args:
         scores: The vectors.
         factor: Matrices, of which the lower triangle is read.
-        missing: Which entries of each row are not there, whatever `scores` holds in their place.
+        missing: Which entries of each row are missing; their numbers in `scores` are not read.
 
     Shapes: scores (F, B, K, V), factor (F, K, V, V), missing (F, B, V), result (F, B, K).
     """
@@ -41,10 +41,10 @@ def log_multivariate_normal(scores: Tensor, factor: Tensor, missing: Tensor | No
     patterns = _found(known) if looks else _possible(known)
     roots = _roots(factors[patterns.folds], patterns.known)  # (P, K, V, V)
     volumes = _volume(roots) + _HALF_LOG_TWO_PI * patterns.known.sum(-1, dtype=_WIDE)[:, None]  # (P, K)
-    places = _together(patterns) if looks else _alone(patterns)
-    columns = wide[places.rows].transpose(1, 2).contiguous().mT  # (C, K, V, c)
-    white = torch.linalg.solve_triangular(roots[places.patterns], columns, upper=False)
-    squares = white.square().sum(2).mT.flatten(0, 1)[places.slots]  # (F*B, K)
+    batches = _together(patterns) if looks else _alone(patterns)
+    columns = wide[batches.rows].transpose(1, 2).contiguous().mT  # (C, K, V, c)
+    white = torch.linalg.solve_triangular(roots[batches.patterns], columns, upper=False)
+    squares = white.square().sum(2).mT.flatten(0, 1)[batches.slots]  # (F*B, K)
     densities: Tensor = (-0.5 * squares - volumes[patterns.of_rows]).reshape(scores.shape[:3])
     return densities.to(scores.dtype)
 
@@ -64,7 +64,7 @@ def regression_matrix(factor: Tensor, missing: Tensor) -> Tensor:
 
 
 def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
-    """Factors of the covariances of what is missing, given the rest, of vectors of covariance `factor @ factor.T`.
+    """Factors of covariances of missing entries, given the others, of vectors of covariance `factor @ factor.T`.
 
     Shapes: factor (F, K, V, V), missing (F, B, V), result (F, B, K, V, V).
     """
@@ -77,10 +77,11 @@ def conditional_factor(factor: Tensor, missing: Tensor) -> Tensor:
 
 
 def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor: Tensor, missing: Tensor) -> Tensor:
-    """Matrices `(F, B, K, V, V)` that depend on what a row knows.
+    """Matrices `(F, B, K, V, V)` that depend on which entries of a row are known, its *pattern*.
 
-    `of_patterns` is given the triangular factors `(P, K, V, V)` of covariances of what is known, and then of what is
-    not, and the rows `(P, 1, V, 1)` and columns `(P, 1, 1, V)` of what is known; its result is put in order again.
+    For each pattern variables are ordered: known ones first. `of_patterns` gets the triangular factors `(P, K, V, V)`
+    of covariances in that order, and masks of the rows `(P, 1, V, 1)` and columns `(P, 1, 1, V)` of known variables.
+    Its matrices are put back in the order of the variables.
     """
     looks = missing.is_cpu and not (is_abstract(factor) or is_abstract(missing))
     known = missing.logical_not()
@@ -94,10 +95,10 @@ def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor:
     return matrices[patterns.of_rows].reshape(*missing.shape[:2], *factor.shape[1:])
 
 
-def _at(matrices: Tensor, places: Tensor, axis: int) -> Tensor:
-    """The rows (axis -2) or columns (-1) of `matrices (P, K, V, V)` at `places (P, V)`."""
-    places = places[:, None, :, None] if axis == -2 else places[:, None, None, :]
-    return matrices.gather(axis, places.expand_as(matrices))
+def _at(matrices: Tensor, indices: Tensor, axis: int) -> Tensor:
+    """The rows (axis -2) or columns (-1) of `matrices (P, K, V, V)` at `indices (P, V)`."""
+    indices = indices[:, None, :, None] if axis == -2 else indices[:, None, None, :]
+    return matrices.gather(axis, indices.expand_as(matrices))
 
 
 class _Patterns(NamedTuple):

@@ -200,7 +200,7 @@ class Plan:
                     self._host[var] = True
 
     def mark(self, var: Var, *, host: bool) -> None:
-        """Say what an input is."""
+        """Record whether an input is a Python number."""
         self._host[var] = host
 
     def _place_equation(self, equation: Equation) -> None:
@@ -234,7 +234,7 @@ class Plan:
             self._host[var] = True
 
     def _place_loop(self, equation: Equation) -> None:
-        """Scalars that are carried are Python numbers if they begin as such, and the body makes them so again."""
+        """A scalar that is carried is a Python number if it is one at first, and if the body returns one for it."""
         body: Program = equation.params["body"]
         carried = list(carries(equation))
         for var in body.inputs[body.num_implicit_inputs :]:
@@ -243,14 +243,14 @@ class Plan:
             self._host[inner] = inner in self.sizes or (is_counting(inner) and self.is_host(first))
         while True:
             self.place(body)
-            wrong = [
+            become_tensors = [
                 inner
                 for inner, _, result, _ in carried
                 if self._host[inner] and inner not in self.sizes and not self.is_host(result)
             ]
-            if not wrong:
+            if not become_tensors:
                 break
-            for inner in wrong:
+            for inner in become_tensors:
                 self._host[inner] = False
         if equation.op.name == "while_loop":
             cond: Program = equation.params["cond"]

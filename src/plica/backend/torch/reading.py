@@ -1,4 +1,4 @@
-"""Reads of parts: `x[i]`, and then `[j]` of what only that reads, are written as one subscript."""
+"""Joins reads of parts: `y = x[i]`, and `y[j]` if nothing else reads `y`, are written as one subscript `x[i, j]`."""
 
 from collections.abc import Iterator, Sequence
 
@@ -20,14 +20,14 @@ def sizes_read(equation: Equation) -> Iterator[Var]:
 def joined_reads(
     equations: Sequence[Equation], dying: Sequence[Sequence[Var]], plan: Plan
 ) -> Iterator[tuple[Chain, list[Var]]]:
-    """The equations of a block in order, reads of parts of parts together, each with the variables that die there.
+    """The equations of a block in order, as chains of joined reads, each with the variables that nothing reads later.
 
-    A read stands where the last of its chain does: an update in between writes over nothing that is read later.
+    A chain is written where its last read is. Between its reads no update writes over the array, which is read later.
 
     Args:
         equations: The equations of a block.
-        dying: The variables that die after each.
-        plan: Which scalars are Python numbers.
+        dying: For each equation the variables that nothing after it reads.
+        plan: Says which scalars are Python numbers.
     """
     readers: dict[Operand, list[Equation]] = {}
     for equation in equations:
@@ -50,7 +50,7 @@ def joined_reads(
 
 
 def _is_one_read(chain: Chain, plan: Plan) -> bool:
-    """Whether equations, each of which reads what the one before it makes, are of one line and one subscript."""
+    """Whether a chain of reads can be one subscript: of one line of the user, with Python numbers as indices."""
     first = chain[0]
     if any(read.op.name not in _PARTS or read.source != first.source for read in chain):
         return False

@@ -109,7 +109,7 @@ class ScoringModule(ProgramModule):
         return torch.int64 if self._data.has_states else self.dtype
 
     def lowered(self, input_dtype: torch.dtype) -> Lowered:
-        """The Program for data of one dtype, made once, with what stands behind its captured variables."""
+        """The Program for data of one dtype, made once, with the leaf or constant of each variable that it captures."""
         return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual))
 
     def prepared(self, input_dtype: torch.dtype) -> Lowered:

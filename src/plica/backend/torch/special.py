@@ -128,7 +128,7 @@ def _wide(*operands: Tensor) -> list[Tensor]:
 
 
 def _where(condition: Tensor, *pairs: tuple[Tensor, float]) -> tuple[Tensor, ...]:
-    """Each first where the condition holds, else its number: what is outside gets no gradient and makes no NaN."""
+    """Each tensor where the condition holds, else its number, so that no gradient and no NaN comes from there."""
     return tuple(torch.where(condition, inside, outside) for inside, outside in pairs)
 
 

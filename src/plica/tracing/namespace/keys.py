@@ -1,4 +1,4 @@
-"""Keys: what stands in the brackets of `x[key]`, one entry for each axis of `x`.
+"""Keys of arrays, the expressions in the brackets of `x[key]`, with one entry for each axis of `x`.
 
 Slices whose bounds are Python integers mean what they mean in numpy, on axes of unknown size too: they are clipped. A
 bound that is a tracer is never clipped and does not wrap: 0 <= start <= stop <= size is checked at run time, and the

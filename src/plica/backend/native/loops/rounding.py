@@ -13,7 +13,8 @@ _STEPS = {
     "trunc": ("ogt", "%even", "%size", "-1.0"),
     "rint": ("false", "%signed", "%x", "0.0"),
 }
-"""How the nearest whole number compares with what is rounded where it lies on the wrong side, and the step from it."""
+"""For each function: the comparison of the nearest whole number that holds if that is on the wrong side, and the step
+to the right one. For example, `floor` subtracts 1 where the nearest whole number is greater than x."""
 _TEXT = """
 define internal {type} @plica.{name}.{short}({type} %x) alwaysinline {{
   %size = call {type} @llvm.fabs.{short}({type} %x)

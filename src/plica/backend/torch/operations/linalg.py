@@ -23,7 +23,7 @@ def _weight_of_einsum(equation: Equation) -> int | None:
 
 
 def _weight_of_logs(equation: Equation) -> int:
-    """The place of the weight, after which what its logarithms are computed from may stand."""
+    """The position of the weight: the last operand, or the one before the source of its logarithms."""
     return len(equation.inputs) - (1 if equation.params.get("logs") is None else 2)
 
 

@@ -49,4 +49,4 @@ class _Rows(dict[str, Row]):
 
 
 ROWS: Mapping[str, Row] = _Rows(_ROWS)
-"""A row writes one equation: `row(block, equation, operands)` gives what stands for its results."""
+"""A row writes one equation: `row(block, equation, operands)` returns the values of its results."""
