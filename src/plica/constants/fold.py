@@ -1,4 +1,6 @@
-r"""`fold` splits a Program into one that folds constants, once, and `entry`, which runs at each call. Its steps:
+r"""`fold` splits a Program into one that folds constants, once, and `entry`, which runs at each call.
+
+The steps are functions that can be called one by one, to look at each result:
 
     hoist, remove dead code, share equations    move constant work out of loops, and compute nothing twice
     read_splats                                 read an array filled with one number as that number

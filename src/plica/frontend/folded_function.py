@@ -244,9 +244,7 @@ class FoldedFunction:
         run, convert = run_and_converter
         return run, leaves, convert
 
-    def _runner(
-        self, leaves: Sequence[Any], known: Mapping[str, Any], *, is_unfolded: bool
-    ) -> tuple[Runner, Any]:
+    def _runner(self, leaves: Sequence[Any], known: Mapping[str, Any], *, is_unfolded: bool) -> tuple[Runner, Any]:
         """The function that runs `entry`, or the unfolded Program, on such leaves; and the converter of its results."""
         arguments = [known[name] for name in self._names]
         key = (is_unfolded, *map(type, arguments), *map(leaf_key, leaves, self._symbolic_axes[is_unfolded]))
@@ -287,9 +285,7 @@ class FoldedFunction:
             )
         return {**given, **kwargs}
 
-    def _specialized(
-        self, leaves: Sequence[Any], arguments: Sequence[Any], *, is_unfolded: bool
-    ) -> tuple[Runner, Any]:
+    def _specialized(self, leaves: Sequence[Any], arguments: Sequence[Any], *, is_unfolded: bool) -> tuple[Runner, Any]:
         """Check the arguments, and make the function that runs such leaves and the converter of its results."""
         if is_unfolded and self._unfolded is None:
             missing = [name for name in self._captured if name not in self._known]
