@@ -80,8 +80,8 @@ def _by_pattern(of_patterns: Callable[[Tensor, Tensor, Tensor], Tensor], factor:
     """Matrices `(F, B, K, V, V)` that depend on which entries of a row are known, its *pattern*.
 
     For each pattern variables are ordered: known ones first. `of_patterns` gets the triangular factors `(P, K, V, V)`
-    of covariances in that order, and masks of the rows `(P, 1, V, 1)` and columns `(P, 1, 1, V)` of known variables.
-    Its matrices are put back in the order of the variables.
+    of covariances in that order. It also gets masks of known variables, as rows `(P, 1, V, 1)` and as columns
+    `(P, 1, 1, V)`. Its matrices are put back in the order of the variables.
     """
     looks = missing.is_cpu and not (is_abstract(factor) or is_abstract(missing))
     known = missing.logical_not()

@@ -1,8 +1,8 @@
 """Tensors as constants: whether one was written to, whether it needs a gradient, and copies that share no memory.
 
 Torch counts most writes to a tensor in `tensor._version`. Writes that it does not count are noticed in two ways. Small
-tensors are compared by their entries. For larger ones events are counted: after each step of an optimizer their memory
-was *written*, and after a call such as `module.eval()` it is in *doubt*, which means that it may have been written.
+tensors are compared by their entries. For larger ones events are counted. After each step of an optimizer their memory
+was *written*. After a call such as `module.eval()` it is in *doubt*: it may have been written.
 """
 
 from __future__ import annotations
@@ -161,8 +161,8 @@ def state_of(tensor: Tensor, *, checksum: bool = False) -> Hashable:
 
     It is a hash of the entries for small tensors on the CPU and for inference tensors. For others it is their location,
     their version, and the last events about their memory: steps of optimizers, `train()`, `eval()`, `.to()` and its
-    like, and `load_state_dict()` of modules. Other writes that torch does not count, such as those through `.data` or
-    through a numpy array of the same memory, go unnoticed for large tensors, unless `checksum` is set.
+    like, and `load_state_dict()` of modules. Torch does not count writes through `.data`, or through a numpy array of
+    the same memory. For large tensors these go unnoticed, unless `checksum` is set.
 
     Args:
         tensor: The tensor.

@@ -3,7 +3,7 @@
 The flow of a unit is the probability that sampling, given the known entries of the row, chooses the unit. The flow of
 the output is 1. A sum divides its flow among its terms in proportion to their part of its value, `weight * unit / sum`.
 A product passes its flow to every unit that it multiplies. So the flow of a unit is its value times the derivative of
-the circuit's logarithm with respect to it, and the flows of all units of the layers of one variable add up to 1.
+the circuit's logarithm with respect to it. The flows of all units of the layers of one variable add up to 1.
 
 Flows are ordinary numbers: one that underflows is a probability below the smallest number. The values of units may be
 in another number format; `shares.py` has the rules of each.

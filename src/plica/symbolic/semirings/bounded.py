@@ -9,8 +9,8 @@ have the shape `(F, 1, 1)`, for all rows, unless they depend on data:
 
 With t the smallest normal number, operations give these bounds:
 
-* Numbers that were looked up in a table have the bounds of the whole table, and `error = l t / low`, where l is the
-  error of an entry of the table in multiples of t.
+* Numbers that were looked up in a table have the bounds of the whole table, and `error = l t / low`. Here l is the
+  error of an entry of the table, in multiples of t.
 * A product has the products of the bounds, and `error = error1 + error2 + error1 error2 + t / low`.
 * A sum with weights W multiplies `low` by the smallest row sum of W, and `high` by the largest. Whatever the inputs
   are, its `ratio` is at least `min over i of (min over o of W[o, i]) / (max over o of W[o, i])`. Its `error` is that of
@@ -18,9 +18,9 @@ With t the smallest normal number, operations give these bounds:
 * Division by a power of two just above the largest mantissa gives `low = ratio / 2` and `high = 1`.
 
 So after a normalization it does not matter how small numbers were before, and errors add up. At the end all rows are
-right if `error` is below the precision of the dtype. If it is not, for example since a weight is zero, nothing is known
-of any row, and `scaled.py` takes over, which has a bound for each row. A product is normalized only if `_FACTORS`
-normalized values or more are multiplied in it, so every second product of pairs: by then a mantissa has used a part of
+right if `error` is below the precision of the dtype. Otherwise, for example if a weight is zero, nothing is known of
+any row. Then `scaled.py` takes over, which has a bound for each row. A product is normalized only if `_FACTORS`
+normalized values or more are multiplied in it, so every second product of pairs. By then a mantissa has used a part of
 its range, not all of it.
 
 Source: that positive matrices bring rows together whatever they are applied to is Birkhoff's theorem (Extensions of
