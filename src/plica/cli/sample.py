@@ -1,4 +1,4 @@
-"""`plica sample`: rows drawn from a model, or drawn to fill in what others lack."""
+"""`plica sample`: draws rows from a model, or completions of rows with missing cells."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -45,7 +45,7 @@ def partner(argument: str, became: str) -> str:
 
 
 def handed_over(tree: Any) -> Any:
-    """`tree` with a view in the place of each array of numpy and torch."""
+    """The tree with a view of each array of numpy and torch: another object that shares its memory."""
     leaves, structure = flatten(tree)
     views = [_view(leaf) for leaf in leaves]
     changed = any(view is not leaf for view, leaf in zip(views, leaves, strict=True))

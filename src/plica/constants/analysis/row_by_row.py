@@ -1,4 +1,6 @@
-"""Which operations go row by row: the axis of the rows of each result, or None where rows meet each other.
+"""Whether an operation computes each row of its results from one row of its operands, and where rows lie in results.
+
+For example, `x @ w` does if rows lie along the first axis of `x`, and does not if they lie along the second one.
 
 >>> from plica.ir.program import Equation, OpRef, Var
 >>> from plica.ir.types import ShapedArray
@@ -20,13 +22,16 @@ RowAxes = Mapping[int, int]
 
 
 def row_by_row(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
-    """The axis of each result along which the rows of the operands lie; the other operands are alike for all rows."""
+    """The axis of each result along which rows lie; None if an operation does not go row by row.
+
+    Operands that `rows` does not name must be the same for all rows.
+    """
     rule = _RULES.get(equation.op.name)
     return None if rule is None else rule(equation, rows)
 
 
 def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
-    """Whether a constant is alike for all rows, where it meets an array of some rank with rows along an axis."""
+    """Whether a constant that broadcasts with an array of some rank, whose rows lie along axis `row`, has one row."""
     axis = row - rank
     return len(shape) < -axis or shape[axis] == 1
 
@@ -34,7 +39,7 @@ def is_alike(shape: Sequence[Dim], rank: int, row: int) -> bool:
 def _each(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
     (output,) = equation.outputs
     if output.type.dtype.kind not in OPS[equation.op.name].never_raises:
-        return None  # at a state that no data has it would raise
+        return None  # it might raise for a state, a row of the table, that the data does not have
     axes = {row - len(equation.inputs[index].type.shape) for index, row in rows.items()}
     rank = len(output.type.shape)
     row = rank + min(axes)
@@ -69,7 +74,7 @@ def _einsum(equation: Equation, rows: RowAxes) -> tuple[int, ...] | None:
         return None
     if any(terms[index].count(letter) > 1 for index in rows):
         return None
-    # folds stay where they are, axis 0 of all
+    # axes before the rows, such as folds, are the same in terms and result
     return (result.index(letter),) if all(terms[index][:row] == result[:row] for index, row in rows.items()) else None
 
 

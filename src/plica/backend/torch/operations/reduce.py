@@ -9,7 +9,7 @@ def _reduction(name: str) -> Text:
 
 
 def _extreme(name: str) -> Text:
-    """A reduction without identity, which refuses an axis that turns out to have no entries."""
+    """A reduction that has no result for no entries, such as `max`: the text refuses an empty axis of symbolic size."""
 
     def row(call: Call) -> str:
         axis, text = call.params["axis"], call.tensor(0)
@@ -26,7 +26,7 @@ def _copy(call: Call) -> str:
 
 
 def _over_axes(name: str) -> Text:
-    """A torch function that reduces one axis at a time: the last axis first, so that the others keep their places."""
+    """A torch function that reduces one axis at a time: the last axis first, so that the others keep their numbers."""
 
     def row(call: Call) -> str:
         text, keep = call.tensor(0), call.params["keepdims"]
@@ -40,7 +40,7 @@ def _over_axes(name: str) -> Text:
 
 
 def _none_or(axis_row: Text) -> Text:
-    """Reductions over no axis leave the array as it is; torch would take an empty tuple for all axes."""
+    """The text of a reduction, or of a copy if it is over no axis: torch takes an empty tuple for all axes."""
     return lambda call: axis_row(call) if call.params["axis"] else _copy(call)
 
 

@@ -1,7 +1,7 @@
-"""Unsigned integers of 16, 32 and 64 bits, of which torch has few functions: the others compute with int64.
+"""Operations on unsigned integers of 16, 32 and 64 bits, for which torch has few functions: others compute in int64.
 
-Those of 16 and 32 bits fit int64, and sums and products that are cast back are right modulo their range. uint64 is
-right where a function is one of arithmetic modulo 2**64; where the order of numbers counts, it is refused.
+Integers of 16 and 32 bits fit int64; sums and products are cast back, which takes them modulo their range. For uint64
+this is right for arithmetic modulo 2**64, such as sums. Operations that compare numbers are refused.
 """
 
 from collections.abc import Mapping
@@ -17,12 +17,14 @@ UNSIGNED = (DType.UINT16, DType.UINT32, DType.UINT64)
 
 
 def with_unsigned(rows: Mapping[str, Row]) -> dict[str, Row]:
-    """`rows`, of which those that torch does not have for unsigned integers take them too."""
+    """The rows, where those that are marked `unsigned` also take unsigned integers, for which torch has none."""
     return {name: row if row.unsigned is None else replace(row, text=_signed(name, row)) for name, row in rows.items()}
 
 
 def _signed(name: str, row: Row) -> Text:
-    def written(call: Call) -> str:
+    """The text of a row for any integers: unsigned operands are cast to int64, and the result back."""
+
+    def text_of(call: Call) -> str:
         equation = call.equation
         if not any(operand.type.dtype in UNSIGNED for operand in equation.inputs):
             return row.text(call)
@@ -38,7 +40,7 @@ def _signed(name: str, row: Row) -> Text:
         dtype = equation.outputs[0].type.dtype
         return f"({text}).to({dtype_source(dtype)})" if dtype in UNSIGNED else text
 
-    return written
+    return text_of
 
 
 def _source(text: str, old: Operand, new: Operand, *, is_host: bool) -> str:
@@ -49,7 +51,7 @@ def _source(text: str, old: Operand, new: Operand, *, is_host: bool) -> str:
 
 
 def _as_int64(operand: Any) -> Any:
-    """An operand that is no unsigned integer itself; else the same with the dtype int64."""
+    """An unsigned operand with the dtype int64; other operands unchanged."""
     if operand.type.dtype not in UNSIGNED:
         return operand
     if not isinstance(operand, Literal):
