@@ -10,11 +10,11 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from plica.backend.native.scalars.docs_table import accuracy_table
 from plica.ops.elementwise import KINDS
 from plica.ops.special import OPERANDS
 from tests.harness import standard
 from tests.harness.tables import names, queries
+from tests.harness.tables.accuracy import accuracy_table
 from tests.harness.tables.input_layers import input_layers_table
 from tests.harness.tables.operations import operations_table
 from tests.harness.tables.rules import rules_table
