@@ -31,7 +31,7 @@ def _declared(name: str) -> Iterator[str]:
     value = getattr(namespace, name)
     if isinstance(value, ModuleType):
         yield f"\nclass {name}:\n"
-        for function_name in value.__all__:
+        for function_name in sorted(value.__all__):
             yield indent(f"\n@staticmethod{_function(function_name, getattr(value, function_name))}", "    ")
     elif inspect.isfunction(value):
         yield _function(name, value)

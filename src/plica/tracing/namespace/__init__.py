@@ -32,7 +32,7 @@ from plica.tracing.namespace import (
     updating,
 )
 from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
-from plica.tracing.namespace.operands import function_of
+from plica.tracing.namespace.operands import function_of, public_functions
 from plica.tracing.tracer import serve
 
 if TYPE_CHECKING:
@@ -77,10 +77,9 @@ def _functions() -> dict[str, Any]:
     """The public functions of the modules, each under its name."""
     functions: dict[str, Any] = elementwise.FUNCTIONS | special.FUNCTIONS
     for module in _MODULES:
-        for name, value in vars(module).items():
-            if callable(value) and not name.startswith("_") and getattr(value, "__module__", "") == module.__name__:
-                assert name not in functions, f"two functions are called {name}"
-                functions[name] = value
+        for name in public_functions(vars(module)):
+            assert name not in functions, f"two functions are called {name}"
+            functions[name] = getattr(module, name)
     return functions
 
 

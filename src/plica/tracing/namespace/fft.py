@@ -13,25 +13,8 @@ from plica.ops.rules import normal_axis
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.creation import arange
 from plica.tracing.namespace.elementwise import astype, where
-from plica.tracing.namespace.operands import Array, as_dim, as_tracer, elementwise, unary
+from plica.tracing.namespace.operands import Array, as_dim, as_tracer, elementwise, public_functions, unary
 from plica.tracing.tracer import Tracer
-
-__all__ = [
-    "fft",
-    "fftfreq",
-    "fftn",
-    "fftshift",
-    "hfft",
-    "ifft",
-    "ifftn",
-    "ifftshift",
-    "ihfft",
-    "irfft",
-    "irfftn",
-    "rfft",
-    "rfftfreq",
-    "rfftn",
-]
 
 _OTHER_WAY = {"backward": "forward", "forward": "backward"}
 
@@ -168,3 +151,6 @@ def _shifted(x: Array, axes: Any, sign: int) -> Tracer:
     listed = range(value.ndim) if axes is None else (axes,) if isinstance(axes, int) else axes
     along = tuple(normal_axis(axis, value.ndim) for axis in listed)
     return unary("roll", value, shift=tuple(sign * floor_divide(value.dims[axis], 2) for axis in along), axis=along)
+
+
+__all__ = public_functions(globals())

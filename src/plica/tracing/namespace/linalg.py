@@ -19,37 +19,13 @@ from plica.tracing.locations import user_line
 from plica.tracing.namespace.contractions import matmul, tensordot, vecdot
 from plica.tracing.namespace.creation import eye
 from plica.tracing.namespace.elementwise import astype
-from plica.tracing.namespace.operands import Array, as_tracer, elementwise, is_number, promoted, unary
+from plica.tracing.namespace.operands import Array, as_tracer, elementwise, is_number, promoted, public_functions, unary
 from plica.tracing.namespace.reductions import max, min, sum  # noqa: A004 - the standard's names
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, matrix_transpose, reshape, squeeze
 from plica.tracing.scope import record, record_all
 from plica.tracing.tracer import Tracer, literal
 
-__all__ = [
-    "cholesky",
-    "cross",
-    "det",
-    "diagonal",
-    "eigh",
-    "eigvalsh",
-    "inv",
-    "matmul",
-    "matrix_norm",
-    "matrix_power",
-    "matrix_rank",
-    "matrix_transpose",
-    "outer",
-    "pinv",
-    "qr",
-    "slogdet",
-    "solve",
-    "svd",
-    "svdvals",
-    "tensordot",
-    "trace",
-    "vecdot",
-    "vector_norm",
-]
+__all__ = ["matmul", "matrix_transpose", "tensordot", "vecdot"]  # and the functions of this module
 
 
 class EighResult(NamedTuple):
@@ -313,3 +289,6 @@ def trace(x: Array, /, *, offset: int = 0, dtype: object = None) -> Tracer:
     Shapes: x (..., M, N), result (...).
     """
     return sum(diagonal(x, offset=offset), axis=-1, dtype=dtype)
+
+
+__all__ += public_functions(globals())

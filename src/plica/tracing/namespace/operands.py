@@ -8,8 +8,9 @@ a polynomial (`Size`) until an array needs it: arithmetic of sizes records no eq
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, reduce
+from inspect import isfunction
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -269,6 +270,15 @@ def named(name: str, meaning: str, function: Function) -> Function:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = meaning
     return function
+
+
+def public_functions(module: Mapping[str, Any]) -> list[str]:
+    """The names of the functions for users that a module of this folder defines, given the globals of the module."""
+    return [
+        name
+        for name, value in module.items()
+        if isfunction(value) and not name.startswith("_") and value.__module__ == module["__name__"]
+    ]
 
 
 @cache

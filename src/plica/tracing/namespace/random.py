@@ -28,27 +28,21 @@ from plica.ops.rules import broadcast, normal_axis
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.elementwise import astype, where
 from plica.tracing.namespace.indexing import index, take
-from plica.tracing.namespace.operands import Array, as_dim, as_dims, as_tracer, cast, elementwise, is_number, unary
+from plica.tracing.namespace.operands import (
+    Array,
+    as_dim,
+    as_dims,
+    as_tracer,
+    cast,
+    elementwise,
+    is_number,
+    public_functions,
+    unary,
+)
 from plica.tracing.namespace.reductions import argmax
 from plica.tracing.namespace.shapes import broadcast_to, moveaxis, reshape
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer, literal
-
-__all__ = [
-    "bernoulli",
-    "bits",
-    "categorical",
-    "choice",
-    "exponential",
-    "fold_in",
-    "gumbel",
-    "key",
-    "normal",
-    "permutation",
-    "randint",
-    "split",
-    "uniform",
-]
 
 # --- keys ------------------------------------------------------------------------------------------------------------
 
@@ -276,3 +270,6 @@ def _chosen(key: Any, count: Dim, dims: tuple[Dim, ...], replace: bool, p: Any) 
     if isinstance(wanted, int) and isinstance(count, int):
         return reshape(unary("slice", order, axis=0, start=0, stop=wanted, step=1), dims)
     return reshape(index(order, slice(0, _scalar(wanted))), dims)
+
+
+__all__ = public_functions(globals())
