@@ -8,48 +8,23 @@ from collections.abc import Iterable
 
 from plica.errors import DTypeError, UnsupportedError
 from plica.ir.op import Op, op_table
-from plica.ops.control import CONTROL
-from plica.ops.densities import DENSITIES
-from plica.ops.directed import DIRECTED
-from plica.ops.elementwise import ELEMENTWISE
-from plica.ops.factorizations import FACTORIZATIONS
-from plica.ops.fourier import FOURIER
-from plica.ops.indexing import INDEXING
-from plica.ops.linalg import LINALG
-from plica.ops.opaque import OPAQUE
-from plica.ops.packing import PACKING
-from plica.ops.random import RANDOM
-from plica.ops.reduce import REDUCE
-from plica.ops.search import SEARCH
-from plica.ops.shape import SHAPE
-from plica.ops.sorting import SORTING
-from plica.ops.special import SPECIAL
-from plica.ops.update import UPDATE
-
-__all__ = [
-    "ADDED",
-    "CONTROL",
-    "DENSITIES",
-    "DIRECTED",
-    "ELEMENTWISE",
-    "FACTORIZATIONS",
-    "FOURIER",
-    "INDEXING",
-    "LINALG",
-    "NAMES",
-    "OPAQUE",
-    "OPS",
-    "PACKING",
-    "RANDOM",
-    "REDUCE",
-    "SEARCH",
-    "SHAPE",
-    "SORTING",
-    "SPECIAL",
-    "UPDATE",
-    "add_operation",
-    "with_private",
-]
+from plica.ops.control import CONTROL as CONTROL
+from plica.ops.densities import DENSITIES as DENSITIES
+from plica.ops.directed import DIRECTED as DIRECTED
+from plica.ops.elementwise import ELEMENTWISE as ELEMENTWISE
+from plica.ops.factorizations import FACTORIZATIONS as FACTORIZATIONS
+from plica.ops.fourier import FOURIER as FOURIER
+from plica.ops.indexing import INDEXING as INDEXING
+from plica.ops.linalg import LINALG as LINALG
+from plica.ops.opaque import OPAQUE as OPAQUE
+from plica.ops.packing import PACKING as PACKING
+from plica.ops.random import RANDOM as RANDOM
+from plica.ops.reduce import REDUCE as REDUCE
+from plica.ops.search import SEARCH as SEARCH
+from plica.ops.shape import SHAPE as SHAPE
+from plica.ops.sorting import SORTING as SORTING
+from plica.ops.special import SPECIAL as SPECIAL
+from plica.ops.update import UPDATE as UPDATE
 
 OPS = op_table(
     CONTROL,

@@ -8,107 +8,59 @@ from functools import reduce
 import torch
 from torch import Tensor
 
-from plica.backend.torch import linalg, random
-from plica.backend.torch.choices import where_
-from plica.backend.torch.contract import aligned, einsum, integer_matmul, tucker
-from plica.backend.torch.densities import log_normal
-from plica.backend.torch.directed import directed_matmul
+from plica.backend.torch import linalg as linalg
+from plica.backend.torch import random as random
+from plica.backend.torch.choices import where_ as where_
+from plica.backend.torch.contract import aligned, einsum
+from plica.backend.torch.contract import integer_matmul as integer_matmul
+from plica.backend.torch.contract import tucker as tucker
+from plica.backend.torch.densities import log_normal as log_normal
+from plica.backend.torch.directed import directed_matmul as directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
-from plica.backend.torch.fourier import transform
-from plica.backend.torch.host import assert_shape, axis_size, refuse_size, steps, with_entries, wrap
-from plica.backend.torch.huge_pages import matmul
-from plica.backend.torch.indexing import (
-    gather,
-    index,
-    lookup,
-    may_write,
-    nonzero,
-    refuse_slice,
-    take_along,
-    unique,
-    update,
-    user_error,
-)
-from plica.backend.torch.logs import hypot, logaddexp, logsumexp, power, safe_log, shift_of, softplus
-from plica.backend.torch.multivariate import conditional_factor, log_multivariate_normal, regression_matrix
-from plica.backend.torch.nibbles import int4, packed, uint4, unpacked
-from plica.backend.torch.opaque import opaque
-from plica.backend.torch.runs import multiply_runs
-from plica.backend.torch.special import (
-    betainc,
-    betaincc,
-    betaincinv,
-    gammainc,
-    gammaincc,
-    gammaincinv,
-    log_ndtr,
-    stirling_error,
-)
-from plica.ops.packing import pack, unpack
-
-__all__ = [
-    "assert_shape",
-    "axis_size",
-    "betainc",
-    "betaincc",
-    "betaincinv",
-    "conditional_factor",
-    "directed_matmul",
-    "gammainc",
-    "gammaincc",
-    "gammaincinv",
-    "gather",
-    "hypot",
-    "index",
-    "int4",
-    "integer_matmul",
-    "linalg",
-    "log_einsum_exp",
-    "log_matmul_exp",
-    "log_multivariate_normal",
-    "log_ndtr",
-    "log_normal",
-    "log_tucker",
-    "logaddexp",
-    "logsumexp",
-    "lookup",
-    "matmul",
-    "may_write",
-    "multiply_runs",
-    "nonzero",
-    "opaque",
-    "pack",
-    "packed",
-    "power",
-    "random",
-    "refuse_size",
-    "refuse_slice",
-    "regression_matrix",
-    "remainder",
-    "rescale",
-    "rescale_",
-    "round",
-    "safe_log",
-    "search_cumulative",
-    "searchsorted",
-    "sign",
-    "softplus",
-    "steps",
-    "stirling_error",
-    "take_along",
-    "total",
-    "transform",
-    "tucker",
-    "uint4",
-    "unique",
-    "unpack",
-    "unpacked",
-    "update",
-    "user_error",
-    "where_",
-    "with_entries",
-    "wrap",
-]
+from plica.backend.torch.fourier import transform as transform
+from plica.backend.torch.host import assert_shape as assert_shape
+from plica.backend.torch.host import axis_size as axis_size
+from plica.backend.torch.host import refuse_size as refuse_size
+from plica.backend.torch.host import steps as steps
+from plica.backend.torch.host import with_entries as with_entries
+from plica.backend.torch.host import wrap as wrap
+from plica.backend.torch.huge_pages import matmul as matmul
+from plica.backend.torch.indexing import gather as gather
+from plica.backend.torch.indexing import index as index
+from plica.backend.torch.indexing import lookup as lookup
+from plica.backend.torch.indexing import may_write as may_write
+from plica.backend.torch.indexing import nonzero as nonzero
+from plica.backend.torch.indexing import refuse_slice as refuse_slice
+from plica.backend.torch.indexing import take_along as take_along
+from plica.backend.torch.indexing import user_error as user_error
+from plica.backend.torch.indexing import unique as unique
+from plica.backend.torch.indexing import update as update
+from plica.backend.torch.logs import hypot as hypot
+from plica.backend.torch.logs import logaddexp as logaddexp
+from plica.backend.torch.logs import logsumexp as logsumexp
+from plica.backend.torch.logs import power as power
+from plica.backend.torch.logs import safe_log as safe_log
+from plica.backend.torch.logs import shift_of
+from plica.backend.torch.logs import softplus as softplus
+from plica.backend.torch.multivariate import conditional_factor as conditional_factor
+from plica.backend.torch.multivariate import log_multivariate_normal as log_multivariate_normal
+from plica.backend.torch.multivariate import regression_matrix as regression_matrix
+from plica.backend.torch.nibbles import int4 as int4
+from plica.backend.torch.nibbles import packed as packed
+from plica.backend.torch.nibbles import uint4 as uint4
+from plica.backend.torch.nibbles import unpacked as unpacked
+from plica.backend.torch.opaque import opaque as opaque
+from plica.backend.torch.runs import multiply_runs as multiply_runs
+from plica.backend.torch.special import betainc as betainc
+from plica.backend.torch.special import betaincc as betaincc
+from plica.backend.torch.special import betaincinv as betaincinv
+from plica.backend.torch.special import gammainc as gammainc
+from plica.backend.torch.special import gammaincc as gammaincc
+from plica.backend.torch.special import gammaincinv as gammaincinv
+from plica.backend.torch.special import log_ndtr as log_ndtr
+from plica.backend.torch.special import stirling_error as stirling_error
+from plica.ops.packing import pack as pack
+from plica.ops.packing import unpack as unpack
 
 
 def log_matmul_exp(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> Tensor:

@@ -13,48 +13,27 @@ its text and the order of its terms, so that to compare two nested sizes never g
 True
 """
 
-from plica.ir.sizes.divisions import floor_divide, remainder
-from plica.ir.sizes.functions import SIZE_FUNCTIONS, is_nonnegative, is_nonnegative_by_cases, opaque
-from plica.ir.sizes.polynomials import (
-    Atom,
-    Dim,
-    Opaque,
-    Size,
-    halves,
-    is_light,
-    product,
-    same,
-    signed_parts,
-    single_atom,
-    sorted_terms,
-    total,
-)
-from plica.ir.sizes.scalars import SIZE_ARITHMETIC, SIZE_COMPARISONS, as_size
-from plica.ir.sizes.substitution import atoms, evaluate, substitute
-
-__all__ = [
-    "SIZE_ARITHMETIC",
-    "SIZE_COMPARISONS",
-    "SIZE_FUNCTIONS",
-    "Atom",
-    "Dim",
-    "Opaque",
-    "Size",
-    "as_size",
-    "atoms",
-    "evaluate",
-    "floor_divide",
-    "halves",
-    "is_light",
-    "is_nonnegative",
-    "is_nonnegative_by_cases",
-    "opaque",
-    "product",
-    "remainder",
-    "same",
-    "signed_parts",
-    "single_atom",
-    "sorted_terms",
-    "substitute",
-    "total",
-]
+from plica.ir.sizes.divisions import floor_divide as floor_divide
+from plica.ir.sizes.divisions import remainder as remainder
+from plica.ir.sizes.functions import SIZE_FUNCTIONS as SIZE_FUNCTIONS
+from plica.ir.sizes.functions import is_nonnegative as is_nonnegative
+from plica.ir.sizes.functions import is_nonnegative_by_cases as is_nonnegative_by_cases
+from plica.ir.sizes.functions import opaque as opaque
+from plica.ir.sizes.polynomials import Atom as Atom
+from plica.ir.sizes.polynomials import Dim as Dim
+from plica.ir.sizes.polynomials import Opaque as Opaque
+from plica.ir.sizes.polynomials import Size as Size
+from plica.ir.sizes.polynomials import halves as halves
+from plica.ir.sizes.polynomials import is_light as is_light
+from plica.ir.sizes.polynomials import product as product
+from plica.ir.sizes.polynomials import same as same
+from plica.ir.sizes.polynomials import signed_parts as signed_parts
+from plica.ir.sizes.polynomials import single_atom as single_atom
+from plica.ir.sizes.polynomials import sorted_terms as sorted_terms
+from plica.ir.sizes.polynomials import total as total
+from plica.ir.sizes.scalars import SIZE_ARITHMETIC as SIZE_ARITHMETIC
+from plica.ir.sizes.scalars import SIZE_COMPARISONS as SIZE_COMPARISONS
+from plica.ir.sizes.scalars import as_size as as_size
+from plica.ir.sizes.substitution import atoms as atoms
+from plica.ir.sizes.substitution import evaluate as evaluate
+from plica.ir.sizes.substitution import substitute as substitute

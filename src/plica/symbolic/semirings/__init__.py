@@ -6,22 +6,31 @@ A further algebra or carrier is a row: in the table here, or given to `PipelineC
 'real'
 """
 
-from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS, Algebra, Law, Reduction
-from plica.symbolic.semirings.directed import COMPLEX_LSE_SUM, SIGNED_LSE_SUM
-from plica.symbolic.semirings.real import LSE_SUM, SUM_PRODUCT
-from plica.symbolic.semirings.scaled import SCALED
-from plica.symbolic.semirings.selective import BOOLEAN, MAX_PRODUCT, MAX_SUM, MIN_PLUS, selective
-from plica.symbolic.semirings.semiring import (
-    SEMIRINGS,
-    Array,
-    Bound,
-    Namespace,
-    Semiring,
-    Stage,
-    Value,
-    are_one_number,
-)
-from plica.symbolic.semirings.weights import Logs, Params, Weight
+from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS as LAWS_OF_SEMIRINGS
+from plica.symbolic.semirings.algebra import Algebra as Algebra
+from plica.symbolic.semirings.algebra import Law as Law
+from plica.symbolic.semirings.algebra import Reduction as Reduction
+from plica.symbolic.semirings.directed import COMPLEX_LSE_SUM as COMPLEX_LSE_SUM
+from plica.symbolic.semirings.directed import SIGNED_LSE_SUM as SIGNED_LSE_SUM
+from plica.symbolic.semirings.real import LSE_SUM as LSE_SUM
+from plica.symbolic.semirings.real import SUM_PRODUCT as SUM_PRODUCT
+from plica.symbolic.semirings.scaled import SCALED as SCALED
+from plica.symbolic.semirings.selective import BOOLEAN as BOOLEAN
+from plica.symbolic.semirings.selective import MAX_PRODUCT as MAX_PRODUCT
+from plica.symbolic.semirings.selective import MAX_SUM as MAX_SUM
+from plica.symbolic.semirings.selective import MIN_PLUS as MIN_PLUS
+from plica.symbolic.semirings.selective import selective as selective
+from plica.symbolic.semirings.semiring import SEMIRINGS as SEMIRINGS
+from plica.symbolic.semirings.semiring import Array as Array
+from plica.symbolic.semirings.semiring import Bound as Bound
+from plica.symbolic.semirings.semiring import Namespace as Namespace
+from plica.symbolic.semirings.semiring import Semiring as Semiring
+from plica.symbolic.semirings.semiring import Stage as Stage
+from plica.symbolic.semirings.semiring import Value as Value
+from plica.symbolic.semirings.semiring import are_one_number as are_one_number
+from plica.symbolic.semirings.weights import Logs as Logs
+from plica.symbolic.semirings.weights import Params as Params
+from plica.symbolic.semirings.weights import Weight as Weight
 
 SEMIRINGS.update(
     (row.name, row)
@@ -30,31 +39,5 @@ SEMIRINGS.update(
 
 ALGEBRAS = {row.algebra.name: row.algebra for row in SEMIRINGS.values()}
 
-__all__ = [
-    "ALGEBRAS",
-    "BOOLEAN",
-    "COMPLEX_LSE_SUM",
-    "LAWS_OF_SEMIRINGS",
-    "LSE_SUM",
-    "MAX_PRODUCT",
-    "MAX_SUM",
-    "MIN_PLUS",
-    "SCALED",
-    "SEMIRINGS",
-    "SIGNED_LSE_SUM",
-    "SUM_PRODUCT",
-    "Algebra",
-    "Array",
-    "Bound",
-    "Law",
-    "Logs",
-    "Namespace",
-    "Params",
-    "Reduction",
-    "Semiring",
-    "Stage",
-    "Value",
-    "Weight",
-    "are_one_number",
-    "selective",
-]
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
+__all__ += ["ALGEBRAS", "LAWS_OF_SEMIRINGS", "SEMIRINGS", "Array", "Namespace", "Value"]
