@@ -35,7 +35,7 @@ from plica.passes.results import own_results
 from plica.tracing import namespace as _tracing
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.literals import array_of_numbers
-from plica.tracing.namespace.results import Updates
+from plica.tracing.namespace.updating import Updates
 from plica.tracing.other_libraries import advice
 from plica.tracing.scope import current_trace
 from plica.tracing.signatures import signature_of, with_plain_settings

@@ -28,10 +28,9 @@ from plica.tracing.namespace import (
     sets,
     shapes,
     sorting,
-    special,
     updating,
 )
-from plica.tracing.namespace.inspection import VERSION, NamespaceInfo
+from plica.tracing.namespace.dtypes import VERSION, NamespaceInfo
 from plica.tracing.namespace.operands import function_of, public_functions
 from plica.tracing.tracer import serve
 
@@ -75,7 +74,7 @@ _DTYPES = {dtype.value: dtype for dtype in DType}
 
 def _functions() -> dict[str, Any]:
     """The public functions of the modules, each under its name."""
-    functions: dict[str, Any] = elementwise.FUNCTIONS | special.FUNCTIONS
+    functions: dict[str, Any] = elementwise.FUNCTIONS | elementwise.SPECIAL_FUNCTIONS
     for module in _MODULES:
         for name in public_functions(vars(module)):
             assert name not in functions, f"two functions are called {name}"

@@ -1,16 +1,18 @@
-"""Elementwise functions: the rows of `ops/elementwise.py` by name, and those that are made of them.
+"""Elementwise functions: the rows of `ops/elementwise.py` and `ops/special.py` by name, and those made of them.
 
 Where a function needs floats, integers and truth values become float64.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from plica.errors import DTypeError
 from plica.ir.dtypes import DType, as_dtype
 from plica.ops.elementwise import ARITIES, KINDS
+from plica.ops.special import ABOUT, OPERANDS
 from plica.tracing.locations import user_line
 from plica.tracing.namespace.operands import (
     Array,
@@ -68,12 +70,26 @@ def _rounding(name: str) -> Function:
     return named(name, f"`{name}` of each element; integers stay as they are.", function)
 
 
+def _special(name: str) -> Function:
+    """The function that records one row of special functions, under its name."""
+
+    def function(*operands: Any) -> Tracer:
+        return elementwise(name, *as_floats(name, operands))  # type: ignore[no-any-return]
+
+    only = inspect.Parameter.POSITIONAL_ONLY
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [inspect.Parameter(operand, only) for operand in OPERANDS[name]]
+    )
+    return named(name, ABOUT[name], function)
+
+
 _ROUNDING = ("ceil", "floor", "round", "trunc")
 _OWN = ("conj", "logaddexp", "pow", "square")
 FUNCTIONS: dict[str, Function] = {
     **{name: _of_row(name) for name in KINDS if name not in (*_ROUNDING, *_OWN)},
     **{name: _rounding(name) for name in _ROUNDING},
 }
+SPECIAL_FUNCTIONS: dict[str, Function] = {name: _special(name) for name in OPERANDS}
 
 
 def logaddexp(x1: Array, x2: Array, /, *others: Array) -> Tracer:

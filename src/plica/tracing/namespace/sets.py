@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from plica.tracing.namespace.operands import Array, as_tracer
-from plica.tracing.namespace.results import UniqueAll, UniqueCounts, UniqueInverse
 from plica.tracing.scope import record_all
 from plica.tracing.tracer import Tracer
+
+
+class UniqueAll(NamedTuple):
+    """What `unique_all` finds."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCounts(NamedTuple):
+    """What `unique_counts` finds."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverse(NamedTuple):
+    """What `unique_inverse` finds."""
+
+    values: Any
+    inverse_indices: Any
 
 
 def _unique(name: str, x: Any, *parts: str) -> tuple[Tracer, ...]:

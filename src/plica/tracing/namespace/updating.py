@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,10 +30,54 @@ from plica.tracing.namespace.keys import (
     parse,
 )
 from plica.tracing.namespace.operands import Array, as_tracer, is_number, result_dtype
-from plica.tracing.namespace.results import Updates
 from plica.tracing.namespace.shapes import broadcast_to, expand_dims, flip, permute_dims, squeeze
 from plica.tracing.scope import record, scope_of
 from plica.tracing.tracer import Tracer
+
+
+@dataclass(frozen=True, slots=True)
+class Updates:
+    """`x.at`; in brackets it takes every key that reading takes.
+
+    Args:
+        x: The array.
+        apply: `apply(x, key, values, mode)`, the function `update` of a namespace.
+    """
+
+    x: Any
+    apply: Callable[[Any, Any, Any, str], Any]
+
+    def __getitem__(self, key: Any) -> UpdatesAt:
+        return UpdatesAt(self.x, self.apply, key)
+
+
+@dataclass(frozen=True, slots=True)
+class UpdatesAt:
+    """`x.at[key]`. Values broadcast to the shape of `x[key]` and are cast to the dtype of `x` within its kind."""
+
+    x: Any
+    apply: Callable[[Any, Any, Any, str], Any]
+    key: Any
+
+    def set(self, values: Any) -> Any:
+        """`x` with `values` at `key`; which of several values one element gets that `key` names twice is left open."""
+        return self.apply(self.x, self.key, values, "set")
+
+    def add(self, values: Any) -> Any:
+        """`x` with `values` added at `key`, as often as `key` names an element."""
+        return self.apply(self.x, self.key, values, "add")
+
+    def multiply(self, values: Any) -> Any:
+        """`x` multiplied by `values` at `key`, as often as `key` names an element."""
+        return self.apply(self.x, self.key, values, "multiply")
+
+    def min(self, values: Any) -> Any:
+        """`x` with the smaller of its elements and `values` at `key`."""
+        return self.apply(self.x, self.key, values, "min")
+
+    def max(self, values: Any) -> Any:
+        """`x` with the larger of its elements and `values` at `key`."""
+        return self.apply(self.x, self.key, values, "max")
 
 
 def updates(x: Array) -> Updates:
