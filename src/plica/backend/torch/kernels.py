@@ -3,10 +3,11 @@
 Every function works on any device and dtype, under autograd and `torch.compile`, and never waits for a device.
 """
 
+from collections.abc import Callable, Sequence
 from functools import reduce
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from plica.backend.torch import linalg as linalg
 from plica.backend.torch import random as random
@@ -17,7 +18,6 @@ from plica.backend.torch.contract import tucker as tucker
 from plica.backend.torch.densities import log_normal as log_normal
 from plica.backend.torch.directed import directed_matmul as directed_matmul
 from plica.backend.torch.exact import bounded_exp, log_of_sum, may_branch
-from plica.backend.torch.fourier import transform as transform
 from plica.backend.torch.host import assert_shape as assert_shape
 from plica.backend.torch.host import axis_size as axis_size
 from plica.backend.torch.host import refuse_size as refuse_size
@@ -27,6 +27,7 @@ from plica.backend.torch.host import wrap as wrap
 from plica.backend.torch.huge_pages import matmul as matmul
 from plica.backend.torch.indexing import gather as gather
 from plica.backend.torch.indexing import index as index
+from plica.backend.torch.indexing import located
 from plica.backend.torch.indexing import lookup as lookup
 from plica.backend.torch.indexing import may_write as may_write
 from plica.backend.torch.indexing import nonzero as nonzero
@@ -45,11 +46,6 @@ from plica.backend.torch.logs import softplus as softplus
 from plica.backend.torch.multivariate import conditional_factor as conditional_factor
 from plica.backend.torch.multivariate import log_multivariate_normal as log_multivariate_normal
 from plica.backend.torch.multivariate import regression_matrix as regression_matrix
-from plica.backend.torch.nibbles import int4 as int4
-from plica.backend.torch.nibbles import packed as packed
-from plica.backend.torch.nibbles import uint4 as uint4
-from plica.backend.torch.nibbles import unpacked as unpacked
-from plica.backend.torch.opaque import opaque as opaque
 from plica.backend.torch.runs import multiply_runs as multiply_runs
 from plica.backend.torch.special import betainc as betainc
 from plica.backend.torch.special import betaincc as betaincc
@@ -59,8 +55,14 @@ from plica.backend.torch.special import gammaincc as gammaincc
 from plica.backend.torch.special import gammaincinv as gammaincinv
 from plica.backend.torch.special import log_ndtr as log_ndtr
 from plica.backend.torch.special import stirling_error as stirling_error
+from plica.eager.packed import PackedArray
+from plica.eager.packed import packed as packed_array
+from plica.errors import DTypeError, InputError, ShapeError
+from plica.ir.dtypes import DType
+from plica.ops.fourier import NO_POINTS
 from plica.ops.packing import pack as pack
 from plica.ops.packing import unpack as unpack
+from plica.ops.rules import normal_axes
 
 
 def log_matmul_exp(*arrays: Tensor, logs: str | None = None, lost: float = 1.0) -> Tensor:
@@ -255,3 +257,84 @@ def searchsorted(ordered: Tensor, values: Tensor, side: str) -> Tensor:
     positions = torch.searchsorted(ordered.masked_fill(absent, torch.inf).contiguous(), values.contiguous(), side=side)
     behind = numbers if side == "left" else ordered.shape[0]
     return torch.where(torch.isnan(values), behind, torch.minimum(positions, numbers))
+
+
+# Fourier transforms
+
+
+def transform(name: str, x: Tensor, sizes: Sequence[int], axes: Sequence[int], norm: str) -> Tensor:
+    """A transform of `torch.fft`, which refuses an array that is empty along an axis which it does not transform.
+
+    Such an array is transformed with one row of zeros more, which is then left out.
+
+    Raises:
+        InputError: There are no points along an axis.
+    """
+    if min(sizes) < 1:
+        raise InputError(located(NO_POINTS.format(name)))
+    function: Callable[..., Tensor] = getattr(torch.fft, f"{name}n")
+    if x.numel():
+        return function(x, sizes, axes, norm)
+    transformed = normal_axes(axes, x.ndim)
+    empty = [axis for axis, size in enumerate(x.shape) if not size and axis not in transformed]
+    padding = [int(side and axis in empty) for axis in reversed(range(x.ndim)) for side in (0, 1)]
+    result = function(torch.nn.functional.pad(x, padding), sizes, axes, norm)
+    for axis in empty:
+        result = result.narrow(axis, 0, 0)
+    return result
+
+
+# Integers of four bits: packed outside of generated code, in bytes of their own while they are moved
+
+
+def unpacked(array: PackedArray | Tensor) -> Tensor:
+    """The integers in a byte each, in which arrays of numpy have them already."""
+    return array if isinstance(array, Tensor) else array.unpacked()
+
+
+def packed(x: Tensor, dtype: str) -> PackedArray:
+    """Integers that are in a byte each, two to a byte."""
+    return packed_array(x, DType(dtype))
+
+
+def int4(x: Tensor) -> Tensor:
+    """Numbers as signed integers of four bits, modulo 16, in a byte each."""
+    return uint4(x).bitwise_xor_(8).to(torch.int8).sub_(8)
+
+
+def uint4(x: Tensor) -> Tensor:
+    """Numbers as unsigned integers of four bits, modulo 16, in a byte each."""
+    integers = x.to(torch.int64) if x.is_floating_point() or x.is_complex() else x
+    return integers.to(torch.uint8).bitwise_and(15)
+
+
+# Modules that circuits hold
+
+
+def opaque(module: nn.Module, method: str, shape: tuple[int, ...], dtype: torch.dtype, *arrays: Tensor) -> Tensor:
+    """The result of a method of a module, in memory of its own.
+
+    Args:
+        module: The module.
+        method: The name of the method; `forward` is called as modules are, with their hooks.
+        shape: The shape that the circuit expects.
+        dtype: The dtype of the result.
+        arrays: The arguments; floats are converted to the dtype of the module's parameters.
+
+    Raises:
+        DTypeError: It returns no tensor.
+        ShapeError: It returns a tensor of another shape.
+    """
+    own = next((parameter.dtype for parameter in module.parameters() if parameter.is_floating_point()), None)
+    converted = [array.to(own) if own is not None and array.is_floating_point() else array for array in arrays]
+    result = module(*converted) if method == "forward" else getattr(module, method)(*converted)
+    name = f"{type(module).__name__}.{method}"
+    if not isinstance(result, Tensor):
+        raise DTypeError(f"{name}, of a ModuleLayer, returned {type(result).__name__}; expected a tensor.")
+    if result.shape != shape:
+        shapes = ", ".join(str(tuple(array.shape)) for array in converted)
+        raise ShapeError(
+            f"{name}, of a ModuleLayer, returned shape {tuple(result.shape)} for arguments of shape ({shapes}); "
+            f"expected {tuple(shape)}: rows and units of the layer."
+        )
+    return result.to(dtype) if result.dtype != dtype else result.clone()
