@@ -1,4 +1,4 @@
-"""Rows of elementwise operations."""
+"""Rows of elementwise operations, special functions among them."""
 
 from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, dtype_source, function
 
@@ -45,55 +45,41 @@ def _where(call: Call) -> str:
     return f"torch.where({call.tensor(0)}, {call.inputs[1]}, {call.inputs[2]})"
 
 
+_OF_TORCH = """
+    acos acosh asin asinh atan atan2 atanh ceil copysign cos cosh digamma erf erfc erfinv exp exp2 expm1 floor imag
+    isfinite isinf isnan lgamma log log10 log1p log2 nextafter real reciprocal sigmoid signbit sin sinh sqrt tan tanh
+    trunc
+"""
+_OF_KERNELS = """
+    betainc betaincc betaincinv gammainc gammaincc gammaincinv hypot log_ndtr log_normal logaddexp safe_log softplus
+    stirling_error
+"""
+
 ELEMENTWISE: dict[str, Row] = {
+    **{name: Row(function(f"torch.{name}")) for name in _OF_TORCH.split()},
+    **{name: Row(function(f"kernels.{name}")) for name in _OF_KERNELS.split()},
     "abs": Row(function("torch.abs"), host="abs({})", unsigned=Unsigned.ORDERED),
-    "acos": Row(function("torch.acos")),
-    "acosh": Row(function("torch.acosh")),
     "add": Row(_infix("+"), host="{} + {}", unsigned=Unsigned.MODULAR),
-    "asin": Row(function("torch.asin")),
-    "asinh": Row(function("torch.asinh")),
     "astype": Row(_astype),
-    "atan": Row(function("torch.atan")),
-    "atan2": Row(function("torch.atan2")),
-    "atanh": Row(function("torch.atanh")),
     "bitwise_and": Row(function("torch.bitwise_and"), host="{} & {}"),
     "bitwise_invert": Row(function("torch.bitwise_not"), unsigned=Unsigned.MODULAR),
     "bitwise_left_shift": Row(function("torch.bitwise_left_shift"), unsigned=Unsigned.MODULAR),
     "bitwise_or": Row(function("torch.bitwise_or"), host="{} | {}"),
     "bitwise_right_shift": Row(function("torch.bitwise_right_shift"), unsigned=Unsigned.ORDERED),
     "bitwise_xor": Row(function("torch.bitwise_xor"), host="{} ^ {}"),
-    "ceil": Row(function("torch.ceil")),
     "clip": Row(_with_numbers("torch.clamp"), unsigned=Unsigned.ORDERED),
     "conj": Row(function("torch.conj_physical")),
-    "copysign": Row(function("torch.copysign")),
     "copy": Row(lambda call: f"{call.tensor(0)}.clone()", host="{}"),
-    "cos": Row(function("torch.cos")),
-    "cosh": Row(function("torch.cosh")),
     "divide": Row(_infix("/"), over=("{}.div_({})",)),
     "equal": Row(_infix("=="), host="{} == {}"),
-    "erf": Row(function("torch.erf")),
-    "erfinv": Row(function("torch.erfinv")),
-    "exp": Row(function("torch.exp")),
-    "exp2": Row(function("torch.exp2")),
-    "expm1": Row(function("torch.expm1")),
-    "floor": Row(function("torch.floor")),
     "floor_divide": Row(_floor_divide, host="{} // {}", unsigned=Unsigned.ORDERED),
     "greater": Row(_infix(">"), host="{} > {}", unsigned=Unsigned.ORDERED),
     "greater_equal": Row(_infix(">="), host="{} >= {}", unsigned=Unsigned.ORDERED),
-    "hypot": Row(function("kernels.hypot")),
-    "imag": Row(function("torch.imag")),
-    "isfinite": Row(function("torch.isfinite")),
+    "i0e": Row(function("torch.special.i0e")),
+    "i1e": Row(function("torch.special.i1e")),
     "isin": Row(lambda call: f"torch.isin({call.tensor(0)}, {call.tensor(1)}.reshape(-1))", unsigned=Unsigned.MODULAR),
-    "isinf": Row(function("torch.isinf")),
-    "isnan": Row(function("torch.isnan")),
     "less": Row(_infix("<"), host="{} < {}", unsigned=Unsigned.ORDERED),
     "less_equal": Row(_infix("<="), host="{} <= {}", unsigned=Unsigned.ORDERED),
-    "log": Row(function("torch.log")),
-    "log10": Row(function("torch.log10")),
-    "log1p": Row(function("torch.log1p")),
-    "log2": Row(function("torch.log2")),
-    "log_normal": Row(function("kernels.log_normal")),
-    "logaddexp": Row(function("kernels.logaddexp")),
     "logical_and": Row(function("torch.logical_and"), host="{} and {}"),
     "logical_not": Row(function("torch.logical_not"), host="not {}"),
     "logical_or": Row(function("torch.logical_or"), host="{} or {}"),
@@ -104,27 +90,14 @@ ELEMENTWISE: dict[str, Row] = {
     "minimum": Row(function("torch.minimum"), host="min({}, {})", unsigned=Unsigned.ORDERED),
     "multiply": Row(_infix("*"), host="kernels.wrap({} * {})", over=("{}.mul_({})", "{1}.mul_({0})")),
     "negative": Row(function("torch.neg"), host="-({})", unsigned=Unsigned.MODULAR),
-    "nextafter": Row(function("torch.nextafter")),
     "not_equal": Row(_infix("!="), host="{} != {}"),
     "pow": Row(_with_numbers("kernels.power"), unsigned=Unsigned.MODULAR),
-    "real": Row(function("torch.real")),
-    "reciprocal": Row(function("torch.reciprocal")),
     "remainder": Row(_with_numbers("kernels.remainder"), host="{} % {}", unsigned=Unsigned.ORDERED),
     "round": Row(lambda call: function("kernels.round" if _is_complex(call) else "torch.round")(call)),
-    "safe_log": Row(function("kernels.safe_log")),
-    "sigmoid": Row(function("torch.sigmoid")),
     "sign": Row(function("kernels.sign"), unsigned=Unsigned.ORDERED),
-    "signbit": Row(function("torch.signbit")),
-    "sin": Row(function("torch.sin")),
-    "sinh": Row(function("torch.sinh")),
-    "softplus": Row(function("kernels.softplus")),
-    "sqrt": Row(function("torch.sqrt")),
     "square": Row(function("torch.square"), host="kernels.wrap({0} * {0})", unsigned=Unsigned.MODULAR),
     "stop_gradient": Row(lambda call: f"{call.tensor(0)}.detach()"),
     "subtract": Row(_infix("-"), host="{} - {}", unsigned=Unsigned.MODULAR),
-    "tan": Row(function("torch.tan")),
-    "tanh": Row(function("torch.tanh")),
-    "trunc": Row(function("torch.trunc")),
     "where": Row(
         _where,
         host="{1} if {0} else {2}",

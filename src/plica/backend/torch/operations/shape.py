@@ -1,4 +1,4 @@
-"""Rows of shapes and of the making of arrays."""
+"""Rows of shapes, of packing, and of the making of arrays."""
 
 from plica.backend.torch.operations.call import (
     Call,
@@ -66,6 +66,20 @@ def _arange(call: Call) -> str:
     return f"torch.arange({size}, dtype={dtype}, device=device)"
 
 
+def _packing(name: str) -> Text:
+    """What is packed lies in memory as its kernel reads it."""
+
+    def text(call: Call) -> str:
+        params = ", ".join(f"{param}={value!r}" for param, value in call.params.items())
+        return f"kernels.{name}({call.tensor(0)}, {params}).contiguous()"
+
+    return text
+
+
+def _assert_shape(call: Call) -> str:
+    return f"kernels.assert_shape({call.tensor(0)}, {shape_source(call.params['shape'])}, {call.equation.source!r})"
+
+
 SHAPE: dict[str, Row] = {
     "reshape": Row(_method("reshape", "shape")),
     "permute_dims": Row(_method("permute", "axes")),
@@ -83,4 +97,7 @@ SHAPE: dict[str, Row] = {
     "slice": Row(_slice),
     "full": Row(_full),
     "arange": Row(_arange),
+    "pack": Row(_packing("pack")),
+    "unpack": Row(_packing("unpack")),
+    "assert_shape": Row(_assert_shape),
 }
