@@ -1,4 +1,4 @@
-"""Random circuits with leaves that calls give, against SciPy: all families, one set of numbers or one for each row."""
+"""Random circuits with leaves that calls give, against the oracle: all families, numbers for all rows and for each."""
 
 import itertools
 from typing import Any
@@ -12,7 +12,7 @@ from plica.backend.torch.compiler import TorchCompiler
 from plica.lower import cascade
 from plica.queries import log_likelihood, sample
 from plica.symbolic.semirings import Bound
-from tests.harness.scipy_circuits import STATES, RandomCircuit, random_circuit
+from tests.harness.given_circuits import STATES, RandomCircuit, random_circuit
 from tests.harness.statistics import assert_distribution, frequencies
 
 FLAGS = tuple(itertools.product((True, False), repeat=2))
@@ -61,7 +61,7 @@ def test_values(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         with torch.set_grad_enabled(rows == 3):
             values = compiled(torch.from_numpy(x), parameters=tensors(given))
         sets = [{name: one[row] if name in by_row else one for name, one in given.items()} for row in range(rows)]
-        wanted = [found.log_value(one, row) for one, row in zip(sets, x, strict=True)]
+        wanted = [found.log_values(one, row[None])[0] for one, row in zip(sets, x, strict=True)]
         assert np.allclose(in_logs(values, semiring), wanted, rtol=1e-8, atol=1e-8)
     assert all(torch.equal(one, state[key]) for key, one in compiled.state_dict().items())
 
@@ -92,9 +92,9 @@ def test_circuits_with_parameters(seed: int) -> None:
     bound = compiled.with_parameters(tensors(first))
     more = bound.with_parameters(tensors(second))
     for numbers, circuit in ((first, bound), (first | second, more), (first, bound)):
-        wanted = np.array([found.log_value(numbers, row) for row in x])
+        wanted = found.log_values(numbers, x)
         assert np.allclose(in_logs(circuit(torch.from_numpy(x)), semiring), wanted, rtol=1e-8, atol=1e-8)
-        total = found.log_value(numbers, np.full(x.shape[1], np.nan))
+        total = found.log_values(numbers, np.full((1, x.shape[1]), np.nan))
         shares = log_likelihood(circuit, torch.from_numpy(x)).detach().numpy()
         assert np.allclose(shares, wanted - total, rtol=1e-8, atol=1e-8)
 
@@ -103,9 +103,9 @@ def test_circuits_with_parameters(seed: int) -> None:
 def test_completions_of_rows_that_hide_different_entries(seed: int) -> None:
     found, compiled, _ = made(seed, *STATES)
     numbers = drawn(found, found.given())
-    sizes = [one.layer.domain.num_states for one in found.variables]
+    sizes = [layer.domain.num_states for layer in found.variables]
     states = np.array(list(itertools.product(*map(range, sizes))))
-    shares = np.exp([found.log_value(numbers, row) for row in states.astype(float)])
+    shares = np.exp(found.log_values(numbers, states.astype(float)))
     masks = np.array(list(itertools.product((False, True), repeat=len(sizes))))
     base = states[found.writer.rng.choice(len(states), len(masks), p=shares / shares.sum())]
     given, count = np.where(masks, np.nan, base), 500
