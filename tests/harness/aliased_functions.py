@@ -1,4 +1,6 @@
-"""Random functions that give one array many names, and write to it at places that depend on the iteration.
+"""Random functions of updates, views, loops and branches, which give one array many names.
+
+They write to it at places that depend on the iteration.
 
 `drawn(seed)` is the text of `function(x, y, m, u)` of vectors (n,) and a matrix (n, n), n of 4 or more. The text names
 an array namespace `xp`, control flow `flow` and `updated(x, key, mode, values)`; `ON_PLICA` and `ON_NUMPY` are these,
@@ -35,7 +37,15 @@ _ALIASES = {
         "xp.broadcast_to({v}, (n, n))[0]",
         "xp.ones(n) * {s}",
         "xp.sin({v})",
+        "-{v}",
         "{v} * 0.5 - {w}",
+        "xp.clip({v}, -1.0, 1.0)",
+        "xp.sort({v}, axis=0)",
+        "xp.cumulative_sum({v}, axis=0) * 0.25",
+        "xp.roll({v}, 1, axis=0)",
+        "xp.einsum('i->i', {v})",
+        "xp.zeros_like({v})",
+        "xp.full(n, 0.5, dtype='float64')",
     ),
     "mv": (
         "{m}[{k}]",
@@ -45,6 +55,7 @@ _ALIASES = {
         "xp.reshape({m}, (-1,))[:n]",
         "xp.flip({m}, axis=1)[{k}]",
     ),
+    "vs": ("{v}[{k}]", "{v}[0]", "xp.sum({v}) * 0.125"),
     "m": (
         "{m}",
         "{m}.T",
@@ -55,6 +66,10 @@ _ALIASES = {
         "xp.broadcast_to({m}[0], (n, n))",
         "xp.where({m} > 0, {m}, {q}.T)",
         "xp.matmul({m}, {q}) * 0.25",
+        "xp.tril({m})",
+        "xp.roll({m}, 1, axis=0)",
+        "xp.sort({m}, axis=0)",
+        "xp.einsum('ij->ij', {m})",
     ),
 }
 _MODES = ("set", "set", "set", "add", "add", "multiply", "min", "max")
@@ -100,7 +115,7 @@ class _Writer:
 
     def alias(self, env: Env, turns: Sequence[str]) -> tuple[str, str]:
         """Text and its kind."""
-        rows = self.random.choice(("v", "v", "mv", "m"))
+        rows = self.random.choice(("v", "v", "v", "mv", "m", "m", "vs"))
         names = {"v": self.some(env, "v"), "w": self.some(env, "v"), "m": self.some(env, "m"), "q": self.some(env, "m")}
         text = self.random.choice(_ALIASES[rows])
         return text.format(k=self.index(turns), s=self.scalar(env, turns), **names), rows[-1]
@@ -111,6 +126,8 @@ class _Writer:
         x, scalar, i, part = self.some(env, kind), self.scalar(env, turns), self.index(turns), self.part(turns)
         y = self.random.choice([x, self.some(env, kind)])
         places, v = self.places(turns, self.some(env, "v")), self.some(env, "v")
+        if mode != "set" and self.random.random() < 0.3:
+            places = "xp.asarray([3, 1, 3])"  # in which order a place is set twice is nobody's promise
         choices = {
             "v": [
                 (i, scalar),
@@ -170,7 +187,8 @@ class _Writer:
 
     def nested(self, env: Env, turns: Sequence[str], depth: int) -> Env:
         """Control flow, and what it returns."""
-        kinds = [self.random.choice("vvm") for _ in range(self.random.randint(1, 3))]
+        known = "vvms" if any(kind == "s" for _, kind in env) else "vvm"
+        kinds = [self.random.choice(known) for _ in range(self.random.randint(1, 3))]
         first = [self.random.choice([name for name, one in env if one == kind]) for kind in kinds]
         carried, results, turn = [self.name() for _ in kinds], [self.name() for _ in kinds], self.name()
         inner: Env = [*env, *zip(carried, kinds, strict=True)]

@@ -21,7 +21,7 @@ from plica.ops import OPS
 from plica.passes.clean import clean
 from plica.passes.ownership import REPEATING
 from plica.passes.results import own_results
-from tests.harness import aliased_functions, owned_arrays
+from tests.harness import aliased_functions
 from tests.harness.pairwise import first_usual
 from tests.harness.programs import one_equation, reference, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
@@ -236,10 +236,11 @@ def _check_text(seed: int) -> None:
     check_written(lambda: plica.jit(function)(*learned), learned, text)
 
 
-def _check_block(seed: int) -> None:
+def _check_folded(seed: int) -> None:
     """A function whose constants are folded, and the Program of one with what it captures."""
-    block, arguments = owned_arrays.drawn(seed, 6 + seed % 6)
-    function = plica.jit(lambda *arrays: tuple(owned_arrays.run(block, [*arrays, arguments[3]], at=1)))
+    text, arguments = aliased_functions.drawn(seed), aliased_functions.arguments(seed, 4)
+    drawn, captured = aliased_functions.loaded(text, aliased_functions.ON_PLICA), arguments[3]
+    function = plica.jit(lambda x, y, m: drawn(x, y, m, pnp.asarray(captured)))
     given = [torch.tensor(one) for one in arguments[:3]] if seed % 2 else [np.array(one) for one in arguments[:3]]
     function(*given)
     bound: Bound = function.bound
@@ -248,16 +249,16 @@ def _check_block(seed: int) -> None:
     known = {names[1]: given[1]} if form == "split" else {}
     late = [name for name in names[1:] if name not in known]
     folded = plica.fold_constants(bound, run_time=late, compile_time=known, form=form).compile(backend)
-    check_written(lambda: folded(*given), [given[0]])  # what is written to a constant is noticed, and folded again
+    check_written(lambda: folded(*given), [given[0]], text)  # what is written to a constant is noticed, and folded again
     program = plica.jit(bound, backend=BACKENDS[seed % 3])
-    check_written(lambda: program(*given), [*given, arguments[3]])
+    check_written(lambda: program(*given), [*given, captured], text)
 
 
 # Some of what seeds above 5000 draw returned a view of what a call was to return apart, or one array of it twice.
 @pytest.mark.parametrize("seed", first_usual([5110, 5154, *range(24)], 14))
 def test_results_of_random_functions_belong_to_the_caller(seed: int) -> None:
     _check_text(seed)
-    _check_block(seed)
+    _check_folded(seed)
 
 
 @pytest.mark.full
@@ -265,4 +266,4 @@ def test_results_of_random_functions_belong_to_the_caller(seed: int) -> None:
 def test_results_of_more_random_functions_belong_to_the_caller(start: int) -> None:
     for seed in range(start, start + 100):
         _check_text(seed)
-        _check_block(seed)
+        _check_folded(seed)
