@@ -16,6 +16,7 @@ import numpy as np
 
 import plica
 import plica.numpy as pnp
+from tests.harness.texts import NUMPY, PLAIN_FLOW
 
 Env = list[tuple[str, str]]  # names of what is known, and their kinds: v(ector), m(atrix), s(calar)
 
@@ -269,42 +270,10 @@ def _updated(x: Any, key: Any, mode: str, values: Any) -> Any:
     return made
 
 
-def _for_loop(lower: int, upper: int, step: int, body: Any, *state: Any) -> Any:
-    for turn in range(lower, upper, step):
-        found = body(turn, *map(np.array, state))
-        state = found if isinstance(found, tuple) else (found,)
-    return state if len(state) > 1 else state[0]
-
-
-def _while_loop(asked: Any, body: Any, *state: Any) -> Any:
-    while asked(*state):
-        state = body(*map(np.array, state))
-    return state
-
-
-def _scan(body: Any, state: Any, rows: Any) -> Any:
-    stacked = []
-    for row in np.array(rows):
-        state, made = body(state, np.array(row))
-        stacked.append(np.array(made))
-    return state, np.stack(stacked)
-
-
-def _called(function: Any) -> Any:
-    return function
-
-
-_NUMPY_NAMES = {"concat": np.concatenate, "astype": lambda x, dtype: np.asarray(x).astype(dtype)}
 _AT = type("_At", (), {"__getitem__": lambda _, key: key})()
 ON_NUMPY: Mapping[str, Any] = {
-    "xp": SimpleNamespace(**{**vars(np), **_NUMPY_NAMES}),
-    "flow": SimpleNamespace(
-        for_loop=_for_loop,
-        while_loop=_while_loop,
-        scan=_scan,
-        cond=lambda asked, yes, no, *given: yes(*given) if asked else no(*given),
-        jit=_called,
-    ),
+    "xp": NUMPY,
+    "flow": PLAIN_FLOW,
     "updated": _updated,
     "at": _AT,
 }
@@ -317,15 +286,7 @@ ON_PLICA: Mapping[str, Any] = {
 EAGER: Mapping[str, Any] = {
     **ON_PLICA,
     "flow": SimpleNamespace(
-        for_loop=plica.for_loop, while_loop=plica.while_loop, scan=plica.scan, cond=plica.cond, jit=_called
+        for_loop=plica.for_loop, while_loop=plica.while_loop, scan=plica.scan, cond=plica.cond, jit=PLAIN_FLOW.jit
     ),
 }
 """Without functions that are compiled: they would capture arrays that the others hold."""
-
-
-def loaded(text: str, names: Mapping[str, Any]) -> Callable[..., Any]:
-    """The function of a text that has these names."""
-    scope = dict(names)
-    exec(text, scope)
-    function: Callable[..., Any] = scope["function"]
-    return function

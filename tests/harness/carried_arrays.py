@@ -7,12 +7,10 @@ they are. What is computed is exact, so that results are compared bit for bit.
     made.source, made.arguments({"n": 5, "m": 0, "k": 3})
 """
 
-import linecache
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count
-from typing import Any
 
 import numpy as np
 
@@ -20,8 +18,8 @@ import plica
 import plica.numpy as pnp
 from plica.ir.program import Program
 from tests.harness.programs import Array
+from tests.harness.texts import loaded
 
-_NUMBERS = count()
 _MADE = (
     "{0}[1:]", "{0}[:-1]", "{0}[:2]", "pnp.concat([{0}, {1}[:1]])", "pnp.concat([{1}[:2], {0}])",
     "pnp.concat([{0}[1:], {1}[-1:]])", "pnp.flip({0})", "-{0}", "{0} + 1.0", "pnp.where({0} > 0, {0}, 1 - {0})",
@@ -42,11 +40,8 @@ class CarriedFunction:
 
     def traced(self) -> Program:
         """Its Program."""
-        filename = f"<carried function {next(_NUMBERS)}>"
-        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
-        module: dict[str, Any] = {"plica": plica, "pnp": pnp}
-        exec(compile(self.source, filename, "exec"), module)
-        return plica.trace(module["function"], plica.spec("n", "float64"), plica.spec("m", "float64"), int)
+        function = loaded(self.source, {"plica": plica, "pnp": pnp})
+        return plica.trace(function, plica.spec("n", "float64"), plica.spec("m", "float64"), int)
 
     def arguments(self, sizes: Mapping[str, int]) -> list[Array]:
         """Arguments of these sizes."""

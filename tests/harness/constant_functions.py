@@ -4,7 +4,6 @@
 branches, captured arrays, and results that are arguments, parts, or given twice. All is drawn by the seed.
 """
 
-import linecache
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
@@ -15,6 +14,7 @@ import numpy as np
 import plica
 import plica.numpy as pnp
 from plica.ir.dtypes import as_dtype
+from tests.harness.texts import loaded
 
 Shape = tuple[int, ...]
 _LARGEST = 600  # entries
@@ -60,12 +60,7 @@ class ConstantFunction:
 
     def load(self) -> Callable[..., Any]:
         """The function."""
-        filename = f"<constant function {hash(self.source)}>"
-        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
-        module: dict[str, Any] = {"pnp": pnp, "plica": plica}
-        exec(compile(self.source, filename, "exec"), module)
-        function: Callable[..., Any] = module["function"]
-        return function
+        return loaded(self.source, {"pnp": pnp, "plica": plica})
 
     def draw(self, rng: np.random.Generator) -> list[Any]:
         """Arguments."""

@@ -8,12 +8,12 @@ Zippel), so that arrays are added only where their sizes are equal whenever the 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from tests.harness.random_functions import Argument, Function
+from tests.harness.texts import NUMPY, PLAIN_FLOW
 
 _PRIME = 2_147_483_647
 _ASSIGNMENTS = 3
@@ -250,40 +250,5 @@ def _option(shared: bool) -> str:
     return "" if shared else ", preserve_dimensions=False"
 
 
-# The same in plain Python over numpy
-
-
-def _for_loop(lower: int, upper: int, step: int, body: Any, *state: Any, **_: Any) -> Any:
-    for i in range(int(lower), int(upper), step):
-        state = _as_tuple(body(i, *state))
-    return state if len(state) > 1 else state[0]
-
-
-def _while_loop(condition: Any, body: Any, *state: Any, **_: Any) -> Any:
-    while condition(*state):
-        state = _as_tuple(body(*state))
-    return state
-
-
-def _scan(body: Any, carry: Any, rows: Any, **_: Any) -> Any:
-    made = []
-    for row in rows:
-        carry, result = body(carry, row)
-        made.append(result)
-    return carry, np.stack(made) if made else np.zeros(0)
-
-
-def _cond(predicate: Any, yes: Any, no: Any, **_: Any) -> Any:
-    return yes() if predicate else no()
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return value if isinstance(value, tuple) else (value,)
-
-
-PLAIN = {
-    "plica": SimpleNamespace(for_loop=_for_loop, while_loop=_while_loop, scan=_scan, cond=_cond),
-    "pnp": SimpleNamespace(
-        concat=np.concatenate, tanh=np.tanh, sum=np.sum, zeros=np.zeros, ones=np.ones, minimum=np.minimum
-    ),
-}
+PLAIN = {"plica": PLAIN_FLOW, "pnp": NUMPY}
+"""Names with which a function runs in plain Python over numpy."""

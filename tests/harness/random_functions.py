@@ -4,10 +4,8 @@
 every index lies within its axis whatever they are, so that it can be traced once and compared with plain Python.
 """
 
-import linecache
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import count
 from typing import Any
 
 import hypothesis.strategies as st
@@ -22,6 +20,7 @@ from tests.harness.function_loops import for_loop, scan, while_loop
 from tests.harness.function_values import Atom, Value, integer
 from tests.harness.function_writer import Shared, Writer
 from tests.harness.programs import Array
+from tests.harness.texts import loaded
 
 LARGEST_SIZE = 4
 _DEPTH = 3
@@ -102,20 +101,12 @@ class Function:
 
     def load(self, scope: Mapping[str, Any]) -> Callable[..., Any]:
         """The function, in a module with these names."""
-        filename = f"<random function {next(_NUMBERS)}>"
-        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
-        module = dict(scope)
-        exec(compile(self.source, filename, "exec"), module)
-        function: Callable[..., Any] = module["function"]
-        return function
+        return loaded(self.source, scope)
 
     def draw(self, sizes: Mapping[str, int], seed: int) -> list[Any]:
         """Arguments of these sizes."""
         rng = np.random.default_rng(seed)
         return [_argument(one, sizes, rng) for one in self.arguments]
-
-
-_NUMBERS = count()
 
 
 def _argument(one: Argument, sizes: Mapping[str, int], rng: np.random.Generator) -> Array | complex:

@@ -7,7 +7,6 @@ may be anything, and what one backend refuses is for the others to refuse.
     made.source, made.arguments({"n": 5, "m": 0})
 """
 
-import linecache
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -17,9 +16,9 @@ import numpy as np
 
 import plica
 import plica.numpy as pnp
+from tests.harness.texts import loaded
 
 Array = Any
-_NUMBERS = count()
 _SIZES = {"n": 5, "m": 7}
 DTYPES = (
     "float64", "float64", "float64", "float32", "float16", "int64", "int64", "int32", "int8", "uint8", "uint64", "bool",
@@ -64,12 +63,7 @@ class SweptFunction:
 
     def load(self) -> Callable[..., Any]:
         """The function."""
-        filename = f"<swept function {next(_NUMBERS)}>"
-        linecache.cache[filename] = (len(self.source), None, self.source.splitlines(keepends=True), filename)
-        module: dict[str, Any] = {"plica": plica, "pnp": pnp}
-        exec(compile(self.source, filename, "exec"), module)
-        function: Callable[..., Any] = module["function"]
-        return function
+        return loaded(self.source, {"plica": plica, "pnp": pnp})
 
     @property
     def axes(self) -> tuple[Any, ...]:

@@ -22,6 +22,7 @@ from tests.harness import aliased_functions
 from tests.harness.pairwise import first_usual
 from tests.harness.programs import one_equation, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
+from tests.harness.texts import loaded
 from tests.harness.together import grouped
 
 N = plica.spec(("n",), "float64")
@@ -410,11 +411,11 @@ def test_new_results_lie_in_no_operand_and_hold_each_element_once(case: Case) ->
 
 
 def _check_aliases(seed: int) -> None:
-    """A random function has numpy's results and eager gradients for any size, and leaves arguments and results alone."""
+    """A random function has numpy's results and eager gradients for any size, and writes to no argument or result."""
     text = aliased_functions.drawn(seed)
-    by_copies = aliased_functions.loaded(text, aliased_functions.ON_NUMPY)
-    function = aliased_functions.loaded(text, aliased_functions.ON_PLICA)
-    eager = aliased_functions.loaded(text, aliased_functions.EAGER)
+    by_copies = loaded(text, aliased_functions.ON_NUMPY)
+    function = loaded(text, aliased_functions.ON_PLICA)
+    eager = loaded(text, aliased_functions.EAGER)
     dynamic = plica.jit(function, abstracted_axes=({0: "n"}, {0: "n"}, {0: "n", 1: "n"}, {0: "n"}))
     for run, size in ((dynamic, 4), (dynamic, 5), (plica.jit(function), 4)):
         arguments = aliased_functions.arguments(seed, size)

@@ -25,6 +25,7 @@ from tests.harness import aliased_functions
 from tests.harness.pairwise import first_usual
 from tests.harness.programs import one_equation, reference, run_torch, to_torch
 from tests.harness.samples import CASES, Case, over
+from tests.harness.texts import loaded
 from tests.harness.together import grouped
 from tests.harness.written_results import check_written
 
@@ -221,7 +222,7 @@ def test_results_lie_where_the_table_says(case: Case) -> None:
 def _check_text(seed: int) -> None:
     """A function of arrays with many names, some of them captured, on every backend."""
     text = aliased_functions.drawn(seed)
-    function = aliased_functions.loaded(text, aliased_functions.ON_PLICA)
+    function = loaded(text, aliased_functions.ON_PLICA)
     arguments = aliased_functions.arguments(seed, 4)
     axes = ({0: "n"}, {0: "n"}, {0: "n", 1: "n"}, {0: "n"})
     backend = BACKENDS[seed % 3]
@@ -239,7 +240,7 @@ def _check_text(seed: int) -> None:
 def _check_folded(seed: int) -> None:
     """A function whose constants are folded, and the Program of one with what it captures."""
     text, arguments = aliased_functions.drawn(seed), aliased_functions.arguments(seed, 4)
-    drawn, captured = aliased_functions.loaded(text, aliased_functions.ON_PLICA), arguments[3]
+    drawn, captured = loaded(text, aliased_functions.ON_PLICA), arguments[3]
     function = plica.jit(lambda x, y, m: drawn(x, y, m, pnp.asarray(captured)))
     given = [torch.tensor(one) for one in arguments[:3]] if seed % 2 else [np.array(one) for one in arguments[:3]]
     function(*given)
@@ -249,7 +250,8 @@ def _check_folded(seed: int) -> None:
     known = {names[1]: given[1]} if form == "split" else {}
     late = [name for name in names[1:] if name not in known]
     folded = plica.fold_constants(bound, run_time=late, compile_time=known, form=form).compile(backend)
-    check_written(lambda: folded(*given), [given[0]], text)  # what is written to a constant is noticed, and folded again
+    # what is written to a constant is noticed, and folded again
+    check_written(lambda: folded(*given), [given[0]], text)
     program = plica.jit(bound, backend=BACKENDS[seed % 3])
     check_written(lambda: program(*given), [*given, captured], text)
 
