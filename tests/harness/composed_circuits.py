@@ -1,6 +1,7 @@
 """Random circuits of layers that hold layers, padded tables, and parameters that share nodes; and what they compute.
 
-The values are computed by numpy alone, in long double and without logarithms, straight from the symbolic circuit.
+The values are computed in long double and without logarithms, straight from the symbolic circuit; those of parameters
+by the oracle.
 Derivatives come with them: along a direction `d`, from the imaginary part at `x + i h d` for a tiny h (Squire and
 Trapp, "Using complex variables to estimate derivatives of real functions", 1998).
 """
@@ -34,6 +35,7 @@ from plica.symbolic.parameters import (
     TensorParameter,
 )
 from plica.symbolic.scope import Scope
+from tests.harness.oracle import evaluate
 
 STEP = np.longdouble("1e-60")
 
@@ -312,23 +314,6 @@ def _of_two(op: ParameterOp, first: Parameter, second: Parameter) -> Parameter:
 
 # Computed
 
-_OPERATIONS: Mapping[type[Any], Callable[..., Any]] = {
-    SoftmaxParameter: lambda op, x: np.exp(_log_softmax(x, op.axis)),
-    LogSoftmaxParameter: lambda op, x: _log_softmax(x, op.axis),
-    ExpParameter: lambda _, x: np.exp(x),
-    HadamardParameter: lambda _, x, y: x * y,
-    MatMulParameter: lambda _, x, y: _matmul(x, y),
-    KroneckerParameter: lambda _, x, y: np.kron(x, y),
-    IndexParameter: lambda op, x: np.take(x, op.indices, op.axis),
-    ConcatParameter: lambda op, x, y: np.concatenate([x, y], op.axis),
-    MixingWeightParameter: lambda _, x: np.concatenate([np.diag(column) for column in x.T], axis=1),
-}
-
-
-def _log_softmax(x: Any, axis: int) -> Any:
-    centred = x - x.real.max(axis, keepdims=True)
-    return centred - np.log(np.exp(centred).sum(axis, keepdims=True))
-
 
 def _matmul(x: Any, y: Any) -> Any:
     return (x[:, :, None] * y[None]).sum(axis=1)  # what BLAS computes is no long double
@@ -337,25 +322,26 @@ def _matmul(x: Any, y: Any) -> Any:
 def reference(circuit: Circuit, x: Any, directions: Mapping[TensorParameter, Any]) -> tuple[Any, Any]:
     """The values of the outputs, `(B, outputs, units)`, and the derivatives of their logarithms in a direction."""
     values: dict[Any, Any] = {}
+    leaves = _leaves(circuit, directions)
     for layer in circuit.layers:
         inputs = [values[one] for one in circuit.layer_inputs(layer)]
         if isinstance(layer, InputLayer):
-            values[layer] = _input_value(layer, x, directions)
+            values[layer] = _input_value(layer, x, leaves)
         elif isinstance(layer, HadamardLayer):
             values[layer] = inputs[0] * inputs[1]
         elif isinstance(layer, KroneckerLayer):
             values[layer] = (inputs[0][:, :, None] * inputs[1][:, None]).reshape(len(x), -1)
         else:
             assert isinstance(layer, SumLayer), "nothing else is drawn"
-            values[layer] = _matmul(np.concatenate(inputs, axis=1), _value(layer.weight, directions).T)
+            values[layer] = _matmul(np.concatenate(inputs, axis=1), evaluate(layer.weight, leaves).T)
     stacked = np.stack([values[output] for output in circuit.outputs], axis=1)
     return stacked.real, stacked.imag / STEP / stacked.real
 
 
-def _input_value(layer: Any, x: Any, directions: Mapping[TensorParameter, Any]) -> Any:
-    params = {name: _value(parameter, directions) for name, parameter in layer.params.items()}
+def _input_value(layer: Any, x: Any, leaves: Mapping[Any, Any]) -> Any:
+    params = {name: evaluate(parameter, leaves) for name, parameter in layer.params.items()}
     if isinstance(layer, Mixed):
-        return sum(_input_value(part, x, directions) * params["share"][:, at] for at, part in enumerate(layer.parts))
+        return sum(_input_value(part, x, leaves) * params["share"][:, at] for at, part in enumerate(layer.parts))
     if isinstance(layer, TwoTables):
         table = params["left"] * params["right"]
     else:
@@ -366,22 +352,14 @@ def _input_value(layer: Any, x: Any, directions: Mapping[TensorParameter, Any]) 
     return np.where(missing[:, None], table.sum(axis=1), known)
 
 
-def _value(parameter: Parameter, directions: Mapping[TensorParameter, Any]) -> Any:
-    values: dict[Any, Any] = {}
-    for node in parameter.nodes:
-        if isinstance(node, ParameterOp):
-            values[node] = _OPERATIONS[type(node)](node, *(values[one] for one in parameter.node_inputs(node)))
-        else:
-            values[node] = _leaf_value(node, directions)
-    return values[parameter.output]
-
-
-def _leaf_value(leaf: Any, directions: Mapping[TensorParameter, Any]) -> Any:
-    target = leaf.deref() if isinstance(leaf, ReferenceParameter) else leaf
-    if isinstance(target, Product):
-        return _matmul(*(factor.astype(np.clongdouble) for factor in target.factors))
-    if isinstance(target, ConstantParameter):
-        return np.asarray(target.value).astype(np.clongdouble)
-    assert isinstance(target, TensorParameter), "nothing else is drawn"
-    value: Any = target.config["initializer"].value
-    return value.astype(np.clongdouble) + 1j * STEP * directions[target]
+def _leaves(circuit: Circuit, directions: Mapping[TensorParameter, Any]) -> dict[Any, Any]:
+    """The values of all leaves but constants."""
+    nodes = [one for layer in circuit.layers for parameter in layer.all_params.values() for one in parameter.nodes]
+    found: dict[Any, Any] = {}
+    for node in nodes:
+        leaf: Any = node.deref() if isinstance(node, ReferenceParameter) else node
+        if isinstance(leaf, Product):
+            found[leaf] = _matmul(*(factor.astype(np.clongdouble) for factor in leaf.factors))
+        elif isinstance(leaf, TensorParameter):
+            found[leaf] = leaf.config["initializer"].value.astype(np.clongdouble) + 1j * STEP * directions[leaf]
+    return found

@@ -4,12 +4,12 @@
     joint = circuit.joint(compiled.state_dict())  # what each assignment is worth
     joint.log_likelihood(rows), joint.mean(rows), ...
 
-The table is made by a walk over the layers that shares no code with the compiler or with the other oracles. Layers are
-read by several others, tensors by several layers, weights are zero here and there, and circuits are not normalized.
+The table is what the oracle says of each assignment. Layers are read by several others, tensors by several layers,
+weights are zero here and there, and circuits are not normalized.
 """
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,16 +33,10 @@ from plica.symbolic.parameters import (
     SquareParameter,
     TensorParameter,
 )
+from tests.harness.oracle import Oracle
 
 Array = Any
 Values = Mapping[str, Array]
-
-_UNARY: dict[type, Callable[[Array], Array]] = {
-    ExpParameter: np.exp,
-    SquareParameter: np.square,
-    SigmoidParameter: lambda x: 1.0 / (1.0 + np.exp(-x)),
-    SoftmaxParameter: lambda x: np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True),
-}
 
 
 class EnumeratedCircuit:
@@ -57,9 +51,7 @@ class EnumeratedCircuit:
         self.rng, self.zeros = np.random.default_rng(seed), zeros
         self.num_states = [int(number) for number in self.rng.integers(2, 4, self.rng.integers(1, 5))]
         self.edges: dict[Any, list[Any]] = {}
-        self.tables: dict[Any, Callable[[Values], Array]] = {}  # of input layers, (states, K)
-        self.weights: dict[Any, Callable[[Values], Array]] = {}  # of sum layers, (O, N)
-        self._tensors: dict[tuple[int, ...], list[tuple[Any, str]]] = {}
+        self._tensors: dict[tuple[int, ...], list[TensorParameter]] = {}
         self._layers: dict[tuple[tuple[int, ...], int], list[Any]] = {}
         self._names = itertools.count()
         scope = tuple(range(len(self.num_states)))
@@ -110,9 +102,9 @@ class EnumeratedCircuit:
     def _sum(self, inputs: list[Any], units: int) -> Any:
         shape = (units, len(inputs) * inputs[0].num_output_units)
         kind = [None, None, SoftmaxParameter, ExpParameter, SquareParameter, SigmoidParameter][self.rng.integers(6)]
-        weight, value = self._parameter(shape, kind)
+        weight = self._parameter(shape, kind)
         layer = SumLayer(inputs[0].num_output_units, units, arity=len(inputs), weight=weight)
-        self.edges[layer], self.weights[layer] = inputs, value
+        self.edges[layer] = inputs
         return layer
 
     def _input(self, variable: int, units: int) -> Any:
@@ -121,32 +113,25 @@ class EnumeratedCircuit:
         kind = kinds[self.rng.integers(len(kinds))]
         if kind in ("probs", "logits", "embedding"):
             unary = None if kind == "logits" else [None, SoftmaxParameter][self.rng.integers(2)]
-            parameter, value = self._parameter((units, count), unary)
+            parameter = self._parameter((units, count), unary)
             if kind == "embedding":
                 layer: Any = EmbeddingLayer([variable], units, num_states=count, weight=parameter)
             else:
                 given: dict[str, Any] = {kind: parameter}
                 layer = CategoricalLayer([variable], units, num_categories=count, **given)
-            power = np.exp if kind == "logits" else np.array
-            self.tables[layer] = lambda values: power(value(values)).T
         else:
-            parameter, value = self._parameter((units,), SigmoidParameter)
-            trials, states = count - 1, np.arange(count)
-            ways = np.array([1.0, 1.0] if trials == 1 else [1.0, 2.0, 1.0])
+            parameter = self._parameter((units,), SigmoidParameter)
             kind_of = BernoulliLayer if kind == "bernoulli" else BinomialLayer
-            settings = {} if kind == "bernoulli" else {"total_count": trials}
+            settings = {} if kind == "bernoulli" else {"total_count": count - 1}
             layer = kind_of([variable], units, probs=parameter, **settings)
-            self.tables[layer] = lambda values: np.stack(
-                [ways[x] * value(values) ** x * (1.0 - value(values)) ** (trials - x) for x in states]
-            )
         self.edges[layer] = []
         return layer
 
-    def _parameter(self, shape: tuple[int, ...], kind: type | None) -> tuple[Parameter, Callable[[Values], Array]]:
+    def _parameter(self, shape: tuple[int, ...], kind: type | None) -> Parameter:
         """A tensor, perhaps one that another layer has too, behind an operation or none."""
         known = self._tensors.setdefault(shape, [])
         if known and self.rng.random() < 0.3:
-            tensor, name = known[self.rng.integers(len(known))]
+            tensor = known[self.rng.integers(len(known))]
         else:
             start, name = self.rng.gamma(1.5, size=shape), f"tensor_{next(self._names)}"
             zero = self.rng.random(shape) < self.zeros
@@ -154,38 +139,20 @@ class EnumeratedCircuit:
             tensor = TensorParameter(
                 *shape, initializer=ConstantTensorInitializer(np.where(zero, 0.0, start)), name=name
             )
-            known.append((tensor, name))
+            known.append(tensor)
         if kind is None:
-            return Parameter.from_input(tensor), lambda values: values[name]
-        operation = kind(shape, axis=-1) if kind is SoftmaxParameter else kind(shape)
-        return Parameter.from_unary(operation, tensor), lambda values: _UNARY[kind](values[name])
+            return Parameter.from_input(tensor)
+        return Parameter.from_unary(kind(shape, axis=-1) if kind is SoftmaxParameter else kind(shape), tensor)
 
 
 class Joint:
     """What each assignment of an `EnumeratedCircuit` is worth, for values of its tensors."""
 
     def __init__(self, drawn: EnumeratedCircuit, values: Values) -> None:
-        self.drawn, self.values = drawn, values
-        self.worth = self._worth(lambda terms: terms.sum(axis=-1))
-        self.largest = self._worth(lambda terms: terms.max(axis=-1))
-
-    def _worth(self, total: Callable[[Array], Array]) -> Array:
-        """The root `(A,)` at all assignments; `total` says what a sum layer makes of its terms `(A, O, N)`."""
-        drawn = self.drawn
-        known: dict[Any, Array] = {}
-        layer: Any
-        for layer in drawn.circuit.layers:
-            inputs = [known[one] for one in drawn.edges[layer]]
-            if layer in drawn.tables:
-                (variable,) = layer.scope
-                known[layer] = drawn.tables[layer](self.values)[drawn.assignments[:, variable].astype(int)]
-            elif layer in drawn.weights:
-                known[layer] = total(drawn.weights[layer](self.values) * np.concatenate(inputs, axis=1)[:, None])
-            elif isinstance(layer, KroneckerLayer):
-                known[layer] = (inputs[0][:, :, None] * inputs[1][:, None]).reshape(len(drawn.assignments), -1)
-            else:
-                known[layer] = np.prod(inputs, axis=0)
-        return known[drawn.circuit.outputs[0]][:, 0]
+        self.drawn = drawn
+        oracle = Oracle(drawn.circuit, values)
+        self.worth = oracle.linear(drawn.assignments)[:, 0, 0].astype(float)
+        self.largest = np.exp(oracle.largest(drawn.assignments))[:, 0, 0].astype(float)
 
     def agrees(self, rows: Array) -> Array:
         """Which assignments agree with which rows, `(B, A)`."""

@@ -34,7 +34,7 @@ def _softmax(x: Array, axis: int) -> Array:
 
 def _log_softmax(x: Array, axis: int) -> Array:
     x = x - x.max(axis=axis, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
-    return x - np.logaddexp.reduce(x, axis=axis, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
 
 
 def _diagonals(weights: Array) -> Array:
