@@ -10,32 +10,19 @@
 (TuckerLayer(arity=2, 4 -> 1), 'tucker')
 """
 
-from plica.lower.optimize.context import RuleContext
-from plica.lower.optimize.pipeline import (
-    DEFAULT_RULES,
-    Optimized,
-    Rules,
-    check_rules,
-    optimize_circuit,
-    program_rewriting,
-)
-from plica.lower.optimize.provenance import Provenance, Step
-from plica.lower.optimize.report import Fired, LeftOut, Missed, Report
-from plica.lower.optimize.strategy import cost_guided
+from plica.lower.optimize.context import RuleContext as RuleContext
+from plica.lower.optimize.pipeline import DEFAULT_RULES as DEFAULT_RULES
+from plica.lower.optimize.pipeline import Optimized as Optimized
+from plica.lower.optimize.pipeline import Rules as Rules
+from plica.lower.optimize.pipeline import check_rules as check_rules
+from plica.lower.optimize.pipeline import optimize_circuit as optimize_circuit
+from plica.lower.optimize.pipeline import program_rewriting as program_rewriting
+from plica.lower.optimize.provenance import Provenance as Provenance
+from plica.lower.optimize.provenance import Step as Step
+from plica.lower.optimize.report import Fired as Fired
+from plica.lower.optimize.report import LeftOut as LeftOut
+from plica.lower.optimize.report import Missed as Missed
+from plica.lower.optimize.report import Report as Report
+from plica.lower.optimize.strategy import cost_guided as cost_guided
 
-__all__ = [
-    "DEFAULT_RULES",
-    "Fired",
-    "LeftOut",
-    "Missed",
-    "Optimized",
-    "Provenance",
-    "Report",
-    "RuleContext",
-    "Rules",
-    "Step",
-    "check_rules",
-    "cost_guided",
-    "optimize_circuit",
-    "program_rewriting",
-]
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]

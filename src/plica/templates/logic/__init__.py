@@ -9,26 +9,14 @@
 Circuit(7 layers, 2 variables, 1 output(s) of 1 unit(s))
 """
 
-from plica.templates.logic.graph import LogicalCircuit
-from plica.templates.logic.nodes import (
-    BottomNode,
-    ConjunctionNode,
-    DisjunctionNode,
-    LiteralNode,
-    LogicalNode,
-    NegatedLiteralNode,
-    TopNode,
-)
-from plica.templates.logic.sdd import SDD
+from plica.templates.logic.graph import LogicalCircuit as LogicalCircuit
+from plica.templates.logic.nodes import BottomNode as BottomNode
+from plica.templates.logic.nodes import ConjunctionNode as ConjunctionNode
+from plica.templates.logic.nodes import DisjunctionNode as DisjunctionNode
+from plica.templates.logic.nodes import LiteralNode as LiteralNode
+from plica.templates.logic.nodes import LogicalNode as LogicalNode
+from plica.templates.logic.nodes import NegatedLiteralNode as NegatedLiteralNode
+from plica.templates.logic.nodes import TopNode as TopNode
+from plica.templates.logic.sdd import SDD as SDD
 
-__all__ = [
-    "SDD",
-    "BottomNode",
-    "ConjunctionNode",
-    "DisjunctionNode",
-    "LiteralNode",
-    "LogicalCircuit",
-    "LogicalNode",
-    "NegatedLiteralNode",
-    "TopNode",
-]
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]

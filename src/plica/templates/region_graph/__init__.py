@@ -4,23 +4,15 @@
 (4, True)
 """
 
-from plica.templates.region_graph.chow_liu import ChowLiuTree
-from plica.templates.region_graph.graph import RegionGraph
-from plica.templates.region_graph.linear import FullyFactorized, LinearTree
-from plica.templates.region_graph.nodes import PartitionNode, RegionNode
-from plica.templates.region_graph.poon_domingos import PoonDomingos
-from plica.templates.region_graph.quad import QuadGraph, QuadTree
-from plica.templates.region_graph.random_binary import RandomBinaryTree
+from plica.templates.region_graph.chow_liu import ChowLiuTree as ChowLiuTree
+from plica.templates.region_graph.graph import RegionGraph as RegionGraph
+from plica.templates.region_graph.linear import FullyFactorized as FullyFactorized
+from plica.templates.region_graph.linear import LinearTree as LinearTree
+from plica.templates.region_graph.nodes import PartitionNode as PartitionNode
+from plica.templates.region_graph.nodes import RegionNode as RegionNode
+from plica.templates.region_graph.poon_domingos import PoonDomingos as PoonDomingos
+from plica.templates.region_graph.quad import QuadGraph as QuadGraph
+from plica.templates.region_graph.quad import QuadTree as QuadTree
+from plica.templates.region_graph.random_binary import RandomBinaryTree as RandomBinaryTree
 
-__all__ = [
-    "ChowLiuTree",
-    "FullyFactorized",
-    "LinearTree",
-    "PartitionNode",
-    "PoonDomingos",
-    "QuadGraph",
-    "QuadTree",
-    "RandomBinaryTree",
-    "RegionGraph",
-    "RegionNode",
-]
+__all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
