@@ -24,20 +24,44 @@ from tests.harness.spaces import LARGEST, LINEAR, LOG, WIDE, Space, safe_log
 
 Array = Any
 
-# Parameter operations: (config, *inputs) -> value, without a fold axis.
+# Parameter operations: (operation, *inputs) -> value, without a fold axis. Of complex numbers too, whose imaginary
+# parts tell derivatives.
 
 
-def _softmax(x: Array, axis: int) -> Array:
-    powers = np.exp(x - x.max(axis=axis, keepdims=True))
-    return powers / powers.sum(axis=axis, keepdims=True)
+def _softmax(op: Any, x: Array) -> Array:
+    powers = np.exp(x - x.real.max(op.axis, keepdims=True))
+    return powers / powers.sum(op.axis, keepdims=True)
 
 
-def _log_softmax(x: Array, axis: int) -> Array:
-    x = x - x.max(axis=axis, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
-    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
+def _log_softmax(op: Any, x: Array) -> Array:
+    x = x - x.real.max(op.axis, keepdims=True)  # first: 1e30 + log 2 is 1e30 in any float
+    return x - np.log(np.exp(x).sum(op.axis, keepdims=True))
 
 
-def _diagonals(weights: Array) -> Array:
+def _softplus(_: Any, x: Array) -> Array:
+    if not np.iscomplexobj(x):
+        return np.logaddexp(x, 0)
+    y = np.exp(np.where(x.real < 0, x, -x))
+    log1p = np.where(np.abs(y) < 1e-6, y - y * y / 2 + y * y * y / 3, np.log(1 + y))
+    return np.where(x.real < 0, log1p, x + log1p)
+
+
+def _sigmoid(_: Any, x: Array) -> Array:
+    y = np.exp(np.where(x.real < 0, x, -x))
+    return np.where(x.real < 0, y, 1) / (1 + y)
+
+
+def _clamped(op: Any, x: Array) -> Array:
+    low, high = (bound if bound is not None else other for bound, other in ((op.vmin, -np.inf), (op.vmax, np.inf)))
+    return np.where(x.real < low, low, np.where(x.real > high, high, x))
+
+
+def _outer(op: Any, x: Array, y: Array) -> Array:
+    at = op.axis % x.ndim
+    return (np.expand_dims(x, at + 1) * np.expand_dims(y, at)).reshape(op.shape)
+
+
+def _diagonals(_: Any, weights: Array) -> Array:
     return np.concatenate([np.diag(weights[:, place]) for place in range(weights.shape[1])], axis=1)
 
 
@@ -46,24 +70,26 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "LogAddExpParameter": lambda _, a, b: np.logaddexp(a, b),
     "HadamardParameter": lambda _, a, b: a * b,
     "KroneckerParameter": lambda _, a, b: np.kron(a, b),
+    "OuterProductParameter": _outer,
     "ExpParameter": lambda _, x: np.exp(x),
     "LogParameter": lambda _, x: safe_log(x),
     "SquareParameter": lambda _, x: x * x,
-    "SoftplusParameter": lambda _, x: np.logaddexp(x, 0),
+    "SoftplusParameter": _softplus,
     "ConjugateParameter": lambda _, x: np.conj(x),
-    "SigmoidParameter": lambda _, x: 1 / (1 + np.exp(-x)),
-    "ScaledSigmoidParameter": lambda config, x: config["vmin"] + (config["vmax"] - config["vmin"]) / (1 + np.exp(-x)),
-    "SoftmaxParameter": lambda config, x: _softmax(x, config["axis"]),
-    "LogSoftmaxParameter": lambda config, x: _log_softmax(x, config["axis"]),
-    "ReduceSumParameter": lambda config, x: x.sum(axis=config["axis"]),
-    "ReduceProductParameter": lambda config, x: x.prod(axis=config["axis"]),
+    "SigmoidParameter": _sigmoid,
+    "ScaledSigmoidParameter": lambda op, x: op.vmin + (op.vmax - op.vmin) * _sigmoid(op, x),
+    "SoftmaxParameter": _softmax,
+    "LogSoftmaxParameter": _log_softmax,
+    "ReduceSumParameter": lambda op, x: x.sum(op.axis),
+    "ReduceProductParameter": lambda op, x: x.prod(op.axis),
     "TwiceParameter": lambda _, x: 2 * x,  # a test's own
     "MatMulParameter": lambda _, a, b: a @ b,
-    "EinsumParameter": lambda config, a, b: np.einsum(config["equation"], a, b),
-    "ConcatParameter": lambda config, a, b: np.concatenate([a, b], config["axis"]),
-    "ClampParameter": lambda config, x: np.clip(x, config["vmin"], config["vmax"]),
-    "IndexParameter": lambda config, x: np.take(x, config["indices"], config["axis"]),
-    "MixingWeightParameter": lambda _, x: _diagonals(x),
+    "EinsumParameter": lambda op, a, b: np.einsum(op.equation, a, b),
+    "ConcatParameter": lambda op, a, b: np.concatenate([a, b], op.axis),
+    "FlattenParameter": lambda op, x: x.reshape(op.shape),
+    "ClampParameter": _clamped,
+    "IndexParameter": lambda op, x: np.take(x, op.indices, op.axis),
+    "MixingWeightParameter": _diagonals,
 }
 
 
@@ -160,7 +186,7 @@ def _node(node: Any, leaves: Mapping[Any, Array], inputs: list[Array]) -> Array:
         return leaves[leaf]
     if type(leaf).__name__ == "ConstantParameter":
         return np.broadcast_to(wide(leaf.value), leaf.shape)
-    return OPERATIONS[type(node).__name__](node.config, *inputs)
+    return OPERATIONS[type(node).__name__](node, *inputs)
 
 
 def wide(array: Array) -> Array:

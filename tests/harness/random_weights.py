@@ -1,9 +1,9 @@
 """Random graphs of parameters whose numbers leave every float, and what they compute.
 
-The values are computed by numpy alone, in long double, whose numbers reach from 1e-4932 to 1e4932; derivatives along a
-direction `d` from the imaginary part at `x + i h d` for a tiny h (Squire and Trapp, "Using complex variables to
-estimate derivatives of real functions", 1998). How far rounded numbers may be off, where sums cancel, is seen by
-computing with each number rounded at random.
+The values are computed by the oracle's operations in long double, whose numbers reach from 1e-4932 to 1e4932;
+derivatives along a direction `d` from the imaginary part at `x + i h d` for a tiny h (Squire and Trapp, "Using complex
+variables to estimate derivatives of real functions", 1998). How far rounded numbers may be off, where sums cancel, is
+seen by computing with each number rounded at random.
 
 weight = Weights(seed=3).draw((2, 3))
 """
@@ -16,6 +16,7 @@ import numpy as np
 from plica.symbolic import parameters as of
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
+from tests.harness.oracle import OPERATIONS
 
 Shape = tuple[int, ...]
 STEP = np.longdouble("1e-1000")
@@ -153,63 +154,6 @@ _DRAWN: tuple[Callable[..., Parameter], ...] = (
 )
 
 
-# Computed
-
-
-def _softmax(op: Any, x: Any) -> Any:
-    y = np.exp(x - x.real.max(op.axis, keepdims=True))
-    return y / y.sum(op.axis, keepdims=True)
-
-
-def _softplus(_: Any, x: Any) -> Any:
-    y = np.exp(np.where(x.real < 0, x, -x))
-    log1p = np.where(np.abs(y) < 1e-6, y - y * y / 2 + y * y * y / 3, np.log(1 + y))
-    return np.where(x.real < 0, log1p, x + log1p)
-
-
-def _sigmoid(_: Any, x: Any) -> Any:
-    y = np.exp(np.where(x.real < 0, x, -x))
-    return np.where(x.real < 0, y, 1) / (1 + y)
-
-
-def _clamped(op: Any, x: Any) -> Any:
-    low, high = (bound if bound is not None else other for bound, other in ((op.vmin, -np.inf), (op.vmax, np.inf)))
-    return np.where(x.real < low, low, np.where(x.real > high, high, x))
-
-
-def _mixed(_: Any, x: Any) -> Any:
-    return np.concatenate([np.diag(x[:, at]) for at in range(x.shape[1])], axis=1)
-
-
-def _outer(op: Any, x: Any, y: Any) -> Any:
-    at = op.axis % x.ndim
-    return (np.expand_dims(x, at + 1) * np.expand_dims(y, at)).reshape(op.shape)
-
-
-_COMPUTED: Mapping[type[Any], Callable[..., Any]] = {
-    of.SoftmaxParameter: _softmax,
-    of.LogSoftmaxParameter: lambda op, x: np.log(_softmax(op, x)),
-    of.SigmoidParameter: _sigmoid,
-    of.SoftplusParameter: _softplus,
-    of.ExpParameter: lambda _, x: np.exp(x),
-    of.LogParameter: lambda _, x: np.log(x),
-    of.SumParameter: lambda _, x, y: x + y,
-    of.HadamardParameter: lambda _, x, y: x * y,
-    of.ReduceSumParameter: lambda op, x: x.sum(op.axis),
-    of.ReduceProductParameter: lambda op, x: x.prod(op.axis),
-    of.SquareParameter: lambda _, x: x * x,
-    of.ClampParameter: _clamped,
-    of.KroneckerParameter: lambda _, x, y: np.kron(x, y),
-    of.MatMulParameter: lambda _, x, y: x @ y,
-    of.EinsumParameter: lambda op, x, y: np.einsum(op.equation, x, y),
-    of.OuterProductParameter: _outer,
-    of.ConcatParameter: lambda op, x, y: np.concatenate([x, y], op.axis),
-    of.FlattenParameter: lambda op, x: x.reshape(op.shape),
-    of.IndexParameter: lambda op, x: np.take(x, op.indices, op.axis),
-    of.MixingWeightParameter: _mixed,
-}
-
-
 def logarithms(
     weight: Parameter, directions: Mapping[Any, Any], precision: float = 0.0, seed: int = 0
 ) -> tuple[Any, Any, Any]:
@@ -227,7 +171,7 @@ def logarithms(
         for node in weight.nodes:
             inputs = [values[one] for one in weight.node_inputs(node)]
             if inputs:
-                value = _COMPUTED[type(node)](node, *inputs)
+                value = OPERATIONS[type(node).__name__](node, *inputs)
                 logs = np.nan_to_num(np.log(np.abs(value.real)), neginf=0.0)
                 value = value * (1 + precision * rng.uniform(-1, 1, value.shape) * (1 + np.abs(logs)))
             elif isinstance(node, ConstantParameter):
