@@ -17,7 +17,7 @@ one walk, and joins each component once.
 ['literal | run-time', 'literal | run-time | not constant']
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Flag, auto
 from functools import reduce
@@ -122,6 +122,18 @@ def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict
             variables[operand] = None
         variables.update(dict.fromkeys(size_variables(operand.type)))
     return variables
+
+
+def makers_of(
+    equations: Sequence[Equation], results: Iterable[Operand], given: Container[Var] = ()
+) -> tuple[list[Equation], dict[Var, None]]:
+    """The equations that make results, but those given, the last first; and the variables that all these read."""
+    needed, found = needed_by((), results), []
+    for equation in reversed(equations):
+        if any(var in needed and var not in given for var in equation.outputs):
+            found.append(equation)
+            needed.update(needed_by((equation,), ()))
+    return found, needed
 
 
 def find_origins(

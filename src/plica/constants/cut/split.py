@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from plica.constants.analysis.facts import is_size_arithmetic
-from plica.constants.analysis.origins import needed_by
+from plica.constants.analysis.origins import makers_of, needed_by
 from plica.graph.components import DisjointSets, strongly_connected
 from plica.ir.program import Equation, Program, Var, size_variables
 from plica.ir.sizes import Size
@@ -128,12 +128,7 @@ def components(cut: Cut, split: Split) -> list[Program]:
     only the parts that depend on it. Values that compile-time constants alone determine have parts of their own.
     """
     values = dict.fromkeys((*split.handed, *split.kept))
-    needed = needed_by((), values)
-    running: list[Equation] = []
-    for equation in reversed(cut.foldable):
-        if any(var in needed for var in equation.outputs):
-            running.append(equation)
-            needed.update(needed_by((equation,), ()))
+    running, _ = makers_of(cut.foldable, values)
     made = dict.fromkeys(var for equation in running for var in equation.outputs)
     sets: DisjointSets[Var] = DisjointSets()
     for equation in running:
@@ -187,12 +182,7 @@ def _fold(cut: Cut, results: Sequence[Var], handed: Mapping[Var, None]) -> Progr
     if not results:
         return None
     program = cut.program
-    needed = needed_by((), results)
-    equations = []
-    for equation in reversed(cut.foldable):
-        if any(var in needed and var not in handed for var in equation.outputs):
-            equations.append(equation)
-            needed.update(needed_by((equation,), ()))
+    equations, needed = makers_of(cut.foldable, results, handed)
     equations.reverse()
     consts = tuple(var for var in program.consts if var in needed)
     handed_arguments = [var for var in handed if var in needed]

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, final
 
 from plica.constants.analysis.facts import work_of
-from plica.constants.analysis.origins import needed_by
+from plica.constants.analysis.origins import makers_of
 from plica.constants.store.cache import CacheEntry, FoldCache
 from plica.forks import cached_property
 from plica.ir.program import Program, Var
@@ -65,11 +65,7 @@ class Component:
 
 def _program_of(program: Program, result: Var) -> Program:
     """The part of a Program without dynamic sizes that computes one of its results."""
-    needed, equations = needed_by((), (result,)), []
-    for equation in reversed(program.equations):
-        if any(var in needed for var in equation.outputs):
-            equations.append(equation)
-            needed.update(needed_by((equation,), ()))
+    equations, needed = makers_of(program.equations, (result,))
     consts, inputs = (tuple(var for var in group if var in needed) for group in (program.consts, program.inputs))
     return Program(consts, inputs, tuple(reversed(equations)), (result,))
 
