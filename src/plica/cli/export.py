@@ -12,7 +12,7 @@ from click.shell_completion import CompletionItem
 
 from plica.cli.asking import PATH
 from plica.cli.errors import one_line_errors
-from plica.cli.sizes import sizes_of
+from plica.cli.native_files import sizes_of
 from plica.errors import InputError
 from plica.paths import check_is_other, replacing
 

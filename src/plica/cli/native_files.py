@@ -1,9 +1,16 @@
-"""The option `--public-key` of the commands that read native files."""
+"""Options of commands on native files: `--size NAME=NUMBER`, and `--public-key`.
+
+>>> sizes_of(("n=10", "b=3"))
+{'n': 10, 'b': 3}
+"""
+
+from collections.abc import Sequence
 
 import click
 
 from plica.errors import InputError
 
+_DIGITS = 18  # of a size
 KEY_OPTION = click.option(
     "--public-key", metavar="HEX", help="Ed25519 public key, 64 hexadecimal digits, that must have signed the file."
 )
@@ -20,3 +27,18 @@ def public_key_of(text: str | None) -> bytes | None:
     if len(key) != 32:
         raise InputError(f"--public-key {text:.80}: expected 64 hexadecimal digits")
     return key
+
+
+def sizes_of(words: Sequence[str]) -> dict[str, int]:
+    """Sizes by name.
+
+    Raises:
+        InputError: A word is no name with a number.
+    """
+    sizes = {}
+    for word in words:
+        name, _, number = word.partition("=")
+        if not number.isdecimal() or len(number) > _DIGITS:
+            raise InputError(f"--size {word:.60}: expected a name and a number, as n=10")
+        sizes[name] = int(number)
+    return sizes

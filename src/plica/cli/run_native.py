@@ -6,8 +6,7 @@ from pathlib import Path
 import click
 
 from plica.cli.errors import one_line_errors
-from plica.cli.native_files import KEY_OPTION, public_key_of
-from plica.cli.sizes import sizes_of
+from plica.cli.native_files import KEY_OPTION, public_key_of, sizes_of
 from plica.errors import InputError
 from plica.paths import check_is_other
 from plica.runtime.checks import SEED
