@@ -2,7 +2,6 @@
 
 import copy
 import itertools
-from dataclasses import dataclass
 from typing import Any, cast
 
 import numpy as np
@@ -14,18 +13,14 @@ from scipy import stats
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import SamplingQuery, expected
 from plica.errors import InputError, ShapeError, StructuralPropertyError, UnsupportedError
-from plica.ir.op import unsupported
 from plica.lower import cascade
 from plica.queries import covariance, latent_posterior, mean, posterior, quantile, variance
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers import (
     CategoricalLayer,
     GaussianLayer,
     HadamardLayer,
     HistogramLayer,
-    InputLayer,
-    InputRow,
     PolynomialLayer,
     SumLayer,
 )
@@ -45,8 +40,8 @@ from tests.harness.circuits import (
     tensor,
 )
 from tests.harness.oracle import Oracle, all_num_states, all_states, numbers
-from tests.harness.own_layers import NEIGHBOURS, PAIRS, NeighbourSum, PairLayer
-from tests.harness.queries import QUERIED, evidence, one_unit
+from tests.harness.own_layers import NEIGHBOURS, PAIRS, VALUES, NeighbourSum, PairLayer, ValueLayer
+from tests.harness.queries import QUERIED, evidence, normals_of, one_unit
 
 
 def shares(row: np.ndarray, states: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -148,14 +143,7 @@ def test_mixtures_of_normals(log_partition: bool) -> None:
     torch.manual_seed(5)
     circuit = gaussians(3, log_partition=log_partition)
     compiled = TorchCompiler(dtype="float64").compile(circuit)
-    oracle = Oracle(circuit, numbers(compiled))
-    weight = np.ravel(oracle.parameter(circuit.sum_layers[0].weight)).astype(float)
-    centre, spread, scale = (
-        np.stack([np.ravel(oracle.parameter(layer.params[name])).astype(float) for layer in circuit.input_layers])
-        if name in circuit.input_layers[0].params
-        else np.zeros((2, 3))
-        for name in ("mean", "stddev", "log_partition")
-    )
+    weight, centre, spread, scale = normals_of(compiled)
     x = np.array([[0.4, np.nan], [np.nan, -1.0], [np.nan, np.nan], [0.2, 0.1]])
     rows = torch.from_numpy(x)
     found, means, variances = posterior(compiled, rows), mean(compiled, rows), variance(compiled, rows)
@@ -377,34 +365,12 @@ def test_what_cannot_be_asked() -> None:
         mean(unsmooth, torch.zeros(1, 2))
 
 
-@dataclass(frozen=True, eq=False)
-class ValueLayer(InputLayer):
-    """Numbers that no variable changes, `value (K,)`."""
-
-    num_output_units: int
-    value: Parameter
-    scope: Scope = Scope([])  # noqa: RUF009 - immutable
-    domain: Domain = REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"value": self.value}
-
-
-def _value(xp: Any, semiring: Any, layer: ValueLayer, params: Any, *x: Any) -> Any:  # noqa: ARG001
-    return semiring.from_linear(xp, xp.expand_dims(params["value"], axis=1))
-
-
 @pytest.mark.parametrize("scaled", [False, True])
 def test_layers_without_variables(scaled: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """As evidence leaves them: factors of units, which shift what is probable."""
     monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 2**60)
     compiler = TorchCompiler(dtype="float64")
-    compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
+    compiler.add_layer_rule(VALUES)
     seen = ValueLayer(2, Parameter.from_input(constant([0.25, 0.75])))
     hidden = CategoricalLayer([0], 2, num_categories=2, probs=constant([[1.0, 0.0], [0.5, 0.5]]))
     product, root = HadamardLayer(2, 2), SumLayer(2, 1, weight=constant([[0.4, 0.6]]))
@@ -424,7 +390,7 @@ def test_two_negative_factors_are_no_probability(scaled: bool, monkeypatch: pyte
     """Their product is positive, and so is each of them times the derivative of its logarithm."""
     monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0 if scaled else 2**60)
     compiler = TorchCompiler(dtype="float64")
-    compiler.add_layer_rule(InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn")))
+    compiler.add_layer_rule(VALUES)
     factors = [ValueLayer(1, Parameter.from_input(constant([number]))) for number in (-1.0, -2.0)]
     inputs = [*factors, coin([0], 1)]
     product, root = HadamardLayer(1, 3), SumLayer(1, 1, weight=constant([[1.0]]))

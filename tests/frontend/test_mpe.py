@@ -40,7 +40,7 @@ from tests.harness.circuits import (
 )
 from tests.harness.oracle import Oracle, all_states, numbers
 from tests.harness.own_layers import BOXES, NEIGHBOURS, PAIRS, PAIRS_WITHOUT_MODE, BoxLayer, NeighbourSum, PairLayer
-from tests.harness.queries import QUERIED, evidence, one_unit
+from tests.harness.queries import QUERIED, evidence, normals_of, one_unit
 
 
 def assert_best(compiled, x: np.ndarray, values: np.ndarray, states: np.ndarray) -> None:
@@ -131,14 +131,7 @@ def test_gaussians_are_completed_by_means() -> None:
     torch.manual_seed(6)
     for circuit in (gaussians(3), gaussians(3, log_partition=True)):
         compiled = TorchCompiler(dtype="float64").compile(circuit)
-        oracle = Oracle(circuit, numbers(compiled))
-        weight = np.ravel(oracle.parameter(circuit.sum_layers[0].weight)).astype(float)
-        mean, stddev, scale = (
-            np.stack([np.ravel(oracle.parameter(layer.params[name])).astype(float) for layer in circuit.input_layers])
-            if name in circuit.input_layers[0].params
-            else np.zeros((2, 3))
-            for name in ("mean", "stddev", "log_partition")
-        )
+        weight, mean, stddev, scale = normals_of(compiled)
         x = np.array([[0.4, np.nan], [np.nan, -1.0], [np.nan, np.nan], [0.2, 0.1]])
         rows, log_values = mpe(compiled, torch.from_numpy(x))
         for row, found, log_value in zip(x, rows.numpy(), log_values.numpy(), strict=True):

@@ -177,3 +177,26 @@ def _box_mode(xp: Any, layer: BoxLayer, params: Any) -> Any:  # noqa: ARG001
 
 
 BOXES = InputRow(BoxLayer, _box_body, _box_total, _box_sample, mode=_box_mode, maximum=_box_total)
+
+
+@dataclass(frozen=True, eq=False)
+class ValueLayer(FieldsLayer, InputLayer):
+    """Numbers that no variable changes: `value (K,)`."""
+
+    num_output_units: int
+    value: Parameter
+
+    @property
+    def scope(self) -> Scope:
+        return Scope([])
+
+    @property
+    def domain(self) -> Domain:
+        return REALS
+
+
+def _value(xp: Any, semiring: Any, layer: ValueLayer, params: Any, *x: Any) -> Any:  # noqa: ARG001
+    return semiring.from_linear(xp, xp.expand_dims(params["value"], axis=1))
+
+
+VALUES = InputRow(ValueLayer, _value, _value, unsupported("nothing is drawn"))

@@ -8,7 +8,8 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import SumLayer
 from plica.templates.region_graph import QuadGraph, RandomBinaryTree
 from tests.harness.circuits import CIRCUITS, graph_circuit, mixing, unnormalized
-from tests.harness.oracle import all_states
+from tests.harness.oracle import Oracle, all_states, numbers
+from tests.harness.statistics import assert_distribution, frequencies
 
 QUERIED = {
     "unnormalized": unnormalized,
@@ -39,3 +40,26 @@ def one_unit(circuit: Circuit) -> Circuit:
     part = circuit.subgraph(output)
     edges: dict[Any, Any] = {layer: part.layer_inputs(layer) for layer in part.inner_layers}
     return Circuit([*part.layers, total], {**edges, total: [output]}, [total])
+
+
+def assert_conditional(compiled: Any, x: np.ndarray, found: np.ndarray, level: float) -> None:
+    """Chi-squared tests of samples `(rows, number, D)` against what each row leaves open."""
+    circuit = compiled.symbolic
+    states = all_states(circuit)
+    weights = Oracle(circuit, numbers(compiled)).linear(states)[:, 0, 0].astype(float)
+    for row, drawn in zip(x, found, strict=True):
+        fits = (np.isnan(row) | (states == row)).all(axis=1)
+        assert_distribution(frequencies(states, drawn), np.where(fits, weights, 0.0), level)
+
+
+def normals_of(compiled: Any) -> tuple[np.ndarray, ...]:
+    """Of a mixture of two normal variables: weights `(3,)`; means, deviations, logarithms of factors, each `(2, 3)`."""
+    circuit = compiled.symbolic
+    oracle = Oracle(circuit, numbers(compiled))
+    params = (
+        np.stack([np.ravel(oracle.parameter(layer.params[name])).astype(float) for layer in circuit.input_layers])
+        if name in circuit.input_layers[0].params
+        else np.zeros((2, 3))
+        for name in ("mean", "stddev", "log_partition")
+    )
+    return np.ravel(oracle.parameter(circuit.sum_layers[0].weight)).astype(float), *params

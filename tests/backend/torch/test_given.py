@@ -3,7 +3,6 @@
 import copy
 import itertools
 import pickle
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,22 +14,17 @@ from plica.backend.torch import scoring
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.files.model import load_model, save_model
-from plica.ir.op import unsupported
 from plica.ir.program import Program
 from plica.lower import cascade
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import (
     CategoricalLayer,
     GaussianLayer,
     HadamardLayer,
-    InputLayer,
-    InputRow,
     SumLayer,
 )
 from plica.symbolic.parameters import IndexParameter, Parameter, TensorParameter
-from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SEMIRINGS, Bound
 from tests.harness.circuits import chain, tensor
 from tests.harness.conformance import is_signed
@@ -49,6 +43,7 @@ from tests.harness.given import (
 )
 from tests.harness.layer_cases import CASES, LayerCase
 from tests.harness.oracle import gradients, numbers
+from tests.harness.own_layers import VALUES, ValueLayer
 
 FLAGS = tuple(itertools.product((True, False), repeat=2))
 WAYS = [
@@ -235,44 +230,19 @@ def test_rows_of_nothing_but_missing_entries() -> None:
     assert found.flatten().tolist() == [3.0, 0.75]
 
 
-NOTHING = Scope([])
-
-
-@dataclass(frozen=True, eq=False)
-class Total(InputLayer):
-    """Numbers that no variable decides."""
-
-    num_output_units: int
-    total: Parameter
-    scope: Scope = NOTHING
-    domain: Domain = REALS
-
-    @property
-    def config(self) -> dict[str, Any]:
-        return {"num_output_units": self.num_output_units}
-
-    @property
-    def params(self) -> dict[str, Parameter]:
-        return {"total": self.total}
-
-
-def _total(xp: Any, semiring: Any, layer: Total, params: Any, *_: Any) -> Any:  # noqa: ARG001
-    return semiring.from_linear(xp, xp.expand_dims(params["total"], axis=1))
-
-
 @pytest.mark.parametrize("fold", [True, False])
 def test_circuits_without_variables_have_a_row_for_each_set(fold: bool) -> None:
     """Integrals, whose layers have the scope of nothing."""
     compiler = TorchCompiler("sum-product", fold=fold, dtype="float64")
-    compiler.add_layer_rule(InputRow(Total, _total, _total, unsupported("nothing to draw")))
+    compiler.add_layer_rule(VALUES)
     weight = TensorParameter(1, 2, initializer=None, name="weight")
-    layer, total = Total(2, Parameter.from_input(tensor([3.0, 4.0]))), SumLayer(2, 1, weight=weight)
+    layer, total = ValueLayer(2, Parameter.from_input(tensor([3.0, 4.0]))), SumLayer(2, 1, weight=weight)
     compiled = compiler.compile(chain(layer, total))
     weights = torch.tensor([[[1.0, 2.0]], [[0.5, 0.25]], [[1.0, 0.0]]], dtype=torch.float64)
     assert compiled(parameters={"weight": weights}).tolist() == [[[11.0]], [[2.5]], [[3.0]]]
     assert compiled(parameters={"weight": weights[0]}).tolist() == [[[11.0]]]
     totals = torch.tensor([[1.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
-    assert compiled(parameters={"weight": weights[0], "0.total": totals}).tolist() == [[[3.0]], [[8.0]]]
+    assert compiled(parameters={"weight": weights[0], "0.value": totals}).tolist() == [[[3.0]], [[8.0]]]
 
 
 @pytest.mark.parametrize("training", [True, False])
