@@ -18,13 +18,6 @@ TEXT = """{ lambda w:f32[3] ; {n:i64[]} x:f32[n,3] y:f32[n,3] . let
     d:f32[n] = sum[axis=(1,) keepdims=False] b
   in ({n}, d, c, b) }"""
 PROGRAM = parse(TEXT)
-RENAMED = (
-    TEXT.replace("n", "N")
-    .replace("leN", "len")
-    .replace("traN", "tran")
-    .replace("iN (", "in (")
-    .replace("keepdimN", "keepdimn")
-)
 DIFFERENT = (
     ("add a y", "add y a"),
     ("add a y", "subtract a y"),

@@ -26,7 +26,6 @@ def _first(*operands, **_):
 
 ANYTHING = Op("anything", _first, _first, list, PRIMITIVE)
 TABLE = {**OPS, "anything": ANYTHING}
-SCALAR = ShapedArray((), DType.FLOAT32)
 N = Var("n", ShapedArray((), DType.INT64))
 X = Var("x", array_type((Size.of(N), 3), DType.FLOAT32))
 n = Size.of(N)

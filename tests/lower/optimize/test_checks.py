@@ -15,7 +15,6 @@ from plica.rules.view import made
 from plica.symbolic.layers import HadamardLayer, SumLayer
 from plica.symbolic.parameters import (
     ExpParameter,
-    LogParameter,
     SoftmaxParameter,
     normal,
 )
@@ -90,7 +89,6 @@ def bare(op: str, *outputs: Any) -> Any:
     )
 
 
-LOG_EXP = Pattern(Entry("log", LogParameter, ("exp",)), Entry("exp", ExpParameter, ("x",)))
 WRONG: Any = [
     (
         "programs",

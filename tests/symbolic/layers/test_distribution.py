@@ -24,7 +24,7 @@ from plica.symbolic.layers import (
     SumLayer,
     distribution_table,
 )
-from plica.symbolic.parameters import normal, softmax_normal
+from plica.symbolic.parameters import softmax_normal
 from plica.symbolic.scope import Scope
 from plica.templates.data_modalities import image_data
 from plica.templates.parameterization import name_to_input_layer_factory
@@ -37,20 +37,6 @@ def test_rows_of_layers_fill_the_table() -> None:
     assert list(DISTRIBUTIONS) == list(INPUTS)
     assert DISTRIBUTIONS["categorical"].domain(7) == finite(7)
     assert DISTRIBUTIONS["gaussian"].domain() == REALS
-
-
-@pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_every_parameter_has_a_factory(name: str) -> None:
-    distribution = DISTRIBUTIONS[name]
-    for parameter in distribution.parameters:
-        shapes: list[Any] = []
-
-        def factory(shape, shapes=shapes):
-            shapes.append(shape)
-            return normal(shape)
-
-        distribution.layer(Scope([0]), 4, **distribution.settings_for(3), **{f"{parameter}_factory": factory})
-        assert shapes, parameter
 
 
 def column_of(name: str) -> Any:
