@@ -33,9 +33,9 @@ from plica.backend.torch.indexing import may_write as may_write
 from plica.backend.torch.indexing import nonzero as nonzero
 from plica.backend.torch.indexing import refuse_slice as refuse_slice
 from plica.backend.torch.indexing import take_along as take_along
-from plica.backend.torch.indexing import user_error as user_error
 from plica.backend.torch.indexing import unique as unique
 from plica.backend.torch.indexing import update as update
+from plica.backend.torch.indexing import user_error as user_error
 from plica.backend.torch.logs import hypot as hypot
 from plica.backend.torch.logs import logaddexp as logaddexp
 from plica.backend.torch.logs import logsumexp as logsumexp
