@@ -187,12 +187,12 @@ def normalized(block: Block, x: Array, axis: int, target: Array | None, *, logar
     buffer, start, dims = target.buffer, target.start, x.dims
     assert buffer is not None, "it is new memory"
     lanes = Lanes(block, x, [axis])
-    most, total = lanes.slot(x.dtype), lanes.slot(x.dtype)
+    maximum, total = lanes.slot(x.dtype), lanes.slot(x.dtype)
     with lanes.outside():
         _largest(lanes, maximum)
         lanes.fill(total, 0)
         with lanes.entries() as (value, index):
-            shifted = writer.apply("subtract", [value, lanes.get(most)], x.dtype, {})
+            shifted = writer.apply("subtract", [value, lanes.get(maximum)], x.dtype, {})
             power = writer.apply("exp", [shifted], x.dtype, {})
             lanes.put(total, writer.compute("sum", lanes.get(total), power))
             writer.store(buffer, writer.add(start, writer.flat(index, dims)), shifted if logarithm else power)
