@@ -58,6 +58,11 @@ def test_an_equation_of_the_table_holds(left: str) -> None:
             np.testing.assert_allclose(result, wanted, rtol=1e-12)
 
 
+def test_the_median_of_an_even_number_of_entries() -> None:
+    v = np.asarray([4.0, -1.0, 2.0, 7.0])
+    assert eval(EQUATIONS["np.median(v)"], {"mean": pnp.mean, "sort": pnp.sort, "v": v}) == np.median(v)
+
+
 @grouped("left", [left for left in EQUATIONS if not left.startswith("torch.")])
 def test_the_error_of_a_name_of_the_table_shows_what_to_write(left: str) -> None:
     *modules, name = left.partition("(")[0].split(".")[1:]

@@ -116,7 +116,7 @@ EQUATIONS: Mapping[str, str] = {
     "np.digitize(v, w[:1])": "searchsorted(w[:1], v, side='right')",
     "np.extract(v > 0, v)": "v[v > 0]",
     "np.flatnonzero(v > 0)": "nonzero(v > 0)[0]",
-    "np.median(v)": "sort(v)[v.shape[0] // 2]",
+    "np.median(v)": "mean(sort(v)[(v.shape[0] - 1) // 2 : v.shape[0] // 2 + 1])",
     "np.pad(v, 1)": "concat([zeros_like(v[:1]), v, zeros_like(v[:1])])",
     "np.piecewise(v, [v < 0], [0.0, 1.0])": "where(v < 0, 0.0, 1.0)",
     "np.select([v < 0], [v], 1.0)": "where(v < 0, v, 1.0)",
