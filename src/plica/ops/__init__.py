@@ -4,10 +4,13 @@
 'exp'
 """
 
+import importlib
 from collections.abc import Iterable
 
-from plica.errors import DTypeError, UnsupportedError
+from plica.errors import UnsupportedError
+from plica.forks import ForkSafeLock
 from plica.ir.op import Op, op_table
+from plica.ops.additions import checked
 from plica.ops.control import CONTROL as CONTROL
 from plica.ops.densities import DENSITIES as DENSITIES
 from plica.ops.directed import DIRECTED as DIRECTED
@@ -51,6 +54,10 @@ ADDED: dict[str, Op] = {}
 _TABLES = [OPS]
 NAMES: set[str] = set()
 """What `plica.numpy` has beside operations, once it is imported: no operation from outside can be called so."""
+_NAMESPACE = "plica.tracing.namespace"  # which fills `NAMES`; found by its name, as backends are
+_PRIVATE = frozenset({"look_up", "multiply_runs", "sum_of_products", "tree_of_sums"})
+"""The operations that only backends have, which may not be imported yet."""
+_ADDING = ForkSafeLock()
 
 
 def with_private(operations: Iterable[Op]) -> dict[str, Op]:
@@ -59,7 +66,9 @@ def with_private(operations: Iterable[Op]) -> dict[str, Op]:
     Raises:
         ValueError: Two operations have one name.
     """
-    table = op_table(OPS.values(), operations)
+    private = tuple(operations)
+    assert _PRIVATE.issuperset(op.name for op in private), "operations from outside may not take their names before"
+    table = op_table(OPS.values(), private)
     _TABLES.append(table)
     return table
 
@@ -73,12 +82,15 @@ def add_operation(op: Op) -> None:
         op: The operation; `plica.ops.elementwise.elementwise` makes one that works on entries.
 
     Raises:
-        DTypeError: `op` is no `Op`, or its name is no Python identifier.
+        DTypeError: `op` is no `Op`, its name cannot be that of a function, or a column is wrong: at its samples, the
+            reference must give what the type rule says.
+        ShapeError: The reference gives arrays of other shapes.
         UnsupportedError: There is an operation or a function of its name.
     """
-    if not isinstance(op, Op) or not op.name.isidentifier():
-        raise DTypeError(f"add_operation takes an Op whose name is an identifier, found {op!r:.80}.")
-    if any(op.name in table for table in (NAMES, *_TABLES)):
-        raise UnsupportedError(f"plica.numpy or a backend has {op.name!r} already; choose another name.")
-    for table in (ADDED, *_TABLES):
-        table[op.name] = op
+    own = checked(op)
+    importlib.import_module(_NAMESPACE)
+    with _ADDING:
+        if any(own.name in table for table in (NAMES, _PRIVATE, *_TABLES)):
+            raise UnsupportedError(f"plica.numpy or a backend has {own.name!r} already; choose another name.")
+        for table in (ADDED, *_TABLES):
+            table[own.name] = own

@@ -337,8 +337,10 @@ class _Emitter:
         op, sizes = TORCH_OPS.get(equation.op.name), sizes_within(equation.params)
         if op is None or isinstance(op.decompose, Unsupported):
             raise UnsupportedError(f"the torch backend has no row for the operation {equation.op.name!r}.")
-        types = [operand.type for operand in equation.inputs]
-        program = clean(traced_decomposition(op.decompose, types, equation.params, sizes, equation.source))
+        types, results = ([operand.type for operand in group] for group in (equation.inputs, equation.outputs))
+        program = clean(
+            traced_decomposition(op.name, op.decompose, types, results, equation.params, sizes, equation.source)
+        )
         used_names = {var.name for var in variables(self.plan.program)}
         names = (f"{self.name}_{op.name}_{number}" for number in count(len(self.helpers)))
         name = next(name for name in names if name not in used_names)

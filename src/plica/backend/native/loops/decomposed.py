@@ -32,8 +32,10 @@ def _written(
     block: Block, equation: Equation, operands: list[Value], decompose: Callable[..., Any]
 ) -> tuple[Value, ...]:
     sizes = sizes_within(equation.params)
-    types = [operand.type for operand in equation.inputs]
-    program = clean(traced_decomposition(decompose, types, equation.params, sizes, equation.source))
+    types, results = ([operand.type for operand in group] for group in (equation.inputs, equation.outputs))
+    program = clean(
+        traced_decomposition(equation.op.name, decompose, types, results, equation.params, sizes, equation.source)
+    )
     values = [*operands, *map(block.size, sizes)]
     env: dict[Operand, Value] = dict(zip(program.arguments, values, strict=True))
     for var, (index, axis) in size_sources(program).items():

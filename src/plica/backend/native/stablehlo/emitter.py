@@ -18,9 +18,10 @@ from plica.errors import ShapeError, UnsupportedError
 from plica.ir.op import Array, Unsupported
 from plica.ir.program import Equation, Literal, Operand, Program, Var, size_value
 from plica.ir.sizes import Dim, Size, atoms, substitute
-from plica.ir.types import SCALAR_SIZE, ArrayType, Spec
+from plica.ir.types import SCALAR_SIZE, ArrayType, Spec, array_type
 from plica.ops import OPS
 from plica.tracing import namespace
+from plica.tracing.decomposition import as_promised, refuse_captured
 from plica.tracing.trace import trace
 
 
@@ -204,7 +205,10 @@ class Emitter:
             Spec(tuple(dim if isinstance(dim, int) else names[dim] for dim in value.shape), value.dtype)
             for value in call.inputs
         ]
-        program = trace(lambda *arrays: decompose(namespace, *arrays, **call.params), *specs)
+        results = [array_type(shape, dtype) for shape, dtype in call.results]
+        promised = as_promised(name, decompose, results, names)
+        program = trace(lambda *arrays: promised(namespace, *arrays, **call.params), *specs)
+        refuse_captured(name, program)
         sizes = {text: dim for dim, text in names.items()}
         implicit = program.inputs[: program.num_implicit_inputs]
         dims = [sizes[var.name] for var in implicit]
