@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import platform
 import re
 import subprocess
 import sys
@@ -24,6 +25,7 @@ from plica.runtime.container import read
 from plica.runtime.module import NativeModule
 from tests.harness.damaged_files import Json, forged
 from tests.harness.forged_files import ask_forgeries
+from tests.harness.forged_libraries import ask_libraries
 from tests.harness.forks import fate_of_child
 from tests.harness.together import grouped
 
@@ -201,6 +203,28 @@ def test_an_error_that_a_manifest_leaves_out_is_one_of_the_file(path: Path, tmp_
 @pytest.mark.parametrize("count", [100, pytest.param(3000, marks=pytest.mark.full)])
 def test_a_change_whose_hashes_are_right_ends_no_process(path: Path, count: int) -> None:
     assert 0 < ask_forgeries(path, count) < count
+
+
+def _code(path: Path, folder: Path) -> Path:
+    """The library of a file, as a file of its own."""
+    image = read(path)
+    (folder / f"{path.stem}.so").write_bytes(image.part(image.manifest.targets[0].part))
+    return folder / f"{path.stem}.so"
+
+
+@pytest.mark.parametrize("count", [60, pytest.param(3000, marks=pytest.mark.full)])
+def test_other_code_whose_hashes_are_right_ends_no_process(path: Path, tmp_path: Path, count: int) -> None:
+    elsewhere = next(name for name in ("aarch64", "x86-64") if name[:5] != platform.machine()[:5])
+    others = []
+    for name, function in ("other", lambda x: x + 1.0), (elsewhere, lambda x: x + 1.0):
+        native.compile(
+            plica.trace(function, plica.spec("n", "float64")),
+            tmp_path / f"{name}.plicab",
+            targets=elsewhere if name == elsewhere else "host",
+        )
+        others.append(_code(tmp_path / f"{name}.plicab", tmp_path))
+    others.append(Path(np.linalg._umath_linalg.__file__))  # a library of someone else
+    assert ask_libraries(path, count, others) < count
 
 
 # Errors

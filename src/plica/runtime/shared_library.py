@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from plica.errors import NativeFileError
+from plica.runtime.elf import check_whole
 
 Array = np.ndarray[Any, np.dtype[Any]]
 Release = Callable[[int], object]
@@ -84,10 +85,11 @@ class Library:
         signatures: What the library says of its entries, by their names.
 
     Raises:
-        NativeFileError: The system does not load it.
+        NativeFileError: It is no whole library, or the system does not load it.
     """
 
     def __init__(self, code: bytes | memoryview) -> None:
+        check_whole(code)
         try:
             file = os.memfd_create("plica")
             with os.fdopen(file, "wb") as target:
@@ -99,7 +101,10 @@ class Library:
         closing = weakref.finalize(self, _close, self._library._handle)
         closing.atexit = False  # arrays of it may be released later
         self._functions: dict[str, Any] = {}
-        self.signatures: Mapping[str, Signature] = dict(map(_signature, self._text().splitlines()))
+        try:
+            self.signatures: Mapping[str, Signature] = dict(map(_signature, self._text().splitlines()))
+        except ValueError as error:
+            raise NativeFileError(f"its text {TYPES} is not what was written: {error!s:.100}") from error
 
     def _text(self) -> str:
         try:
