@@ -1,6 +1,8 @@
 """Contexts, the options of `compile`, and the two-way map between symbolic and compiled circuits."""
 
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Event
 from typing import ClassVar
 
 import pytest
@@ -61,6 +63,26 @@ def test_a_context_ends_with_an_error() -> None:
     with pytest.raises(RuntimeError, match="inside"), PipelineContext(semiring="sum-product"):
         raise RuntimeError("inside")
     assert plica.compile(circuit).semiring.name == "lse-sum"
+
+
+def test_threads_enter_and_leave_one_context_in_any_order() -> None:
+    context, inside, leave = PipelineContext(), Event(), Event()
+
+    def stay() -> bool:
+        with context:
+            inside.set()
+            leave.wait(10)
+            return plica.compile(circuit) is context[circuit]
+
+    layer = coin([0], 2)
+    circuit = Circuit([layer], {}, [layer])
+    with ThreadPoolExecutor(1) as pool:
+        with context:
+            other = pool.submit(stay)
+            assert inside.wait(10)
+        leave.set()
+        assert other.result()
+    assert not context.has_symbolic(plica.compile(circuit))
 
 
 def test_options() -> None:
@@ -124,6 +146,28 @@ def test_circuits_of_one_context_share_tensors() -> None:
     assert not torch.equal(second(X), before)
     assert torch.equal(first.state_dict()["0.logits"], second.state_dict()[key])
     assert not torch.equal(alone.state_dict()[key], second.state_dict()[key])
+
+
+def test_circuits_that_threads_compile_at_one_time_share_tensors() -> None:
+    for _ in range(5):
+        context, shared, barrier = PipelineContext(), coin([0], 2), Barrier(4)
+        sums = [SumLayer(2, 1) for _ in range(3)]
+        circuits = [Circuit([shared, one], {one: [shared]}, [one]) for one in sums]
+
+        def compiled(
+            part: Circuit | CategoricalLayer, barrier: Barrier = barrier, context: PipelineContext = context
+        ) -> torch.nn.Module:
+            barrier.wait()
+            if isinstance(part, Circuit):
+                return context.compile(part)
+            return context.compile_layer(part)
+
+        with ThreadPoolExecutor(4) as pool:
+            modules = list(pool.map(compiled, [*circuits, shared]))
+        with torch.no_grad():
+            next(one for name, one in modules[0].named_parameters() if "logits" in name).fill_(-7.0)
+        for module in modules:
+            assert any((one == -7.0).all() for one in module.parameters())
 
 
 def test_a_part_of_a_compiled_circuit_keeps_its_tensors() -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Iterable
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from inspect import signature
 from typing import TYPE_CHECKING, Any, final, overload
 
@@ -82,7 +82,6 @@ class PipelineContext:
             semiring=semiring, fold=fold, optimize=optimize, compilation_rules=self._rules, **how, **options
         )
         self.rewriting = program_rewriting(**how) if optimize else None  # of Programs that are compiled as such
-        self._tokens: list[Token[PipelineContext | None]] = []
 
     @staticmethod
     def from_default_backend() -> PipelineContext:
@@ -90,11 +89,11 @@ class PipelineContext:
         return PipelineContext()
 
     def __enter__(self) -> PipelineContext:
-        self._tokens.append(_ACTIVE.set(self))
+        _ACTIVE.set((*_ACTIVE.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _ACTIVE.reset(self._tokens.pop())
+        _ACTIVE.set(_ACTIVE.get()[:-1])
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """Compile a circuit; a second call returns the same object."""
@@ -214,7 +213,8 @@ class PipelineContext:
         return self._compiler.circuits.get_symbolic_circuit(compiled)
 
 
-_ACTIVE: ContextVar[PipelineContext | None] = ContextVar("plica_pipeline", default=None)
+_ACTIVE: ContextVar[tuple[PipelineContext, ...]] = ContextVar("plica_pipeline", default=())
+"""The contexts that a thread, or a task, is in; the innermost one last."""
 
 
 @overload
@@ -292,7 +292,7 @@ def _given(ctx: PipelineContext | None) -> PipelineContext | None:
     """The context that was given, else the active one."""
     if not isinstance(ctx, PipelineContext | None):
         raise DTypeError(f"ctx must be a PipelineContext, {found(ctx)}")
-    return _ACTIVE.get() if ctx is None else ctx
+    return (_ACTIVE.get() or (None,))[-1] if ctx is None else ctx
 
 
 def has_context(ctx: PipelineContext | None) -> bool:

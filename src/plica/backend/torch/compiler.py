@@ -20,6 +20,7 @@ from plica.backend.torch.reals import real_dtype
 from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache, checked_cache
 from plica.errors import DTypeError
+from plica.forks import ForkSafeLock
 from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
@@ -32,7 +33,6 @@ from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.programs import Programs
 from plica.lower.registry import CompilationRules
-from plica.single_flight import SingleFlight
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import InnerLayer, InputLayer, Layer, LayerRow
@@ -127,7 +127,7 @@ class TorchCompiler:
         )
         self.policy, self.cache = policy, checked_cache("TorchCompiler", cache)
         self.circuits = CompiledCircuitsMap()
-        self._flights = SingleFlight()
+        self._compiling = ForkSafeLock()  # circuits that are compiled at one time would not share tensors
         self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
         self._owners: dict[TensorParameter, Leaf] = {}
         self._store = LeafStore()
@@ -144,7 +144,8 @@ class TorchCompiler:
         if not isinstance(circuit, Circuit):
             raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
         if not self.circuits.is_compiled(circuit):
-            self._flights.once(circuit, lambda: self._add(circuit))
+            with self._compiling:
+                self._add(circuit)
         return self.circuits.get_compiled_circuit(circuit)
 
     def _add(self, circuit: Circuit) -> None:
@@ -208,8 +209,8 @@ class TorchCompiler:
         """
         if not isinstance(layer, InputLayer | InnerLayer):
             raise DTypeError(f"compile_layer takes a layer, found {layer!r}; for a circuit there is `compile`.")
-        if layer not in self._layers:
-            with torch.inference_mode(False):  # as in `compile`
+        with self._compiling, torch.inference_mode(False):  # as in `compile`
+            if layer not in self._layers:
                 self._layers[layer] = self._compile_layer(layer)
         return self._layers[layer]
 
@@ -229,9 +230,9 @@ class TorchCompiler:
             UnsupportedError: Nothing says what one of its leaves has.
         """
         graph = Parameter.from_input(parameter)
-        if parameter not in self._parameters:
-            part = ParameterPart.of(self._compiler.resolver.parameter(graph))
-            with torch.inference_mode(False):  # as in `compile`
+        with self._compiling, torch.inference_mode(False):  # as in `compile`
+            if parameter not in self._parameters:
+                part = ParameterPart.of(self._compiler.resolver.parameter(graph))
                 self._parameters[parameter] = self._part(TorchParameter, part)
         return self._parameters[parameter]
 
