@@ -3,6 +3,7 @@
 
 import functools
 import gc
+from dataclasses import dataclass, field
 from types import MethodType
 from typing import Any
 
@@ -266,6 +267,14 @@ def test_static_values_of_two_types_are_two() -> None:
     assert [compiled(x, (one,)).dtype for one in (2, 2.0)] == [torch.int64, torch.float64]
 
 
+def test_static_zeros_of_two_signs_are_two() -> None:
+    compiled = plica.jit(lambda x, k: x * max(k), static_argnums=1)
+    for number in (0.0, -0.0, 0.0):
+        for static in ((number,), frozenset([number])):
+            assert torch.signbit(compiled(X, static)).tolist() == [str(number)[0] == "-"] * 2
+    assert compiled.num_compilations == 4
+
+
 def test_static_arguments_and_axes_beside_each_other() -> None:
     compiled = plica.jit(lambda k, x: x * k, static_argnums=0, abstracted_axes=(None, {0: "n"}))
     for k, size in ((3, 1), (3, 2), (4, 3), (3, 5)):
@@ -384,6 +393,32 @@ def test_methods() -> None:
     assert (float(one.annotated(4)), one.annotated.num_compilations) == (8.0, 1)
     assert Scale.static(X).tolist() == one.static(X).tolist() == [2.0, 3.0]
     assert Scale.of_class(X).tolist() == [2.0, 3.0]
+
+
+def test_equal_objects_have_methods_of_their_own() -> None:
+    @dataclass(frozen=True)
+    class Layer:
+        name: str
+        weight: torch.Tensor = field(compare=False)
+
+        @plica.jit
+        def scaled(self, x):
+            return x * self.weight
+
+    @dataclass  # without a hash
+    class Plain:
+        weight: float
+
+        scaled = Layer.scaled
+
+    kinds: list[Any] = [lambda number: Layer("a", torch.tensor(number)), Plain]
+    for kind in kinds:
+        one, two, same = kind(2.0), kind(3.0), kind(2.0)
+        assert [found.scaled(X).tolist() for found in (one, two, same)] == [[2.0, 4.0], [3.0, 6.0], [2.0, 4.0]]
+        del one
+        gc.collect()
+        assert kind(5.0).scaled(X).tolist() == [5.0, 10.0]
+        assert two.scaled(X).tolist() == [3.0, 6.0]
 
 
 def test_class_methods_whichever_way_python_calls_them() -> None:

@@ -35,7 +35,7 @@ class CallArguments:
     Attributes:
         leaves: Arrays and numbers.
         structure: The tree of positional and named arguments, without its leaves.
-        static: The values of static arguments with their types: 1, 1.0 and True are three values.
+        static: The values of static arguments with their types: 1, 1.0 and True are three values, 0.0 and -0.0 two.
         trees: The positional arguments that are not static.
     """
 
@@ -123,8 +123,11 @@ def _names_of(names: Sequence[str], trees: Sequence[Any]) -> list[str | None]:
 
 
 def _with_types(value: Any) -> Hashable:
-    """A value as a key that differs where types do, within tuples too."""
-    return (type(value), tuple(map(_with_types, value))) if isinstance(value, tuple) else (type(value), value)
+    """A value as a key that differs where types and signs of zeros do, within tuples and sets too."""
+    if isinstance(value, tuple | frozenset):
+        parts = map(_with_types, value)
+        return type(value), tuple(parts) if isinstance(value, tuple) else frozenset(parts)
+    return type(value), repr(value) if isinstance(value, float | complex) else value
 
 
 # Leaves

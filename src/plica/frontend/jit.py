@@ -18,7 +18,7 @@ from functools import partial, update_wrapper
 from itertools import chain, repeat
 from operator import attrgetter, is_
 from typing import Any
-from weakref import WeakKeyDictionary, ref
+from weakref import ref
 
 from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache, checked_cache
@@ -181,7 +181,7 @@ class CompiledFunction:
         self._compiled: dict[Hashable, _Compiled] = {}
         self._runs: dict[Hashable, Callable[[Sequence[Any]], Any]] = {}
         self._last: _Compiled | None = None
-        self._methods: WeakKeyDictionary[Any, CompiledFunction] = WeakKeyDictionary()
+        self._methods: dict[int, tuple[ref[Any], CompiledFunction]] = {}  # by identity: equal objects may differ
         self._flights = SingleFlight()
         self._signature = signature_of(fn)
         self._positional_count = _positional_count(self._signature)
@@ -202,10 +202,7 @@ class CompiledFunction:
 
     def __getstate__(self) -> dict[str, Any]:
         """A copy has no compilations: it compiles anew for its own arrays."""
-        return {**self.__dict__, "_compiled": {}, "_runs": {}, "_last": None, "_methods": None, "num_compilations": 0}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state, _methods=WeakKeyDictionary())
+        return {**self.__dict__, "_compiled": {}, "_runs": {}, "_last": None, "_methods": {}, "num_compilations": 0}
 
     # Compilations
 
@@ -256,23 +253,33 @@ class CompiledFunction:
         return CompiledMethod(self._for_object(instance), instance)
 
     def _for_object(self, instance: Any) -> CompiledFunction:
+        key = id(instance)
+        if key not in self._methods:
+            self._flights.once(("method", key), lambda: self._add_method(key, instance))
+        return self._methods[key][1]
+
+    def _add_method(self, key: int, instance: Any) -> None:
+        if key in self._methods:
+            return
+        owner = ref(self)
+
+        def forget(_: object) -> None:
+            function = owner()
+            if function is not None:
+                function._methods.pop(key, None)
+
         try:
-            if instance not in self._methods:
-                self._flights.once(("method", id(instance)), lambda: self._add_method(instance))
-            return self._methods[instance]
+            reference = ref(instance, forget)
         except TypeError:
             raise TraceError(
-                f"{place_of(self._fn)}: a method can be compiled for objects with a hash and weak references, found "
-                f"{type(instance).__name__}; write a function of arrays, or define __hash__."
+                f"{place_of(self._fn)}: a method can be compiled for objects with weak references, found "
+                f"{type(instance).__name__}; write a function of arrays, or give the class a slot '__weakref__'."
             ) from None
-
-    def _add_method(self, instance: Any) -> None:
-        if instance not in self._methods:
-            method = _method_of(self._fn, instance)
-            folding = self._constants, self._policy, self._cache
-            self._methods[instance] = CompiledFunction(
-                method, self._axes, self._static, self._backend, self._rewriting, *folding
-            )
+        folding = self._constants, self._policy, self._cache
+        method = CompiledFunction(
+            _method_of(self._fn, instance), self._axes, self._static, self._backend, self._rewriting, *folding
+        )
+        self._methods[key] = reference, method
 
     # Calls
 
