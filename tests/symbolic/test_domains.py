@@ -3,11 +3,12 @@
 import itertools
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType
 from plica.symbolic.domains import (
     BOOLEANS,
@@ -153,6 +154,34 @@ def test_a_value_inside_is_inside_in_every_dtype(domain: Domain) -> None:
     for dtype in DTYPES:
         wrong = outside(np, np.asarray([[domain.inside]]).astype(dtype), [domain])
         assert wrong is None or not wrong.any()
+
+
+@pytest.mark.parametrize(
+    ("bounds", "kind", "message"),
+    [
+        ((1, 0), InputError, "there is no value from 1 to 0"),
+        ((1, 1, False, True), InputError, "there is no value"),
+        ((0.25, 0.75, True), InputError, "there is no value from 1 to 0"),
+        ((2**63, 2**64, True), InputError, "there is no value"),
+        ((math.inf, math.inf), InputError, "there is no value"),
+        ((math.nan, 1), DTypeError, "a bound is nan, expected a number or an infinity"),
+        ((0, math.nan), DTypeError, "a bound is nan"),
+        (("0", 1), DTypeError, "a bound is '0'"),
+        ((0, 1j), DTypeError, "a bound is 1j"),
+    ],
+)
+def test_domains_without_values_are_refused(bounds: Any, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=f"Domain 'mine': {message}"):
+        Domain("mine", "none of mine", "give mine", *bounds)
+
+
+def test_bounds_of_whole_numbers_are_whole_numbers() -> None:
+    assert Domain("a", "", "", 0, 3, whole=True, above=True) == Domain("b", "", "", 0.5, 3.9, whole=True)
+    assert Domain("a", "", "", 0, 3, whole=True, above=True).num_states is None
+    assert Domain("a", "", "", -0.5, 2.5, whole=True) == finite(3)
+    assert Domain("a", "", "", 0.5, 2.5, whole=True).inside == 1
+    assert Domain("a", "", "", 1e300, above=True).inside > 1e300
+    assert Domain("a", "", "", 0, whole=True) == COUNTS  # as far as 64 bits go
 
 
 def test_positive_numbers_that_are_read_as_zero_are_none() -> None:

@@ -17,12 +17,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from numbers import Real
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.ir.dtypes import DType, as_dtype
 
 Number: TypeAlias = int | float
@@ -45,8 +46,12 @@ class Domain:
         advice: An imperative: how to make the data legal.
         least: The smallest value; `-inf` if there is no bound.
         most: The largest value.
-        whole: Whether values are integers.
+        whole: Whether values are integers; bounds between integers become the nearest ones inside.
         above: Whether `least` itself is outside.
+
+    Raises:
+        DTypeError: A bound is no real number, or a text is none.
+        InputError: No number lies between the bounds, or no integer of 64 bits.
     """
 
     name: str = field(compare=False)
@@ -56,6 +61,26 @@ class Domain:
     most: Number = math.inf
     whole: bool = False
     above: bool = False
+
+    def __post_init__(self) -> None:
+        for text in (self.name, self.refusal, self.advice):
+            if not isinstance(text, str):
+                raise DTypeError(f"Domain: expected a name, a refusal and an advice as texts, found {text!r:.60}")
+        for bound in (self.least, self.most):
+            if not isinstance(bound, Real) or bound != bound:
+                raise DTypeError(f"Domain {self.name!r}: a bound is {bound!r:.60}, expected a number or an infinity")
+        least, most, above = self.least, self.most, self.above
+        if self.whole:  # bounds that are values themselves
+            least = _ceil(least) + (above and _ceil(least) == least)
+            most, above = min(_floor(most), _LARGEST), False
+            least = max(least, -_LARGEST)
+            for name, value in (("least", least), ("most", most), ("above", above)):
+                object.__setattr__(self, name, value)
+        if least > most or (above and least == most) or least == math.inf or most == -math.inf:
+            raise InputError(
+                f"Domain {self.name!r}: there is no value from {least} to {most}; give a least value that is not above "
+                "the most"
+            )
 
     @property
     def num_states(self) -> int | None:
@@ -72,7 +97,7 @@ class Domain:
             return self.least
         if self.most < math.inf:
             return self.most
-        return self.least + 1 if self.above else 0
+        return self.least + max(1, abs(self.least)) if self.above else 0
 
     def dtype(self, real: DType) -> DType:
         """The dtype of data as layers read it and of samples; `real` is that of the parameters."""
@@ -88,21 +113,18 @@ class Domain:
             return self
         least, most = max(self.least, other.least), min(self.most, other.most)
         above = any(domain.above and domain.least == least for domain in (self, other))
-        is_whole = self.whole or other.whole
-        if is_whole:  # bounds that are values themselves
-            least = _ceil(least) + (above and _ceil(least) == least)
-            most, above = _floor(most), False
-        if least > most or (above and least == most):
-            raise InputError(f"no value is in both domains, {self.name} and {other.name}")
-        both = Domain(
-            f"{self.name}, {other.name}",
-            f"{self.refusal}, or {other.refusal}",
-            f"{self.advice} and {other.advice}",
-            least,
-            most,
-            is_whole,
-            above,
-        )
+        try:
+            both = Domain(
+                f"{self.name}, {other.name}",
+                f"{self.refusal}, or {other.refusal}",
+                f"{self.advice} and {other.advice}",
+                least,
+                most,
+                self.whole or other.whole,
+                above,
+            )
+        except InputError:
+            raise InputError(f"no value is in both domains, {self.name} and {other.name}") from None
         return next((domain for domain in (self, other) if domain == both), both)
 
     def __repr__(self) -> str:
