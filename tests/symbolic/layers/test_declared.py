@@ -11,12 +11,12 @@ import pytest
 import torch
 from scipy import stats
 
-from plica.errors import GraphError, PlicaError, UnsupportedError
+from plica.errors import GraphError, InputError, PlicaError, UnsupportedError
 from plica.ir.op import unsupported
 from plica.pipeline import PipelineContext
-from plica.queries import mean, probability, quantile, sample, variance
+from plica.queries import mean, mpe, probability, quantile, sample, variance
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.domains import REALS, finite
+from plica.symbolic.domains import REALS, Domain, finite
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import SumLayer, UnivariateLayer, setting, states, unit_parameter
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, normal
@@ -176,6 +176,7 @@ WRONG: dict[str, tuple[dict[str, Any], str]] = {
         "'log_loc' is made of the parameter 'loc' already",
     ),
     "a_factory_twice": ({"loc_factory": setting("no", 3)}, "'loc_factory' is made of the parameter 'loc' already"),
+    "an_unknown_end": ({"increasing": ("high",)}, "increasing names 'high', which is none of its parameters"),
     **{
         f"called_{name}": ({name: unit_parameter(normal, "no")}, f"can be called '{name}'")
         for name in ("row", "self", "check", "settings", "params", "num_variables", "fold_settings")
@@ -195,25 +196,55 @@ def test_wrong_declarations_are_refused_where_the_class_is_made(members: dict[st
         type("Wrong", (UnivariateLayer,), {**members, **{key: one for key, one in right.items() if key not in members}})
 
 
+def TWO_STATES(xp: Any, loc: Any) -> Any:  # noqa: N802 - data of the cases below
+    """A table of two states."""
+    return states.from_logs(xp, xp.concat([-loc, loc], axis=-1))
+
+
 RETURNS: dict[str, tuple[dict[str, Any], Any, str]] = {
     "none": ({"log_density": lambda x, loc: None}, lambda circuit, x: circuit(x), "Wrong.log_density gave None"),  # noqa: ARG005
     "draws": (
         {"sample": lambda uniforms, loc: uniforms[..., 0] + loc[..., 0]},
         lambda circuit, _: sample(circuit, 2),
-        r"Wrong\(0, scope=\{0\}, 1\): the sample of its row gave f32\[1,b\]; expected .* \(F, B, num_variables\)",
+        r"Wrong.sample gave an array of shape \(1, b\), expected \(F, B, 1\) with F = 1, B = b; an axis may",
     ),
     "a_number": (
         {"expectation": lambda: 0.0, "variance": lambda loc: loc},
         variance,
-        r"the mean of its row gave f64\[1\]; expected an array of shape \(F, K, num_variables\), with F = 1, K = 1",
+        r"Wrong.expectation gave float 0.0, expected an array \(F, K\) with F = 1, K = 1; return one",
     ),
+    **{
+        name: (formulas, lambda circuit, x: circuit(x), message)
+        for name, formulas, message in (
+            ("whole_numbers", {"log_density": lambda xp, x, loc: xp.astype(x - loc, xp.int64)}, "numbers of int64"),
+            ("truths", {"log_density": lambda x, loc: x > loc}, "numbers of bool, expected floats"),
+            ("a_sum", {"log_density": lambda xp, x, loc: xp.sum(x - loc)}, r"of shape \(\), expected \(F, B, K\)"),
+            ("a_turned_array", {"log_density": lambda xp, x, loc: xp.matrix_transpose(x - loc)}, r"of shape \(1, 1, b\)"),
+            ("a_total_of_folds", {"log_total": lambda xp, loc: xp.sum(loc)}, r"of shape \(\), expected \(F, 1, K\)"),
+        )
+    },
+    **{
+        f"a_table_{name}": ({"table": table, "log_density": None, "domain": domain}, lambda circuit, x: circuit(x), message)
+        for name, table, domain, message in (
+            ("of_reals", TWO_STATES, REALS, "Wrong.table is of states .* and its domain is .*take finite"),
+            ("from_one", TWO_STATES, Domain("die", "no die", "roll", 1, 2, whole=True), "states that count from 0"),
+            ("of_too_few_states", TWO_STATES, finite(3), r"of shape \(1, 1, 2\), expected .* C = 3"),
+            ("that_is_an_array", lambda loc: loc, finite(1), "Wrong.table gave Tracer, expected a Weight"),
+        )
+    },
+    "an_interval": (
+        {"interval": lambda xp, lower: xp.sum(lower)},
+        lambda circuit, x: probability(circuit, 0 * x, x),
+        r"Wrong.interval gave an array of shape \(\)",
+    ),
+    "a_mode": ({"mode": lambda xp, loc: xp.sum(loc)}, mpe, r"Wrong.mode gave an array of shape \(\), expected \(F, K\)"),
 }
 
 
 @pytest.mark.parametrize(("formulas", "query", "message"), RETURNS.values(), ids=RETURNS)
 def test_what_a_formula_returns_is_checked(formulas: dict[str, Any], query: Any, message: str) -> None:
     members = {"loc": unit_parameter(normal, "centres"), "domain": REALS, "log_density": lambda x, loc: x - loc}
-    members |= formulas
+    members = {key: one for key, one in (members | formulas).items() if one is not None}
     kind: Any = type(
         "Wrong", (UnivariateLayer,), {k: staticmethod(v) if callable(v) else v for k, v in members.items()}
     )
@@ -222,6 +253,16 @@ def test_what_a_formula_returns_is_checked(formulas: dict[str, Any], query: Any,
     layer = kind([0], 1)
     with pytest.raises(PlicaError, match=message):
         query(context.compile(Circuit([layer], {}, [layer])), torch.full((1, 1), torch.nan))
+
+
+def test_a_layer_without_parameters_is_refused() -> None:
+    class Wrong(UnivariateLayer):
+        loc: Parameter = unit_parameter(None, "centres")
+        domain = REALS
+        log_density = staticmethod(lambda x: -x)
+
+    with pytest.raises(InputError, match="Wrong has no parameters; give one of loc"):
+        Wrong([0], 1)
 
 
 def test_a_formula_that_is_missing_or_unsupported_is_refused_by_name() -> None:

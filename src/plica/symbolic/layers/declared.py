@@ -32,7 +32,7 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from plica.errors import GraphError
+from plica.errors import GraphError, InputError
 from plica.symbolic.domains import Domain
 from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import (
@@ -142,6 +142,9 @@ class UnivariateLayer(InputLayer):
             return
         if not parameters:
             raise GraphError(f"{cls.__name__} has no parameters; declare one by unit_parameter(...)")
+        unknown = [key for key in cls.increasing if key not in parameters]
+        if unknown:
+            raise GraphError(f"{cls.__name__}.increasing names {unknown[0]!r}, which is none of its parameters; rename it")
         cls.row = formula_row(cls, cls.formulas)
         if name is not None:
             given = tuple(key for key, parameter in parameters.items() if parameter.start is not None)
@@ -175,6 +178,8 @@ class UnivariateLayer(InputLayer):
             fields[name] = _parameter(kind, name, units, ways, defaults)
         if given:
             raise TypeError(f"{owner}.__init__() got an unexpected keyword argument {next(iter(given))!r}")
+        if all(fields[name] is None for name in kind.parameter_names):
+            raise InputError(f"{owner} has no parameters; give one of {', '.join(kind.parameter_names)}")
         assign(self, **fields)
         if hasattr(kind, "check"):
             kind.check(self)

@@ -27,12 +27,13 @@ In place of a function, a formula may be an `unsupported("why")`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
-from plica.errors import DTypeError, GraphError
+from plica.errors import DTypeError, GraphError, ShapeError
+from plica.ir.dtypes import as_dtype
 from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import InputLayer
@@ -148,50 +149,102 @@ _WHOLE: Mapping[str, Source] = {"xp": lambda xp, _, __: xp, "params": lambda _, 
 # The columns of a row.
 
 
-def _result(formula: str, xp: Namespace, layer: Any, params: Params, *expand: Arrangement, **operands: Array) -> Any:
-    """The value of a formula, which only `log_total` may leave out."""
+def _result(
+    formula: str, shape: str, xp: Namespace, layer: Any, params: Params, *expand: Arrangement, **operands: Array
+) -> Any:
+    """The value of a formula, which only `log_total` may leave out.
+
+    Args:
+        formula: The formula.
+        shape: The names of its axes: "FBK". An axis may have the length 1 instead.
+        xp: The array namespace.
+        layer: The layer.
+        params: Its parameters.
+        expand: The arrangement of arrays of units.
+        operands: The operands; the second axis of the first one counts rows.
+    """
+    name = layer.formulas[formula].name
     value = layer.formulas[formula](xp, layer, params, *expand, **operands)
-    if value is None:
-        raise DTypeError(f"{layer.formulas[formula].name} gave None, expected an array; return one")
+    if value is None and formula != "log_total":
+        raise DTypeError(f"{name} gave None, expected an array; return one")
+    if value is None or (isinstance(value, Weight) and formula == "log_density"):
+        return value
+    rows = next((_dims(operand)[1] for operand in operands.values()), 1)
+    sizes = {"F": _dims(params[next(iter(params))])[0], "B": rows, "K": layer.num_output_units, "1": 1}
+    return _held_to(name, formula.startswith("log_"), shape, tuple(sizes[axis] for axis in shape), value)
+
+
+def _held_to(name: str, is_float: bool, axes: str, sizes: Sequence[Any], value: Any) -> Any:
+    """An array of a formula, which fits the shape that the formula has."""
+    lengths = ", ".join(f"{axis} = {size}" for axis, size in zip(axes, sizes, strict=True) if axis != "1")
+    expected = f"({', '.join(axes)}) with {lengths}"
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        raise DTypeError(f"{name} gave {type(value).__name__} {value!r:.60}, expected an array {expected}; return one")
+    kind = as_dtype(value.dtype).kind
+    if kind != "float" and (is_float or kind != "int"):
+        raise DTypeError(f"{name} gave numbers of {as_dtype(value.dtype)}, expected floats; convert them with xp.astype")
+    dims = _dims(value)
+    if len(dims) != len(sizes) or any(dim not in (1, size) for dim, size in zip(dims, sizes, strict=True)):
+        raise ShapeError(
+            f"{name} gave an array of shape ({', '.join(map(str, dims))}), expected {expected}; an axis may have the "
+            "length 1 instead"
+        )
     return value
 
 
+def _dims(array: Any) -> tuple[Any, ...]:
+    """The sizes of an array; those of a tracer may be symbolic."""
+    return tuple(array.dims if hasattr(array, "dims") else array.shape)
+
+
 def _body(xp: Namespace, semiring: Semiring, layer: Any, params: Params, x: Array) -> Value:
-    value = _result("log_density", xp, layer, params, partial(xp.expand_dims, axis=1), x=x)
+    value = _result("log_density", "FBK", xp, layer, params, partial(xp.expand_dims, axis=1), x=x)
     return semiring.from_weight(xp, value) if isinstance(value, Weight) else semiring.from_log(xp, value)
 
 
 def _table(xp: Namespace, layer: Any, params: Params) -> Weight:
-    table: Weight = _result("table", xp, layer, params, partial(xp.expand_dims, axis=-1))
-    return table
+    """The table, which is held to the states of the domain wherever its numbers are read."""
+    name = layer.formulas["table"].name
+    table = layer.formulas["table"](xp, layer, params, partial(xp.expand_dims, axis=-1))
+    if not isinstance(table, Weight):
+        raise DTypeError(
+            f"{name} gave {type(table).__name__}, expected a Weight; states.from_logs(xp, logs) makes one, and so does "
+            "Weight.of(numbers)"
+        )
+    if layer.domain.num_states is None:
+        raise GraphError(f"{name} is of states that count from 0, and its domain is {layer.domain}; take finite(C)")
+    first = params[next(iter(params))]
+    sizes = (_dims(first)[0], layer.num_output_units, layer.domain.num_states)
+    in_logs = None if table.in_logs is None else lambda: _held_to(name, True, "FKC", sizes, table.log(xp))
+    return replace(table, in_linear=lambda: _held_to(name, True, "FKC", sizes, table.linear), in_logs=in_logs)
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
-    total = layer.formulas["log_total"](xp, layer, params, partial(xp.expand_dims, axis=1))
+    total = _result("log_total", "F1K", xp, layer, params, partial(xp.expand_dims, axis=1))
     return normalized_total(xp, semiring, layer, params) if total is None else semiring.from_log(xp, total)
 
 
 def _maximum(xp: Namespace, semiring: Semiring, layer: Any, params: Params) -> Value:
     if "log_maximum" in layer.formulas:
-        return semiring.from_log(xp, _result("log_maximum", xp, layer, params, partial(xp.expand_dims, axis=1)))
-    return _body(xp, semiring, layer, params, xp.expand_dims(_result("mode", xp, layer, params), axis=1))
+        return semiring.from_log(xp, _result("log_maximum", "F1K", xp, layer, params, partial(xp.expand_dims, axis=1)))
+    return _body(xp, semiring, layer, params, xp.expand_dims(_result("mode", "FK", xp, layer, params), axis=1))
 
 
 def _sample(xp: Namespace, layer: Any, params: Params, units: Array, uniforms: Array) -> Array:
     def chosen(array: Array) -> Array:
         return xp.expand_dims(xp.take_along_axis(array, units, axis=-1, nonnegative=True), axis=-1)
 
-    return _result("sample", xp, layer, params, chosen, uniforms=uniforms)
+    return _result("sample", "FB1", xp, layer, params, chosen, uniforms=uniforms)
 
 
 def _of_each_unit(formula: str, xp: Namespace, layer: Any, params: Params) -> Array:
-    return xp.expand_dims(_result(formula, xp, layer, params), axis=-1)
+    return xp.expand_dims(_result(formula, "FK", xp, layer, params), axis=-1)
 
 
 def _interval(
     formula: str, xp: Namespace, semiring: Semiring, layer: Any, params: Params, low: Array, high: Array
 ) -> Value:
-    share = _result(formula, xp, layer, params, partial(xp.expand_dims, axis=1), lower=low, upper=high)
+    share = _result(formula, "FBK", xp, layer, params, partial(xp.expand_dims, axis=1), lower=low, upper=high)
     share = xp.astype(share, params[next(iter(params))].dtype)
     value = semiring.from_log(xp, share) if formula == "log_interval" else semiring.from_linear(xp, share)
     if "log_total" not in layer.formulas:
