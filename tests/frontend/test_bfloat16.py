@@ -86,6 +86,38 @@ def test_functions_agree_between_backends_and_kinds_of_array(name) -> None:
         assert np.array_equal(result.float().numpy(), np.asarray(one).astype("float32"))
 
 
+COMPARING = {
+    "sort": lambda x: pnp.sort(x, axis=-1),
+    "argsort": lambda x: pnp.argsort(x, axis=-1, descending=True),
+    "searchsorted": lambda x: pnp.searchsorted(pnp.sort(pnp.reshape(x, (-1,))), x[0]),
+    "nonzero": lambda x: pnp.nonzero(x),
+    "unique_all": lambda x: pnp.unique_all(pnp.reshape(x, (-1,))),
+    "argmax": lambda x: pnp.argmax(x, axis=0),
+    "argmin": lambda x: pnp.argmin(x),
+    "count_nonzero": lambda x: pnp.count_nonzero(x, axis=1),
+    "isin": lambda x: pnp.isin(x, x[0]),
+    "cumulative_sum": lambda x: pnp.cumulative_sum(x, axis=1),
+}
+
+
+@pytest.mark.parametrize("special", [False, True])
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_machine_code_compares_numbers_of_16_bits(dtype, special) -> None:
+    """All functions in one compilation."""
+    x = np.asarray([[1.5, 0.0, -2.0, 1.5], [0.25, -0.0, 3.0, -2.0], [0.0, 0.25, 1.5, 0.0]]).astype(dtype)
+    if special:
+        x[0, 1], x[1, 0], x[2, 3] = np.inf, -np.inf, np.nan
+
+    def each(x):
+        results = [function(x) for function in COMPARING.values()]
+        return [array for result in results for array in (result if isinstance(result, tuple) else (result,))]
+
+    found, expected = (plica.jit(each, backend=backend)(x) for backend in ("native", "interpreter"))
+    for one, other in zip(found, expected, strict=True):
+        assert one.dtype == other.dtype
+        np.testing.assert_array_equal(_wide(one), _wide(other))
+
+
 def test_neighbours_are_those_of_the_dtype() -> None:
     one = np.ones(1, BF16)
     for backend in BACKENDS:

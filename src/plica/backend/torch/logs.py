@@ -74,8 +74,13 @@ def hypot(x: Tensor, y: Tensor) -> Tensor:
 
 
 def power(x: Tensor | float, y: Tensor | float) -> Tensor:
-    """X to the power y; where y is 0, the derivative by x has one by y, which torch leaves out."""
-    if not (torch.is_grad_enabled() and isinstance(y, Tensor) and y.requires_grad) or y.is_complex():
+    """X to the power y; where y is 0, the derivative by x has one by y, which torch leaves out.
+
+    The complex 0 to the power 0 is 1; torch's is NaN.
+    """
+    if any(isinstance(one, complex) or (isinstance(one, Tensor) and one.is_complex()) for one in (x, y)):
+        return torch.pow(torch.where(torch.as_tensor((x == 0) & (y == 0)), 1.0, torch.as_tensor(x)), y)
+    if not (torch.is_grad_enabled() and isinstance(y, Tensor) and y.requires_grad):
         return torch.pow(x, y)  # type: ignore[arg-type]
     base = torch.as_tensor(x, dtype=y.dtype, device=y.device)
     flat = (y == 0) & (base > 0)

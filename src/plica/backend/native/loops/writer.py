@@ -185,7 +185,12 @@ class Writer:
         """A comparison of values of one dtype, or of indices."""
         if isinstance(a, int) and isinstance(b, int):
             return self.number(_COMPARISONS[kind](a, b), DType.BOOL)
-        return self.compute(kind, a, b, dtype=DType.BOOL)
+        return self.compute(kind, self._comparable(a), self._comparable(b), dtype=DType.BOOL)
+
+    def _comparable(self, value: Index) -> Index:
+        """A value of bfloat16, which processors do not compare, as float32; another one unchanged."""
+        is_stored = isinstance(value, Scalar) and value.dtype == DType.BFLOAT16
+        return self.convert(value, DType.FLOAT32) if is_stored else value  # type: ignore[arg-type]
 
     # Indices
 
