@@ -17,7 +17,7 @@ from pathlib import Path
 
 from plica.errors import NativeFileError
 from plica.runtime.container import read, write
-from plica.runtime.module import load
+from plica.runtime.module import NativeModule, load
 from tests.harness.forged_files import ask
 
 _HEAD = 64  # bytes
@@ -63,6 +63,14 @@ def forgeries(code: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]
             count -= 1
 
 
+def _loaded(path: Path) -> tuple[NativeModule | None, str]:
+    """A module, or why there is none."""
+    try:
+        return load(path), ""
+    except NativeFileError as error:
+        return None, str(error)
+
+
 def main() -> None:
     """Ask forgeries of the code of a file."""
     path, count, seed, others = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3]), sys.argv[4:]
@@ -75,14 +83,12 @@ def main() -> None:
             print(ascii(told), flush=True)
             forged = Path(folder) / f"{number}.plicab"
             write(forged, {**{name: image.part(name) for name in image.parts}, part: code}, image.manifest)
-            try:
-                module = load(forged)
-            except NativeFileError as error:
-                assert "\n" not in str(error), error
-                continue
-            loaded += 1
-            with module:
-                ask(module)
+            module, refusal = _loaded(forged)
+            assert "\n" not in refusal, refusal
+            if module is not None:
+                loaded += 1
+                with module:
+                    ask(module)
     print(len(codes), loaded)
 
 

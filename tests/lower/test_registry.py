@@ -189,6 +189,7 @@ def _nothing(*_: Any) -> Any:
     return None
 
 
+CATEGORICAL: Any = LAYER_ROWS[CategoricalLayer]
 WRONG: dict[str, tuple[str, Any, str]] = {
     "no row": ("layers", _nothing, "takes an InputRow or SumRow or ProductRow or FusedRow, found function"),
     "a class instead of a row": ("layers", SumLayer, "add_layer_compilation_rule takes .* found SumLayer"),
@@ -203,6 +204,14 @@ WRONG: dict[str, tuple[str, Any, str]] = {
         "its layer must be a class under InputLayer, found SumLayer",
     ),
     "no function": ("layers", ProductRow(KroneckerLayer, 3, _nothing), "its body must be a function, found 3"),  # type: ignore[arg-type]
+    **{
+        f"no function for {name}": (
+            "layers",
+            replace(CATEGORICAL, **{name: 3}),
+            f"its {name} must be a function.*, found 3",
+        )
+        for name in ("sample", "mode", "mean", "variance", "interval", "partial", "conditional", "states")
+    },
     "a layer as an operation": (
         "parameters",
         OperationRow(SumLayer, _nothing),  # type: ignore[arg-type]

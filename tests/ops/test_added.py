@@ -134,7 +134,7 @@ def test_a_name_that_no_function_can_have_is_refused(name: Any) -> None:
     if name == "merge":
         add_operation(plus_one(name))
     before = {*OPS}, {*ADDED}
-    with pytest.raises((DTypeError, UnsupportedError), match="whose name is an identifier|has '.*' already"):
+    with pytest.raises((DTypeError, UnsupportedError), match=r"whose name is an identifier|has '.*' already"):
         add_operation(plus_one(name))
     assert ({*OPS}, {*ADDED}) == before
 
@@ -179,6 +179,7 @@ COLUMNS = ("type_rule", "reference", "samples", "decompose", "nonnegative", "mem
 
 @grouped("column", [*COLUMNS, "never_raises", "tolerance"])
 def test_columns_are_of_their_kind(column: str) -> None:
+    wrong: Any
     for wrong in (None, "exp"):
         with pytest.raises(DTypeError, match=f"the {column} of 'mine' is {wrong!r}, expected a"):
             add_operation(plus_one(**{column: wrong}))
@@ -214,7 +215,7 @@ def test_a_decomposition_that_breaks_its_type_rule_is_refused(case: str, run: st
 
 
 def test_a_size_of_a_decomposition_that_only_the_run_knows_is_checked_there() -> None:
-    add_operation(plus_one(decompose=lambda xp, x: x[xp.nonzero(x > 0.0)[0]] + 1))  # noqa: ARG005
+    add_operation(plus_one(decompose=lambda xp, x: x[xp.nonzero(x > 0.0)[0]] + 1))
     for backend in ("torch", "native"):
         run = plica.jit(lambda x: pnp.mine(x), abstracted_axes={0: "n"}, backend=backend)
         array = torch.tensor if backend == "torch" else np.array

@@ -46,6 +46,7 @@ class RowKind:
         subject: The field of a row with the class, or the tuple of classes, that it is for; empty for no class.
         base: The base class of these classes.
         functions: The fields of a row that must be functions.
+        optional: Those that may be None instead.
         other: Classes under `base` that have rows of another kind.
     """
 
@@ -53,6 +54,7 @@ class RowKind:
     subject: str
     base: type
     functions: tuple[str, ...]
+    optional: tuple[str, ...] = ()
     other: tuple[type, ...] = ()
 
     def problem(self, row: Any) -> str | None:
@@ -66,6 +68,9 @@ class RowKind:
         for name in self.functions:
             if not callable(getattr(row, name)):
                 return f"its {name} must be a function, found {getattr(row, name)!r}"
+        for name in self.optional:
+            if getattr(row, name) is not None and not callable(getattr(row, name)):
+                return f"its {name} must be a function or None, found {getattr(row, name)!r}"
         return None
 
     def _but(self) -> str:
@@ -132,15 +137,16 @@ class Registry(Generic[Row]):
         return self._own.get(key) or self._built_in.get(key)
 
 
+_INPUT_COLUMNS = ("body", "marginal", "sample", "maximum", "mode", "mean", "variance", "covariance", "interval")
 _LAYER_KINDS = (
-    RowKind(InputRow, "layer", InputLayer, ("body", "marginal")),
-    RowKind(SumRow, "layer", InnerLayer, ("body",), (ProductLayer, FusedLayer)),
-    RowKind(ProductRow, "layer", ProductLayer, ("body",)),
+    RowKind(InputRow, "layer", InputLayer, _INPUT_COLUMNS, ("partial", "partial_maximum", "conditional", "states")),
+    RowKind(SumRow, "layer", InnerLayer, ("body",), other=(ProductLayer, FusedLayer)),
+    RowKind(ProductRow, "layer", ProductLayer, ("body", "route")),
     RowKind(FusedRow, "layer", FusedLayer, ("body",)),
 )
 _PARAMETER_KINDS = (
     RowKind(OperationRow, "operation", ParameterOp, ("evaluate",)),
-    RowKind(LeafRow, "leaf", ParameterInput, ("parameter",), (parameters.ReferenceParameter,)),
+    RowKind(LeafRow, "leaf", ParameterInput, ("parameter",), other=(parameters.ReferenceParameter,)),
 )
 _INITIALIZER_KINDS = (RowKind(InitializerRow, "initializer", Initializer, ("draw",)),)
 _OPERATOR_KINDS = (RowKind(OperatorRow, "layers", Layer, ("rule",)),)

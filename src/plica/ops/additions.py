@@ -23,7 +23,7 @@ from plica.ir.types import ArrayType, array_type
 
 # column -> what it must be, and whether a value is that
 _COLUMNS: Mapping[str, tuple[str, Callable[[Any], bool]]] = {
-    **{name: ("a function", callable) for name in ("type_rule", "reference", "samples", "decompose", "nonnegative")},
+    **dict.fromkeys(("type_rule", "reference", "samples", "decompose", "nonnegative"), ("a function", callable)),
     "memory": ("a Memory", lambda value: isinstance(value, Memory)),
     "view": ("a View", lambda value: isinstance(value, View)),
     "derivative": ("a Derivative", lambda value: isinstance(value, Derivative)),
@@ -134,8 +134,7 @@ def _check_shapes(op: Op, types: tuple[ArrayType, ...] | None, results: Sequence
         shapes = " and ".join(str(result.shape) for result in results) or "none"
         expected = ", ".join(map(str, types)) or "no result"
         raise ShapeError(
-            f"the reference of {op.name!r} gives shape {shapes}, expected {expected}: change it, or the "
-            "type rule."
+            f"the reference of {op.name!r} gives shape {shapes}, expected {expected}: change it, or the type rule."
         )
 
 
@@ -154,8 +153,8 @@ def _try(op: Op, sample: Sample) -> None:
     for type_, result in zip(types, results, strict=True):
         if result.dtype.kind not in "biufcV" or _kind(result) > ALWAYS.index(type_.dtype.kind):
             raise DTypeError(
-                f"add_operation: the reference of {op.name!r} gives {result.dtype}, expected {type_}: change it, or the "
-                "type rule."
+                f"add_operation: the reference of {op.name!r} gives {result.dtype}, expected {type_}: change it, or "
+                "the type rule."
             )
 
 

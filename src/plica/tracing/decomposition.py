@@ -88,14 +88,12 @@ def refuse_captured(name: str, program: Program) -> None:
     """
     if program.consts:
         raise UnsupportedError(
-            f"the decomposition of {name!r} captures an array, {program.consts[0].type}; make it of its operands and of "
-            "numbers: xp.stack([...]), xp.arange(...), or take the array as an operand."
+            f"the decomposition of {name!r} captures an array, {program.consts[0].type}; make it of its operands and "
+            "of numbers: xp.stack([...]), xp.arange(...), or take the array as an operand."
         )
 
 
-def as_promised(
-    name: str, decompose: Decompose, results: Sequence[ArrayType], names: Mapping[Dim, str]
-) -> Decompose:
+def as_promised(name: str, decompose: Decompose, results: Sequence[ArrayType], names: Mapping[Dim, str]) -> Decompose:
     """A decomposition from outside whose results have the types that its operation promises; another one as it is.
 
     Args:
@@ -132,9 +130,7 @@ def as_promised(
     return checked
 
 
-def _of_shape(
-    scope: Recorder, operand: Operand, type_: ArrayType, names: Mapping[Dim, str], message: str
-) -> Operand:
+def _of_shape(scope: Recorder, operand: Operand, type_: ArrayType, names: Mapping[Dim, str], message: str) -> Operand:
     """An operand of the shape of a type: what only the run knows is checked there.
 
     Raises:

@@ -219,12 +219,20 @@ RETURNS: dict[str, tuple[dict[str, Any], Any, str]] = {
             ("whole_numbers", {"log_density": lambda xp, x, loc: xp.astype(x - loc, xp.int64)}, "numbers of int64"),
             ("truths", {"log_density": lambda x, loc: x > loc}, "numbers of bool, expected floats"),
             ("a_sum", {"log_density": lambda xp, x, loc: xp.sum(x - loc)}, r"of shape \(\), expected \(F, B, K\)"),
-            ("a_turned_array", {"log_density": lambda xp, x, loc: xp.matrix_transpose(x - loc)}, r"of shape \(1, 1, b\)"),
+            (
+                "a_turned_array",
+                {"log_density": lambda xp, x, loc: xp.matrix_transpose(x - loc)},
+                r"of shape \(1, 1, b\)",
+            ),
             ("a_total_of_folds", {"log_total": lambda xp, loc: xp.sum(loc)}, r"of shape \(\), expected \(F, 1, K\)"),
         )
     },
     **{
-        f"a_table_{name}": ({"table": table, "log_density": None, "domain": domain}, lambda circuit, x: circuit(x), message)
+        f"a_table_{name}": (
+            {"table": table, "log_density": None, "domain": domain},
+            lambda circuit, x: circuit(x),
+            message,
+        )
         for name, table, domain, message in (
             ("of_reals", TWO_STATES, REALS, "Wrong.table is of states .* and its domain is .*take finite"),
             ("from_one", TWO_STATES, Domain("die", "no die", "roll", 1, 2, whole=True), "states that count from 0"),
@@ -237,7 +245,11 @@ RETURNS: dict[str, tuple[dict[str, Any], Any, str]] = {
         lambda circuit, x: probability(circuit, 0 * x, x),
         r"Wrong.interval gave an array of shape \(\)",
     ),
-    "a_mode": ({"mode": lambda xp, loc: xp.sum(loc)}, mpe, r"Wrong.mode gave an array of shape \(\), expected \(F, K\)"),
+    "a_mode": (
+        {"mode": lambda xp, loc: xp.sum(loc)},
+        mpe,
+        r"Wrong.mode gave an array of shape \(\), expected \(F, K\)",
+    ),
 }
 
 

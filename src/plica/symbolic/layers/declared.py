@@ -144,7 +144,9 @@ class UnivariateLayer(InputLayer):
             raise GraphError(f"{cls.__name__} has no parameters; declare one by unit_parameter(...)")
         unknown = [key for key in cls.increasing if key not in parameters]
         if unknown:
-            raise GraphError(f"{cls.__name__}.increasing names {unknown[0]!r}, which is none of its parameters; rename it")
+            raise GraphError(
+                f"{cls.__name__}.increasing names {unknown[0]!r}, which is none of its parameters; rename it"
+            )
         cls.row = formula_row(cls, cls.formulas)
         if name is not None:
             given = tuple(key for key, parameter in parameters.items() if parameter.start is not None)

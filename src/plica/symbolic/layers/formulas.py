@@ -182,7 +182,9 @@ def _held_to(name: str, is_float: bool, axes: str, sizes: Sequence[Any], value: 
         raise DTypeError(f"{name} gave {type(value).__name__} {value!r:.60}, expected an array {expected}; return one")
     kind = as_dtype(value.dtype).kind
     if kind != "float" and (is_float or kind != "int"):
-        raise DTypeError(f"{name} gave numbers of {as_dtype(value.dtype)}, expected floats; convert them with xp.astype")
+        raise DTypeError(
+            f"{name} gave numbers of {as_dtype(value.dtype)}, expected floats; convert them with xp.astype"
+        )
     dims = _dims(value)
     if len(dims) != len(sizes) or any(dim not in (1, size) for dim, size in zip(dims, sizes, strict=True)):
         raise ShapeError(
