@@ -9,6 +9,7 @@ from plica.backend.native.circuits.layers import join_layers
 from plica.backend.native.circuits.operations import SUM_OF_PRODUCTS
 from plica.backend.native.circuits.with_constants import ProgramWithConstants, with_constants
 from plica.errors import ShapeError
+from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import DType
 from plica.ir.types import ShapedArray
 from plica.lower.leaves import Constant, owners_of
@@ -24,9 +25,9 @@ from tests.harness.native_circuits import compiled
 _CARRIERS: dict[str, Semiring] = {"exact": LSE_SUM, "scaled": SCALED, "bounded": BOUNDED}
 
 
-def image(side: int = 5) -> Circuit:
+def image(side: int = 5, layer: str = "cp") -> Circuit:
     """A quad tree of pixels, whose layers read folds of several others."""
-    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 4, "num_sum_units": 4, "sum_product_layer": "cp"}
+    settings: dict[str, Any] = {"num_values": 4, "num_input_units": 4, "num_sum_units": 4, "sum_product_layer": layer}
     return image_data((1, side, side), "quad-tree-2", input_layer="categorical", **settings)
 
 
@@ -69,6 +70,24 @@ def test_image_is_layers_alone() -> None:
     names = [one.op.name for one in after.program.equations]
     assert "sum_of_products" in names
     assert not {"take", "einsum", "multiply", "log2", "rescale"} & set(names[: names.index("log")])
+
+
+@pytest.mark.parametrize("updatable", [False, True])
+def test_weights_of_other_sums_have_their_outputs_last(updatable: bool) -> None:
+    """Transposed once, and after each update; code would do so at each call."""
+    circuit = image(3, "tucker")
+    [entry_program, *_] = entry_programs_of(compiled(circuit), ["log-likelihood"], updatable)
+    body = entry_program.body
+    sums = [one for one in body.program.equations if one.op.name == "einsum"]
+    assert sums
+    for one in sums:
+        terms, result = one.params["equation"].split("->")
+        constants = zip(terms.split(","), one.inputs, strict=True)
+        known = [term for term, operand in constants if operand in {*body.constants, *body.updatable}]
+        assert [term[-1] for term in known] == [result[-1]]
+    x = data(circuit, 5)
+    before = _closed(compiled(circuit), _CARRIERS["scaled"], DType.INT64)
+    np.testing.assert_allclose(body(x)[0], before(x)[0], rtol=2e-6)
 
 
 def test_sum_of_products_refused() -> None:

@@ -1,6 +1,7 @@
 """Joins each layer of products and weighted sums into one operation, `sum_of_products`.
 
     einsum("fbi,foi->fbo", x * y, w)       -> sum_of_products(w', x, y)         w': (F, I, O), transposed now
+    einsum("fba,foac,fbc->fbo", x, w, y)   -> einsum("fba,faco,fbc->fbo", x, w', y), w' transposed now
     rescale(sum_of_products(w, x))         -> sum_of_products[rescaled](w, x)
     split, slice, concat along folds       -> runs, which are read without a copy
     reshape(take(table, reshape(index)))   -> rows that the reader looks up, or look_up
@@ -68,7 +69,7 @@ class _Pass:
     def run(self) -> ProgramWithConstants:
         replaced: dict[Equation, Equation] = {}
         for equation in self.program.equations:
-            layer = self._layer(equation)
+            layer = self._layer(equation) or self._with_outputs_last(equation)
             if layer is not None:
                 replaced[equation] = layer
         replaced.update(
@@ -135,10 +136,29 @@ class _Pass:
             equation.source,
         )
 
-    def _weight(self, var: Operand, axes: tuple[int, int, int]) -> Var:
-        """A weight with its axes in the order `(F, I, O)` in which a layer reads it."""
+    def _with_outputs_last(self, equation: Equation) -> Equation | None:
+        """An Einstein sum whose weights have the outputs as their last axis; None if the equation has no others.
+
+        Rows of the result are sums of rows of such weights, which would be transposed at each call else.
+        """
+        terms, arrow, result = equation.params.get("equation", "").partition("->")
+        if equation.op.name != "einsum" or not arrow or not result:
+            return None
+        inputs, letters = list(equation.inputs), terms.split(",")
+        for place, (operand, term) in enumerate(zip(equation.inputs, letters, strict=True)):
+            is_weight = operand in self.body.constants or operand in self.body.updatable
+            if is_weight and term.count(result[-1]) == 1 and not term.endswith(result[-1]):
+                letters[place] = term.replace(result[-1], "") + result[-1]
+                inputs[place] = self._weight(operand, tuple(map(term.index, letters[place])))
+        if letters == terms.split(","):
+            return None
+        params = {**equation.params, "equation": f"{','.join(letters)}->{result}"}
+        return replace(equation, inputs=tuple(inputs), params=params)
+
+    def _weight(self, var: Operand, axes: tuple[int, ...]) -> Var:
+        """A weight with its axes in the order in which a layer reads it: `(F, I, O)`."""
         assert isinstance(var, Var), "weights are constants"
-        if axes == (0, 1, 2):
+        if axes == tuple(range(len(axes))):
             return var
         transposed = Var(self.names.fresh(), array_type([var.type.shape[axis] for axis in axes], var.type.dtype))
         if var in self.body.updatable:

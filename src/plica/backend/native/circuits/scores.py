@@ -21,7 +21,7 @@ from plica.backend.native.circuits.with_constants import Array, ProgramWithConst
 from plica.backend.native.entry_programs import EntryProgram
 from plica.errors import UnsupportedError
 from plica.ir.dtypes import DType
-from plica.ir.program import Program, Var
+from plica.ir.program import Program, Var, size_variables
 from plica.lower.cascade import cascade
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Constant, Leaf, opaque_keys, owners_of
@@ -32,6 +32,7 @@ from plica.symbolic.semirings import Bound, Semiring
 _WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
 _FEWEST, _MOST = 64, 512  # rows of a chunk
 _ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
+_ENTRY = 16  # multiplications of layers that take as long as an entry of another operation
 _RESULT, _BOUND = "log_likelihood", "proven"
 
 
@@ -125,7 +126,8 @@ def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
 def with_joined_trees(entry_program: EntryProgram) -> EntryProgram:
     """An entry point with its trees joined into `tree_of_sums`, and how many rows the calling thread computes alone."""
     body = join_trees(entry_program.body)
-    joined = replace(entry_program, body=body, alone=_ALONE // max(_num_operations(entry_program.body), 1))
+    work = _num_multiplications(entry_program.body) + _ENTRY * _num_entries(body.program)
+    joined = replace(entry_program, body=body, alone=_ALONE // max(work, 1))
     return joined if body is entry_program.body else replace(joined, chunk=_rows_of(body.program))
 
 
@@ -139,7 +141,13 @@ def _rows_of(program: Program) -> int:
     return min(max(_WIDE // widest // _FEWEST * _FEWEST, _FEWEST), _MOST)
 
 
-def _num_operations(body: ProgramWithConstants) -> int:
+def _num_entries(program: Program) -> int:
+    """How many entries operations give for one row."""
+    outputs = (var for equation in program.equations for var in equation.outputs if size_variables(var.type))
+    return sum(prod(dim for dim in var.type.shape if isinstance(dim, int)) for var in outputs)
+
+
+def _num_multiplications(body: ProgramWithConstants) -> int:
     """About how many multiplications one row takes: the entries of the constants that each row is multiplied by."""
     constants = {*body.constants, *body.updatable}
     read = dict.fromkeys(
