@@ -94,30 +94,24 @@ def _matmul(call: Call) -> str:
     return f"{'kernels' if is_stack and kind == 'float' and known >= _LARGE else 'torch'}.matmul({call.tensors})"
 
 
+_OF_KERNELS = ("conditional_factor", "log_multivariate_normal", "regression_matrix")
+_OF_LINALG = ("eigh", "eigvalsh", "inv", "matrix_rank", "pinv", "slogdet", "solve", "svdvals")
+
 LINALG: dict[str, Row] = {
+    **{name: Row(function(f"kernels.{name}")) for name in _OF_KERNELS},
+    **{name: Row(function(f"kernels.linalg.{name}")) for name in _OF_LINALG},
     "matmul": Row(_matmul, unsigned=Unsigned.MODULAR),
     "log_matmul_exp": Row(
         lambda call: f"kernels.log_matmul_exp({call.tensors}{_logs(call)})", transposed=_weight_of_logs
     ),
     "einsum": Row(_einsum, unsigned=Unsigned.MODULAR, transposed=_weight_of_einsum),
     "log_einsum_exp": Row(_log_einsum_exp, transposed=_weight_of_einsum),
-    "log_multivariate_normal": Row(lambda call: f"kernels.log_multivariate_normal({call.tensors})"),
-    "regression_matrix": Row(lambda call: f"kernels.regression_matrix({call.tensors})"),
-    "conditional_factor": Row(lambda call: f"kernels.conditional_factor({call.tensors})"),
     "directed_matmul": Row(lambda call: f"kernels.directed_matmul({call.tensors}{_logs(call)})"),
     "cross": Row(_kernel("cross", "axis"), unsigned=Unsigned.MODULAR),
     "diagonal": Row(lambda call: f"torch.diagonal({call.tensor(0)}, {call.params['offset']}, -2, -1)"),
     "vector_norm": Row(_vector_norm),
     "cholesky": Row(_kernel("cholesky", "upper")),
     "det": Row(function("torch.linalg.det")),
-    "eigh": Row(_kernel("eigh")),
-    "eigvalsh": Row(_kernel("eigvalsh")),
-    "inv": Row(_kernel("inv")),
-    "matrix_rank": Row(_kernel("matrix_rank")),
-    "pinv": Row(_kernel("pinv")),
     "qr": Row(_kernel("qr", "mode")),
-    "slogdet": Row(_kernel("slogdet")),
-    "solve": Row(_kernel("solve")),
     "svd": Row(_kernel("svd", "full_matrices")),
-    "svdvals": Row(_kernel("svdvals")),
 }
