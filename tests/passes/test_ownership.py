@@ -453,7 +453,8 @@ def _slopes(function: Callable[..., Any], given: list[torch.Tensor]) -> list[tor
     return found
 
 
-@pytest.mark.parametrize("seed", first_usual(range(40), 20))
+# The first two draw functions in which an update would write over what a loop returns, were that taken for new memory.
+@pytest.mark.parametrize("seed", first_usual([29, 67, *range(28)], 20))
 def test_random_functions_compute_what_copies_compute(seed: int) -> None:
     _check_aliases(seed)
 

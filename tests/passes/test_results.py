@@ -256,8 +256,8 @@ def _check_folded(seed: int) -> None:
     check_written(lambda: program(*given), [*given, captured], text)
 
 
-# Some of what seeds above 5000 draw returned a view of what a call was to return apart, or one array of it twice.
-@pytest.mark.parametrize("seed", first_usual([5110, 5154, *range(24)], 14))
+# Without copies, the first would return what its loop starts from, and the second the memory of a result twice.
+@pytest.mark.parametrize("seed", first_usual([15, 16, *range(15)], 14))
 def test_results_of_random_functions_belong_to_the_caller(seed: int) -> None:
     _check_text(seed)
     _check_folded(seed)
