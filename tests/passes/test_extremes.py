@@ -74,7 +74,8 @@ def test_passes_leave_the_values_as_they_are(seed: int) -> None:
     f = draw_extreme(seed)
     program, given, expected = traced(f)
     known = captured_values(program)
-    for name, run_pass in {"none": lambda program: program, **PASSES}.items():
+    passes: dict[str, Callable[..., Program]] = {"none": lambda program: program, **PASSES}
+    for name, run_pass in passes.items():
         fired: dict[str, list[str]] = {}
         after = run_pass(program, fired=fired) if name in ("simplify", "clean") else run_pass(program)
         plica.verify(after)
