@@ -44,7 +44,7 @@ def simplify(
     context: Any = None,
     fired: Fired | None = None,
 ) -> Program:
-    """The Program after `rules`, until none fires; equations that they leave unread stay, for dead code elimination.
+    """Apply rules to a Program until none fires. Equations that become unread stay, for dead code elimination.
 
     Args:
         program: The Program.
@@ -150,7 +150,7 @@ def _fits(kind: str, wanted: str) -> bool:
 
 
 def _kind_of(node: Node) -> str:
-    """The operation of an equation with one result that is no size; of all other nodes the class."""
+    """The kind of a node: the operation of an equation with one result that is no size; else the class."""
     if type(node) is not Equation or len(node.outputs) != 1:
         return type(node).__name__
     type_ = node.outputs[0].type
