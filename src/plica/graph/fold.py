@@ -182,7 +182,7 @@ def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Setting
     inputs, fold_settings = cache(inputs), cache(fold_settings)  # both groupings call them
     groups = by_level(nodes, inputs, fold_settings)
     if len(groups) == len({fold_settings(group[0]) for group in groups}):
-        return groups  # there are no fewer
+        return groups  # fewer groups are impossible
     groups = min(groups, by_agenda(nodes, inputs, fold_settings), key=len)
     return merged(groups, inputs, fold_settings) if len(groups) <= _MERGED_UP_TO else groups
 

@@ -299,7 +299,7 @@ class _Assembly(Generic[Node]):
         self.exit_points[match] = replacement.output if replacement.output in new else self.current(replacement.output)
 
     def live(self, outputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes that are needed, and those that were unread before: only nodes that the pass made useless go."""
+        """The nodes that outputs need, and those that were unread before: only nodes that this pass made unread go."""
         read: dict[Node, None] = {child: None for node in self.graph.nodes for child in self.graph.inputs(node)}
         unread = [self.current(node) for node in self.graph.nodes if node not in read]
         needed = dict.fromkeys(topological_order([*outputs, *unread], self.inputs.__getitem__))

@@ -200,7 +200,8 @@ class Builder:
         hints, self._hints = self._hints, ()
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
-        sizes = _referred(types) if len(types) > 1 else frozenset[int]()  # of several results, one may size another
+        # one of several results may be a size of another
+        sizes = _referred(types) if len(types) > 1 else frozenset[int]()
         for position, type_ in enumerate(types):
             if sizes:
                 type_ = resolve(type_, lambda position: Size.of(outputs[position]))
@@ -213,7 +214,7 @@ class Builder:
         meaning = size_value(equation, self.size_of)
         if meaning is not None:
             self._meanings[outputs[0]] = meaning
-        if op == "assert_shape" or "assert_shape" not in self.table:  # it has the very sizes that are asked for
+        if op == "assert_shape" or "assert_shape" not in self.table:  # its result has the sizes that were asked for
             return equation.outputs
         return tuple(map(self._with_light_sizes, outputs))
 

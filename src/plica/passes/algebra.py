@@ -89,7 +89,7 @@ def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
     equations: list[Equation] = []
     for node in result.nodes:
         if isinstance(node, Equation):
-            if node.outputs:  # a loop may be there for a check alone
+            if node.outputs:  # a loop without results stays for its checks
                 names[node] = inner.get(node, node.outputs[0])
             inputs = tuple(_operand(node, names) for node in result.inputs[node])
             same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs)) and node not in inner

@@ -168,7 +168,7 @@ def _linear(size: Dim, function: str) -> list[tuple[Opaque, int]]:
 
 
 def _is_below(rest: Dim, divisor: Dim) -> bool:
-    """Whether what is left is known to be smaller than the divisor: a sum of remainders, or a number."""
+    """Whether `rest`, a number or a sum of remainders, is known to be smaller than the divisor."""
     if not isinstance(divisor, int):
         return False
     largest, bounds = 0, _upper_bounds(rest)

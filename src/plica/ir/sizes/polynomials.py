@@ -107,7 +107,7 @@ class Size:
 
 
 Dim = int | Size
-_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # those in use: the dictionary alone keeps none alive
+_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # the sizes in use; it keeps none alive
 
 
 def _consed(terms: Terms) -> Size:
