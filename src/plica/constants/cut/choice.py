@@ -255,18 +255,21 @@ def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
             members[root].append(value)
     needed = set(problem.needed)
     for root, indices in groups.items():
-        number = {value: index for index, value in enumerate(members[root])}
+        local_index = {value: index for index, value in enumerate(members[root])}
         operations = [
             Operation(
-                tuple(number[value] for value in problem.operations[index].reads),
-                tuple(number[value] for value in problem.operations[index].makes),
+                tuple(local_index[value] for value in problem.operations[index].reads),
+                tuple(local_index[value] for value in problem.operations[index].makes),
                 problem.operations[index].work,
             )
             for index in indices
         ]
-        sources = [number[value] for value in number if problem.maker[value] is None]
-        bits = [problem.bits[value] for value in number]
-        yield Problem(operations, bits, sources, [number[value] for value in number if value in needed]), indices
+        sources = [local_index[value] for value in local_index if problem.maker[value] is None]
+        bits = [problem.bits[value] for value in local_index]
+        yield (
+            Problem(operations, bits, sources, [local_index[value] for value in local_index if value in needed]),
+            indices,
+        )
 
 
 def _best(problem: Problem) -> list[Choice]:
