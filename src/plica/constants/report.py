@@ -47,12 +47,12 @@ class FoldReport:
     """The fates of all constant values, and their bytes and work.
 
     Args:
-        values: One entry for each.
+        values: The fate of each constant value.
         before: The bytes of all constants that are given; None where a size is not known before the run.
         after: The bytes of the values kept between calls; None as `before`.
         peak: The most bytes that are alive at once while folding, besides the constants; None as `before`.
         work_before: The estimated work of all constant operations.
-        work_after: That of those that still run at each call.
+        work_after: The estimated work of those that still run at each call.
     """
 
     values: tuple[ValueReport, ...]

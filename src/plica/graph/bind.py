@@ -1,7 +1,6 @@
-"""The matching function: the nodes that the names of a pattern stand for, and why they nearly do.
+"""The matching function: it binds the names of a pattern to nodes, or says why a pattern nearly matches.
 
-It holds for every rule that a node within a match is not fused away while another node reads it or while it is itself
-an output.
+No rule may fuse away an interior node of a match that is an output, or that a node outside of the match reads.
 
 A pattern's inputs are tried in order by backtracking: a variadic name takes as few nodes as it can first, and the
 inputs of a commutative entry come in every order.

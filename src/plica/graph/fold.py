@@ -36,7 +36,7 @@ Folds = Callable[[Node], Sequence[Sequence[tuple[Node, int]]]]  # (F, H): the no
 
 @dataclass(frozen=True, slots=True)
 class FoldIndexInfo(Generic[Node]):
-    """The index of a folding: the fold of every module, the inputs of each fold, and the folds of the outputs.
+    """The index of a folding: the fold of every module (node), the inputs of each fold, and the folds of the outputs.
 
     Args:
         in_fold_idx: For each group, for each of its F folds and each of its H inputs, the pair (group, fold).
@@ -182,7 +182,7 @@ def schedule(nodes: Sequence[Node], inputs: Inputs[Node], fold_settings: Setting
     inputs, fold_settings = cache(inputs), cache(fold_settings)  # both groupings call them
     groups = by_level(nodes, inputs, fold_settings)
     if len(groups) == len({fold_settings(group[0]) for group in groups}):
-        return groups  # there are no fewer
+        return groups  # fewer groups are impossible
     groups = min(groups, by_agenda(nodes, inputs, fold_settings), key=len)
     return merged(groups, inputs, fold_settings) if len(groups) <= _MERGED_UP_TO else groups
 
@@ -192,8 +192,8 @@ _MERGED_UP_TO = 256  # groups; looking for paths between all pairs takes time in
 
 def merged(groups: Groups[Node], inputs: Inputs[Node], fold_settings: Settings[Node]) -> Groups[Node]:
     """Groups of equal settings made one wherever no path leads from one to the other, in topological order."""
-    home = {node: number for number, group in enumerate(groups) for node in group}
-    reads = [tuple(dict.fromkeys(home[child] for node in group for child in inputs(node))) for group in groups]
+    group_of = {node: number for number, group in enumerate(groups) for node in group}
+    reads = [tuple(dict.fromkeys(group_of[child] for node in group for child in inputs(node))) for group in groups]
     below = [0] * len(groups)  # for each group the set, as bits, of those that it depends on
     for number, children in enumerate(reads):
         for child in children:
@@ -213,7 +213,7 @@ def merged(groups: Groups[Node], inputs: Inputs[Node], fold_settings: Settings[N
     for number, group in enumerate(groups):
         members.setdefault(target[number], []).extend(group)
     order = topological_order(
-        members, lambda first: [target[home[child]] for node in members[first] for child in inputs(node)]
+        members, lambda first: [target[group_of[child]] for node in members[first] for child in inputs(node)]
     )
     return tuple(tuple(members[first]) for first in order)
 
@@ -231,14 +231,14 @@ def order_folds(groups: Groups[Node], outputs: Iterable[Node], inputs: Inputs[No
     """The groups with their members in an order in which consumers read runs.
 
     From the last group to the first: the nodes that one input position of a group reads become a run, in the order of
-    reader's folds, unless a run before has claimed it.
+    their readers' folds, unless an earlier run has claimed it.
     """
-    home = {node: number for number, group in enumerate(groups) for node in group}
+    group_of = {node: number for number, group in enumerate(groups) for node in group}
     runs: list[dict[Node, None]] = [{} for _ in groups]
 
     def claim(nodes: Iterable[Node]) -> None:
         for node in nodes:
-            runs[home[node]][node] = None
+            runs[group_of[node]][node] = None
 
     claim(outputs)
     ordered: list[tuple[Node, ...]] = []

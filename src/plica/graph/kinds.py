@@ -88,12 +88,12 @@ def misfits(
         inputs: The entry's names of the inputs; `*name` and `name+` are any number of them.
         form: Gives the form of a kind.
     """
-    problems = [list(_misfits(single, form(single), config, graphs, inputs)) for single in _each(kind)]
+    problems = [list(_misfits(single, form(single), config, graphs, inputs)) for single in _single_kinds(kind)]
     if problems and all(problems):
         yield from problems[0]
 
 
-def _each(kind: Hashable) -> tuple[Hashable, ...]:
+def _single_kinds(kind: Hashable) -> tuple[Hashable, ...]:
     return () if kind is None else kind if isinstance(kind, tuple) else (kind,)
 
 

@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Iterable
 
 MAX_STEPS = 1000
-_GROWTH = (100, 1000)  # nodes for each one at first, and 1000 more: rules split a node into a few
+_GROWTH = (100, 1000)  # at most 100 nodes for each one at first, and 1000 more: rules split a node into a few
 
 
 def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: Iterable[str]) -> str | None:

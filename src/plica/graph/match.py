@@ -84,8 +84,8 @@ def match_optimization_patterns(
         search: Conditions, and the function to call with near misses.
 
     Raises:
-        GraphError: The matching function matched another node than it was given, or the strategy gave what is none of
-            the matches.
+        GraphError: The matching function matched another node than it was given, or the strategy gave
+            something that is none of the matches.
     """
     order, results = tuple(nodes), tuple(outputs)
     graph = search.graph or GraphView(order, results, inputs)

@@ -1,6 +1,6 @@
 """Rewriting: rules, and one pass of them over a graph.
 
-A rule is a pattern and a function from a match to the small graph that stands in its place. The pass matches, replaces,
+A rule is a pattern and a function from a match to the small graph that replaces it. The pass matches, replaces,
 and joins the replacements to the rest at entry and exit points; the graph that it was given stays as it is.
 
     >>> from plica.graph.pattern import Entry
@@ -270,18 +270,18 @@ class _Assembly(Generic[Node]):
         for node in self.graph.nodes:
             match = self.owner.get(node)
             if match is None:
-                self.inputs[node] = tuple(map(self.now, self.graph.inputs(node)))
+                self.inputs[node] = tuple(map(self.current, self.graph.inputs(node)))
                 continue
             self.entry_points.setdefault(match, node)
             if node is match.root:
                 self.build(match)
-        outputs = tuple(map(self.now, self.graph.outputs))
+        outputs = tuple(map(self.current, self.graph.outputs))
         nodes = self.live(outputs)
         inputs = {node: self.inputs[node] for node in nodes}
         done = tuple(self.applied.values())
         return OptimizedGraph(nodes, inputs, outputs, done, self.entry_points, self.exit_points)
 
-    def now(self, node: Node) -> Node:
+    def current(self, node: Node) -> Node:
         """The node of the new graph that stands for a node of the old one."""
         match = self.by_root.get(node)
         return node if match is None else self.exit_points[match]
@@ -295,12 +295,12 @@ class _Assembly(Generic[Node]):
                 raise GraphError(made_before(self.applied[match], node))
         self.taken.update(new)
         for node, inputs in replacement.nodes:
-            self.inputs[node] = tuple(child if child in new else self.now(child) for child in inputs)
-        self.exit_points[match] = replacement.output if replacement.output in new else self.now(replacement.output)
+            self.inputs[node] = tuple(child if child in new else self.current(child) for child in inputs)
+        self.exit_points[match] = replacement.output if replacement.output in new else self.current(replacement.output)
 
     def live(self, outputs: tuple[Node, ...]) -> tuple[Node, ...]:
-        """The nodes that are needed, and those that were unread before: only nodes that the pass made useless go."""
+        """The nodes that outputs need, and those that were unread before: only nodes that this pass made unread go."""
         read: dict[Node, None] = {child: None for node in self.graph.nodes for child in self.graph.inputs(node)}
-        unread = [self.now(node) for node in self.graph.nodes if node not in read]
+        unread = [self.current(node) for node in self.graph.nodes if node not in read]
         needed = dict.fromkeys(topological_order([*outputs, *unread], self.inputs.__getitem__))
         return tuple(node for node in self.inputs if node in needed)

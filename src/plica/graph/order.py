@@ -78,7 +78,7 @@ def layerwise_topological_order(nodes: Iterable[Node], inputs: Inputs[Node]) -> 
 
 
 def consumers(nodes: Iterable[Node], inputs: Inputs[Node]) -> dict[Node, tuple[Node, ...]]:
-    """For each of `nodes`, those that read it, in the order of `nodes`; one that reads it twice is there twice."""
+    """For each of `nodes`, those that read it, in the order of `nodes`; a node that reads it twice is listed twice."""
     readers: dict[Node, list[Node]] = {node: [] for node in nodes}
     for node in readers:
         for child in inputs(node):

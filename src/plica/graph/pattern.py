@@ -5,7 +5,7 @@ in reverse topological order (`entries`), what must their settings be (`config_p
 small graphs that they carry (`sub_patterns`). A name among an entry's inputs is another entry or, if no entry has it,
 an input of the match; `*name` stands for any number of inputs. A name may be read from several places: then the pattern
 is a DAG. Where the root's inputs are `name+`, they are two or more, each as the entry `name` says: a match at a root of
-two inputs has the entries `name_0` and `name_1`, and so are the names numbered that these read.
+two inputs has the entries `name_0` and `name_1`; the names that these read are numbered alike.
 
     >>> class Add: ...
     >>> class Scale: ...

@@ -108,12 +108,12 @@ class Builder:
         return var
 
     def reserve(self, name: str) -> str:
-        """A name like `name` that no variable has or gets, but a `const` that asks for exactly this one."""
+        """A free name like `name`; from now on only a `const` that asks for exactly this one gets it."""
         self._reserved.add(reserved := self._names.fresh(name))
         return reserved
 
     def const(self, name: str | None, type_: ArrayType, *, is_size: bool = False) -> Var:
-        """A new captured leaf; one that is given a reserved name is called exactly that."""
+        """A new captured leaf; `name` is only a hint, unless it is reserved."""
         is_reserved = name in self._reserved
         self._reserved.discard(name or "")
         var = Var(name, type_, is_size) if name and is_reserved else self._define(name, type_, is_size=is_size)
@@ -165,19 +165,19 @@ class Builder:
     def _opaque(self, application: Opaque) -> Operand:
         first, second = application.arguments
         if application.function == "max" and isinstance(first, Size) and not all(map(self._is_length, atoms(first))):
-            more, less = signed_parts(first)  # whose difference may leave 64 bits
-            greater = self.add("maximum", self.size_operand(more), self.size_operand(less))[0]
-            return greater if less == 0 else self.add("subtract", greater, self.size_operand(less))[0]
+            positive, negative = signed_parts(first)  # whose difference may leave 64 bits
+            greater = self.add("maximum", self.size_operand(positive), self.size_operand(negative))[0]
+            return greater if negative == 0 else self.add("subtract", greater, self.size_operand(negative))[0]
         operation = {"floordiv": "floor_divide", "mod": "remainder", "max": "maximum", "min": "minimum"}
         return self.add(operation[application.function], self.size_operand(first), self.size_operand(second))[0]
 
     def _is_length(self, atom: Atom) -> bool:
-        """Whether `atom` is the size of an axis, or stands for one in few terms; other atoms are any numbers."""
+        """Whether `atom` is the size of an axis, or a variable that stands for one; other atoms may be negative."""
         return bool(getattr(atom, "is_size", False)) or atom in self._lengths
 
     def _polynomial(self, size: Size) -> Operand:
         first, second = (size, 0) if is_light(size) else halves(size)
-        if second != 0:  # each of them light, if they can be, so that their sum is the one variable
+        if second != 0:  # each half becomes light where it can; their sum is one variable
             return self.add("add", self.size_operand(first), self.size_operand(second))[0]
         result: Operand | None = None
         for term, factor in sorted_terms(size):
@@ -200,7 +200,8 @@ class Builder:
         hints, self._hints = self._hints, ()
         inputs, types = self._typed(op, inputs, params)
         outputs: list[Var] = []
-        sizes = _referred(types) if len(types) > 1 else frozenset[int]()  # of several results, one may size another
+        # one of several results may be a size of another
+        sizes = _referred(types) if len(types) > 1 else frozenset[int]()
         for position, type_ in enumerate(types):
             if sizes:
                 type_ = resolve(type_, lambda position: Size.of(outputs[position]))
@@ -213,7 +214,7 @@ class Builder:
         meaning = size_value(equation, self.size_of)
         if meaning is not None:
             self._meanings[outputs[0]] = meaning
-        if op == "assert_shape" or "assert_shape" not in self.table:  # it has the very sizes that are asked for
+        if op == "assert_shape" or "assert_shape" not in self.table:  # its result has the sizes that were asked for
             return equation.outputs
         return tuple(map(self._with_light_sizes, outputs))
 
@@ -229,7 +230,7 @@ class Builder:
     ) -> tuple[tuple[Operand, ...], tuple[ArrayType, ...]]:
         """The operands, each with the sizes that the operation asks for, and the types of the results."""
         operation = self.table[op]
-        for _ in range(_MOST_CHECKS):
+        for _ in range(_MAX_CHECKS):
             try:
                 sizes = [self.size_of(operand) for operand in inputs] if operation.regions else ()
                 return inputs, operation.types([operand.type for operand in inputs], params, sizes)
@@ -340,7 +341,7 @@ def _referred(types: Iterable[ArrayType]) -> frozenset[int]:
     )
 
 
-_MOST_CHECKS = 100
+_MAX_CHECKS = 100
 
 
 def _wrapped(value: int) -> int:

@@ -100,6 +100,7 @@ def _read(operand: Operand, values: Mapping[Var, Array], precise: bool) -> Array
 
 
 def _resolve(value: Any, values: Mapping[Var, Array], precise: bool) -> Any:
+    """A parameter with numbers for symbolic sizes, and with the dtype in which numpy computes."""
     if isinstance(value, Size):
         return evaluate(value, lambda atom: int(values[atom]))  # type: ignore[index]
     if isinstance(value, tuple):

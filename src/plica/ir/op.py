@@ -123,16 +123,16 @@ class Op:
         range: The range of the numbers of a result of floats, NaN apart: `(low, high)`, or a function from the ranges
             of the operands, and the parameters, to it (`plica.ir.ranges`). A `low` of 0.0 also says that no number is
             -0.0. It says nothing of results of integers, which wrap around, or of complex numbers.
-        never_raises: The kinds of dtype of a result for which it raises no error whatever the operands hold, so that it
-            may run where it would not have run.
+        never_raises: The kinds of dtype of a result for which it raises no error whatever the operands hold, so that a
+            pass may move it out of a branch or a loop that may not run it.
         repeats: Whether it runs its regions any number of times.
-        tolerance: The factor by which two implementations may differ more than a few units in the last place.
+        tolerance: Two implementations may differ by so many times a few units in the last place.
         agreed: Whether results for NaN, infinities and zeros are the same in every backend.
         derivative: Its derivative.
         of_dtype: Whether results depend on the dtype of the operands beside rounding, so that the reference is given no
             wider ones.
         view: Whose entries its results are: an operation on each entry may as well be applied to those.
-        converts: Whether it takes numbers of dtypes in which they are only stored, though it is no view.
+        converts: Whether it takes dtypes for storage alone, such as int4, though it is no view.
         nonnegative: From the types of the operands and the parameters, the sizes that must be at least 0 for results
             to have the sizes of their types. A run checks sizes of unknown sign, even if nothing reads the results.
 
@@ -164,7 +164,7 @@ class Op:
         """The types of the results; an operation of one result may give its type alone.
 
         Raises:
-            DTypeError: It computes with numbers of a dtype in which they are only stored.
+            DTypeError: It computes with a dtype for storage alone, such as int4.
         """
         operands = tuple(inputs)
         if any(operand.dtype.is_storage for operand in operands) and not self.converts and not self.regions:

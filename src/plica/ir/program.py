@@ -3,7 +3,7 @@
     program  ::= { lambda consts ; {sizes} arguments . let equations in ({sizes} results) }
     equation ::= variables = operation[params] operands
 
-Programs are compared by meaning of the text: names of variables and source lines do not count.
+Programs are equal if their texts are; names of variables and source lines do not count.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
@@ -200,7 +200,7 @@ def _refer(type_: ArrayType, entries: Mapping[Dim, Hashable], references: Mappin
 def size_value(equation: Equation, size_of: Callable[[Operand], Dim | None]) -> Dim | None:
     """The size that the result of an equation stands for, if it is arithmetic on scalars that are sizes.
 
-    One that is not light stands for itself, so that no size grows without bound.
+    A result whose size is not light stands for itself, so that no size grows without bound.
     """
     function = SIZE_ARITHMETIC.get(equation.op.name)
     if function is None or len(equation.outputs) != 1 or equation.outputs[0].type != SCALAR_SIZE:
@@ -283,7 +283,7 @@ _PLAIN = (bool, int, float, complex, str, NoneType)
 
 
 def print_program(program: Program, indent: str = "", note: Note | None = None) -> str:
-    """The text of `program`; `note` gives the comment behind each line that defines variables."""
+    """The text of `program`; `note` gives the comment at the end of each line that defines variables."""
     consts = " ".join(map(_binder, program.consts))
     inputs = _group((f"{var.name}:{var.type}" for var in program.inputs), program.num_implicit_inputs, " ")
     lines = [f"{{ lambda {consts + ' ' if consts else ''}; {inputs + ' ' if inputs else ''}. let"]

@@ -1,4 +1,4 @@
-"""Signatures meet arguments: sizes are read off shapes, and every shape and dtype is checked on entry."""
+"""Arguments are checked against a signature: each shape and dtype; sizes are read off shapes."""
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
 
@@ -8,7 +8,7 @@ from plica.ir.sizes import Size, evaluate, substitute
 
 
 def size_sources(program: Program) -> dict[Var, tuple[int, int]]:
-    """For each implicit input, the argument and the axis where it stands alone."""
+    """For each implicit input, the first argument and axis of exactly this size, by index."""
     sources: dict[Var, tuple[int, int]] = {}
     for index, argument in enumerate(program.arguments):
         for axis, dim in enumerate(argument.type.shape):

@@ -1,4 +1,4 @@
-"""Reading the text of Programs: `parse_program` is the inverse of `print_program` (`printing.py`).
+"""Reading the text of Programs: `parse_program` is the inverse of `print_program` (`program.py`).
 
     { lambda w:f32[3] ; {b:i64[]} x:f32[b,3] . let
         a:f32[b,3] = multiply x w

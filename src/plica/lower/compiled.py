@@ -102,12 +102,12 @@ class CompiledCircuit:
 
     @cached_property
     def activations(self) -> tuple[int, ...]:
-        """The numbers that each group computes for one row of data."""
+        """How many numbers each group computes for one row of data."""
         return tuple(group.num_folds * group.representative.num_output_units for group in self.folded.groups)
 
     @cached_property
     def num_activations(self) -> int:
-        """The numbers that all groups compute for one row of data."""
+        """How many numbers all groups compute for one row of data."""
         return sum(self.activations)
 
     @cached_property
@@ -197,7 +197,7 @@ class CircuitCompiler:
     """Resolves, optimizes and folds circuits by one set of rules.
 
     Args:
-        semiring: A name or a row.
+        semiring: The name of a semiring, or a `Semiring`.
         fold: Compute alike layers as one.
         optimize: Rewrite circuits and parameters first.
         rules: The four tables of rewrites.

@@ -87,16 +87,16 @@ def lower_check(
 ) -> tuple[Program, tuple[Constant, ...]]:
     """The Program `x (B, D) -> entries (B, D), rows (B,)`, and the constants that it captures.
 
-    `entries` are outside their domain, or missing and cannot be summed out; `rows` lack some but not all variables of a
-    layer whose row has no `partial`. `dtype` is that in which layers read real numbers.
+    `entries` marks those outside their domain, and missing ones that cannot be summed out. `rows` marks those that lack
+    some but not all variables of a layer whose row has no `partial`. Layers read real numbers in `dtype`.
     """
     scope = LoweringScope(folded, semiring, dtype)
     with scope.trace.active():
         x = scope.argument("x", ("b", input_width(folded.described)), input_dtype)
         data = InputData(scope, x)
-        none = xp.zeros((*x.dims,), dtype=DType.BOOL)
-        entries = none if data.wrong is None else xp.permute_dims(data.wrong, (1, 0))
-        rows = xp.any(none, axis=1) if data.incomplete is None else data.incomplete
+        no_entries = xp.zeros((*x.dims,), dtype=DType.BOOL)
+        entries = no_entries if data.wrong is None else xp.permute_dims(data.wrong, (1, 0))
+        rows = xp.any(no_entries, axis=1) if data.incomplete is None else data.incomplete
     program = scope.build([entries, rows])
     constants = [constant for constant in scope.captured if isinstance(constant, Constant)]
     assert len(constants) == len(scope.captured), "no parameter says what data is legal"
@@ -137,7 +137,7 @@ class InputData:
     def _made_legal(
         self, columns: Tracer, domains: Sequence[Domain], unsummable: Tracer | None
     ) -> tuple[Tracer, Tracer | None]:
-        """Legal numbers everywhere, and the mask of wrong entries, with missing ones that no layer can sum out."""
+        """Data that is legal everywhere, and the mask of wrong entries and of missing ones that no layer sums out."""
         wrong: Tracer | None = outside(xp, columns, domains, self._limits, self._scope.dtype)
         wrong = either(wrong, unsummable)
         unusable = either(self.missing, wrong)
@@ -151,10 +151,10 @@ class InputData:
     def _unsummable(self, absent: Tracer | None) -> Tracer | None:
         """The missing entries of variables that cannot be summed out; None where all can."""
         folded, width = self._scope.folded, input_width(self._scope.folded.described)
-        which = folded.described.domains if self.missing is None else not_reduced(folded, self._scope.semiring)
-        if absent is None or not which:
+        variables = folded.described.domains if self.missing is None else not_reduced(folded, self._scope.semiring)
+        if absent is None or not variables:
             return None
-        read = np.asarray([variable in which for variable in range(width)])
+        read = np.asarray([variable in variables for variable in range(width)])
         return absent if read.all() else absent & self._scope.constant(read[:, None], "variables")
 
     def _incomplete(self) -> Tracer | None:
@@ -183,9 +183,11 @@ class InputData:
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         by_row = self._scope.by_row(group)
         if not layer.num_variables:
-            alike = row.reduced(xp, semiring, layer, params)  # the same for all rows
+            reduced_value = row.reduced(xp, semiring, layer, params)  # the same for all rows
             rows = self._safe.dims[1] if by_row is None else 1
-            return semiring.map(xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), alike)
+            return semiring.map(
+                xp, lambda array: xp.broadcast_to(array, (array.dims[0], rows, array.dims[2])), reduced_value
+            )
         x = self._columns(group, layer)
         x = x if by_row is None else by_row.merge_array(x, group.num_folds)
         if self.missing is None:
@@ -259,10 +261,10 @@ def columns_of(scope: LoweringScope, source: Tracer, group: FoldedLayer) -> Trac
     folds = group.scope_idx
     flat = [variable for variables in folds for variable in variables]
     if flat == list(range(flat[0], flat[0] + len(flat))):
-        picked = source[flat[0] : flat[0] + len(flat)]
+        chosen_rows = source[flat[0] : flat[0] + len(flat)]
     else:
-        picked = xp.take(source, scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
+        chosen_rows = xp.take(source, scope.constant(np.asarray(flat, dtype=np.int64)), axis=0, nonnegative=True)
     if len(folds[0]) == 1:
-        return xp.expand_dims(picked, axis=-1)
-    shaped = xp.reshape(picked, (len(folds), len(folds[0]), source.dims[1]))
+        return xp.expand_dims(chosen_rows, axis=-1)
+    shaped = xp.reshape(chosen_rows, (len(folds), len(folds[0]), source.dims[1]))
     return xp.permute_dims(shaped, (0, 2, 1))

@@ -68,7 +68,7 @@ class LayerMap:
         return self
 
     @cached_property
-    def _places(self) -> dict[Layer, tuple[int, int]]:
+    def _fold_of(self) -> dict[Layer, tuple[int, int]]:
         groups = enumerate(self._folded.groups)
         return {layer: (number, fold) for number, group in groups for fold, layer in enumerate(group.members)}
 
@@ -108,19 +108,19 @@ class LayerMap:
             GraphError: The circuit does not have the layer.
         """
         self._check(layer)
-        folds = self._places_of(layer) if self.is_node(layer) else ()
+        folds = self._folds_of(layer) if self.is_node(layer) else ()
         within = [
             _within(compiled, holder, name)
             for holder, name in self.holders(layer)
-            for compiled in self._places_of(holder)
+            for compiled in self._folds_of(holder)
         ]
         return (*folds, *within)
 
-    def _places_of(self, layer: Layer) -> tuple[CompiledLayer, ...]:
+    def _folds_of(self, layer: Layer) -> tuple[CompiledLayer, ...]:
         return tuple(
-            CompiledLayer(computed, *self._places[computed], roles)
+            CompiledLayer(computed, *self._fold_of[computed], roles)
             for computed, roles in self._provenance.became(self.resolved(layer)).items()
-            if computed in self._places
+            if computed in self._fold_of
         )
 
     def get_symbolic_layers(self, group: int, fold: int) -> dict[Layer, Roles]:

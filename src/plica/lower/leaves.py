@@ -134,8 +134,8 @@ class Pointer:
             return array
         steps = {after - before for before, after in itertools.pairwise(self.folds)} or {1}
         step = min(steps)
-        evenly = len(steps) == 1 and step > 0
-        return array[self.folds[0] : self.folds[-1] + 1 : step] if evenly else array[list(self.folds)]
+        is_even = len(steps) == 1 and step > 0
+        return array[self.folds[0] : self.folds[-1] + 1 : step] if is_even else array[list(self.folds)]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -97,8 +97,8 @@ def _of_input(kind: type[ParameterOp]) -> Callable[[Add, Any, Node], Node]:
 
 
 def _of_scaled_sigmoid(add: Add, op: Any, source: Node) -> Node:
-    most = ConstantParameter(*op.shape, value=log(op.vmax))
-    return add(SumParameter(op.shape, op.shape), add(LogSigmoidParameter(op.shape), source), most)
+    log_vmax = ConstantParameter(*op.shape, value=log(op.vmax))
+    return add(SumParameter(op.shape, op.shape), add(LogSigmoidParameter(op.shape), source), log_vmax)
 
 
 OF_INPUT: dict[type[Any], Callable[[Add, Any, Node], Node]] = {
@@ -120,7 +120,7 @@ def _signs(inputs: Sequence[SignedLog], op: ParameterOp) -> list[Node] | None:
 
 
 def _product(on_logs: OnLogs) -> Rule:
-    """Sizes by an operation on logarithms, signs by the operation itself."""
+    """The rule of a product: an operation on logarithms gives the size, the product of the signs the sign."""
 
     def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
         signs = _signs(inputs, op)
@@ -131,12 +131,12 @@ def _product(on_logs: OnLogs) -> Rule:
 
 
 def _total(on_logs: OnLogs, terms: Callable[[Add, Any, list[Node], bool], tuple[Node, int]]) -> Rule:
-    """Sum numbers that are not negative by an operation on logarithms, others by their terms along one axis.
+    """The rule of a sum: an operation on logarithms; where terms have signs, a sum of signed terms along one axis.
 
     Args:
-        on_logs: The operation.
-        terms: `(add, op, inputs, of_logs)`: from the signs of the inputs, or from the sizes if `of_logs`, those of the
-            terms, and the axis of the terms.
+        on_logs: The operation on logarithms.
+        terms: `(add, op, inputs, of_logs)` gives the signs of the terms from those of the inputs, or the sizes from the
+            sizes if `of_logs`; and the axis of the terms.
     """
 
     def rule(add: Add, op: Any, inputs: Sequence[SignedLog]) -> SignedLog:
@@ -153,11 +153,11 @@ def _total(on_logs: OnLogs, terms: Callable[[Add, Any, list[Node], bool], tuple[
     return rule
 
 
-def _side_by_side(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+def _stacked_terms(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
     return add(StackParameter(*op.in_shapes), *inputs), -1
 
 
-def _as_they_are(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
+def _unchanged_terms(add: Add, op: Any, inputs: list[Node], of_logs: bool) -> tuple[Node, int]:  # noqa: ARG001
     return inputs[0], op.axis
 
 
@@ -241,8 +241,8 @@ LOG_RULES: dict[type[Any], Rule] = {
     GaussianProductStddev: _deviation,
     ReduceProductParameter: _product(lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis)),
     SquareParameter: _square,
-    SumParameter: _total(lambda op: LogAddExpParameter(*op.in_shapes), _side_by_side),
-    ReduceSumParameter: _total(lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis), _as_they_are),
+    SumParameter: _total(lambda op: LogAddExpParameter(*op.in_shapes), _stacked_terms),
+    ReduceSumParameter: _total(lambda op: ReduceLSEParameter(*op.in_shapes, axis=op.axis), _unchanged_terms),
     MatMulParameter: _total(lambda op: LogMatMulExpParameter(*op.in_shapes), _products),
     EinsumParameter: _einsum,
     ClampParameter: _clamp,

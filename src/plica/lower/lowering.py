@@ -53,7 +53,7 @@ from plica.tracing.namespace.operands import as_dims
 from plica.tracing.scope import Trace
 from plica.tracing.tracer import Tracer, literal
 
-Others = Callable[[], list[Parameter]]
+Others = Callable[[], list[Parameter]]  # further parameters, to evaluate together with given ones
 Form = Callable[[Parameter], Parameter]
 
 
@@ -98,7 +98,7 @@ class LoweringScope:
     _opaque: dict[int, str] = field(init=False)
     _rows: RowAxis = field(default_factory=lambda: RowAxis(1))
     _arguments: dict[TensorParameter, Tracer] = field(default_factory=dict)
-    _read: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)  # by the layer that is being computed
+    _read: dict[tuple[FoldedLayer, str], None] = field(default_factory=dict)  # what the layer being computed has read
 
     def __post_init__(self) -> None:
         check_constants(self.folded.described, self.dtype, self.folded.row_if_any)
@@ -255,6 +255,7 @@ class LoweringScope:
         return from_weight(namespace, weight)
 
     def _note_zeros(self, key: tuple[FoldedLayer, str]) -> None:
+        """Note a learned parameter in `zeros` if it may be 0."""
         group, name = key
         parameters = self._named(group, name, unchanged)
         if all(len(parameter.outputs) == 1 for parameter in parameters) and self._may_be_zero(parameters):
@@ -320,32 +321,34 @@ class LoweringScope:
         ranges = [bounds.numbers.range for bounds in magnitudes]
         least = min(-inf if range_ is None else range_[0] for range_ in ranges)
         row_sum = max(map(known_row_sum, linear)) if self.dtype in (DType.FLOAT32, DType.FLOAT64) else inf
-        better = from_logs or any(map(is_better, logs))
+        logs_are_better = from_logs or any(map(is_better, logs))
         zeros = not from_logs and self._may_be_zero(parameters)
-        directed = self._directions(parameters, fill) if better and not from_logs and (zeros or least < 0) else None
-        # a factor that underflowed may meet one of any size: then only logarithms give the product
+        directed = (
+            self._directions(parameters, fill) if logs_are_better and not from_logs and (zeros or least < 0) else None
+        )
+        # without a bound on underflow, a large factor may make up for a lost one: only logarithms give the product
         is_bounded = underflow < inf
         lost = underflow if is_bounded else 1.0
 
-        def more_logs() -> list[Parameter]:
+        def other_logs() -> list[Parameter]:
             return formed(to_logs, others())
 
         def in_logs() -> Tracer:
-            return self._padded(logs, fills[1], more_logs)
+            return self._padded(logs, fills[1], other_logs)
 
         def in_linear() -> Tracer:
-            if better and not is_bounded and directed is not None:
+            if logs_are_better and not is_bounded and directed is not None:
                 direction, size = directed()
                 product: Tracer = direction * exponential(xp, size)
                 return product
-            if better and not is_bounded and not self.semiring.negative:
+            if logs_are_better and not is_bounded and not self.semiring.negative:
                 numbers: Tracer = exponential(xp, in_logs())
                 return numbers
             return self._padded(linear, fills[0], lambda: formed(to_linear, others()))
 
-        if not better:
+        if not logs_are_better:
             return Weight(in_linear, most=largest, least=least, lost=lost, may_be_zero=zeros, row_sum=row_sum)
-        exact = partial(self._logs, logs, more_logs, fills[1])
+        exact = partial(self._logs, logs, other_logs, fills[1])
         return Weight(in_linear, in_logs, exact, directed, largest, least, lost, zeros, row_sum)
 
     def _may_be_zero(self, parameters: list[Parameter]) -> bool:
@@ -378,8 +381,8 @@ class LoweringScope:
     def _logs(self, logs: list[Parameter], others: Others, fill: float | None) -> Logs:
         """Logarithms of weights, or the arrays of which they are the log-softmax; shorter ones padded."""
         outputs = [form.output for form in logs]
-        alike = len({form.shape for form in logs}) == 1
-        if (alike or fill == -inf) and all(
+        have_one_shape = len({form.shape for form in logs}) == 1
+        if (have_one_shape or fill == -inf) and all(
             type(output) is LogSoftmaxParameter and output.axis in (-1, len(output.shape) - 1) for output in outputs
         ):
             sources = [form.subgraph(form.node_inputs(form.output)[0]) for form in logs]
@@ -401,9 +404,9 @@ class LoweringScope:
         arrays: list[Tracer] = []
         sources: dict[int, FoldIndex] = {}
         for shape in shapes:
-            alike = [index for index, parameter in enumerate(parameters) if parameter.shape == shape]
-            sources.update((index, (len(arrays), fold)) for fold, index in enumerate(alike))
-            value = self._values.evaluate([parameters[index] for index in alike])
+            members = [index for index, parameter in enumerate(parameters) if parameter.shape == shape]
+            sources.update((index, (len(arrays), fold)) for fold, index in enumerate(members))
+            value = self._values.evaluate([parameters[index] for index in members])
             filler = xp.full((*value.dims[:-1], longest - shape[-1]), fill, dtype=value.dtype)
             arrays.append(xp.concat([value, filler], axis=-1) if shape[-1] < longest else value)
         return read_folds(arrays, [sources[index] for index in range(len(parameters))], self.constant)

@@ -31,7 +31,7 @@ from plica.tracing.tracer import Tracer
 
 Node = Any
 
-_MOST_LITERALS = 16  # constants of one shape with at most this many distinct numbers are literals, others one array
+_MAX_LITERALS = 16  # constants of one shape with at most this many distinct numbers are literals, others one array
 
 
 class ParameterValues:
@@ -68,7 +68,7 @@ class ParameterValues:
         self._arrays: list[Tracer] = []
         self._members: list[tuple[Node, ...]] = []  # of each array
         self._reads: list[InFoldIdx] = []
-        self._place: dict[Node, FoldIndex] = {}
+        self._fold_of: dict[Node, FoldIndex] = {}
 
     def evaluate(self, parameters: Sequence[Parameter], others: Callable[[], Sequence[Parameter]] = tuple) -> Tracer:
         """The values of parameters of one output and one shape, `(len(parameters), *shape)`.
@@ -87,10 +87,10 @@ class ParameterValues:
     ) -> tuple[Tracer, ...]:
         """The values of each output of parameters with equal shapes, `(len(parameters), *shape)` each."""
         outputs = [tuple(map(dereferenced, parameter.outputs)) for parameter in parameters]
-        if any(output not in self._place for row in outputs for output in row):
+        if any(output not in self._fold_of for row in outputs for output in row):
             known = self._arrays_of(parameters)
             self._add([*parameters, *(parameter for parameter in others() if self._goes_with(parameter, known))])
-        return tuple(self._read([self._place[output] for output in column]) for column in zip(*outputs, strict=True))
+        return tuple(self._read([self._fold_of[output] for output in column]) for column in zip(*outputs, strict=True))
 
     @property
     def info(self) -> FoldIndexInfo[Node]:
@@ -100,45 +100,45 @@ class ParameterValues:
     def _arrays_of(self, parameters: Sequence[Parameter]) -> set[int]:
         """The numbers of the arrays of nodes that are evaluated already."""
         nodes = (dereferenced(node) for parameter in parameters for node in parameter.nodes)
-        return {self._place[node][0] for node in nodes if node in self._place}
+        return {self._fold_of[node][0] for node in nodes if node in self._fold_of}
 
     def _goes_with(self, parameter: Parameter, known: set[int]) -> bool:
         """Whether a parameter is not evaluated yet, and reads only known arrays: joining folds of others would copy."""
-        return dereferenced(parameter.output) not in self._place and self._arrays_of([parameter]) <= known
+        return dereferenced(parameter.output) not in self._fold_of and self._arrays_of([parameter]) <= known
 
     def _add(self, parameters: Sequence[Parameter]) -> None:
         outputs = [dereferenced(output) for parameter in parameters for output in parameter.outputs]
-        home = {node: parameter for parameter in parameters for node in parameter.nodes}
+        parameter_of = {node: parameter for parameter in parameters for node in parameter.nodes}
 
         @cache
         def inputs(node: Node) -> tuple[Node, ...]:
-            if node in self._place or not isinstance(node, ParameterOp):
+            if node in self._fold_of or not isinstance(node, ParameterOp):
                 return ()
-            return tuple(dereferenced(child) for child in home[node].node_inputs(node))
+            return tuple(dereferenced(child) for child in parameter_of[node].node_inputs(node))
 
         nodes = topological_order(outputs, inputs)
         for node in nodes:
             if self._given.get(node, False) or any(child in self._by_row for child in inputs(node)):
                 self._by_row[node] = None
-            if node in self._owners and node not in self._place and node not in self._given:
+            if node in self._owners and node not in self._fold_of and node not in self._given:
                 owner = self._owners[node]
-                self._append(owner.members, self._leaf(owner), but=self._given)
+                self._append(owner.members, self._leaf(owner), excluded=self._given)
         many = _many_numbers(nodes)
 
         def settings(node: Node) -> Hashable:
-            if isinstance(node, ConstantParameter) and _literal(node) in many and node not in self._place:
+            if isinstance(node, ConstantParameter) and _literal(node) in many and node not in self._fold_of:
                 return "numbers", _literal(node)
             return self._settings(node)
 
         groups = order_folds(schedule(nodes, inputs, settings), outputs, inputs)
         for group in groups:
-            if group[0] not in self._place:
-                reads = tuple(tuple(self._place[child] for child in inputs(node)) for node in group)
+            if group[0] not in self._fold_of:
+                reads = tuple(tuple(self._fold_of[child] for child in inputs(node)) for node in group)
                 self._append(group, self._value(group, reads), reads)
 
     def _settings(self, node: Node) -> Hashable:
         """The key that alike nodes share."""
-        if node in self._place:
+        if node in self._fold_of:
             return "known"
         return (own_settings(node), node in self._given, node in self._by_row) if self._given else own_settings(node)
 
@@ -170,9 +170,11 @@ class ParameterValues:
             return xp.full((len(group), *group[0].shape), number, dtype=dtype)
         return self._constant(np.stack([node.value for node in group]).astype(dtype.value), "constant")
 
-    def _append(self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = (), but: Container[Node] = ()) -> None:
+    def _append(
+        self, group: Sequence[Node], value: Tracer, reads: InFoldIdx = (), excluded: Container[Node] = ()
+    ) -> None:
         sources = ((node, (len(self._arrays), fold)) for fold, node in enumerate(group))
-        self._place.update((node, source) for node, source in sources if node not in but)
+        self._fold_of.update((node, source) for node, source in sources if node not in excluded)
         self._arrays.append(value)
         self._members.append(tuple(group))
         self._reads.append(reads or ((),) * len(group))
@@ -181,9 +183,9 @@ class ParameterValues:
         arrays: Sequence[Tracer] | Mapping[int, Tracer] = self._arrays
         if self._by_row:  # some may have values for each row, and others for all
             used = {number: self._arrays[number] for number, _ in folds}
-            most = max(array.ndim for array in used.values())
+            rank = max(array.ndim for array in used.values())
             arrays = {
-                number: self._rows.repeat(array) if array.ndim < most else array for number, array in used.items()
+                number: self._rows.repeat(array) if array.ndim < rank else array for number, array in used.items()
             }
         return read_folds(arrays, folds, lambda index: self._constant(index, "index"))
 
@@ -216,9 +218,9 @@ def _literal(node: ConstantParameter) -> tuple[Hashable, ...] | None:
 
 
 def _many_numbers(nodes: Iterable[Node]) -> set[Hashable]:
-    """The kinds of constants with many numbers, for example the means of many columns: each would be a group."""
+    """The kinds of constants with many numbers, for example the means of many columns: each number would be a group."""
     numbers: dict[Hashable, set[complex]] = {}
     for node in nodes:
         if isinstance(node, ConstantParameter) and (literal := _literal(node)) is not None:
             numbers.setdefault(literal, set()).add(complex(node.value))
-    return {literal for literal, values in numbers.items() if len(values) > _MOST_LITERALS}
+    return {literal for literal, values in numbers.items() if len(values) > _MAX_LITERALS}

@@ -1,4 +1,4 @@
-"""`Programs`: what a circuit, or a part of one, was lowered to, by question; each Program is lowered once."""
+"""`Programs`: the Programs that a circuit, or a part of one, was lowered to, by key; each is lowered once."""
 
 from collections.abc import Callable, Hashable
 from functools import partial

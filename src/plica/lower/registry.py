@@ -86,7 +86,7 @@ class Registry(Generic[Row]):
         kinds: The classes of rows.
         key: Gives the key of a row.
         built_in: The rows that every context has.
-        needing_none: Built-in classes that define what a row would.
+        needing_none: Built-in classes that need no row, as their methods do its work.
     """
 
     def __init__(

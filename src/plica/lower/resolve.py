@@ -35,7 +35,7 @@ from plica.symbolic.parameters import (
 
 Node = ParameterInput | ParameterOp
 AnyLayer = TypeVar("AnyLayer", bound=Layer)
-Applied = dict[tuple[Node, tuple[Node, ...] | None], Node]  # by node and inputs; by node alone where it is taken
+Applied = dict[tuple[Node, tuple[Node, ...] | None], Node]  # by node and inputs; by node and None where it is used
 
 
 @final
@@ -106,13 +106,13 @@ class Resolver:
 
         Args:
             layer: The layer.
-            applied: The operations of the layers of one circuit so far: no two parameters have one on other inputs.
+            applied: The operations of the layers of one circuit so far; an operation on other inputs is copied.
         """
         operations = {} if applied is None else applied
         before = layer.all_params
-        now = {name: _of_own(self.parameter(parameter), operations) for name, parameter in before.items()}
-        changed = any(now[name] is not parameter for name, parameter in before.items())
-        return layer.with_params(now) if changed else layer
+        new = {name: _of_own(self.parameter(parameter), operations) for name, parameter in before.items()}
+        changed = any(new[name] is not parameter for name, parameter in before.items())
+        return layer.with_params(new) if changed else layer
 
     def parameter(self, parameter: Parameter) -> Parameter:
         """The parameter of built-in leaves, with operations by their rules; the same one where nothing changes.
@@ -130,21 +130,21 @@ class Resolver:
     def _resolved(self, parameter: Parameter, final: Sequence[type]) -> Parameter:
         if all(map(self._stays, parameter.nodes)):  # true of most parameters
             return parameter
-        now: dict[Node, Node] = {}
+        new: dict[Node, Node] = {}
         edges: dict[Node, tuple[Node, ...]] = {}
         for node in parameter.nodes:
             if isinstance(node, ParameterOp):
-                now[node] = self._operation(node)
-                edges[now[node]] = tuple(now[child] for child in parameter.node_inputs(node))
+                new[node] = self._operation(node)
+                edges[new[node]] = tuple(new[child] for child in parameter.node_inputs(node))
                 continue
             part = self._leaf(node, final)
-            now[node] = node if part is None else part.output
+            new[node] = node if part is None else part.output
             edges.update(
                 {node: ()} if part is None else {part_node: part.node_inputs(part_node) for part_node in part.nodes}
             )
-        if all(now[node] is node for node in parameter.nodes):
+        if all(new[node] is node for node in parameter.nodes):
             return parameter
-        return Parameter(edges, edges, [now[output] for output in parameter.outputs])
+        return Parameter(edges, edges, [new[output] for output in parameter.outputs])
 
     def _stays(self, node: Node) -> bool:
         """Whether a node is an operation or a built-in leaf, and no rule is for it."""
@@ -178,7 +178,7 @@ class Resolver:
         # A rule for a built-in leaf may expand it to such leaves, which stay as they are.
         is_built_in = isinstance(target, TensorParameter | ConstantParameter)
         resolved = self._resolved(_checked(target, expansion), (*final, type(target)) if is_built_in else final)
-        # Copies of operations that other expansions may share: this one becomes a part of other parameters.
+        # Operations are copied, since other expansions may share them, and this one becomes part of other parameters.
         resolved = _of_own(resolved, {(node, None): node for node in resolved.nodes if isinstance(node, ParameterOp)})
         self._leaves[target] = resolved
         return resolved
@@ -192,17 +192,17 @@ def _of_own(parameter: Parameter, applied: Applied) -> Parameter:
     """
     if len(parameter.nodes) == 1:  # a leaf, as most parameters are
         return parameter
-    now: dict[Node, Node] = {}
+    new: dict[Node, Node] = {}
     for node in parameter.nodes:
-        inputs = tuple(now[child] for child in parameter.node_inputs(node))
+        inputs = tuple(new[child] for child in parameter.node_inputs(node))
         if (node, inputs) not in applied:
             applied[node, inputs] = copy.copy(node) if (node, None) in applied else node
             applied[node, None] = node
-        now[node] = applied[node, inputs]
-    if all(now[node] is node for node in parameter.nodes):
+        new[node] = applied[node, inputs]
+    if all(new[node] is node for node in parameter.nodes):
         return parameter
-    edges = {now[node]: [now[child] for child in parameter.node_inputs(node)] for node in parameter.nodes}
-    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
+    edges = {new[node]: [new[child] for child in parameter.node_inputs(node)] for node in parameter.nodes}
+    return Parameter(edges, edges, [new[output] for output in parameter.outputs])
 
 
 def resolve_circuit(circuit: Circuit, rows: Mapping[type, ParameterRow] | None = None) -> Circuit:

@@ -53,7 +53,7 @@ ADDED: dict[str, Op] = {}
 """The operations from outside, which are in `OPS` too."""
 _TABLES = [OPS]
 NAMES: set[str] = set()
-"""What `plica.numpy` has beside operations, once it is imported: no operation from outside can be called so."""
+"""The names in `plica.numpy` that are no operations, once it is imported. No added operation may take one."""
 _NAMESPACE = "plica.tracing.namespace"  # which fills `NAMES`; found by its name, as backends are
 _PRIVATE = frozenset({"look_up", "multiply_runs", "sum_of_products", "tree_of_sums"})
 """The operations that only backends have, which may not be imported yet."""
@@ -61,7 +61,7 @@ _ADDING = ForkSafeLock()
 
 
 def with_private(operations: Iterable[Op]) -> dict[str, Op]:
-    """A table of a backend: all operations, those that are added later too, and some that nobody else has.
+    """A table of a backend: all operations, also those that are added later, and `operations` of its own.
 
     Raises:
         ValueError: Two operations have one name.
@@ -74,7 +74,7 @@ def with_private(operations: Iterable[Op]) -> dict[str, Op]:
 
 
 def add_operation(op: Op) -> None:
-    """Have an operation from now on, in the whole process: `plica.numpy` has a function of its name.
+    """Register an operation in the whole process; `plica.numpy` then has a function of its name.
 
     Backends write its decomposition, unless they have a row for it.
 

@@ -55,18 +55,18 @@ def _vectors_type(*types: ArrayType) -> ArrayType:
 
 
 def _log_multivariate_normal(scores: Array, factor: Array, missing: Array | None = None) -> Any:
-    # the triangle R of (A E)' = Q R: A the rows of the factor for what is known, E those of the identity for the rest
+    # R of (A E)' = Q R; A has the rows of the factor of known variables, E the rows of the identity of the others
     known = np.ones((*scores.shape[:2], scores.shape[-1]), bool) if missing is None else ~missing
     size = scores.shape[-1]
     rows = known[:, :, None, :, None]
-    beside = [
+    columns = [
         np.where(rows, np.tril(factor)[:, None], 0.0),
         np.where(rows, np.zeros_like(factor)[:, None], np.eye(size)),
     ]
-    root = np.linalg.qr(np.swapaxes(np.concatenate(beside, axis=-1).astype("float64"), -1, -2), mode="r")
+    root = np.linalg.qr(np.swapaxes(np.concatenate(columns, axis=-1).astype("float64"), -1, -2), mode="r")
     # reversed, its transpose is upper triangular again; elimination exchanges no rows of such a matrix
-    turned = np.swapaxes(root, -1, -2)[..., ::-1, ::-1]
-    white = np.linalg.solve(turned, np.where(known[:, :, None], scores, 0.0)[..., ::-1, None])[..., 0]
+    reversed_root = np.swapaxes(root, -1, -2)[..., ::-1, ::-1]
+    white = np.linalg.solve(reversed_root, np.where(known[:, :, None], scores, 0.0)[..., ::-1, None])[..., 0]
     volume = np.log(np.abs(np.diagonal(root, axis1=-2, axis2=-1))).sum(-1)
     constant = 0.5 * math.log(2.0 * math.pi) * known.sum(-1)[..., None]
     return (-0.5 * (white * white).sum(-1) - volume - constant).astype(scores.dtype)

@@ -42,23 +42,23 @@ def _directed_matmul(
     """Every term on an axis of its own, divided by the largest of its sum."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log_weight = _logarithms(given[0], logs) if given else np.log(np.abs(weight))
-        turn = np.exp(0 * given[0]) if given else np.where(weight == 0, 0, weight * np.exp(-log_weight))
-        phases = direction[:, :, None, :] * turn[:, None]
+        phase = np.exp(0 * given[0]) if given else np.where(weight == 0, 0, weight * np.exp(-log_weight))
+        phases = direction[:, :, None, :] * phase[:, None]
         sizes = size[:, :, None, :] + log_weight[:, None]
-        counted = np.where((phases != 0) & (sizes > -np.inf), sizes, -np.inf)
-        largest = np.max(counted, axis=-1, keepdims=True, initial=-np.inf)
-        shift = np.where(largest > -np.inf, largest, _of_row(direction, size)[:, :, None])
-        total = np.sum(np.where(counted > -np.inf, phases * np.exp(counted - shift), 0), axis=-1)
+        sizes_of_terms = np.where((phases != 0) & (sizes > -np.inf), sizes, -np.inf)
+        largest = np.max(sizes_of_terms, axis=-1, keepdims=True, initial=-np.inf)
+        shift = np.where(largest > -np.inf, largest, _row_size(direction, size)[:, :, None])
+        total = np.sum(np.where(sizes_of_terms > -np.inf, phases * np.exp(sizes_of_terms - shift), 0), axis=-1)
         length = np.abs(total)
         log_length = np.where(length > 0, np.log(length), 0)
-        shift = np.where(length > 0, shift[..., 0], _of_row(direction, size))
+        shift = np.where(length > 0, shift[..., 0], _row_size(direction, size))
         return np.where(length > 0, total * np.exp(-log_length), 0), log_length + shift
 
 
-def _of_row(direction: Array, size: Array) -> Any:
+def _row_size(direction: Array, size: Array) -> Any:
     """The largest size of a row's numbers that are not 0, or of all if all are 0: `(F, B, 1)`."""
-    counted = np.max(np.where(direction != 0, size, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
-    return np.where(counted > -np.inf, counted, np.max(size, axis=-1, keepdims=True, initial=0.0))
+    largest = np.max(np.where(direction != 0, size, -np.inf), axis=-1, keepdims=True, initial=-np.inf)
+    return np.where(largest > -np.inf, largest, np.max(size, axis=-1, keepdims=True, initial=0.0))
 
 
 def _logarithms(given: Array, form: str | None) -> Any:
@@ -71,13 +71,13 @@ def _samples() -> list[Sample]:
     weight = np.asarray([[[0.2, -0.3, 0.5], [0.0, 1.0, 1.0]]])
     logits = np.asarray([[[-900.0, 0.0, -800.0], [0.0, 1.0, 2.0]]])
     softmaxes = softmax(logits, axis=-1)
-    turned = direction * np.exp(1j * np.arange(3))
+    complex_direction = direction * np.exp(1j * np.arange(3))
     return [
         sample(direction, size, weight),
         sample(*(array.astype("float32") for array in (direction, size / 10, weight))),
-        sample(turned, size, weight * np.exp(0.5j)),
+        sample(complex_direction, size, weight * np.exp(0.5j)),
         sample(direction, size, softmaxes, logits, logs="log_softmax"),
-        sample(turned, size, np.exp(logits) + 0j, logits, logs="log"),
+        sample(complex_direction, size, np.exp(logits) + 0j, logits, logs="log"),
     ]
 
 

@@ -121,7 +121,7 @@ def elementwise(
 
     Args:
         name: Its name.
-        reference: It on arrays of NumPy.
+        reference: The same function on arrays of NumPy.
         kinds: The kinds of dtype that it takes: of `bool`, `int`, `float`, `complex`.
         domain: The numbers of its samples: `any`, `positive`, `unit` (-1 to 1), `above_one`, `zero_too`, `special`.
         arity: The number of operands.
@@ -164,7 +164,7 @@ def _each(function: Callable[[float], float]) -> Callable[[Array], Any]:
     return lambda x: vectorized(x) if np.size(x) else np.zeros(np.shape(x))
 
 
-def _erfinv_of_one(x: float) -> float:
+def _erfinv_of_number(x: float) -> float:
     if abs(x) >= 1:
         return math.copysign(math.inf, x) if abs(x) == 1 else math.nan
     # the lower tail, where 1 - |x| is exact: near 1 the other one would lose digits
@@ -188,7 +188,7 @@ _UNARY = (
     _Row("cos", np.cos, FLOATING, "any", _UNIT),
     _Row("cosh", np.cosh, FLOATING, "any", (1.0, math.inf)),
     _Row("erf", _each(math.erf), ("float",), "any", _UNIT, tolerance=2.0),
-    _Row("erfinv", _each(_erfinv_of_one), ("float",), "unit", tolerance=50.0),
+    _Row("erfinv", _each(_erfinv_of_number), ("float",), "unit", tolerance=50.0),
     _Row("exp", np.exp, FLOATING, "any", NOT_NEGATIVE),
     _Row("exp2", np.exp2, ("float",), "any", NOT_NEGATIVE),
     _Row("expm1", np.expm1, FLOATING, "any", (-1.0, math.inf)),

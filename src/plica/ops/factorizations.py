@@ -1,8 +1,8 @@
-"""Factorizations of matrices and what is solved with them; matrices in the last two axes, batches before them.
+"""Factorizations of matrices, and solvers that use them. The last two axes are the matrix, those before the batch.
 
-A matrix without a result gives NaN, alone in its batch: a singular one in `inv` and `solve`, one that is not positive
-definite in `cholesky`, one with NaN or infinite elements in `eigh` and `svd` and what is made of them. No error is
-raised, so that a loop may go on, one bad matrix spoils no batch, and a graphics card need not be waited for.
+A matrix without a result gives NaN, and others of its batch are unaffected. Such a matrix is singular in `inv` and
+`solve`, not positive definite in `cholesky`, and has NaN or infinite elements in `eigh`, `svd` and functions of these.
+No error is raised, so that loops go on, and nothing waits for a graphics card.
 
 >>> from plica.ops.factorizations import _inv
 >>> _inv(np.asarray([[[2.0]], [[0.0]]])).ravel().tolist()
@@ -182,16 +182,16 @@ def _rank(x: Array, rtol: Array | None = None) -> Any:
 _A = np.asarray([[4.0, 1.0, -0.5], [1.0, 3.0, 0.25], [-0.5, 0.25, 2.0]])
 _B = np.asarray([[1.0, -2.0, 0.5, 0.25], [0.0, 3.0, 1.5, -1.0]])
 _C = np.asarray([[1.0, -2.0], [0.5, 0.25], [0.0, 3.0]])
-_I = np.asarray([[0, 1j, 0], [-1j, 0, 0.5j], [0, -0.5j, 0]])
+_IMAGINARY = np.asarray([[0, 1j, 0], [-1j, 0, 0.5j], [0, -0.5j, 0]])
 _BATCH = np.stack([_A, np.eye(3) + 0.1 * _A])
-_NO = np.zeros((0, 3, 3), "float32")
+_EMPTY = np.zeros((0, 3, 3), "float32")
 _SINGULAR = np.stack([_A, np.ones((3, 3)), np.diag([1.0, 0.0, 2.0])])
 _BAD = np.stack([_A, np.diag([1.0, np.nan, 2.0]), np.diag([1.0, np.inf, 2.0])])
 
 
 def _squares(**params: Any) -> Callable[[], list[Sample]]:
     """Hermitian positive definite matrices, batches, none, and of no rows."""
-    inputs = (_A, _BATCH.astype("float32"), _A + _I, _NO, np.zeros((2, 0, 0)))
+    inputs = (_A, _BATCH.astype("float32"), _A + _IMAGINARY, _EMPTY, np.zeros((2, 0, 0)))
     return lambda: [sample(array, **params) for array in inputs]
 
 
@@ -206,14 +206,14 @@ def _rectangles(**params: Any) -> list[Sample]:
         np.stack([_B, _B + 1]).astype("float32"),
         _A,
         _B + 1j * _B[::-1],
-        _NO[:, :2],
+        _EMPTY[:, :2],
         np.zeros((2, 3, 0)),
     )
     return [sample(array, **params) for array in inputs]
 
 
 def _qr_samples() -> list[Sample]:
-    # the complete one of a matrix that is not square has no derivative in torch: it is complex here, and left out there
+    # torch has no derivative of the complete QR of a non-square matrix: derivative tests leave out complex samples
     wide = [array for array in _rectangles() if array.inputs[0].shape[-2] <= array.inputs[0].shape[-1]]
     tall = [sample(_B.T, mode="reduced"), sample(_A, mode="complete"), sample(_B.T + 1j * _B[::-1].T, mode="complete")]
     return [*tall, *(sample(rectangle.inputs[0].astype("complex64"), mode="reduced") for rectangle in wide)]
@@ -282,9 +282,9 @@ FACTORIZATIONS = (
             sample(_A, _C),
             sample(_BATCH.astype("float32"), _C.astype("float32")),
             sample(np.stack([_BATCH[1], _A, _A]), _A),  # not three vectors
-            sample(_A + _I, (_C + 1j)[None]),
+            sample(_A + _IMAGINARY, (_C + 1j)[None]),
             sample(_SINGULAR.astype("complex64"), _C.astype("complex64")),
-            sample(_NO, _NO[:, :, :2]),
+            sample(_EMPTY, _EMPTY[:, :, :2]),
             sample(np.zeros((2, 0, 0)), np.zeros((0, 4))),
         ],
     ),

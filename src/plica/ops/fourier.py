@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms along some axes, each cut or filled up with zeros to a size first."""
+"""Discrete Fourier transforms along some axes, each first cut or padded with zeros to a size."""
 
 from collections.abc import Callable
 from typing import Any

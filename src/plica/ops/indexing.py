@@ -135,10 +135,10 @@ def _search_type(table: ArrayType, rows: ArrayType, uniforms: ArrayType) -> Arra
 
 def _search(table: Array, rows: Array, uniforms: Array) -> Any:
     _check(rows, table.shape[1])
-    chosen = table[np.arange(table.shape[0])[:, None], rows]
-    total = chosen[:, :, -1:]
-    # a product may round up to the total, as of subnormals: then the entry that reaches the total is the first one
-    count = np.sum((chosen <= uniforms[:, :, None] * total) & (chosen < total), axis=-1)
+    cumulative = table[np.arange(table.shape[0])[:, None], rows]
+    total = cumulative[:, :, -1:]
+    # uniform * total may round up to the total, as for subnormals; then the first entry that reaches the total is drawn
+    count = np.sum((cumulative <= uniforms[:, :, None] * total) & (cumulative < total), axis=-1)
     return np.minimum(count, table.shape[2] - 1)
 
 

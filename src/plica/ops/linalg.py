@@ -75,11 +75,13 @@ def _einsum_type(*types: ArrayType, equation: str) -> ArrayType:
     return array_type(einsum_dims(equation, [type_.shape for type_ in types]), dtype)
 
 
+# How the last operand gives the logarithms of the weight. Another parameter, `lost`, is for backends alone: the error
+# of the weight by underflow, in smallest normal numbers.
 _LOGS = (None, "log", "log_softmax")
 
 
 def _with_logs(operands: tuple[Any, ...], logs: str | None) -> tuple[tuple[Any, ...], Any]:
-    """The values and the linear weight, and the source of the weight's logarithms, if it is given."""
+    """The values with the linear weight, and the logarithms or logits of the weight, if they are given."""
     if logs not in _LOGS:
         raise ShapeError(f"logs is one of {_LOGS}, found {logs!r}.")
     return (operands, None) if logs is None else (operands[:-1], operands[-1])
@@ -96,7 +98,7 @@ def _log_weight(weight: Array, given: Array, logs: str | None) -> Array:
 
 
 def _require_logs(weight: ArrayType, given: ArrayType | None, axes: int) -> None:
-    """Refuse logarithms that do not fit a weight whose last axes, after the first `axes`, are one of theirs."""
+    """Refuse logarithms unless they have the shape of the weight, with all axes from `axes` on joined to one."""
     if given is None:
         return
     units = prod(weight.shape[axes:])

@@ -1,9 +1,9 @@
-"""Calls of objects that Programs know by name alone: what they compute is no business of passes.
+"""Calls of objects that Programs know by name alone: passes know nothing of what they compute.
 
     z = opaque[name='module_0' method='forward' shape=(b,4) dtype=f32] x
 
 A backend finds the object where it finds leaves. Nothing is known of it but the type of the result: calls are never
-folded, shared or left out, and what cannot run objects of the kind (the interpreter, native code) refuses them.
+folded, shared or left out. Backends that cannot run such an object (the interpreter, native code) refuse the call.
 
 >>> str(_opaque_type(name="module_0", method="forward", shape=(2, 4), dtype=DType.FLOAT32))
 'f32[2,4]'

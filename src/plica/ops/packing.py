@@ -76,7 +76,7 @@ def cut(sizes: Sequence[Any], outer: Axes, inner: Axes, tiles: Axes) -> tuple[tu
 
 
 def joined(sizes: Sequence[Any], outer: Axes, inner: Axes) -> tuple[Axes, tuple[Any, ...]]:
-    """The order in which tiles follow the axes of a packed array that they were cut from, and the shape once joined."""
+    """The order of axes in which each tile follows the axis that it was cut from, and the shape once joined."""
     rank = len(sizes) - len(inner)
     axes: list[int] = []
     shape: list[Any] = []
@@ -91,7 +91,7 @@ def joined(sizes: Sequence[Any], outer: Axes, inner: Axes) -> tuple[Axes, tuple[
 
 
 def pack(x: Any, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> Any:
-    """The tiles of an array, as a view of it where that can be: of numpy or of torch.
+    """The tiles of an array of numpy or torch, as a view where possible.
 
     Raises:
         InputError: Tiles do not fill an axis.

@@ -146,6 +146,7 @@ def _rescale_type(x: ArrayType) -> tuple[ArrayType, ArrayType]:
 
 
 def _rescale(x: Array) -> tuple[Any, Any]:
+    """Rows divided by a power of two, so that the largest number lies in [0.5, 1); and that power, 1 for tiny rows."""
     largest = np.max(x, axis=-1, keepdims=True, initial=0)
     exponent = np.where(largest >= np.finfo(x.dtype).tiny, np.frexp(largest)[1], 0)
     return np.ldexp(x, -exponent), np.ldexp(np.ones_like(largest), exponent)

@@ -16,7 +16,7 @@ from plica.ir.sizes import Dim, Size, as_size, same, substitute
 from plica.ir.types import ArrayType, OutDBIdx, array_type
 from plica.ops.rules import require_equal_sizes
 
-Typed = tuple[ArrayType, Dim | None]
+Typed = tuple[ArrayType, Dim | None]  # the type of an operand, and the size that it stands for
 
 
 class Region:
@@ -25,7 +25,7 @@ class Region:
     Args:
         program: The Program.
         consts: The type of each const outside, and the size that it stands for.
-        inputs: The same for each input; None for one that has another value each time, such as the index of a loop.
+        inputs: The same for each input; None for one that changes between iterations, such as the index of a loop.
         what: How messages call the operation.
     """
 
@@ -56,7 +56,7 @@ class Region:
 
         Args:
             dim: The size.
-            changed: The replacements of variables that have another value each time; None where there is none.
+            changed: The sizes that replace variables which change between iterations; None where there is none.
         """
         unknown = False
 
@@ -97,9 +97,9 @@ def carried(
     Args:
         region: The body.
         first: The position of the first input that is carried.
-        count: How many are.
+        count: How many inputs are carried.
         what: How messages call the operation.
-        runs: Whether results have the sizes that the body returns, since there is a step for sure.
+        runs: Whether the loop surely runs a step, so that results have the sizes that the body returns.
         stacks: Whether the body may return more than it carries.
     """
     program = region.program
@@ -113,19 +113,19 @@ def carried(
     }
     results = {var: Size.of(OutDBIdx(position)) for position, var in enumerate(given[:num_sizes]) if var in after}
     types = []
-    for before, again in zip(given[first : first + count], outputs[num_sizes : num_sizes + count], strict=True):
-        if before.type.dtype != again.type.dtype or len(before.type.shape) != len(again.type.shape):
-            raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
+    for before, returned in zip(given[first : first + count], outputs[num_sizes : num_sizes + count], strict=True):
+        if before.type.dtype != returned.type.dtype or len(before.type.shape) != len(returned.type.shape):
+            raise VerifyError(f"{what}: the body is given {before!r} and returns {returned.type}.")
         dims: list[Dim] = []
-        for old, new in zip(before.type.shape, again.type.shape, strict=True):
-            following = substitute(old, lambda var: _next(program, after, var))
-            if not (same(following, new) or same(following, substitute(new, lambda var: program.size_of(var)))):  # type: ignore[arg-type]
-                raise VerifyError(f"{what}: the body is given {before!r} and returns {again.type}.")
+        for old, new in zip(before.type.shape, returned.type.shape, strict=True):
+            next_size = substitute(old, lambda var: _next(program, after, var))
+            if not (same(next_size, new) or same(next_size, substitute(new, lambda var: program.size_of(var)))):  # type: ignore[arg-type]
+                raise VerifyError(f"{what}: the body is given {before!r} and returns {returned.type}.")
             outside = _size_after_step(region, new, results) if runs else None
             outside = region.outside(old, results) if outside is None else outside
             assert outside is not None, "the sizes of an input are sizes of consts and inputs before it"
             dims.append(outside)
-        types.append(array_type(dims, again.type.dtype))
+        types.append(array_type(dims, returned.type.dtype))
     return types, dict.fromkeys(after)
 
 
@@ -146,7 +146,7 @@ def _next(program: Program, after: Mapping[Any, Operand], var: Any) -> Dim:
 
 
 def varying(operands: Sequence[Typed]) -> list[Typed]:
-    """Operands that have other values each time: a scalar among them is no size that is known outside."""
+    """Operands that change between iterations: a scalar among them is no size that is known outside."""
     return [(type_, None) for type_, _ in operands]
 
 
@@ -168,15 +168,15 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: b
         [region.program.size_of(output) for output in region.program.outputs[:num_implicit]] for region in regions
     ]
     types, positions = [], iter(range(num_implicit))
-    for alike in zip(*results, strict=True):
-        shapes = [result.type.shape for result in alike]
-        if len({(len(result.type.shape), result.type.dtype) for result in alike}) != 1:
-            raise VerifyError(f"{what}: the branches return {', '.join(str(result.type) for result in alike)}.")
+    for same_result in zip(*results, strict=True):
+        shapes = [result.type.shape for result in same_result]
+        if len({(len(result.type.shape), result.type.dtype) for result in same_result}) != 1:
+            raise VerifyError(f"{what}: the branches return {', '.join(str(result.type) for result in same_result)}.")
         dims = [
             _agreed_dim(regions, axis, implicit, None if shared else positions, what)
             for axis in zip(*shapes, strict=True)
         ]
-        types.append(array_type(dims, alike[0].type.dtype))
+        types.append(array_type(dims, same_result[0].type.dtype))
     return types
 
 

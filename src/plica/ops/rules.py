@@ -37,7 +37,7 @@ def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
 
 
 def require_equal_sizes(first: Dim, second: Dim, message: str, axis: int | None = None, operand: int = 0) -> None:
-    """Check that two sizes are equal; `axis` is the axis of the one operand, by its position, that has the second.
+    """Check that two sizes are equal; the second is that of axis `axis` of the operand of index `operand`, if given.
 
     Raises:
         ShapeError: The sizes differ; the text is `message`.

@@ -1,4 +1,4 @@
-"""Sorting and searching in what is sorted. NaN comes behind every number (first, in descending order)."""
+"""Sorting, and searching in sorted arrays. NaN comes after every number (before, in descending order)."""
 
 from typing import Any
 

@@ -25,10 +25,10 @@ class _Row(NamedTuple):
     Args:
         name: Its name.
         operands: The kind of numbers that samples have for each operand, by name.
-        about: What it is.
+        about: Its documentation.
         range: The range of its results.
-        reference: It on arrays, after `scipy.special`; by default SciPy's function of its name.
-        tolerance: That of the `Op`.
+        reference: `reference(scipy.special, *arrays)`; by default SciPy's function of its name.
+        tolerance: The tolerance of its `Op`.
     """
 
     name: str
@@ -147,4 +147,4 @@ SPECIAL = tuple(map(_op, _ROWS))
 OPERANDS: Mapping[str, Mapping[str, str]] = {row.name: row.operands for row in _ROWS}
 """The operands of each function by name, and the numbers of their samples."""
 ABOUT: Mapping[str, str] = {row.name: row.about for row in _ROWS}
-"""What each function is."""
+"""The documentation of each function."""

@@ -44,7 +44,7 @@ def simplify(
     context: Any = None,
     fired: Fired | None = None,
 ) -> Program:
-    """The Program after `rules`, until none fires; equations that they leave unread stay, for dead code elimination.
+    """Apply rules to a Program until none fires. Equations that become unread stay, for dead code elimination.
 
     Args:
         program: The Program.
@@ -89,7 +89,7 @@ def _rewritten(program: Program, result: OptimizedGraph[Any]) -> Program:
     equations: list[Equation] = []
     for node in result.nodes:
         if isinstance(node, Equation):
-            if node.outputs:  # a loop may be there for a check alone
+            if node.outputs:  # a loop without results stays for its checks
                 names[node] = inner.get(node, node.outputs[0])
             inputs = tuple(_operand(node, names) for node in result.inputs[node])
             same = len(inputs) == len(node.inputs) and all(map(is_, inputs, node.inputs)) and node not in inner
@@ -150,7 +150,7 @@ def _fits(kind: str, wanted: str) -> bool:
 
 
 def _kind_of(node: Node) -> str:
-    """The operation of an equation with one result that is no size; of all other nodes the class."""
+    """The kind of a node: the operation of an equation with one result that is no size; else the class."""
     if type(node) is not Equation or len(node.outputs) != 1:
         return type(node).__name__
     type_ = node.outputs[0].type

@@ -27,7 +27,7 @@ _BY_DEFAULT = Rewriting()
 
 
 def clean(program: Program, rewriting: Rewriting = _BY_DEFAULT, *, fired: Fired | None = None) -> Program:
-    """The Program after all passes, first of all loop-invariant code; recursion is as deep as Programs are nested.
+    """The Program after all passes; loop-invariant code moves first. Recursion is as deep as Programs are nested.
 
     Args:
         program: The Program.

@@ -25,16 +25,16 @@ def share_equations(program: Program) -> Program:
     if not first:
         return program
 
-    def now(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+    def renamed(operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
         return tuple(first.get(operand, operand) if isinstance(operand, Var) else operand for operand in operands)
 
     equations = []
     for equation in program.equations:
         if equation.outputs and equation.outputs[0] in first:
             continue
-        inputs = now(equation.inputs)
+        inputs = renamed(equation.inputs)
         equations.append(equation if inputs == equation.inputs else replace(equation, inputs=inputs))
-    return replace(program, equations=tuple(equations), outputs=now(program.outputs))
+    return replace(program, equations=tuple(equations), outputs=renamed(program.outputs))
 
 
 def _values(equation: Equation) -> tuple[Any, ...]:

@@ -40,7 +40,7 @@ def without_dead_results(equation: Equation, needed: Container[Var], clean: Clea
         return equation
     if "body" in equation.params:
         return _shorter_loop(equation, needed, clean)
-    return _fewer(equation, needed, clean)
+    return _without_unread_results(equation, needed, clean)
 
 
 def _with_programs(equation: Equation, programs: Sequence[Program]) -> Equation:
@@ -53,20 +53,20 @@ def _sizes_of(variables: Iterable[Operand]) -> dict[Any, None]:
     return dict.fromkeys(size for var in variables for size in size_variables(var.type))
 
 
-def _kept(items: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
+def _selected(items: Sequence[Any], indices: Iterable[int]) -> tuple[Any, ...]:
     return tuple(items[index] for index in sorted(indices))
 
 
 # Branches and calls
 
 
-def _fewer(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
+def _without_unread_results(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
     count = equation.params["num_implicit_outputs"]
     explicit = [index for index, var in enumerate(equation.outputs) if index >= count and var in needed]
     used = _sizes_of(equation.outputs[index] for index in explicit)
     sizes = [index for index, var in enumerate(equation.outputs[:count]) if var in used]
     sizes += [index for index, var in enumerate(equation.outputs[:count]) if var in needed and var not in used]
-    indices = [*sizes, *explicit]  # axes that share no sizes have them in order; sizes of no axis come last
+    indices = [*sizes, *explicit]  # sizes of axes in the order of these, then those of no axis
     programs = [
         clean(
             replace(
@@ -101,6 +101,7 @@ class _Alive:
 
 
 def _shorter_loop(equation: Equation, needed: Container[Var], clean: Clean) -> Equation:
+    """The loop with its live parts: those that are needed, and then those that they read, until no more are added."""
     body: Program = equation.params["body"]
     count = equation.params["num_implicit_outputs"]
     carried, rows = list(carries(equation)), scanned(equation) if equation.op.name == "scan" else []
@@ -123,9 +124,9 @@ def _body(body: Program, carried: Sequence[Any], alive: _Alive) -> Program:
     """The body with its live outputs; all its inputs stay."""
     results, stacks = body.results[: len(carried)], body.results[len(carried) :]
     outputs = (
-        *_kept(body.outputs, alive.sizes),
-        *_kept(results, alive.carried),
-        *_kept(stacks, alive.stacks),
+        *_selected(body.outputs, alive.sizes),
+        *_selected(results, alive.carried),
+        *_selected(stacks, alive.stacks),
     )
     return replace(body, outputs=outputs, num_implicit_outputs=len(alive.sizes))
 
@@ -177,17 +178,17 @@ def _rebuilt(equation: Equation, shorter: Program, alive: _Alive, rows: Sequence
     carried = list(carries(equation))
     leading = shorter.arguments[:1] if equation.op.name == "for_loop" else ()
     arrays = [(inner, first) for inner, first, _, _ in carried]
-    explicit = (*_kept(arrays, alive.carried), *_kept(rows, alive.rows))
-    inputs = (*_kept(shorter.inputs, alive.sizes), *leading, *(inner for inner, _ in explicit))
+    explicit = (*_selected(arrays, alive.carried), *_selected(rows, alive.rows))
+    inputs = (*_selected(shorter.inputs, alive.sizes), *leading, *(inner for inner, _ in explicit))
     programs = [replace(shorter, inputs=inputs, num_implicit_inputs=len(alive.sizes))]
     if equation.op.name == "while_loop":
         condition: Program = equation.params["cond"]
-        condition_inputs = (*_kept(condition.inputs, alive.sizes), *_kept(condition.arguments, alive.carried))
+        condition_inputs = (*_selected(condition.inputs, alive.sizes), *_selected(condition.arguments, alive.carried))
         programs.insert(0, replace(condition, inputs=condition_inputs, num_implicit_inputs=len(alive.sizes)))
     outputs = (
-        *_kept(equation.outputs, alive.sizes),
-        *_kept(explicit_outputs(equation)[: len(carried)], alive.carried),
-        *_kept(explicit_outputs(equation)[len(carried) :], alive.stacks),
+        *_selected(equation.outputs, alive.sizes),
+        *_selected(explicit_outputs(equation)[: len(carried)], alive.carried),
+        *_selected(explicit_outputs(equation)[len(carried) :], alive.stacks),
     )
     captured = [operand for _, operands in regions_of(equation) for operand in operands]
     sizes = [implicit_operand(equation, index) for index in sorted(alive.sizes)]

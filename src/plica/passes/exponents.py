@@ -59,7 +59,7 @@ class _Sums:
     added: dict[Operand, list[int]]
 
     def add(self, operand: Operand, first: int, step: int, counts: Counts) -> None:
-        """Note that some rows of an operand, from the first at a step, are added some more times."""
+        """Count the rows `first`, `first + step`, ... of an operand as added `counts` more times."""
         if isinstance(operand, Literal):
             return
         rows = self.added.setdefault(operand, [0] * _rows(operand))
@@ -167,8 +167,8 @@ def _dead(program: Program, reached: Sequence[Equation], total: Var) -> dict[Equ
     results = dict.fromkeys(program.outputs)
     dead: dict[Equation, None] = {}
     for equation in reached:
-        read_on = [var for var in equation.outputs if var is not total]
-        if all(var not in results and all(reader in dead for reader in readers.get(var, ())) for var in read_on):
+        other_results = [var for var in equation.outputs if var is not total]
+        if all(var not in results and all(reader in dead for reader in readers.get(var, ())) for var in other_results):
             dead[equation] = None
     return dead
 

@@ -69,7 +69,9 @@ class _Inliner:
         sizes = (equation.inputs[index] for index in implicit_operands(equation))
         given = (*zip(program.consts, captured, strict=True), *zip(program.inputs, sizes, strict=False))
         pairs = [*given, *call_inputs(equation)]
-        operands = self.operands([operand for _, operand in pairs])  # before: a Program may be called twice
+        operands = self.operands(
+            [operand for _, operand in pairs]
+        )  # looked up first: calls of one Program share its variables
         self.values.update(zip((var for var, _ in pairs), operands, strict=True))
         self.add(program.equations)
         self.values.update(zip(equation.outputs, self.operands(program.outputs), strict=True))

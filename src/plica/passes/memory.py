@@ -28,7 +28,7 @@ class MemoryPlan:
     Args:
         peak: The most that is alive at once, each value freed after its last use.
         total: All of them together; automatic differentiation may keep as much.
-        copied: The bytes that operations write which compute nothing.
+        copied: The bytes that are copied, by operations that compute nothing.
         working: The most that is alive at once besides the results of the Program.
     """
 
@@ -63,12 +63,12 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
             overwritten += _bytes(equation.outputs[0].type, rows) if memory is not Memory.VIEW else 0
             owner.update((output, owner[source]) for output in equation.outputs if source in owner)
             continue
-        for output in _made(equation):
+        for output in _in_memory(equation):
             owner[output] = output
             size[output] = _bytes(output.type, rows)
             copied += size[output] if memory is Memory.COPY else 0
         if regions := [_plan(region, rows, in_place) for region, _ in regions_of(equation)]:
-            inside[equation] = _together(equation, regions, rows)
+            inside[equation] = _of_control_flow(equation, regions, rows)
     total, copied = (
         bytes_here + sum(getattr(plan, name) for plan in inside.values())
         for name, bytes_here in (("total", sum(size.values()) + overwritten), ("copied", copied))
@@ -78,25 +78,25 @@ def _plan(program: Program, rows: int, in_place: Owned) -> MemoryPlan:
     return MemoryPlan(_peak(program, owner, size, inside), total, copied, _peak(program, owner, others, inside))
 
 
-def _together(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:
+def _of_control_flow(equation: Equation, regions: list[MemoryPlan], rows: int) -> MemoryPlan:
     """The memory of control flow while it runs, besides the values outside: one region at a time, and carries."""
     peak, params = max(plan.peak for plan in regions), equation.params
     if "body" in params:  # the results of the iteration before, which are as large as its own
-        sizes = [_bytes(output.type, rows) for output in _made(equation)]
+        sizes = [_bytes(output.type, rows) for output in _in_memory(equation)]
         stacks = sizes[params["num_carries"] :] if "num_carries" in params else ()
         peak = sum(sizes) + max(peak, sum(stacks))  # the rows of a stack are alive while they are joined
     return MemoryPlan(peak, sum(plan.total for plan in regions), sum(plan.copied for plan in regions), peak)
 
 
-def _made(equation: Equation) -> tuple[Var, ...]:
+def _in_memory(equation: Equation) -> tuple[Var, ...]:
     """The results that take memory: those of control flow that are sizes are Python numbers."""
     return equation.outputs[equation.params.get("num_implicit_outputs", 0) :]
 
 
 def _peak(program: Program, owner: dict[Operand, Var], size: dict[Var, int], inside: dict[Equation, MemoryPlan]) -> int:
-    dying = list(_dying(program, owner))
+    unread_after = list(_unread_after(program, owner))
     alive = peak = 0
-    for equation, dead in zip(program.equations, dying, strict=True):
+    for equation, dead in zip(program.equations, unread_after, strict=True):
         if equation in inside:
             peak = max(peak, alive + inside[equation].peak)
         alive += sum(size.get(output, 0) for output in equation.outputs)
@@ -105,7 +105,7 @@ def _peak(program: Program, owner: dict[Operand, Var], size: dict[Var, int], ins
     return peak
 
 
-def _dying(program: Program, owner: dict[Operand, Var]) -> Iterator[list[Var]]:
+def _unread_after(program: Program, owner: dict[Operand, Var]) -> Iterator[list[Var]]:
     """For each equation, the arrays that nothing after it reads, through a view or not."""
     last: dict[Var, int] = {}
     for index, equation in enumerate(program.equations):

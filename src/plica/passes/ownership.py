@@ -80,7 +80,7 @@ def _analysed(program: Program, table: OpTable, *, writes: bool) -> "Analysis":
 
 
 def memory_of(equation: Equation, table: OpTable = OPS) -> Memory:
-    """The memory of the results of an equation, as far as its operands say more than its operation."""
+    """Where the results of an equation lie: as its operation says, unless its operands tell more."""
     if equation.op.name == "einsum" and len(equation.inputs) > 1:
         return Memory.NEW  # a sum of several operands returns none of them
     carriers = {operand.type.dtype.carrier for operand in (*equation.inputs, *equation.outputs)}
@@ -129,8 +129,8 @@ class Analysis:
         touched: The memory that is written over.
         storages: The storage of its variables.
         regions: For branches and calls, the analyses of their Programs in order.
-        origins: For loops, the indices of carries whose results share memory with no other array but first operands.
-            Each has the indices of the first operands that it may return.
+        origins: For loops, the carries whose results share memory with no array but first operands, by index. Each has
+            the indices of the first operands that it may return.
     """
 
     written: dict[Equation, bool] = field(default_factory=dict)
@@ -212,6 +212,7 @@ class _Block:
     # Equations
 
     def _results(self, index: int, equation: Equation) -> Sequence[Storage]:
+        """The storage of each result of an equation."""
         name = equation.op.name
         if name == "update":
             return [self._update(index, equation)]
@@ -222,7 +223,7 @@ class _Block:
         memory = memory_of(equation, self._table)
         read = equation.inputs[:1] if memory is Memory.VIEW else equation.inputs
         operands = [self._analysis.storage(operand) for operand in read]
-        memory_read = _together(operands)
+        memory_read = _memory_of_all(operands)
         if memory is Memory.VIEW or (memory is Memory.EITHER and memory_read):
             is_repeated = name in REPEATING or any(storage.is_repeated for storage in operands)
             return [Storage(memory_read, is_whole=False, is_repeated=is_repeated)] * len(equation.outputs)
@@ -230,7 +231,7 @@ class _Block:
 
     def _update(self, index: int, equation: Equation) -> Storage:
         x, values, *indices = map(self._analysis.storage, equation.inputs)
-        if not self._writes or not self._is_free(x, index) or not x.memory.isdisjoint(_together(indices)):
+        if not self._writes or not self._is_free(x, index) or not x.memory.isdisjoint(_memory_of_all(indices)):
             return self._new()
         self._analysis.written[equation] = not x.memory.isdisjoint(values.memory)
         self._analysis.touched |= x.memory
@@ -268,18 +269,18 @@ class _Block:
         copied = []
         for number in owned_indices:
             first = carried[number][1]
-            others = _together(
+            others = _memory_of_all(
                 storage for operand, storage in zip(equation.inputs, operands, strict=True) if operand is not first
             )
-            once = sum(operand is first for operand in equation.inputs) == 1
+            is_read_once = sum(operand is first for operand in equation.inputs) == 1
             storage = self._analysis.storage(first)
-            if once and self._is_free(storage, index) and storage.memory.isdisjoint(others):
+            if is_read_once and self._is_free(storage, index) and storage.memory.isdisjoint(others):
                 self._analysis.touched |= storage.memory
             else:
                 copied.append(number)
         self._analysis.copied[equation] = tuple(copied)
         # arrays of an iteration, or operands: the loop may take no iteration, or return captured arrays
-        shared = Storage(CALLERS | _together(operands), is_whole=False)
+        shared = Storage(CALLERS | _memory_of_all(operands), is_whole=False)
         results = [self._new() if number in owned_indices else shared for number in range(len(carried))]
         stacks = [self._new() for _ in explicit_outputs(equation)[len(carried) :]]
         return [*[NO_STORAGE] * equation.params["num_implicit_outputs"], *results, *stacks]
@@ -313,7 +314,7 @@ class _Block:
         del index
         carried = list(carries(equation))
         origins = self._analysis.origins[equation] = self._origins(equation, carried)
-        memory_read = _together(map(self._analysis.storage, equation.inputs))
+        memory_read = _memory_of_all(map(self._analysis.storage, equation.inputs))
         results = []
         for number in range(len(carried)):
             if number not in origins:  # captured arrays, or views of each other
@@ -348,7 +349,9 @@ class _Block:
             for number in apart
         }
         return {
-            number: _reached(number, handed_on) if _takes_a_turn(equation) else _reached(number, handed_on) | {number}
+            number: _reached(number, handed_on)
+            if _surely_iterates(equation)
+            else _reached(number, handed_on) | {number}
             for number in apart
         }
 
@@ -357,14 +360,14 @@ class _Block:
         """The indices of carries whose memory some iteration writes over: others need not be owned."""
         useful: frozenset[int] = frozenset()
         while True:
-            memory = touched | _together(results[number] for number in useful)
+            memory = touched | _memory_of_all(results[number] for number in useful)
             grown = frozenset(number for number, storage in first.items() if not storage.memory.isdisjoint(memory))
             if grown == useful:
                 return grown
             useful = grown
 
 
-def _takes_a_turn(equation: Equation) -> bool:
+def _surely_iterates(equation: Equation) -> bool:
     """Whether a loop is known to take an iteration."""
     if equation.op.name == "scan":
         length = equation.params["length"]
@@ -377,7 +380,7 @@ def _takes_a_turn(equation: Equation) -> bool:
 
 
 def _reached(start: int, following: Mapping[int, frozenset[int]]) -> frozenset[int]:
-    """The carries that are reached from one by one step or more."""
+    """The carries that `start` leads to in one step or more."""
     reached: frozenset[int] = frozenset()
     new = following[start]
     while new:
@@ -386,16 +389,17 @@ def _reached(start: int, following: Mapping[int, frozenset[int]]) -> frozenset[i
     return reached
 
 
-def _joined(alike: Sequence[Storage], *, is_whole: bool) -> Storage:
+def _joined(storages: Sequence[Storage], *, is_whole: bool) -> Storage:
     """The storage of an array that is one of several."""
-    return Storage(_together(alike), is_whole=is_whole, is_repeated=any(storage.is_repeated for storage in alike))
+    is_repeated = any(storage.is_repeated for storage in storages)
+    return Storage(_memory_of_all(storages), is_whole=is_whole, is_repeated=is_repeated)
 
 
-def _together(storages: Iterable[Storage]) -> frozenset[int]:
+def _memory_of_all(storages: Iterable[Storage]) -> frozenset[int]:
     return frozenset().union(*(storage.memory for storage in storages))
 
 
 def _is_apart(index: int, results: Sequence[Storage]) -> bool:
     """Whether a result takes all of its memory, and no other result shares this."""
-    others = _together(result for other, result in enumerate(results) if other != index)
+    others = _memory_of_all(result for other, result in enumerate(results) if other != index)
     return results[index].is_whole and results[index].memory.isdisjoint(others)

@@ -17,7 +17,7 @@ Node = Equation | Var | Literal
 
 
 def type_of(node: Node) -> ArrayType:
-    """The type of an operand, or of the result of an equation of one."""
+    """The type of an operand, or of the only result of an equation."""
     return node.outputs[0].type if isinstance(node, Equation) else node.type
 
 

@@ -29,7 +29,7 @@ class _Layout(IntEnum):
     """In another order."""
 
 
-_EACH = frozenset(row.name for row in ELEMENTWISE)
+_ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
 _KEEPING = frozenset(("expand_dims", "squeeze", "reshape", "stop_gradient"))
 
 
@@ -58,7 +58,7 @@ def _after(equation: Equation, before: _Layout) -> _Layout:
     if memory is Memory.EITHER or name == "permute_dims":
         return _Layout.OTHER
     if memory is not Memory.VIEW:  # entry by entry, libraries keep the order of an operand, and leave no gaps
-        return before if name in _EACH and before is _Layout.OTHER else _Layout.DENSE
+        return before if name in _ENTRYWISE and before is _Layout.OTHER else _Layout.DENSE
     is_run = equation.params.get("axis") == 0 and equation.params.get("step", 1) == 1
     return before if name in _KEEPING or is_run else max(before, _Layout.SPARSE)
 

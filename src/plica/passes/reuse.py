@@ -19,7 +19,7 @@ from plica.passes.ownership import memory_of
 
 _OWN = (Memory.NEW, Memory.COPY)
 _RESHAPED = ("reshape", "expand_dims", "squeeze")
-"""Views of all of an array, or copies of it, which count as views here."""
+"""Operations that return a view of a whole array, or a copy of it, which counts as a view here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from plica.ir.program import Equation, Var
 
 
 def is_along_first(equation: Equation | None, name: str) -> bool:
-    """Whether an equation is this view or join along the first axis, and all sizes of that axis are known."""
+    """Whether an equation is the operation `name` along the first axis, and all sizes of that axis are known."""
     if equation is None or equation.op.name != name:
         return False
     shapes = [operand.type.shape for operand in (*equation.inputs, *equation.outputs)]

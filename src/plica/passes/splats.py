@@ -1,11 +1,11 @@
-r"""Splats are read as numbers: one number, repeated, is neither made at each call nor kept.
+r"""Operations read the number of a splat (one number, repeated) in place of the array, which need not be made.
 
     f(splat(a), splat(b))   -> splat(f(a, b))       f: arithmetic that every backend rounds alike
     f(splat(a), x)          -> f(a, x)              f: elementwise; where the result is as large without it
     view(splat(a))          -> splat(a)             parts of splats, and splats of one number joined, among them
     where(m, splat(a), splat(a))   -> splat(a)
 
-Operations without a rule read a splat of the old size. Equations that check sizes stay as they are. The pass follows
+Operations without a rule still read the array. Equations that check sizes stay as they are. The pass follows
 small arrays of several numbers too, because a part of one may be a splat again.
 
 >>> from plica.ir.types import spec
@@ -34,7 +34,7 @@ from plica.ir.types import ArrayType, ShapedArray
 from plica.ops import ELEMENTWISE, OPS
 from plica.passes.dead_code import checks_sizes
 
-_EACH = frozenset(row.name for row in ELEMENTWISE)
+_ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
 _ROUNDED = ("add", "subtract", "multiply", "negative", "abs", "maximum", "minimum", "clip")
 """Operations that every backend rounds alike, so that the pass can compute them."""
 _SMALL = 2**12  # the most entries of an array of several numbers that the pass follows
@@ -67,7 +67,7 @@ class _Splats:
             shape = {"shape": equation.outputs[0].type.shape}
             is_made = equation.op.name == "full"
             return equation if is_made else replace(equation, op=OpRef("full"), inputs=(number,), params=shape)
-        return self._reading(equation) if number is None and equation.op.name in _EACH else equation
+        return self._reading(equation) if number is None and equation.op.name in _ENTRYWISE else equation
 
     def _of(self, operand: Operand) -> Literal | None:
         return operand if isinstance(operand, Literal) else self.numbers.get(operand)

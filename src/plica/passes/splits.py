@@ -30,7 +30,7 @@ _SPLIT = OpRef("split")
 def split_slices(program: Program) -> Program:
     """The Program with a split in place of the slices of one array that do not overlap; nested Programs stay."""
     groups: dict[tuple[Operand, int], list[Equation]] = {}
-    shared = _with_results(program)
+    shared = _sharing_with_results(program)
     for equation in program.equations:
         if _is_run(equation) and equation.outputs[0] not in shared:
             source = equation.inputs[0]
@@ -72,7 +72,7 @@ def _split(slices: Sequence[Equation], axis: int, source: str, names: Names) -> 
     return Equation(_SPLIT, (array,), tuple(parts), {"axis": axis, "sizes": sizes}, source)
 
 
-def _with_results(program: Program) -> dict[Operand, None]:
+def _sharing_with_results(program: Program) -> dict[Operand, None]:
     """The values whose memory results of the Program may share."""
     sharing: dict[Operand, None] = dict.fromkeys(program.outputs)
     for equation in reversed(program.equations):

@@ -146,7 +146,7 @@ def _is_view(equation: Equation) -> bool:
 
 
 def _viewed(equation: Equation) -> tuple[Operand, ...]:
-    """The operands whose entries a view shows; others are indices and the like."""
+    """The operands whose entries a view shows; the others are indices or a condition."""
     return equation.inputs[OPS[equation.op.name].view.operands]
 
 

@@ -1,7 +1,7 @@
 """Entrywise rules, for Programs and for the graphs of parameters, each under its equation.
 
-A rule that holds for some numbers alone fires where the graph says that there are no others: no NaN is lost, no sign of
-a zero, and no infinity but where a logarithm and an exponential had left the range of floats.
+A rule that holds only for some numbers fires where ranges show that there are no others. So rules change no NaN and no
+sign of a zero. They change infinities only where a logarithm or an exponential had left the range of floats.
 
 >>> [rule.name for rule in ENTRYWISE if "softmax" in rule.equation]
 ['log-softmax', 'exp-log-softmax']

@@ -114,10 +114,10 @@ def real_not_negative(match: Match) -> str | None:
     reason = real(match)
     if reason is not None:
         return reason
-    found = view_of(match).range(match["x"])
-    if not excludes_negative(found):
-        return f"x may be negative: it lies in {found}"
-    return None if excludes_negative_zero(found) else "x may be -0.0"
+    interval = view_of(match).range(match["x"])
+    if not excludes_negative(interval):
+        return f"x may be negative: it lies in {interval}"
+    return None if excludes_negative_zero(interval) else "x may be -0.0"
 
 
 def no_negative_zero(match: Match) -> str | None:

@@ -138,7 +138,7 @@ def test_the_most_comparisons(monkeypatch: pytest.MonkeyPatch) -> None:
     nodes = [*in_nodes, *(one for inputs in in_nodes.values() for one in inputs)]
     circuit = LogicalCircuit(dict.fromkeys(nodes), in_nodes, [root]).build_circuit()
     assert is_deterministic(fold_circuit(circuit))
-    monkeypatch.setattr("plica.lower.queries.determinism._MOST_COMPARISONS", 20)
+    monkeypatch.setattr("plica.lower.queries.determinism._MAX_COMPARISONS", 20)
     assert not is_deterministic(fold_circuit(circuit))
 
 

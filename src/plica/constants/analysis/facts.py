@@ -21,7 +21,7 @@ from plica.ops import ELEMENTWISE, LINALG, OPS
 UNKNOWN = 64
 """A size that is not known before the run counts as this many where work is estimated; memory is never estimated."""
 
-_EACH = frozenset(row.name for row in ELEMENTWISE)
+_ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
 _CONTRACTIONS = frozenset(row.name for row in LINALG)
 Sizes = Mapping[Any, int]
 
@@ -34,7 +34,7 @@ class Fact:
         bits: How many bits it has; None where a size is not known.
         is_splat: Whether all its entries are one number, and there are several.
         is_expanded: Whether its entries are those of a smaller constant, repeated.
-        narrow: The bits of an entry of the constant whose numbers it holds.
+        narrow: The bits of an entry of the constant whose numbers it holds: 8 for a cast of int8 to float32.
         obstacle: Why it may not be kept between calls; empty where it may.
     """
 
@@ -46,7 +46,7 @@ class Fact:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether fewer numbers than it has entries make it up."""
+        """Whether it repeats numbers, so that fewer are enough to make it."""
         return self.is_splat or self.is_expanded
 
 
@@ -78,7 +78,7 @@ def bits_of(type_: ArrayType, sizes: Sizes) -> int | None:
 
 
 def bytes_of(type_: ArrayType, sizes: Sizes) -> int | None:
-    """How many bytes arrays of a type have, the last one perhaps in part; None where a size is not known."""
+    """How many bytes arrays of a type have, rounded up; None where a size is not known."""
     bits = bits_of(type_, sizes)
     return None if bits is None else -(-bits // 8)
 
@@ -106,10 +106,11 @@ def work_of(equation: Equation, sizes: Sizes) -> int:
     if equation.op.name in _CONTRACTIONS and len(read) > 1:
         work += isqrt(prod((*read[:2], *written[:1])))
     inner = sum(work_of(step, sizes) for program in nested(equation.params) for step in program.equations)
-    return max(1, work + inner * _times(equation, sizes))
+    return max(1, work + inner * _num_iterations(equation, sizes))
 
 
-def _times(equation: Equation, sizes: Sizes) -> int:
+def _num_iterations(equation: Equation, sizes: Sizes) -> int:
+    """How often an equation runs its nested Programs; 1 where that is not known."""
     length = equation.params.get("length", 1)
     return evaluate(length, lambda atom: sizes.get(atom, UNKNOWN)) if isinstance(length, int | Size) else 1
 
@@ -157,7 +158,7 @@ def _is_single(type_: ArrayType) -> bool:
 
 def _is_splat(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> bool:
     row = OPS[equation.op.name]
-    if row.name in _EACH:
+    if row.name in _ENTRYWISE:
         read = equation.inputs
     else:
         read = equation.inputs[:1] if row.view in (View.MOVED, View.SELECTED) else ()
@@ -184,7 +185,7 @@ def _narrow(equation: Equation, var: Var, facts: Mapping[Operand, Fact]) -> int:
     Expanded operands do not count. For example, scales that are repeated for a block of weights make these no wider.
     """
     row, entry_bits = OPS[equation.op.name], _entry_bits(var.type)
-    if row.name in _EACH:
+    if row.name in _ENTRYWISE:
         large = (operand for operand in equation.inputs if operand.type.shape == var.type.shape)
         read: Sequence[Operand] = [
             operand for operand in large if operand not in facts or not facts[operand].is_repeated

@@ -5,7 +5,7 @@
     result of an operation ::= the join of its operands, of the sizes in its parameters, and of the values that its
                                regions read; literal if it reads nothing; not constant where the operation is not pure
 
-A value is constant if "not constant" is no member of its origin. Loops lead values back, so values that reach each
+A value is constant if "not constant" is no member of its origin. Loops feed results back, so values that reach each
 other through a loop have one origin: the analysis takes the strongly connected components of the graph of values, in
 one walk, and joins each component once.
 
@@ -92,16 +92,16 @@ class Origins:
         the call reads other values too. An equation whose results nothing reads runs for its checks, at each call.
         """
         foldable: dict[Equation, None] = {}
-        at_hand = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
+        constant = {var: None for var in (*program.consts, *program.inputs) if self.of[var].is_constant}
         wanted = needed_by((), program.outputs)
         for equation in program.equations:
             wanted.update((operand, None) for operand in needed_by((equation,), ()) if operand not in equation.outputs)
         for equation in program.equations:
             read = (operand for operand in reads(equation) if isinstance(operand, Var))
             is_read = any(operand in wanted for operand in equation.outputs)
-            if is_read and equation not in self.impure and all(operand in at_hand for operand in read):
+            if is_read and equation not in self.impure and all(operand in constant for operand in read):
                 foldable[equation] = None
-                at_hand.update(dict.fromkeys(equation.outputs))
+                constant.update(dict.fromkeys(equation.outputs))
         return foldable
 
 
@@ -127,13 +127,13 @@ def needed_by(equations: Iterable[Equation], outputs: Iterable[Operand]) -> dict
 def makers_of(
     equations: Sequence[Equation], results: Iterable[Operand], given: Container[Var] = ()
 ) -> tuple[list[Equation], dict[Var, None]]:
-    """The equations that make results, but those given, the last first; and the variables that all these read."""
-    needed, found = needed_by((), results), []
+    """The equations that compute `results`, the last first, and the variables that they read; none computes `given`."""
+    needed, makers = needed_by((), results), []
     for equation in reversed(equations):
         if any(var in needed and var not in given for var in equation.outputs):
-            found.append(equation)
+            makers.append(equation)
             needed.update(needed_by((equation,), ()))
-    return found, needed
+    return makers, needed
 
 
 def find_origins(
@@ -143,7 +143,7 @@ def find_origins(
 
     Args:
         program: The Program.
-        compile_time: The names of consts and arguments whose values are at hand when the Program is compiled.
+        compile_time: The names of consts and arguments whose values are known when the Program is compiled.
         run_time: The names of those that have one value for all calls. Every other argument is not constant.
         table: The operations, whose rows say which are pure.
     """
@@ -159,7 +159,7 @@ def find_origins(
 
 
 def _of_size(size: Var, program: Program, marks: Mapping[str, Origin]) -> Origin:
-    """The origin of an implicit size: that of a constant with an axis of this size alone, where there is one."""
+    """The origin of an implicit size: that of the most constant argument that has it as an axis."""
     arrays = [var for var in program.arguments if Size.of(size) in var.type.shape]
     origins = [marks.get(var.name, Origin.VARYING) for var in arrays]
     return min(origins, key=lambda origin: origin.value, default=Origin.VARYING)
@@ -167,10 +167,14 @@ def _of_size(size: Var, program: Program, marks: Mapping[str, Origin]) -> Origin
 
 @dataclass(slots=True)
 class _Graph:
-    """Values of all Programs as numbers, and the values that each is computed from.
+    """The graph of the values of all Programs; a value is an index.
 
     Args:
         table: The operations.
+        variables: The variable of each value.
+        sources: The values that each is computed from.
+        own: The origin that each value has besides those of its sources.
+        impure: The equations that are not pure.
     """
 
     table: OpTable
@@ -181,7 +185,7 @@ class _Graph:
     _pure: dict[int, bool] = field(default_factory=dict)
 
     def add(self, scope: dict[Var, int], var: Var, own: Origin = _NOTHING, sources: Iterable[int] = ()) -> int:
-        """Add a value of a Program, at one of the equations that run this."""
+        """Add a value of a Program; a Program that several equations run has its values once for each."""
         scope[var] = len(self.sources)
         self.variables.append(var)
         self.sources.append(list(sources))
@@ -241,7 +245,7 @@ class _Graph:
             self.sources[scope[var]].append(outer[operand])
 
     def _returned(self, equation: Equation, scope: dict[Var, int], scopes: list[dict[Var, int]]) -> None:
-        """Branches and calls: their results are those of the Programs, and of the predicates that choose one."""
+        """Join results of branches and calls with those of their Programs, and with the predicates that choose one."""
         if equation.op.name == "call":
             program: Program = equation.params["program"]
             sizes = (equation.inputs[index] for index in implicit_operands(equation))
@@ -258,7 +262,7 @@ class _Graph:
                 self._join(scope, var, scope, predicate)
 
     def _looped(self, equation: Equation, scope: dict[Var, int], scopes: list[dict[Var, int]]) -> None:
-        """Loops: a carry comes from its operand, from the body, and from the values that say how often this runs."""
+        """Join carries of a loop with their operands, results of the body, and the values that end the loop."""
         body: Program = equation.params["body"]
         inner = scopes[-1]
         sizes = zip(
@@ -268,16 +272,16 @@ class _Graph:
             equation.outputs,
             strict=False,
         )
-        steps: list[tuple[dict[Var, int], Operand]] = []
+        ends: list[tuple[dict[Var, int], Operand]] = []  # the values that say how often the body runs
         if equation.op.name == "for_loop":
-            steps = [(scope, bound) for bound in bounds_of(equation)]
-            for _, bound in steps:
+            ends = [(scope, bound) for bound in bounds_of(equation)]
+            for _, bound in ends:
                 self._join(inner, body.arguments[0], scope, bound)
         elif equation.op.name == "while_loop":
-            steps = [(scopes[0], equation.params["cond"].outputs[0])]
+            ends = [(scopes[0], equation.params["cond"].outputs[0])]
         else:
             length = size_variables(equation.params["length"])
-            steps = [(scope, size) for size in length]
+            ends = [(scope, size) for size in length]
             for var, operand in scanned(equation):
                 self._join(inner, var, scope, operand)
             stacks = explicit_outputs(equation)[equation.params["num_carries"] :]
@@ -289,8 +293,8 @@ class _Graph:
             if result is not var:  # else it is the operand, however often the body runs
                 self._join(inner, var, inner, result)
                 self._join(scope, output, inner, result)
-                for where, step in steps:
-                    self._join(scope, output, where, step)
+                for end_scope, end in ends:
+                    self._join(scope, output, end_scope, end)
         if equation.op.name == "while_loop":
             for condition_input, var in zip(equation.params["cond"].inputs, body.inputs, strict=True):
                 self.sources[scopes[0][condition_input]].append(inner[var])
@@ -317,7 +321,7 @@ class _Graph:
 
 
 def print_origins(program: Program, origins: Origins) -> str:
-    """The text of a Program with the origin of each value behind its line, those of nested Programs too."""
+    """The text of a Program with the origin of each value at the end of its line, those of nested Programs too."""
 
     def note(variables: Sequence[Var]) -> str:
         texts = {var.name: str(origins.of[var]) for var in variables}

@@ -1,4 +1,4 @@
-"""Constants of any library, as functions are given them: whether one has changed, and copies in memory of their own.
+"""Whether a constant of any library has changed since a function was given it, and copies in memory of their own.
 
 >>> import numpy as np
 >>> array = np.zeros(3)
@@ -59,7 +59,7 @@ def state_of(array: Any, *, checksum: bool) -> Hashable:
         return (type(array), repr(array))
     entries = np.asarray(array)
     layout = (entries.__array_interface__["data"][0], entries.shape, entries.strides, entries.dtype)
-    is_read = checksum or entries.nbytes < SMALL or not isinstance(array, np.ndarray)  # that may be a copy
+    is_read = checksum or entries.nbytes < SMALL or not isinstance(array, np.ndarray)  # asarray may have made a copy
     return (*layout[1:], hash(entries.tobytes())) if is_read else (*layout, _last_doubt[0])
 
 
@@ -69,7 +69,7 @@ class Watched:
     Args:
         sources: The constants.
         checksum: Whether the entries of all are compared.
-        before: The watch of the snapshot before, whose readings are used again.
+        before: The watch of the snapshot before; entries of tensors that it has read are not read again.
     """
 
     def __init__(self, sources: Mapping[str, Any], *, checksum: bool, before: Watched | None = None) -> None:
@@ -78,14 +78,16 @@ class Watched:
         self._watched = list(watched.values())
         self._watch: TensorWatch | None = None
         if watched:
-            seen = None if before is None else before._watch
-            self._watch = tensors().Watch(self._watched, checksum=checksum, before=seen)
+            previous = None if before is None else before._watch
+            self._watch = tensors().Watch(self._watched, checksum=checksum, before=previous)
         others = {name: source for name, source in sources.items() if id(source) not in watched}
         self._readers = [_reader(source, checksum=checksum) for source in others.values() if is_array(source)]
         self._entries = [read() for read in self._readers]
-        self._others = {name: _named(source, state_of(source, checksum=checksum)) for name, source in others.items()}
+        self._others = {
+            name: _with_identity(source, state_of(source, checksum=checksum)) for name, source in others.items()
+        }
         index = {identity: index for index, identity in enumerate(watched)}
-        self._places = {name: index[id(source)] for name, source in sources.items() if id(source) in watched}
+        self._indices = {name: index[id(source)] for name, source in sources.items() if id(source) in watched}
 
     def is_current(self) -> bool:
         """Whether no constant has changed since."""
@@ -97,10 +99,10 @@ class Watched:
     def states(self) -> dict[str, Hashable]:
         """The state of each constant, which differs once it has changed, or is another one."""
         tensor_states = () if self._watch is None else self._watch.states
-        return {**self._others, **{name: tensor_states[index] for name, index in self._places.items()}}
+        return {**self._others, **{name: tensor_states[index] for name, index in self._indices.items()}}
 
 
-def _named(source: Any, state: Hashable) -> Hashable:
+def _with_identity(source: Any, state: Hashable) -> Hashable:
     return (id(source), state) if is_array(source) else state
 
 
@@ -112,7 +114,7 @@ def _reader(array: Any, *, checksum: bool) -> Callable[[], Hashable]:
 
 
 def pin(source: Any) -> object:
-    """An object that keeps the identity of a source's memory from other arrays, where the source itself does not."""
+    """An object that keeps a source's memory from being used again; None where the source does so."""
     if isinstance(source, PackedArray):
         return pin(source.data)
     return tensors().pin(source) if array_api_compat.is_torch_array(source) else None

@@ -13,7 +13,7 @@ SMALL = 2**16
 
 
 class TensorWatch(Protocol):
-    """Tensors with the states that they had when this was made."""
+    """The states of some tensors, as they were when the watch began."""
 
     @property
     def states(self) -> Sequence[Hashable]:
@@ -37,7 +37,7 @@ class Tensors(Protocol):
         """A state that differs once a tensor has changed."""
 
     def pin(self, tensor: Any) -> object:
-        """An object that keeps the identity of a tensor's memory from other tensors."""
+        """An object that keeps a tensor's memory from being used again."""
 
     def doubt_all(self) -> None:
         """Say that any tensor may have been written to in a way that nothing counts."""

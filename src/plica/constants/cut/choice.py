@@ -1,7 +1,7 @@
 """The cut: which constant values are kept between calls, and which are computed at each call again.
 
 The search chooses a set E of constant operations that run at each call. A value that an operation of E or the rest of
-the Program reads is kept, unless an operation of E makes it. So is a source that these read. Then
+the Program reads is kept, unless an operation of E makes it. A source that they read is kept too. Then
 
     growth(E) = bits of kept values - bits of all sources
     work(E)   = work of the operations in E
@@ -15,9 +15,9 @@ several prices of a bit. The walk pays for each value where that is cheapest; th
 (area flow: Manohararajah, Brown, Vranesic, Heuristics for area minimization in LUT-based FPGA technology mapping,
 2006). Up to `_SEARCHED` operations of a component are then changed one after the other, as long as that is cheaper.
 
-Steps along all fronts are then taken from the least growth on, first those that save the most work for each bit. This
-is done once for each bound on the growth of a single step. The lists of steps do not depend on the budget, which only
-ends them: so a larger budget never saves less.
+The search starts at the choice of least growth on each front. It takes steps along all fronts, those that save the
+most work for each bit first. It does so once for each bound on the growth of a single step. The order of steps does not
+depend on the budget, which only says where to stop. So a larger budget never saves less.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -30,7 +30,7 @@ from plica.graph.components import DisjointSets
 
 EXACT = 12
 _PRICES = tuple(16.0**power for power in range(-6, 7))  # work for each bit
-_MARKS = 16
+_NUM_MARKS = 16  # choices of each list of steps that are tried where a further limit holds
 _SEARCHED = 32  # operations of a component whose choices are improved one operation at a time
 
 
@@ -51,7 +51,7 @@ class Operation:
 
 @dataclass(frozen=True)
 class Problem:
-    """Constant operations and values, which are numbers.
+    """Constant operations and their values; a value is an index.
 
     Args:
         operations: In order.
@@ -130,7 +130,7 @@ def choose(problem: Problem, budget: int | None, fits: Callable[[Choice], bool] 
     Args:
         problem: The operations and values.
         budget: The most bits of growth; None for no limit.
-        fits: Whether a choice keeps to a further limit; keeping nothing always does.
+        fits: Whether a choice respects a further limit; to keep nothing always does.
     """
 
     def allowed(choice: Choice) -> bool:
@@ -148,7 +148,7 @@ def choose(problem: Problem, budget: int | None, fits: Callable[[Choice], bool] 
 
 
 def _all(problem: Problem, budget: int | None) -> Iterator[Choice]:
-    """Every choice within the budget, but for parts whose growth alone exceeds it."""
+    """Every choice within the budget; the search leaves a partial choice that exceeds it already."""
 
     def search(index: int, needed: frozenset[int], runs: frozenset[int], bits: int) -> Iterator[Choice]:
         if budget is not None and bits - problem.baseline > budget:
@@ -175,35 +175,35 @@ def _all(problem: Problem, budget: int | None) -> Iterator[Choice]:
 
 
 def _listed(problem: Problem, budget: int | None, *, is_limited: bool) -> Iterator[Choice]:
-    """For each list the last choice within the budget; with a further limit, some choices of each list before it.
+    """For each list of steps, the last choice within the budget; with a further limit, also some choices before it.
 
-    Their positions in a list do not depend on the budget, so that a larger one only adds to them.
+    Their positions in a list do not depend on the budget: a larger budget only adds choices.
     """
     parts = list(_components(problem))
     best = [_best(part) for part, _ in parts]
     fronts = [_front(choices) for choices in best]
     steps = _steps(fronts)
-    every = max(1, len(steps) // _MARKS)
+    interval = max(1, len(steps) // _NUM_MARKS)
 
-    def together(chosen: Iterable[Choice]) -> Choice:
+    def joined(chosen: Iterable[Choice]) -> Choice:
         runs = {indices[index] for (_, indices), choice in zip(parts, chosen, strict=True) for index in choice.runs}
         return problem.closed(lambda index, _: index in runs)
 
     def choice(level: Sequence[int]) -> Choice:
-        return together(front[index] for front, index in zip(fronts, level, strict=True))
+        return joined(front[index] for front, index in zip(fronts, level, strict=True))
 
     if len(parts) == 1:  # the best choice need not lie on the front
-        yield from (together([choice]) for choice in best[0])
+        yield from (joined([choice]) for choice in best[0])
     largest = max((step.growth for step in steps), default=0)
     for bound in (2**power for power in range(largest.bit_length() + 1)):
         level = [0] * len(fronts)
         growth = sum(front[0].growth for front in fronts)
-        for number, step in enumerate(steps):
+        for index, step in enumerate(steps):
             if step.growth > bound or step.index != level[step.part]:
                 continue  # later steps of a front follow only the ones before them
             if budget is not None and growth + step.growth > budget:
                 break
-            if is_limited and number % every == 0:
+            if is_limited and index % interval == 0:
                 yield choice(level)
             growth += step.growth
             level[step.part] += 1
@@ -232,7 +232,7 @@ class _Step:
 
 
 def _steps(fronts: Sequence[Sequence[Choice]]) -> list[_Step]:
-    """All steps, those that save most for each bit first; within a front that is their order."""
+    """All steps, those that save most for each bit first. Steps of one front stay in order, as it is convex."""
     steps = [
         _Step(after.growth - first.growth, first.work - after.work, part, index)
         for part, front in enumerate(fronts)
@@ -255,22 +255,25 @@ def _components(problem: Problem) -> Iterator[tuple[Problem, list[int]]]:
             members[root].append(value)
     needed = set(problem.needed)
     for root, indices in groups.items():
-        number = {value: index for index, value in enumerate(members[root])}
+        local_index = {value: index for index, value in enumerate(members[root])}
         operations = [
             Operation(
-                tuple(number[value] for value in problem.operations[index].reads),
-                tuple(number[value] for value in problem.operations[index].makes),
+                tuple(local_index[value] for value in problem.operations[index].reads),
+                tuple(local_index[value] for value in problem.operations[index].makes),
                 problem.operations[index].work,
             )
             for index in indices
         ]
-        sources = [number[value] for value in number if problem.maker[value] is None]
-        bits = [problem.bits[value] for value in number]
-        yield Problem(operations, bits, sources, [number[value] for value in number if value in needed]), indices
+        sources = [local_index[value] for value in local_index if problem.maker[value] is None]
+        bits = [problem.bits[value] for value in local_index]
+        yield (
+            Problem(operations, bits, sources, [local_index[value] for value in local_index if value in needed]),
+            indices,
+        )
 
 
 def _best(problem: Problem) -> list[Choice]:
-    """Choices of growing growth and falling work."""
+    """The choices that no other beats in both growth and work, those of least growth first."""
     choices = [problem.closed(lambda *_: True), problem.closed(lambda *_: False)]
     if len(problem.operations) <= EXACT:
         choices += _all(problem, None)

@@ -58,8 +58,8 @@ class Cut:
 
 def entry_equations(cut: Cut) -> list[Equation]:
     """The equations of `entry`: those that depend on other values than constants, and those of `cut.runs`."""
-    once = dict.fromkeys(equation for equation in cut.foldable if equation not in cut.runs)
-    return [equation for equation in cut.program.equations if equation not in once]
+    folded = dict.fromkeys(equation for equation in cut.foldable if equation not in cut.runs)
+    return [equation for equation in cut.program.equations if equation not in folded]
 
 
 def split(cut: Cut, *, is_two: bool) -> Split:
@@ -114,7 +114,7 @@ def _entry(
 
 
 def _sizes_without_axis(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -> list[Var]:
-    """The implicit sizes in the types of arguments that are no axis of any: they could be read off none of them."""
+    """The implicit sizes that types of arguments need but that are the length of no axis, so that none gives them."""
     implicit = cut.program.inputs[: cut.program.num_implicit_inputs]
     axes = dict.fromkeys(dim for var in (*staying, *kept) for dim in var.type.shape)
     in_types = dict.fromkeys(size for var in (*staying, *kept) for size in size_variables(var.type))
@@ -124,7 +124,7 @@ def _sizes_without_axis(cut: Cut, staying: Sequence[Var], kept: Sequence[Var]) -
 def components(cut: Cut, split: Split) -> list[Program]:
     """The folds of a split in parts, each a Program that computes some of the values that are kept or handed on.
 
-    A part may read values of parts before it, and shares no other results with them. So a change of a constant runs
+    A part may read kept values of the parts before it, and no other results of theirs. So a change of a constant runs
     only the parts that depend on it. Values that compile-time constants alone determine have parts of their own.
     """
     values = dict.fromkeys((*split.handed, *split.kept))

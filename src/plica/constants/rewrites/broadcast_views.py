@@ -21,10 +21,10 @@ from plica.ir.sizes import Dim
 
 Shape = tuple[Dim, ...]
 Params = Mapping[str, Any]
-Done = tuple[str, Params] | None
+Followed = tuple[str, Params] | None
 
 
-def follow(view: str, large: Shape, small: Shape, params: Params) -> Done:
+def follow(view: str, large: Shape, small: Shape, params: Params) -> Followed:
     """The operation on the small array and its parameters; None where there is none."""
     if view in READS:
         return READS[view](large, small, params)
@@ -33,7 +33,7 @@ def follow(view: str, large: Shape, small: Shape, params: Params) -> Done:
     return None if followed is None else (view, followed)
 
 
-def _alike(_: Shape, __: Shape, params: Params) -> Params:
+def _same(_: Shape, __: Shape, params: Params) -> Params:
     return params
 
 
@@ -78,7 +78,7 @@ def _reshape(large: Shape, small: Shape, params: Params) -> Params | None:
     return {"shape": tuple(shape)}
 
 
-def _gather(large: Shape, small: Shape, params: Params) -> Done:
+def _gather(large: Shape, small: Shape, params: Params) -> Followed:
     axes = params["axes"]
     if not _is_one_block(large, small, axes):
         return None
@@ -86,13 +86,13 @@ def _gather(large: Shape, small: Shape, params: Params) -> Done:
     return ("gather", params) if is_whole else ("squeeze", {"axis": tuple(axes)})
 
 
-def _take(large: Shape, small: Shape, params: Params) -> Done:
+def _take(large: Shape, small: Shape, params: Params) -> Followed:
     is_whole = small[params["axis"]] == large[params["axis"]]
-    return ("take", params) if is_whole else ("reshape", {"shape": small})  # as it is
+    return ("take", params) if is_whole else ("reshape", {"shape": small})  # changes nothing
 
 
 def _group(large: Shape, new: Shape, at: int, to: int) -> tuple[int, int] | None:
-    """The ends of the shortest runs of axes with equally many entries in both shapes; a named size equals itself."""
+    """The ends of the shortest runs of axes with as many entries in both shapes; symbolic sizes equal themselves."""
     if at == len(large) or to == len(new):
         return None
     before, after = large[at], new[to]
@@ -114,17 +114,17 @@ def _is_one_block(large: Shape, small: Shape, axes: Any) -> bool:
     return len({small[axis] == 1 for axis in axes if large[axis] != 1}) < 2
 
 
-READS: Mapping[str, Callable[[Shape, Shape, Params], Done]] = {"gather": _gather, "take": _take}
+READS: Mapping[str, Callable[[Shape, Shape, Params], Followed]] = {"gather": _gather, "take": _take}
 """Views with a further operand, the indices that they read."""
 
 _ROWS: Mapping[str, Callable[[Shape, Shape, Params], Params | None]] = {
-    "permute_dims": _alike,
-    "expand_dims": _alike,
-    "squeeze": _alike,
-    "flip": _alike,
-    "roll": _alike,
-    "copy": _alike,
-    "stop_gradient": _alike,
+    "permute_dims": _same,
+    "expand_dims": _same,
+    "squeeze": _same,
+    "flip": _same,
+    "roll": _same,
+    "copy": _same,
+    "stop_gradient": _same,
     "slice": _slice,
     "pack": _pack,
     "unpack": _unpack,

@@ -1,9 +1,9 @@
-r"""Operations on a looked-up row and constants alone are computed once for each state instead, and looked up.
+r"""Operations that read only a looked-up row and constants run once for each state; their results are looked up.
 
     f(lookup(T, i), W)              -> lookup(f(T, W), i)                  f: row by row, as contractions are
     f(take(T, i), W)                -> take(f(T, W), i)
     f(where(m, c, lookup(T, i)), W) -> where(m, f(c, W), lookup(f(T, W), i))   m: of whole rows; c: one constant row
-    lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is one run
+    lookup(T, i)                    -> take(T', C * fold + i)              T': states first, so that a row is contiguous
     where(m, c, lookup(T, i))       -> lookup([T, c], where(m, C, i))      one more state, so that rows are read once
 
 The new tables are constants. For example, calls of an image circuit no longer compute the sum layer above its pixels,
@@ -40,7 +40,7 @@ from plica.passes.replacements import names_of
 
 _LOOKUPS = ("lookup", "take", "gather")
 LAYOUT, CONTRACTED = 1, 2
-"""How far a lookup is rewritten: its table gets states first; and operations on its rows apply to the table too."""
+"""How far to rewrite a lookup: transpose its table to states first; or also apply operations on rows to the table."""
 
 
 _MIN_STATES = 8  # a table of fewer states gets no further one
@@ -66,7 +66,7 @@ class _Choice:
     """A choice that replaces some looked-up rows by one constant row.
 
     Args:
-        mask: Says which rows; of size 1 along all axes that the index does not have.
+        mask: The rows that are chosen; of size 1 along all axes that the index does not have.
         row: The constant row.
         is_first: Whether the constant row is taken where the mask holds, or where it does not.
     """
@@ -81,7 +81,7 @@ class _Looked:
     """A value whose rows are those of a table.
 
     Args:
-        table: The value with all states in place of the rows.
+        table: The value of every state; it has an axis of states in place of that of rows.
         row: The axis of the rows.
         index: The state of each row: `(B,)`; of "lookup" `(F, B)`, as each fold, along axis 0, has its own table.
         by: The operation that looks up: "lookup", "take" or "gather".
@@ -156,7 +156,7 @@ class _Pass:
     def _add(
         self, name: str, inputs: Sequence[Operand], params: Mapping[str, Any], source: str, root: Var | None = None
     ) -> tuple[Var, ...]:
-        """Append an equation with new results; one of constants belongs to the lookup `root`."""
+        """Append an equation with new results; `root` is the lookup that an equation of constants belongs to."""
         types = OPS[name].types([operand.type for operand in inputs], params)
         outputs = tuple(Var(self.names.fresh(), type_) for type_ in types)
         self.equations.append(Equation(OpRef(name), tuple(inputs), outputs, params, source))
@@ -185,6 +185,7 @@ class _Pass:
         return all(map(self._is_constant, others)) and self._applied(equation, rows, first)
 
     def _is_root(self, equation: Equation) -> bool:
+        """Whether an equation looks up rows of a constant table of known sizes, at indices that are not constant."""
         table, index, *others = equation.inputs
         if others:
             return False
@@ -193,6 +194,7 @@ class _Pass:
         return is_known and has_rows and self._is_constant(table) and not self._is_constant(index)
 
     def _root(self, equation: Equation) -> bool:
+        """Note a lookup; return whether its limit allows to rewrite it."""
         (output,), (table, index) = equation.outputs, equation.inputs
         if not self.limits.get(output, CONTRACTED):
             return False
@@ -210,6 +212,7 @@ class _Pass:
         return True
 
     def _applied(self, equation: Equation, rows: Mapping[int, _Looked], first: _Looked) -> bool:
+        """Apply an equation to tables instead of rows; return whether it works row by row, so that it may be."""
         axes = row_by_row(equation, {index: looked.row for index, looked in rows.items()})
         if axes is None or not all(
             self._keeps_index(var.type, row, first) for var, row in zip(equation.outputs, axes, strict=True)
@@ -224,7 +227,7 @@ class _Pass:
 
         choices: list[_Choice | None] = [None] * len(axes)
         if first.choice is not None:
-            others = applied(self._other)
+            others = applied(self._constant_row)
             choices = [replace(first.choice, row=other) for other in others]
         tables = applied(lambda looked: looked.table)
         for var, table, row, choice in zip(equation.outputs, tables, axes, choices, strict=True):
@@ -261,7 +264,7 @@ class _Pass:
         self.moved.append(equation)
         return True
 
-    def _other(self, looked: _Looked) -> Operand:
+    def _constant_row(self, looked: _Looked) -> Operand:
         """The constant row that replaces some rows, broadcast to the size of a row."""
         assert looked.choice is not None, "asked where all operands have one"
         row = looked.choice.row
@@ -298,7 +301,7 @@ class _Pass:
             self.equations.append(Equation(OpRef("where"), inputs, (operand,), {}, looked.source))
 
     def _may_have_state(self, looked: _Looked, choice: _Choice) -> bool:
-        """Whether the constant row may be a state: a table of few states would grow by too much."""
+        """Whether the constant row may become a state of the table, which must have many: one more is then cheap."""
         states = looked.table.type.shape[looked.row]
         same_dtype = choice.row.type.dtype == looked.table.type.dtype
         return looked.has_folds and same_dtype and isinstance(states, int) and states >= _MIN_STATES
@@ -307,7 +310,7 @@ class _Pass:
         """Append the constant row to the table, as one more state."""
         source, index = looked.source, looked.index
         states = looked.table.type.shape[looked.row]
-        inputs = (looked.table, self._other(looked))
+        inputs = (looked.table, self._constant_row(looked))
         (table,) = self._add("concat", inputs, {"axis": looked.row}, source, looked.root)
         key = (index, choice.mask, choice.is_first, states)
         if key not in self.indices:
@@ -320,7 +323,7 @@ class _Pass:
         return replace(looked, table=table, index=self.indices[key], choice=None)
 
     def _write_rows(self, output: Var, looked: _Looked) -> None:
-        """Append the lookup of rows; the tables of all folds are joined, where fold f has the states from C f on."""
+        """Append the lookup of rows; the tables of all folds are joined, and the states of fold f begin at C f."""
         source = looked.source
         if not looked.has_folds:
             inputs = looked.table, looked.index
@@ -340,9 +343,9 @@ class _Pass:
             dtype = index.type.dtype
             if dtype != DType.INT64:  # indices into the joined table may exceed those into one fold's
                 (index,) = self._add("astype", (index,), {"dtype": DType.INT64}, source)
-            (number,) = self._add("arange", (), {"size": folds, "dtype": DType.INT64}, source, root)
+            (fold,) = self._add("arange", (), {"size": folds, "dtype": DType.INT64}, source, root)
             times = Literal(states, ShapedArray((), DType.INT64))
-            (start,) = self._add("multiply", (number, times), {}, source, root)
+            (start,) = self._add("multiply", (fold, times), {}, source, root)
             (column,) = self._add("reshape", (start,), {"shape": (folds, 1)}, source, root)
             (moved,) = self._add("add", (index, column), {}, source)
             size: Dim = folds * index.type.shape[1]

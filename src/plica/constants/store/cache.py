@@ -72,7 +72,7 @@ class CacheEntry:
 
     Attributes:
         values: The values; None once they were evicted.
-        keepers: The identities of those who keep the values.
+        keepers: The identities of the `KeptValues` that hold the values.
         index: Its index among all entries that were made.
         is_pinned: Whether they could not be made again, so that they are never evicted.
         num_bytes: Their bytes.
@@ -93,9 +93,9 @@ class CacheEntry:
 class FoldCache:
     """Folded values that functions and circuits share, below a limit.
 
-    Above the limit those go that save the least work for each byte and were not used for the longest; the next call
-    that needs them folds them again. Only the cache and running calls hold them. Values that could not be made again
-    count, and stay. By default functions and circuits share one cache without a limit.
+    Above the limit the cache first evicts values that save little work for each byte, or were not used for long. The
+    next call that needs them folds them again. Only the cache and running calls hold them. Values that could not be
+    made again count towards the limit, and stay. By default functions and circuits share one cache without a limit.
 
     Args:
         max_bytes: How many bytes may be kept; None for no limit.
@@ -114,7 +114,7 @@ class FoldCache:
         check_limit("FoldCache: max_bytes", max_bytes)
         self.max_bytes = max_bytes
         self.num_evictions = 0
-        self._found: WeakValueDictionary[Hashable, CacheEntry] = WeakValueDictionary()
+        self._entries: WeakValueDictionary[Hashable, CacheEntry] = WeakValueDictionary()
         self._age = 0.0  # the rank of the entry that was evicted last
         self._lock = ForkSafeLock()  # collecting garbage may call back while it is held
 
@@ -131,7 +131,7 @@ class FoldCache:
 
     @property
     def buffers(self) -> dict[int, tuple[CachedBuffer, ...]]:
-        """The arrays that are kept, described, by the index of their entry; in that order."""
+        """Descriptions of the arrays that are kept, by the index of their entry, in ascending order."""
         entries = sorted(self._kept(), key=lambda entry: entry.index)
         return {entry.index: tuple(map(CachedBuffer.of, entry.values or ())) for entry in entries}
 
@@ -141,7 +141,7 @@ class FoldCache:
         """Find the entry of a key, or make one.
 
         Args:
-            key: The key; None for values that could not be made again, which nothing else finds and nothing evicts.
+            key: The key; None for values that could not be made again: no other call gets them, and they stay.
             fold: Makes the entry where there is none.
             is_current: Called after `fold`: whether the new values are still those of the key.
 
@@ -149,7 +149,7 @@ class FoldCache:
             The entry, its values, and whether these are those of the key.
         """
         with self._lock:
-            entry = None if key is None else self._found.get(key)
+            entry = None if key is None else self._entries.get(key)
         values = None if entry is None else self.take(entry)
         if entry is None or values is None:
             new = fold()
@@ -159,7 +159,7 @@ class FoldCache:
                 return new, values, False
             new.is_pinned = key is None
             with self._lock:
-                entry = self._found.setdefault(new.index if key is None else key, new)
+                entry = self._entries.setdefault(new.index if key is None else key, new)
                 if entry.values is None:
                     entry.values = values
                 values = entry.values
@@ -175,7 +175,7 @@ class FoldCache:
 
     def _kept(self) -> list[CacheEntry]:
         with self._lock:
-            entries = [reference() for reference in self._found.valuerefs()]
+            entries = [reference() for reference in self._entries.valuerefs()]
             return [entry for entry in entries if entry is not None and entry.values is not None]
 
     def _evict(self) -> None:

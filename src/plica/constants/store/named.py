@@ -50,12 +50,12 @@ class NamedConstants(Generic[Ready]):
 
     Args:
         program: The Program, whose arguments and consts they are.
-        components: The folding.
+        components: They fold the constants, each part of the Program for itself.
         constants: The names of the arguments that are constant.
         known: Constants whose values are known, captured ones among them, by name.
         is_torch: Whether torch folds.
         checksum: Whether the entries of all constants are compared.
-        released: The names of constants that are let go once they were folded.
+        released: The names of constants of which only weak references stay once they were folded.
         prepare: Makes the object that calls run with, from a version and the kept values by name.
 
     Attributes:
@@ -147,7 +147,7 @@ class NamedConstants(Generic[Ready]):
             name: source.read() if isinstance(source, Reference) else source for name, source in self._known.items()
         }
         watched, self._states = self._watched(known)
-        read = self._snapshots.fold_early(known, self._as_read(known, watched, self._states))
+        read = self._snapshots.fold_early(known, self._for_fold(known, watched, self._states))
         self._known = {
             name: source if name in read else self._weak_if_released(name, source)
             for name, source in self._known.items()
@@ -210,6 +210,7 @@ class NamedConstants(Generic[Ready]):
         )
 
     def _tensors(self, version: Version) -> list[Any]:
+        """The tensors among the constants, whose derivatives may be wanted."""
         others = [resolved(version.sources[name]) for name in self._released]
         return version.watched.tensors if not others else [*version.watched.tensors, *others]
 
@@ -240,10 +241,10 @@ class NamedConstants(Generic[Ready]):
         sizes = sizes_of(self._program, sources)
         watched, states = self._watched(sources)
         given = {name: sources[name] for name in self._constants if name not in self._released}
-        lasting = {name: self._weak_if_released(name, source) for name, source in sources.items()}
-        with_placeholders = {name: placeholder(source) for name, source in lasting.items()}
-        version = Version(lasting, with_placeholders, given, watched, states, sizes)
-        snapshot, ready = self._snapshots.folded(version, self._as_read(sources, watched, states))
+        weakened = {name: self._weak_if_released(name, source) for name, source in sources.items()}
+        with_placeholders = {name: placeholder(source) for name, source in weakened.items()}
+        version = Version(weakened, with_placeholders, given, watched, states, sizes)
+        snapshot, ready = self._snapshots.folded(version, self._for_fold(sources, watched, states))
         if snapshot is None:  # for this call alone
             self.give(given)
             return ready
@@ -251,8 +252,8 @@ class NamedConstants(Generic[Ready]):
         self._states, self._given, self._snapshots.latest = states, given, snapshot
         return ready
 
-    def _as_read(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> Constants:
-        """Constants as a fold reads them."""
+    def _for_fold(self, sources: Mapping[str, Any], watched: Watched, states: Mapping[str, Hashable]) -> Constants:
+        """The states of constants, and the functions through which a fold reads them."""
         are_still = partial(self._are_still, sources, watched, states)
         return Constants(states, partial(self._make, sources), partial(self._pins, sources), are_still)
 
@@ -267,7 +268,7 @@ class NamedConstants(Generic[Ready]):
         return self._weak_if_released(name, source), pin(source)
 
     def _make(self, sources: Mapping[str, Any], component: Component, given: Mapping[str, Any]) -> Sequence[Any]:
-        """Run a component with these constants."""
+        """Run a component with these constants, and with values that other components have `given`, by name."""
         program = component.program
         names = [name for name in component.reads if name not in given]
         missing = [name for name in names if isinstance(sources[name], Released)]

@@ -24,7 +24,7 @@ class Snapshot(Generic[Version, Ready]):
     Args:
         version: The constants.
         parts: The part that each component keeps.
-        ready: Runs with the kept values; None where the cache alone may hold these, so that it can evict them.
+        ready: The object that runs with the kept values; None where the cache alone holds these, to evict them.
     """
 
     version: Version
@@ -37,10 +37,10 @@ class Snapshots(Generic[Version, Ready]):
     """The snapshots of one folding, of which the latest is kept.
 
     Args:
-        components: The folding.
+        components: They fold the constants.
         prepare: Makes the object to run with, from a version and the kept values by name.
-        is_replaced_early: Whether old values go before new ones are made, so that memory never holds both. Otherwise
-            calls that run meanwhile find the old snapshot.
+        is_replaced_early: Whether old values are dropped before new ones are made, so that memory never holds both.
+            Otherwise calls that run meanwhile have the old snapshot.
 
     Attributes:
         latest: The snapshot that calls run with; the caller of `folded` sets it.
@@ -71,7 +71,7 @@ class Snapshots(Generic[Version, Ready]):
         """Call `fold`, unless another thread has folded meanwhile: then the result is None.
 
         Args:
-            fold: Folds.
+            fold: Folds the constants, and returns the object to run with.
             subject: The constants. Threads that wait for the same ones raise the same error.
             is_same: Whether the constants of two threads are the same.
         """

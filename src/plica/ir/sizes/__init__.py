@@ -1,9 +1,9 @@
 """Symbolic sizes: polynomials with integer coefficients over named integers, in normal form.
 
 An atom is a variable of the Program (anything hashable with a `name`), a reference into a signature, or an `Opaque`
-application of what is no polynomial (floor division, remainder, maximum). Two sizes are the same object of mathematics
-if they compare equal; a constant is always a plain `int`. Sizes are hash-consed: equal ones are one object, which keeps
-its text and the order of its terms, so that to compare two nested sizes never goes into them.
+application of a function that is no polynomial (floor division, remainder, maximum). Sizes that compare equal are equal
+for all values of their variables; a constant is always a plain `int`. Sizes are hash-consed: equal ones are one object,
+which keeps its text and the order of its terms. So a comparison never descends into nested sizes.
 
 >>> from plica.ir.types import DBIdx
 >>> n = Size.of(DBIdx(0))

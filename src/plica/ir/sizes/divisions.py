@@ -1,7 +1,7 @@
 """Floor division and remainder of sizes, in normal form.
 
-The dividend is divided by the divisor with remainder, as polynomials: the quotient is a polynomial, and only what is
-left stands within the application. For a positive integer k and integers a, b, c, r, and x of any value,
+The dividend is divided by the divisor with remainder, as polynomials. The quotient is a polynomial, and only the
+remainder of this division stays within `floordiv` or `mod`. For a positive integer k and integers a, b, c, r, and x of any value,
 
     floor((a k x + r) / k)        = a x + floor(r / k)
     floor((b x + r) / (b c))      = floor((x + floor(r / b)) / c)        (b x + r) mod (b c) = b ((x + r // b) mod c) + r mod b
@@ -96,7 +96,7 @@ def _positive(first: Dim, second: Dim) -> tuple[Dim, Dim, int]:
 def _divided(first: Dim, second: Dim) -> tuple[Dim, Dim]:
     """The polynomials q and r with `first == q * second + r`, of which r cannot be divided further: long division.
 
-    The coefficients of what the leading term of `second` divides are from 0 up to its coefficient in r.
+    In r, monomials that the leading monomial of `second` divides have coefficients from 0 up to its own, exclusive.
     """
     if isinstance(second, int):
         terms = terms_of(first)
@@ -168,15 +168,15 @@ def _linear(size: Dim, function: str) -> list[tuple[Opaque, int]]:
 
 
 def _is_below(rest: Dim, divisor: Dim) -> bool:
-    """Whether what is left is known to be smaller than the divisor: a sum of remainders, or a number."""
+    """Whether `rest`, a number or a sum of remainders, is known to be smaller than the divisor."""
     if not isinstance(divisor, int):
         return False
-    most, bounds = 0, _upper_bounds(rest)
+    largest, bounds = 0, _upper_bounds(rest)
     for monomial, factor in terms_of(rest).items():
         if monomial not in bounds:
             return False
-        most += factor * bounds[monomial]
-    return most < divisor
+        largest += factor * bounds[monomial]
+    return largest < divisor
 
 
 def _upper_bounds(size: Dim) -> Mapping[Monomial, int]:

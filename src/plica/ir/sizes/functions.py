@@ -15,7 +15,7 @@ def opaque(function: str, *arguments: Dim) -> Dim:
 def maximum(first: Dim, second: Dim) -> Dim:
     """The greater of two sizes, written with the positive part of their difference.
 
-    Minimum and maximum are written with one of them, so that `min(n,1) + max(n-1,0)` is `n`.
+    Minimum and maximum are both written with it, so that `min(n,1) + max(n-1,0)` is `n`.
     """
     return second + _positive_part(first - second)
 
@@ -35,7 +35,7 @@ SIZE_FUNCTIONS = tuple(_FUNCTIONS)
 
 
 def _positive_part(size: Dim) -> Dim:
-    """`max(size, 0)`: of the primitive polynomial whose leading coefficient is positive."""
+    """`max(size, 0)`, written with the primitive polynomial whose leading coefficient is positive."""
     if isinstance(size, int):
         return max(size, 0)
     if is_nonnegative(size):
@@ -56,17 +56,17 @@ def is_nonnegative(size: Dim) -> bool:
 
 
 def is_nonnegative_by_cases(size: Dim) -> bool:
-    """The same of more sizes: `r - max(p, 0)` is the smaller of `r - p` and `r`, and `r + max(p, 0)` the greater."""
+    """`is_nonnegative` by cases: `r - max(p, 0)` is the smaller of `r - p` and `r`, `r + max(p, 0)` the greater."""
     if isinstance(size, int) or is_nonnegative(size):
         return is_nonnegative(size)
     for term, factor in sorted(
         size.ordered, key=lambda entry: entry[1] > 0
-    ):  # the smaller ones first: they lose nothing
+    ):  # negative factors first: their two cases are exact
         atom, power = term[0] if len(term) == 1 else (None, 0)
         if isinstance(atom, Opaque) and atom.function == "max" and power == 1:
             rest = size - factor * Size.of(atom)
-            ways = (is_nonnegative_by_cases(rest + factor * argument) for argument in atom.arguments)
-            return all(ways) if factor < 0 else any(ways)
+            cases = (is_nonnegative_by_cases(rest + factor * argument) for argument in atom.arguments)
+            return all(cases) if factor < 0 else any(cases)
     return False
 
 

@@ -62,7 +62,7 @@ class Size:
 
     @property
     def weight(self) -> int:
-        """How much there is to write: one for each atom or number, and some more for each opaque application."""
+        """The length of its text: one for each atom or number, and some more for each opaque application."""
         if not self._weight:
             object.__setattr__(self, "_weight", sum(_term_weight(monomial) for monomial, _ in self.terms))
         return self._weight
@@ -107,7 +107,7 @@ class Size:
 
 
 Dim = int | Size
-_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # those in use: the dictionary alone keeps none alive
+_SIZES: WeakValueDictionary[Terms, Size] = WeakValueDictionary()  # the sizes in use; it keeps none alive
 
 
 def _consed(terms: Terms) -> Size:
@@ -226,8 +226,8 @@ def halves(size: Size) -> tuple[Dim, Dim]:
 
 def signed_parts(size: Size) -> tuple[Dim, Dim]:
     """Two sizes without negative coefficients, whose difference is `size`."""
-    more = polynomial({monomial: factor for monomial, factor in size.terms if factor > 0})
-    return more, more - size
+    positive = polynomial({monomial: factor for monomial, factor in size.terms if factor > 0})
+    return positive, positive - size
 
 
 def name_of(atom: Atom) -> str:

@@ -19,7 +19,7 @@ def explain_folds(folded: FoldedCircuit) -> str:
             f"  {number:3} {group.num_folds} x {_described(group.representative)}"
             for number, group in enumerate(folded.groups)
         ]
-        lines += list(_apart(folded))
+        lines += list(_separations(folded))
     return "\n".join(lines)
 
 
@@ -30,7 +30,7 @@ def _described(layer: Layer) -> str:
     return f"{type(layer).__name__}({', '.join(settings)})"
 
 
-def _apart(folded: FoldedCircuit) -> Iterator[str]:
+def _separations(folded: FoldedCircuit) -> Iterator[str]:
     """For each class, why its groups are several: settings that differ, or inputs that were not ready together."""
     kinds: dict[type[Layer], list[FoldedLayer]] = {}
     for group in folded.groups:
@@ -52,7 +52,7 @@ def _reasons(groups: list[FoldedLayer], rows: LayerRows) -> Iterator[str]:
 
 
 def _differences(groups: list[FoldedLayer]) -> list[str]:
-    """The facts that differ between groups; one that differs within a group keeps nothing apart."""
+    """The facts that differ between groups; one that differs within a group does not separate them."""
     facts = [[_facts(layer) for layer in group.members] for group in groups]
     names = dict.fromkeys(name for group in facts for layer in group for name in layer)
     values = {name: [dict.fromkeys(layer.get(name, "none") for layer in group) for group in facts] for name in names}

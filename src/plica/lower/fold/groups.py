@@ -91,9 +91,9 @@ class FoldedCircuit:
     Args:
         circuit: The circuit that was folded.
         described: The circuit as it was described, before rules were applied; it names tensors and has the properties.
-        groups: Of the layers that the outputs depend on, in topological order.
-        info: Where each layer of the optimized circuit has gone, as (number among `modules`, fold), and back.
-        folds: Whether alike layers were to be one group.
+        groups: The groups of the layers that the outputs depend on, in topological order.
+        info: The (index in `modules`, fold) of each layer of the optimized circuit, and the layer of each fold.
+        folds: Whether alike layers are folded.
         rows: The registry entries of custom layers.
         rewriting: The rewriting of its Programs; None for Plica's own rules alone.
     """
@@ -117,7 +117,7 @@ class FoldedCircuit:
         return self.info.out_fold_idx
 
     def row_if_any(self, layer: Layer) -> LayerRow | None:
-        """The registry entry that computes a layer; None for a placeholder of layers that are not there."""
+        """The registry entry that computes a layer; None where its class has none."""
         return self.rows.get(type(layer)) or LAYER_ROWS.get(type(layer))
 
     def row(self, layer: Layer) -> LayerRow:
@@ -144,11 +144,11 @@ class FoldedCircuit:
         return self.described.scope
 
     def depth(self) -> int:
-        """The most sums on a way from an output to an input; counted anew at each call."""
+        """The most sums on a path from an output to an input; counted anew at each call."""
         depths: list[list[int]] = []
         for group in self.groups:
             is_sum = int(group.kind in ("sum", "fused"))
-            below = ([depths[at][fold] for at, fold in inputs] for inputs in group.in_fold_idx)
+            below = ([depths[child][fold] for child, fold in inputs] for inputs in group.in_fold_idx)
             depths.append([is_sum + max(input_depths, default=0) for input_depths in below] or [0] * group.num_folds)
         return max(depths[group][fold] for group, fold in self.out_fold_idx)
 

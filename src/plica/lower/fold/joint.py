@@ -17,14 +17,14 @@ from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.parameters import Parameter, ParameterOp, dereferenced
 
 JOINED = 2**12
-"""The numbers of a parameter of several groups, up to which it is evaluated as one."""
+"""A parameter of several groups is evaluated as one up to so many numbers."""
 
 Joint = dict[tuple[FoldedLayer, str], tuple[FoldedLayer, ...]]
 
 
 def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
     """For each group and name of a parameter, the groups whose parameter of that name is evaluated with it."""
-    open_: dict[Hashable, tuple[int, list[FoldedLayer]]] = {}
+    growing: dict[Hashable, tuple[int, list[FoldedLayer]]] = {}
     joints: list[tuple[FoldedLayer, str, list[FoldedLayer]]] = []
     for group in groups:
         for name, first in group.representative.all_evaluated_params.items():
@@ -36,11 +36,11 @@ def joint_groups(groups: Sequence[FoldedLayer], owners: Owners) -> Joint:
             key = _common(name, (layer.all_evaluated_params[name] for layer in group.members), owners)
             if key is None:
                 continue
-            used, joined = open_.get(key, (0, []))
+            used, joined = growing.get(key, (0, []))
             if used + numbers > JOINED:
                 used, joined = 0, []
             joined.append(group)
-            open_[key] = (used + numbers, joined)
+            growing[key] = (used + numbers, joined)
             joints.append((group, name, joined))
     return {(group, name): tuple(joined) for group, name, joined in joints if len(joined) > 1}
 

@@ -21,7 +21,7 @@ from plica.graph.fold import group_foldable, own_settings
 from plica.symbolic.layers import LAYER_ROWS, InputRow, Layer, LayerRow
 
 GROUP = 2**14
-"""The numbers of parameters that cost as much as one more group: its operations begin, and its values are joined."""
+"""How many numbers of parameters cost as much as one more group, whose operations start and whose values are joined."""
 
 Lengths = tuple[int, ...]  # of the last axes of padded parameters
 
@@ -41,7 +41,7 @@ def fold_settings_of(layers: Iterable[Layer], rows: LayerRows = _NO_ROWS) -> dic
     settings: dict[Layer, Hashable] = {}
     for number, group in enumerate(groups):
         lengths = {layer: padded_lengths(layer) for layer in group}
-        part_of = _parts(lengths)
+        part_of = _cheapest_split(lengths)
         settings.update((layer, (number, part_of[length])) for layer, length in lengths.items())
     return settings
 
@@ -79,8 +79,8 @@ def _padded_rows(layer: Layer) -> Lengths:
     return sum((_padded_rows(sub_layer) for sub_layer in layer.sub_layers.values()), rows)
 
 
-def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
-    """The number of the group of each of the lengths, at the least cost."""
+def _cheapest_split(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
+    """The index of the group of each of the lengths, in the cheapest split."""
     distinct = sorted(dict.fromkeys(lengths.values()))
     if len(distinct) == 1:
         return {distinct[0]: 0}
@@ -102,11 +102,11 @@ def _parts(lengths: dict[Layer, Lengths]) -> dict[Lengths, int]:
 
 
 def _filled(lengths: Sequence[Lengths], counts: Sequence[int], rows: Lengths) -> float:
-    """How many numbers make some lengths alike; infinitely many where no layer has the longest parameter of each."""
+    """How many numbers fill parameters up to the longest ones; infinitely many where no layer has all the longest."""
     longest: Lengths = tuple(map(max, zip(*lengths, strict=True)))
     if longest not in lengths:
         return inf
     return sum(
-        count * sum(row * (most - size) for row, most, size in zip(rows, longest, length, strict=True))
+        count * sum(row * (longest_size - size) for row, longest_size, size in zip(rows, longest, length, strict=True))
         for length, count in zip(lengths, counts, strict=True)
     )

@@ -1,4 +1,4 @@
-"""Checks of rules, built-in and custom ones alike: against their table, and of the layers and nodes that they make."""
+"""Checks of rules, also built-in ones: whether they fit their table, and what they make fits the graph."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ class _Table:
     """The kinds that the rules of a table may name.
 
     Args:
-        kinds: In words.
+        kinds: The kinds in words, for messages.
         not_a: The class that no named class may derive from; None where no classes may be named.
         operations: Whether operations may be named.
         is_ordinary: Whether the rules are on ordinary numbers, whatever the algebra of the circuit.
@@ -46,7 +46,7 @@ def check_rule(name: str, rule: Rule) -> None:
     """Refuse a rule that its table can never apply, or whose laws cannot be checked.
 
     Raises:
-        GraphError: The pattern names what graphs of the table do not have, or the laws are none that there are.
+        GraphError: The pattern names what graphs of the table do not have, or a law is none of `Law`.
     """
     if not isinstance(rule, Rule):
         raise GraphError(f"the table {name!r} has rules, found {rule!r}; construct a plica.graph.optimize.Rule")
@@ -97,7 +97,7 @@ def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
 
     Args:
         applied: The applied rule.
-        scopes: Those of the layers before, to which those of the new layers are added.
+        scopes: The scopes of layers so far; those of the new layers are added.
 
     Raises:
         GraphError: The numbers or the variables of a new layer do not fit.

@@ -34,11 +34,11 @@ def columns(weight: Parameter, chosen: Sequence[int]) -> Parameter:
         return weight
     if isinstance(output, ConcatParameter) and output.axis in (-1, 1):
         first, second = map(weight.subgraph, weight.node_inputs(output))
-        at = first.shape[1]
-        if max(chosen) < at:
+        split_at = first.shape[1]
+        if max(chosen) < split_at:
             return columns(first, chosen)
-        if min(chosen) >= at:
-            return columns(second, [column - at for column in chosen])
+        if min(chosen) >= split_at:
+            return columns(second, [column - split_at for column in chosen])
     if isinstance(output, IndexParameter) and output.axis in (-1, 1):
         (source,) = map(weight.subgraph, weight.node_inputs(output))
         return columns(source, [output.indices[column] for column in chosen])
@@ -57,7 +57,7 @@ def of_inputs(layer: SumLayer, positions: Sequence[int]) -> Parameter:
 
 
 def joined(weights: Sequence[Parameter], axis: int = 1) -> Parameter:
-    """Matrices one after another along an axis; constant ones of one number stay that."""
+    """Matrices joined along an axis; constants of one and the same number become one constant."""
     if len(weights) == 1:
         return weights[0]
     half = len(weights) // 2

@@ -1,6 +1,6 @@
 """Estimates of work: multiply-adds and numbers written, for each row of data and for each evaluation of parameters.
 
-A cost rule compares estimates at `ROWS` rows; reports show what rules saved at as many. A layer without an entry here
+A cost rule compares estimates at `ROWS` rows; reports show savings at so many rows. A layer without an entry here
 costs nothing: its rules report no saving.
 
 >>> from plica.symbolic.layers import KroneckerLayer, SumLayer, TuckerLayer
@@ -59,7 +59,7 @@ class Cost:
 
     @property
     def multiply_adds(self) -> int:
-        """At `ROWS` rows."""
+        """Multiply-adds at `ROWS` rows."""
         return self.row[0] * ROWS + self.once[0]
 
     @property
@@ -100,7 +100,7 @@ def nodes_cost(nodes: Iterable[Any]) -> Cost:
 
 
 def node_cost(node: Any) -> Cost:
-    """The cost of one node of a parameter; leaves are there already."""
+    """The cost of one node of a parameter; a leaf costs nothing."""
     if not isinstance(node, ParameterOp):
         return Cost()
     rule: Callable[[Any], int] | None = _OPERATIONS.get(type(node))
@@ -109,7 +109,7 @@ def node_cost(node: Any) -> Cost:
 
 
 def total(costs: Iterable[Cost]) -> Cost:
-    """The sum."""
+    """The sum of costs."""
     result = Cost()
     for cost in costs:
         result = result + cost

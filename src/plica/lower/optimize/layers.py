@@ -1,6 +1,6 @@
 """Rules on layers, each under its equation: those that fuse several into one, and those that shatter one into several.
 
-Letters as everywhere: a sum layer is `y = W x`, `a * b` a Hadamard product, `a (x) b` a Kronecker product. A mixing sum
+Letters: a sum layer is `y = W x`, `a * b` a Hadamard product, `a (x) b` a Kronecker product. A mixing sum
 layer is no dense sum layer: its dense weight is never made. Layers that do nothing are shattered into none, so that
 they are gone before anything is fused with them.
 

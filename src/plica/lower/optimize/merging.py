@@ -21,7 +21,7 @@ def merged_inner(match: Match) -> New:
     """[.., V_h W, ..] (.., x, ..): the sum `inner` among the inputs of `outer`, and other inputs as they are."""
     outer, inner, at = match["outer"], match["inner"], len(match["before"])
     before, part, after = range(at), range(at, at + 1), range(at + 1, outer.arity)
-    product = (_scaled if outer.mixing else _times)(of_inputs(outer, part), inner.evaluated_params["weight"])
+    product = (_scaled if outer.mixing else _matrix_product)(of_inputs(outer, part), inner.evaluated_params["weight"])
     other_weights = [[of_inputs(outer, positions)] if positions else [] for positions in (before, after)]
     weight = joined([*other_weights[0], product, *other_weights[1]])
     if inner.mixing:
@@ -36,14 +36,14 @@ def merged_all(match: Match) -> New:
     if outer.mixing:  # rows of each weight times a number
         weights = [_scaled(of_inputs(outer, [position]), layer.weight) for position, layer in enumerate(inner)]
         return _one_sum(match, [x for position in range(len(inner)) for x in match[f"inputs_{position}"]], weights)
-    alike: dict[tuple[Layer, ...], list[int]] = {}
+    positions_by_inputs: dict[tuple[Layer, ...], list[int]] = {}
     for position in range(len(inner)):
-        alike.setdefault(match[f"inputs_{position}"], []).append(position)
+        positions_by_inputs.setdefault(match[f"inputs_{position}"], []).append(position)
     weights = [
-        _times(of_inputs(outer, positions), joined([inner[position].weight for position in positions], axis=0))
-        for positions in alike.values()
+        _matrix_product(of_inputs(outer, positions), joined([inner[position].weight for position in positions], axis=0))
+        for positions in positions_by_inputs.values()
     ]
-    return _one_sum(match, [x for read in alike for x in read], weights)
+    return _one_sum(match, [x for read in positions_by_inputs for x in read], weights)
 
 
 def _one_sum(match: Match, inputs: Sequence[Layer], weights: Sequence[Parameter]) -> New:
@@ -54,7 +54,7 @@ def _one_sum(match: Match, inputs: Sequence[Layer], weights: Sequence[Parameter]
     )
 
 
-def _times(first: Parameter, second: Parameter) -> Parameter:
+def _matrix_product(first: Parameter, second: Parameter) -> Parameter:
     return Parameter.from_binary(MatMulParameter(first.shape, second.shape), first, second)
 
 
@@ -81,7 +81,7 @@ def inner_may_not_merge(match: Match) -> str | None:
 def all_may_not_merge(match: Match) -> str | None:
     """As `inner_may_not_merge`; the inputs of the inner sums must be of one width.
 
-    A sum that mixes leaves sums of products alone: each becomes one layer with its product, which is more to gain.
+    A mixing sum is not merged with sums of products: each of these becomes one layer with its product instead.
     """
     outer, *inner = match.fused
     if outer.mixing and any(
@@ -97,8 +97,8 @@ def all_may_not_merge(match: Match) -> str | None:
 def _leaves_the_range(match: Match) -> str | None:
     """Weights in log space are linear numbers, whose product must not overflow where logarithms would not.
 
-    That it may underflow is no reason: its logarithms are computed from those of both weights where it does, unless
-    one has signs or phases.
+    Underflow is no reason to decline: then the logarithms of the product are computed from those of both weights,
+    unless one has signs or phases.
     """
     if match.context.semiring.negative and not match.context.semiring.logarithmic:
         return None

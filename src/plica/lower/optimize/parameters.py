@@ -140,20 +140,20 @@ def _einsum(outer: OuterProductParameter, first: list[str], second: list[str], r
 
 def _folded(match: Match) -> New:
     """The constant that an operation on two constants gives; one number stays one number."""
-    value = _together(match["op"], match)
+    value = _combined(match["op"], match)
     return Replacement.chain([], ConstantParameter(*match["op"].shape, value=value if value.ndim else value.item()))
 
 
 def _reassociated(match: Match) -> New:
     """The input `x` with both constants as one."""
     outer = match["outer"]
-    value = _together(outer, match)
+    value = _combined(outer, match)
     constant = ConstantParameter(*outer.shape, value=value if value.ndim else value.item())
     new = OPERATIONS[outer.operation](*outer.in_shapes)
     return Replacement(((constant, ()), (new, (match["x"], constant))), new)
 
 
-def _together(op: ParameterOp, match: Match) -> NDArray[Any]:
+def _combined(op: ParameterOp, match: Match) -> NDArray[Any]:
     """The sum or the product of the constants `first` and `second`, whichever `op` computes."""
     first, second = (_wide(match[name].value) for name in ("first", "second"))
     with np.errstate(all="ignore"):
@@ -172,12 +172,12 @@ _NARROW = np.finfo(np.float16)  # the narrowest dtype that circuits compute in
 def _rounds_otherwise(match: Match) -> str | None:
     """Why a sum or a product with both constants as one may differ by more than a rounding.
 
-    x + c rounds away the digits of x that are small in comparison with c, and x + (c + d) those in comparison with
-    c + d: at most as many unless |c + d| is much smaller. (x c) d and x (c d) are rounded twice each, where c d is a
-    normal number.
+    (x + c) + d loses the digits of x that are small beside c or beside c + d, and x + (c + d) only the latter. These
+    differ where |c + d| is much smaller than |c|. (x c) d and x (c d) are rounded twice each, where c d is a normal
+    number.
     """
     first, second = (_wide(match[name].value) for name in ("first", "second"))
-    value = _together(match["outer"], match)
+    value = _combined(match["outer"], match)
     if np.iscomplexobj(value) or not (np.isfinite(first).all() and np.isfinite(second).all()):
         return "a constant is complex, infinite or NaN"
     if (np.abs(value) > _NARROW.max).any():
@@ -185,8 +185,8 @@ def _rounds_otherwise(match: Match) -> str | None:
     if match["outer"].operation == "add":
         cancels = 2 * np.abs(value) < np.maximum(np.abs(first), np.abs(second))
         return "the constants cancel: digits that the sum loses now would come back" if cancels.any() else None
-    lost = (np.abs(value) < _NARROW.tiny) & (first != 0) & (second != 0)
-    return "the constants together may underflow" if lost.any() else None
+    underflows = (np.abs(value) < _NARROW.tiny) & (first != 0) & (second != 0)
+    return "the constants together may underflow" if underflows.any() else None
 
 
 def _not_redundant(match: Match) -> str | None:
@@ -201,12 +201,12 @@ def _one_clamp(match: Match) -> New:
     inner, outer = match["inner"], match["outer"]
     low = -inf if inner.vmin is None else inner.vmin
     high = inf if inner.vmax is None else inner.vmax
-    bounds = [min(max(bound, _or(outer.vmin, -inf)), _or(outer.vmax, inf)) for bound in (low, high)]
+    bounds = [min(max(bound, _bound_or(outer.vmin, -inf)), _bound_or(outer.vmax, inf)) for bound in (low, high)]
     vmin, vmax = (None if abs(bound) == inf else bound for bound in bounds)
     return Replacement.chain([match["x"]], ClampParameter(inner.in_shape, vmin=vmin, vmax=vmax))
 
 
-def _or(bound: float | None, default: float) -> float:
+def _bound_or(bound: float | None, default: float) -> float:
     return default if bound is None else bound
 
 
@@ -300,7 +300,7 @@ PARAMETER_RULES: tuple[Rule, ...] = (
 
 
 def share_nodes(parameter: Parameter) -> Parameter:
-    """The parameter with one node for alike operations on alike inputs; itself where no two are alike."""
+    """The parameter with one node for equal operations on equal inputs; `parameter` itself if no two are equal."""
     if len(parameter.nodes) < 3:
         return parameter  # no two operations
     first = alike(parameter.nodes, parameter.node_inputs, lambda node: (node,), _key)
@@ -312,17 +312,17 @@ def share_nodes(parameter: Parameter) -> Parameter:
 
 
 def with_own_nodes(parameter: Parameter, before: Parameter) -> Parameter:
-    """The parameter with copies of the nodes of `before` that read other inputs now: others may have them as well."""
+    """The parameter with copies of the nodes of `before` whose inputs changed: other parameters may share them."""
     known = dict.fromkeys(before.nodes)
-    now: dict[Any, Any] = {}
+    copies: dict[Any, Any] = {}
     edges: dict[Any, list[Any]] = {}
     for node in parameter.nodes:
-        inputs = [now[child] for child in parameter.node_inputs(node)]
-        now[node] = copy.copy(node) if node in known and tuple(inputs) != before.node_inputs(node) else node
-        edges[now[node]] = inputs
-    if all(now[node] is node for node in parameter.nodes):
+        inputs = [copies[child] for child in parameter.node_inputs(node)]
+        copies[node] = copy.copy(node) if node in known and tuple(inputs) != before.node_inputs(node) else node
+        edges[copies[node]] = inputs
+    if all(copies[node] is node for node in parameter.nodes):
         return parameter
-    return Parameter(edges, edges, [now[output] for output in parameter.outputs])
+    return Parameter(edges, edges, [copies[output] for output in parameter.outputs])
 
 
 def _key(node: Any) -> Hashable:

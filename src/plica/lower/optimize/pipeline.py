@@ -80,7 +80,7 @@ class Rules:
         return replace(self, **{name: (*rules, *getattr(self, name)) for name, rules in tables.items()})
 
     def under(self, laws: Iterable[Law]) -> "tuple[Rules, dict[str, tuple[str, ...]]]":
-        """These tables without the rules on layers that need other laws, and what those lack, by name."""
+        """These tables without rules on layers that need other laws; and the laws that each of those lacks, by name."""
         known = frozenset(laws)
         lacks = {
             rule.name: sorted(law.value for law in (rule.laws or ()) if law not in known) for rule in self.on_layers
@@ -89,7 +89,7 @@ class Rules:
         return self._leaving_out(left_out), left_out
 
     def without(self, kinds: Iterable[type[Layer]]) -> "tuple[Rules, dict[str, str]]":
-        """These tables without the rules on layers whose patterns fit one of `kinds`, and which it is, by name."""
+        """These tables without rules on layers whose patterns fit one of `kinds`; and its class, by the rule's name."""
         fitting = {
             rule.name: kind.__name__
             for rule in self.on_layers
@@ -193,9 +193,9 @@ def program_rewriting(
     context: RuleContext | None = None,
 ) -> Rewriting | None:
     """The rewriting of Programs by their table; None for the default."""
-    how = (rules.programs, strategy, max_steps)
+    settings = (rules.programs, strategy, max_steps)
     by_default = (DEFAULT_RULES.programs, OptMatchStrategy.LARGEST_MATCH, MAX_STEPS)
-    return None if how == by_default else Rewriting(*how, context or RuleContext(SUM_PRODUCT))
+    return None if settings == by_default else Rewriting(*settings, context or RuleContext(SUM_PRODUCT))
 
 
 def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
@@ -231,11 +231,11 @@ class _Loop:
         self._outputs: tuple[Layer, ...] = circuit.outputs
         self._scopes = {layer: circuit.layer_scope(layer) for layer in circuit.layers}
         self._stands_for: dict[Layer, Layer] = {}
-        self._moved: dict[Layer, Layer] = {}  # from a layer to itself with other parameters before
-        self._known = dict.fromkeys(circuit.layers)
+        self._moved: dict[Layer, Layer] = {}  # from a layer to the same one before its parameters changed
+        self._described = dict.fromkeys(circuit.layers)
         self._parameters: dict[Parameter, Parameter] = {}
         self._roots: dict[type, bool] = {}
-        self._sizes: dict[Parameter, int] = {}  # of what a parameter was described as
+        self._sizes: dict[Parameter, int] = {}  # how many nodes a parameter was described with
         self._added = 0
         self._steps: dict[Layer, Step] = {}
         self._rewritings: dict[Parameter, dict[tuple[str, str], None]] = {}
@@ -245,7 +245,7 @@ class _Loop:
         self._parameter_misses: dict[tuple[str, str], list[str]] = {}
 
     def step(self) -> tuple[str, ...]:
-        """Parameters, shattering, fusing; the rules that fired."""
+        """Apply the tables once: parameters, shattering, fusing. Returns the rules that fired."""
         self._missed.clear()
         before = {name: len(tally.changes) for name, tally in self._fired.items()}
         self._optimize_parameters()
@@ -323,19 +323,21 @@ class _Loop:
                 new_layer = moved[layer]
                 self._steps[layer] = Step("parameters", tuple(rules), "", (), (new_layer,), new_layer)
         if moved:
-            now = {layer: moved.get(layer, layer) for layer in self._nodes}
-            self._inputs = {now[layer]: tuple(now[child] for child in self._inputs[layer]) for layer in self._nodes}
-            self._nodes, self._outputs = tuple(now.values()), tuple(now[layer] for layer in self._outputs)
+            current = {layer: moved.get(layer, layer) for layer in self._nodes}
+            self._inputs = {
+                current[layer]: tuple(current[child] for child in self._inputs[layer]) for layer in self._nodes
+            }
+            self._nodes, self._outputs = tuple(current.values()), tuple(current[layer] for layer in self._outputs)
 
     def _parameter(self, layer: Layer, parameter: Parameter) -> Parameter:
         """The parameter after one pass; one that no rule changes is not tried again."""
         if parameter not in self._parameters:
-            plain = len(parameter.nodes) < 3 and not any(self._is_root(type(node)) for node in parameter.nodes)
-            self._parameters[parameter] = parameter if plain else self._rewritten(layer, parameter)
+            is_unmatched = len(parameter.nodes) < 3 and not any(self._is_root(type(node)) for node in parameter.nodes)
+            self._parameters[parameter] = parameter if is_unmatched else self._rewritten(layer, parameter)
         return self._parameters[parameter]
 
     def _is_root(self, kind: type) -> bool:
-        """Whether some rule begins at nodes of a kind: most parameters are a leaf and one operation that none does."""
+        """Whether the root of some rule fits a kind; none does in most parameters."""
         if kind not in self._roots:
             self._roots[kind] = any(
                 kind_fits(fits_parameter, kind, rule.pattern.root) for rule in self._rules.parameters
@@ -392,7 +394,7 @@ class _Loop:
     def _name(self, layer: Layer) -> str:
         while layer in self._moved:
             layer = self._moved[layer]
-        if layer in self._known:
+        if layer in self._described:
             return self._original.layer_name(layer)
         if layer not in self._stands_for:
             return repr(layer)

@@ -31,7 +31,7 @@ class Step:
         rules: The rules, each with its equation.
         role: The name of the layer in the pattern; empty where its parameters were rewritten.
         fused: The layers that were replaced together, itself among them; none where its parameters were rewritten.
-        layers: The new layers, inputs first; none where a layer that was there already is read in place of it.
+        layers: The new layers, inputs first; none where a layer of the circuit replaces it.
         output: The layer that readers of the match's root read instead.
     """
 
@@ -63,7 +63,7 @@ class Provenance:
         return self
 
     def became(self, layer: Layer) -> dict[Layer, Roles]:
-        """The layers of the rewritten circuit that compute `layer`, and its roles in each; itself where it stayed.
+        """The layers of the rewritten circuit that compute `layer`, and its roles in each; `layer` if it stayed.
 
         A layer that was shattered is computed in several. The layer that is read in place of it is the last.
         """

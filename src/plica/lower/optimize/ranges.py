@@ -112,21 +112,21 @@ def known_row_sum(parameter: Parameter) -> float:
     output = parameter.output
     if type(output) is not SoftmaxParameter or output.axis not in (-1, len(output.shape) - 1):
         return inf
-    return 1.0 + _ROUNDING if output.shape[-1] <= _MOST else inf
+    return 1.0 + _ROUNDING if output.shape[-1] <= _MAX_ENTRIES else inf
 
 
 _ROUNDING = 2.0**-7
-_MOST = 2**15
+_MAX_ENTRIES = 2**15
 """Entries of a row of a softmax, each of which rounds relative to itself: in float32 they sum to 2**-7 more at most."""
 
 
 def _is_exact(leaf: Any) -> bool:
-    """Whether a leaf is what its tensor holds, or a constant of numbers that are no smaller than the normal ones."""
+    """Whether a leaf is a tensor, or a constant of zeros and numbers of normal size."""
     target = dereferenced(leaf)
     if type(target) is not ConstantParameter:
         return True
     value = np.abs(np.asarray(target.value))
-    return not ((value > 0) & (value < _LEAST)).any()
+    return not ((value > 0) & (value < _SMALLEST_NORMAL)).any()
 
 
-_LEAST = float(np.finfo(np.float32).tiny)
+_SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)

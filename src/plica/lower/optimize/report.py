@@ -11,12 +11,12 @@ _SHOWN = 3
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One application of a rule; its saving is estimated when that is read.
+    """One application of a rule; its saving is estimated when `saved` is read.
 
     Args:
-        place: The layer whose place the new ones took, by its name in the circuit as it was described.
-        before: The nodes that went.
-        after: The nodes that came.
+        place: The layer that was replaced, by its name in the circuit as it was described.
+        before: The nodes that the rule removed.
+        after: The nodes that it added.
         cost: Gives the cost of nodes together.
     """
 
@@ -54,7 +54,7 @@ class Fired:
 
     @property
     def places(self) -> tuple[str, ...]:
-        """The layers whose place the new ones took, by their names in the circuit as it was described."""
+        """The layers that were replaced, by their names in the circuit as it was described."""
         return tuple(change.place for change in self.changes)
 
     @property
@@ -65,7 +65,7 @@ class Fired:
 
 @dataclass(frozen=True, slots=True)
 class Missed:
-    """A rule that nearly fitted, for one reason, in the circuit as it came out.
+    """A rule that nearly matched, for one reason, in the optimized circuit.
 
     Args:
         rule: The name.
@@ -108,7 +108,7 @@ class Report:
     Args:
         layers: The numbers of layers before and after.
         fired: The rules that were applied, in order of their first application.
-        missed: The near misses at the end, and why they are none.
+        missed: The near misses at the end, and why each is no match.
         steps: How many times the loop ran.
         limit: Which limit ended it, and which rules still fired; None where no rule matched any more.
         left_out: The rules that were not tried.

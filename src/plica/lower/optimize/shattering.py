@@ -18,10 +18,10 @@ Nodes = list[tuple[Layer, tuple[Layer, ...]]]
 
 def factors(match: Match) -> New:
     """The replacement of a layer with a Kronecker weight: the order of contractions that is the least work."""
-    return min(_ways(match), key=_work)
+    return min(_contractions(match), key=_work)
 
 
-def _ways(match: Match) -> list[New]:
+def _contractions(match: Match) -> list[New]:
     """Every way to contract the factors of the weight one after another; none where the blocks straddle inputs."""
     layer, kronecker = match["layer"], match.sub_matches["layer"]["weight"][0]
     slow, fast = layer.weight.subgraph(kronecker["first"]), layer.weight.subgraph(kronecker["second"])
@@ -36,7 +36,7 @@ def _ways(match: Match) -> list[New]:
 
 
 def _of_one(left: int, right: int, slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) -> list[New]:
-    """(A kron I) ((I kron B) x), and the other way round, with units to the left and to the right left alone."""
+    """(A kron I) ((I kron B) x), and the other way round; units to the left and to the right stay."""
     (sums1, units1), (sums2, units2) = slow.shape, fast.shape
     fast_first = (
         TensorDotLayer(left * units1, units2, right, sums2, fast),
@@ -50,7 +50,7 @@ def _of_one(left: int, right: int, slow: Parameter, fast: Parameter, inputs: Seq
 
 
 def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) -> list[New]:
-    """[A_1 kron B, A_2 kron B, ..] (x, y, ..): B of each input and the A_h of that, or B of the sum of A_h x_h."""
+    """[A_1 kron B, A_2 kron B, ..] (x, y, ..): A_h after B of each input, or B of the sum of A_h x_h."""
     (sums1, units1), (sums2, units2) = slow.shape, fast.shape
     width = units1 // len(inputs)
     parts = [columns(slow, range(at * width, (at + 1) * width)) for at in range(len(inputs))]
@@ -97,13 +97,13 @@ def factors_are_wrong_or_cost_more(match: Match) -> str | None:
         for name in ("first", "second"):
             if not never_negative(kronecker[name], layer.weight.node_inputs):
                 return "a factor of the weight may be negative, where logarithms are carried"
-    ways = _ways(match)
-    if not ways:
+    contractions = _contractions(match)
+    if not contractions:
         return (
             f"no factor is that of an input: blocks of {layer.weight.output.in_shape2[1]} columns and inputs of "
             f"{layer.num_input_units} units overlap"
         )
-    before, after = layers_cost([layer]).multiply_adds, min(map(_work, ways))
+    before, after = layers_cost([layer]).multiply_adds, min(map(_work, contractions))
     if after < before:
         return None
     count = {2: "two"}.get(len(factors(match).nodes), str(len(factors(match).nodes)))
@@ -124,7 +124,7 @@ def tucker(match: Match) -> New:
 
 
 def tucker_costs_more(match: Match) -> str | None:
-    """Beside other inputs, results are written to be added; numbers written count, as the outer product's do."""
+    """With other inputs, results are written and then added. So numbers written count, also those of the product."""
     total, product = match["sum"], match["product"]
     if total.arity == 1:
         return None

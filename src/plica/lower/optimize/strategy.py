@@ -22,7 +22,7 @@ from plica.symbolic.layers import Layer
 Match = GraphOptMatch[Any]
 
 _EXACT = 16
-"""The most matches that overlap one another of which every choice is tried; of more the best are taken one by one."""
+"""Every choice is tried among up to so many matches that overlap; among more, the best are taken one by one."""
 
 
 def cost_guided(
@@ -30,9 +30,9 @@ def cost_guided(
 ) -> Iterable[Match]:
     """The matches in order of preference: those that together save most first, then whatever overlaps none of them.
 
-    It looks one pass ahead, at the figures of `plica.lower.optimize.costs`, with numbers written counted as
-    multiply-adds. Matches that save nothing are applied as well, where they overlap none that do: their rules make
-    results finite, or make other rules fit. Ties are broken as by `OptMatchStrategy.LARGEST_MATCH`.
+    It looks one pass ahead, at the `work` of `plica.lower.optimize.costs`. Matches that save nothing are applied too,
+    unless they overlap one that does: their rules make results finite, or let other rules match. Ties are
+    broken as by `OptMatchStrategy.LARGEST_MATCH`.
     """
     ordered = list(OptMatchStrategy.LARGEST_MATCH(matches, graph, replacement))
     conflicts = _conflicts(ordered)
@@ -50,7 +50,7 @@ def cost_guided(
 
 
 def _work(nodes: Iterable[Any]) -> int:
-    """The cost of nodes of circuits, or of parameters, together; of other nodes no cost is known here."""
+    """The cost of nodes of circuits, or of parameters, together."""
     known = list(nodes)
     layers = [node for node in known if isinstance(node, Layer)]
     return (layers_cost(layers) + total(node_cost(node) for node in known if not isinstance(node, Layer))).work

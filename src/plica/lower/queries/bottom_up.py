@@ -37,8 +37,8 @@ def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Valu
     for number, group in enumerate(scope.folded.groups):
         with scope.builder.at(describe(scope.folded.circuit, number, group)):
             count = _num_factors(scope, group, factors)
-            grows = _is_product(scope, group) or any(number in mixed for number in _read(group))
-            is_due = grows and count >= scope.semiring.most_factors and number not in mixed
+            may_leave_range = _is_product(scope, group) or any(number in mixed for number in _read(group))
+            is_due = may_leave_range and count >= scope.semiring.most_factors and number not in mixed
             read.append(_inputs(scope, group, values))
             values.append(_value(scope, data, group, read[-1], is_due=is_due))
             factors.append(1 if is_due else count)  # a sum of normalized values stays in range; a product may not
@@ -46,7 +46,7 @@ def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Valu
 
 
 def _mixed(scope: LoweringScope) -> dict[int, None]:
-    """The numbers of products that only sums of several inputs read: these are normalized instead, on fewer rows."""
+    """The indices of products that only sums of several inputs read: the sums are normalized instead."""
     mixed = {number: None for number, group in enumerate(scope.folded.groups) if _is_product(scope, group)}
     for number, _ in scope.folded.out_fold_idx:
         mixed.pop(number, None)
@@ -68,7 +68,7 @@ def _is_product(scope: LoweringScope, group: FoldedLayer) -> bool:
 
 def _num_factors(scope: LoweringScope, group: FoldedLayer, factors: Sequence[int]) -> int:
     """The most normalized values whose product a group may be."""
-    read = [max(factors[number] for number, _ in places) for places in zip(*group.in_fold_idx, strict=True)]
+    read = [max(factors[number] for number, _ in folds) for folds in zip(*group.in_fold_idx, strict=True)]
     return sum(read) if _is_product(scope, group) and read else max(read, default=1)
 
 
@@ -117,7 +117,7 @@ def equations_of(program: Program, number: int) -> Iterator[Equation]:
 
 def _inputs(scope: LoweringScope, group: FoldedLayer, values: list[Value]) -> list[Value]:
     """The values that a group reads, from those of the groups before it."""
-    return [scope.read(values, list(places)) for places in zip(*group.in_fold_idx, strict=True)]
+    return [scope.read(values, list(folds)) for folds in zip(*group.in_fold_idx, strict=True)]
 
 
 def _value(

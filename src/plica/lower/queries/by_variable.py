@@ -22,31 +22,30 @@ class ByVariable:
 
     scope: LoweringScope
     _arrays: list[Tracer] = field(default_factory=list)
-    _places: dict[int, list[FoldIndex]] = field(default_factory=dict)
+    _folds: dict[int, list[FoldIndex]] = field(default_factory=dict)
 
     def add(self, variables: Sequence[int], array: Tracer) -> None:
         """Add an array whose entry n belongs to `variables[n]`."""
         for index, variable in enumerate(variables):
-            self._places.setdefault(variable, []).append((len(self._arrays), index))
+            self._folds.setdefault(variable, []).append((len(self._arrays), index))
         self._arrays.append(array)
 
     @property
     def variables(self) -> list[int]:
         """The variables that have entries, in order."""
-        return sorted(self._places)
+        return sorted(self._folds)
 
     def first(self) -> Tracer:
         """The first entry of each variable, in the order of `variables`."""
-        return read_folds(self._arrays, [self._places[variable][0] for variable in self.variables], self.scope.constant)
+        return read_folds(self._arrays, [self._folds[variable][0] for variable in self.variables], self.scope.constant)
 
     def total(self) -> Tracer:
         """The sum of the entries of each variable, in the order of `variables`."""
         total = self.first()
-        most = max(map(len, self._places.values()))
-        for number in range(1, most):
+        for number in range(1, max(map(len, self._folds.values()))):
             zero_row = (len(self._arrays), 0)
             rows = [
-                entries[number] if number < len(entries) else zero_row for _, entries in sorted(self._places.items())
+                entries[number] if number < len(entries) else zero_row for _, entries in sorted(self._folds.items())
             ]
             zeros = xp.zeros((1, *total.dims[1:]), dtype=total.dtype)
             total = total + read_folds([*self._arrays, zeros], rows, self.scope.constant)

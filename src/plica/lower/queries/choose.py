@@ -1,4 +1,4 @@
-"""The policy that chooses: every sum one of its terms, every input layer one value for each of its variables.
+"""The policy that chooses one term of every sum, and one value for each variable of an input layer.
 
 A message is a unit for each row, `(F, B)`, or -1 where the row does not reach the layer. In a smooth and decomposable
 circuit a row reaches one layer of each variable, so that the values of all input layers make up rows of data.
@@ -121,14 +121,14 @@ class Choices:
             return ()
         if isinstance(row, ProductRow):
             routes = row.route(xp, layer, units)
-            return [Message(_only(is_active, route), message.always) for route in routes]
+            return [Message(_where_active(is_active, route), message.always) for route in routes]
         assert isinstance(row, SumRow), "a query checks its rows first"
         assert isinstance(row.choose, Choice), "a query checks its rows first"
         return self._choose(group, row.choose, units, is_active)
 
     def _fill(self, group: FoldedLayer, column: Any, units: Tracer) -> Tracer:
         """Values for the variables of a group, `(F, B, num_variables)`, given the known ones."""
-        layer, chance = group.representative, self._chance(group)
+        layer, uniforms = group.representative, self._uniforms_of(group)
         name = self.chooser.column
 
         def rule(*arguments: Any) -> Tracer:
@@ -136,11 +136,11 @@ class Choices:
 
         params = None if self.data is None else self.data.conditional(group, units if self.is_by_row else None)
         if params is None or not self.is_by_row:
-            return self.chooser.fill(rule, layer, params or self.scope.parameters(group), units, chance)
+            return self.chooser.fill(rule, layer, params or self.scope.parameters(group), units, uniforms)
         rows, folds = RowAxis(self.filled.count), group.num_folds
-        chance = None if chance is None else rows.merge_array(chance, folds)
+        uniforms = None if uniforms is None else rows.merge_array(uniforms, folds)
         no_units = xp.zeros((folds * self.filled.count, 1), dtype=DType.INT64)
-        return rows.split_array(self.chooser.fill(rule, layer, params, no_units, chance), folds)
+        return rows.split_array(self.chooser.fill(rule, layer, params, no_units, uniforms), folds)
 
     def skip(self, layers: Iterable[Layer]) -> None:
         """Note that no row reaches some layers."""
@@ -155,27 +155,27 @@ class Choices:
         self.invalid.append(xp.any(xp.isnan(log_weights)))
         reads = _Reads(self.scope, np.asarray(choice.reads(layer)))
         inputs = self._inputs(group)
-        chance = self._chance(group)
-        chance = None if chance is None else chance[:, :, 0]
+        uniforms = self._uniforms_of(group)
+        uniforms = None if uniforms is None else uniforms[:, :, 0]
         if self.is_by_row:
             rows = xp.broadcast_to(xp.arange(self.filled.count), units.dims)
             weights = log_weights if self.scope.semiring.logarithmic else xp.exp(log_weights)
             chosen = xp.lookup(xp.matrix_transpose(weights), units)  # (F, B, N)
             read = reads.of_units(inputs, units)
             if self.scope.semiring.logarithmic:
-                term = self.chooser.term(chosen + read, rows, chance)
+                term = self.chooser.term(chosen + read, rows, uniforms)
             else:
-                term = self.chooser.term_of_numbers(chosen * read, rows, chance)
+                term = self.chooser.term_of_numbers(chosen * read, rows, uniforms)
         else:
-            term = self.chooser.term(log_weights + reads.of_all(inputs), units, chance)
+            term = self.chooser.term(log_weights + reads.of_all(inputs), units, uniforms)
         self.sums.extend(group.members)
-        self.terms.append(_only(is_active, term))
+        self.terms.append(_where_active(is_active, term))
         read = reads.read(term, units)  # h*I + i
         if layer.arity == 1:
-            return [Message(_only(is_active, read), is_active is None)]
+            return [Message(_where_active(is_active, read), is_active is None)]
         input_number, unit = xp.floor_divide(read, layer.num_input_units), xp.remainder(read, layer.num_input_units)
         units_of_inputs = [xp.where(xp.equal(input_number, number), unit, -1) for number in range(layer.arity)]
-        return [Message(_only(is_active, units_of_input), always=False) for units_of_input in units_of_inputs]
+        return [Message(_where_active(is_active, units_of_input), always=False) for units_of_input in units_of_inputs]
 
     def _inputs(self, group: FoldedLayer) -> Tracer:
         """The units of all inputs, `(F, B, H*I)`: their logarithms, or mantissas of one scale."""
@@ -187,7 +187,7 @@ class Choices:
             return xp.concat([self.scope.semiring.to_log(xp, value) for value in values], axis=2)
         return xp.concat(at_one_scale(values), axis=2)
 
-    def _chance(self, group: FoldedLayer) -> Tracer | None:
+    def _uniforms_of(self, group: FoldedLayer) -> Tracer | None:
         """The uniform numbers of a group, `(F, B, V)`."""
         if self.uniforms is None:
             return None
@@ -197,7 +197,7 @@ class Choices:
         return xp.permute_dims(xp.reshape(uniforms, (group.num_folds, count, self.filled.count)), (0, 2, 1))
 
 
-def _only(is_active: Tracer | None, units: Tracer) -> Tracer:
+def _where_active(is_active: Tracer | None, units: Tracer) -> Tracer:
     """`units`, and -1 in rows that are not active."""
     return units if is_active is None else xp.where(is_active, units, -1)
 

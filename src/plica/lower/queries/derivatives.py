@@ -137,17 +137,17 @@ class Derivatives:
     def _before(self, result: Operand, ends: Mapping[Operand, None]) -> list[Equation]:
         """The equations that a result is computed by, without those before `ends`, in order."""
         equations: dict[int, Equation] = {}
-        open_ = [result]
-        while open_:
-            operand = open_.pop()
-            number, equation = self._made.get(operand, (-1, None))
+        unvisited = [result]
+        while unvisited:
+            operand = unvisited.pop()
+            number, equation = self._makers.get(operand, (-1, None))
             if operand not in ends and equation is not None and number not in equations:
                 equations[number] = equation
-                open_.extend(equation.inputs)
+                unvisited.extend(equation.inputs)
         return [equations[number] for number in sorted(equations)]
 
     @cached_property
-    def _made(self) -> dict[Operand, tuple[int, Equation]]:
+    def _makers(self) -> dict[Operand, tuple[int, Equation]]:
         equations = enumerate(self.scope.builder.equations)
         return {equation.outputs[0]: (number, equation) for number, equation in equations}
 
@@ -211,9 +211,9 @@ def _einsum(step: _Step, derivative: Tracer) -> Tracer:
     for index in order:
         name, array = names[index], others[index]
         if index in rowless:
-            turned = "".join(sorted(name, key=lambda letter: (own + result).find(letter) % (len(own + result) + 1)))
-            array = xp.permute_dims(array, tuple(name.index(letter) for letter in turned))
-            name = turned
+            reordered = "".join(sorted(name, key=lambda letter: (own + result).find(letter) % (len(own + result) + 1)))
+            array = xp.permute_dims(array, tuple(name.index(letter) for letter in reordered))
+            name = reordered
         ordered.append(name)
         arrays.append(array)
     return xp.einsum(f"{','.join(ordered)}->{own}", *arrays)

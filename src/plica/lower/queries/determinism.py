@@ -5,7 +5,7 @@ zero (indicators, above all), and a term of a sum where its weight is a constant
 unit: one set of states for each variable, outside of which the unit is zero. Two terms are never above zero together if
 their boxes have no common state of some variable.
 
-Terms whose boxes meet are compared further. A unit excludes a sum if it excludes all its terms, and a product if it
+Terms whose boxes overlap are compared further. A unit excludes a sum if it excludes all its terms, and a product if it
 excludes one of its factors. This decides all cases where products split their variables alike, as in sentential
 decision diagrams. The answer is sound: circuits that it calls deterministic are. Others may be too, for example if the
 proof takes more than a fixed number of comparisons.
@@ -42,8 +42,8 @@ Masks: TypeAlias = NDArray[np.bool_]
 Boxes: TypeAlias = dict[int, Masks]  # by variable, at which states each unit may be above zero: (K, C)
 Unit: TypeAlias = tuple[Layer, int]
 
-_MOST_COMPARISONS = 100_000  # of pairs of units; these take about half a second
-_DEEPEST = 300  # nested comparisons: Python limits recursion
+_MAX_COMPARISONS = 100_000  # of pairs of units; these take about half a second
+_MAX_DEPTH = 300  # nested comparisons: Python limits recursion
 
 
 def is_deterministic(folded: FoldedCircuit) -> bool:
@@ -58,7 +58,7 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
     if not all(isinstance(folded.row(layer), SumRow | ProductRow | InputRow) for layer in layers):
         return False
     boxes: dict[Layer, Boxes] = {}
-    apart = _Apart(boxes, {layer: circuit.layer_scope(layer) for layer in layers})
+    exclusion = _Exclusion(boxes, {layer: circuit.layer_scope(layer) for layer in layers})
     for layer in layers:
         inputs = [boxes[input_layer] for input_layer in circuit.layer_inputs(layer)]
         row = folded.row(layer)
@@ -75,18 +75,18 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
                 for variable, mask in box.items()
             }
             factors = list(zip(circuit.layer_inputs(layer), routes, strict=True))
-            apart.products[layer] = [
+            exclusion.products[layer] = [
                 [(input_layer, int(route[unit])) for input_layer, route in factors] for unit in units[0]
             ]
         else:
-            layer_boxes = _sum(layer, row, circuit.layer_inputs(layer), apart, known.get(layer))
+            layer_boxes = _sum(layer, row, circuit.layer_inputs(layer), exclusion, known.get(layer))
             if layer_boxes is None:
                 return False
             boxes[layer] = layer_boxes
     return True
 
 
-class _Apart:
+class _Exclusion:
     """Comparisons of units by their factors and terms: whether two are never above zero together.
 
     Args:
@@ -105,7 +105,7 @@ class _Apart:
         """Whether two units are never above zero together; False also where the proof takes too long."""
         key = (first, second)
         if key not in self._known:
-            if len(self._known) >= _MOST_COMPARISONS or depth > _DEEPEST:
+            if len(self._known) >= _MAX_COMPARISONS or depth > _MAX_DEPTH:
                 return False
             self._known[key] = False
             self._known[key] = self._compared(first, second, depth + 1)
@@ -116,7 +116,7 @@ class _Apart:
         first_box, second_box = self.boxes[layer], self.boxes[other]
         for variable in first_box.keys() & second_box.keys():
             pair = zip(first_box[variable][unit].tolist(), second_box[variable][number].tolist(), strict=False)
-            if not any(here and there for here, there in pair):
+            if not any(in_first and in_second for in_first, in_second in pair):
                 return True
         if layer in self.sums:
             return all(self.excludes(term, second, depth) for term in self.sums[layer][unit])
@@ -127,27 +127,29 @@ class _Apart:
         factors = self.products[layer][unit] if layer in self.products else [first]
         others = self.products[other][number] if other in self.products else [second]
         return any(
-            self.excludes(factor, another, depth)
+            self.excludes(factor, other_factor, depth)
             for factor in factors
-            for another in others
-            if not self._scopes[factor[0]].isdisjoint(self._scopes[another[0]])
+            for other_factor in others
+            if not self._scopes[factor[0]].isdisjoint(self._scopes[other_factor[0]])
         )
 
 
-def _sum(layer: Layer, row: object, layers: Sequence[Layer], apart: _Apart, possible: Masks | None) -> Boxes | None:
+def _sum(
+    layer: Layer, row: object, layers: Sequence[Layer], exclusion: _Exclusion, possible: Masks | None
+) -> Boxes | None:
     """The boxes of sums; None where one is not known to be deterministic.
 
     Args:
         layer: The layer.
         row: Its row.
         layers: Its inputs.
-        apart: Their boxes, and comparisons of their units; the terms of this layer are added to it.
+        exclusion: Their boxes, and comparisons of their units; the terms of this layer are added to it.
         possible: Which weights may be above zero, `(O, N)`; None where all may.
     """
     assert isinstance(row, SumRow), "what is no input and no product is a sum"
     if not isinstance(row.choose, Choice):
         return None
-    outputs, inputs = layer.num_output_units, [apart.boxes[input_layer] for input_layer in layers]
+    outputs, inputs = layer.num_output_units, [exclusion.boxes[input_layer] for input_layer in layers]
     units = [(input_layer, unit) for input_layer in layers for unit in range(input_layer.num_output_units)]
     terms: list[list[Unit]] = []
     reads = np.asarray(row.choose.reads(layer))
@@ -158,18 +160,18 @@ def _sum(layer: Layer, row: object, layers: Sequence[Layer], apart: _Apart, poss
     boxes = {variable: np.zeros((outputs, width), bool) for variable, width in widths.items()}
     for unit in range(outputs):
         read = reads[unit] if possible is None else reads[unit][possible[unit]]
-        together = ~np.eye(len(read), dtype=bool)
+        may_overlap = ~np.eye(len(read), dtype=bool)
         for variable in common:
             mask = masks[variable][read]
             boxes[variable][unit] = mask.any(axis=0)
-            together &= mask.astype(np.float32) @ mask.T.astype(np.float32) > 0
+            may_overlap &= mask.astype(np.float32) @ mask.T.astype(np.float32) > 0
         terms.append([units[index] for index in read])
-        if not common and together.any():  # nothing is known of any unit
+        if not common and may_overlap.any():  # nothing is known of any unit
             return None
-        for first, second in np.argwhere(np.triu(together)):
-            if not apart.excludes(terms[-1][first], terms[-1][second]):
+        for first, second in np.argwhere(np.triu(may_overlap)):
+            if not exclusion.excludes(terms[-1][first], terms[-1][second]):
                 return None
-    apart.sums[layer] = terms
+    exclusion.sums[layer] = terms
     return boxes
 
 

@@ -48,10 +48,10 @@ class FilledRows:
         width = len(group.scope_idx[0])
         flat = xp.reshape(xp.permute_dims(values, (0, 2, 1)), (group.num_folds * width, self.count))
         for fold, variables in enumerate(group.scope_idx):
-            seen = _ALWAYS if reached is None else (len(self._reached), fold)
+            reached_at = _ALWAYS if reached is None else (len(self._reached), fold)
             for index, variable in enumerate(variables):
                 value = (len(self._values), fold * width + index)
-                self._folds.setdefault(variable, []).append((value, seen))
+                self._folds.setdefault(variable, []).append((value, reached_at))
         self._values.append(self._cast(flat))
         if reached is not None:
             self._reached.append(reached)
@@ -71,9 +71,9 @@ class FilledRows:
         for number in range(max(map(len, folds_of), default=0)):
             chosen = [entries[number] if number < len(entries) else ((0, 0), _NEVER) for entries in folds_of]
             values = read_folds(self._values, [value for value, _ in chosen], self.scope.constant)
-            if all(seen == _ALWAYS for _, seen in chosen):
+            if all(reached_at == _ALWAYS for _, reached_at in chosen):
                 columns = values
             else:
-                reached = read_folds(self._reached, [seen for _, seen in chosen], self.scope.constant)
+                reached = read_folds(self._reached, [reached_at for _, reached_at in chosen], self.scope.constant)
                 columns = xp.where(reached, values, columns)
         return xp.permute_dims(columns, (1, 0))

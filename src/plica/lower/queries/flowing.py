@@ -153,7 +153,7 @@ def _num_terms(folded: FoldedCircuit, layer: Layer) -> int:
 
 
 def _invalid(scope: LoweringScope, flows: Flows | Derivatives) -> Tracer:
-    """`()`, whether a weight is negative; NaN among those of sums counts too, where their logarithms are taken."""
+    """Whether a weight is negative, `()`; also whether one of a sum is NaN, where its logarithm is taken."""
     checks = list(flows.invalid)
     for group, name in scope.weights:
         is_checked = isinstance(flows, Derivatives) or isinstance(group.representative, InputLayer)

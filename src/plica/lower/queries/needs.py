@@ -31,7 +31,7 @@ class Needs:
         sums: The columns that it takes from those of sum layers.
         products: The columns that it takes from those of products, and of layers that are both at once.
         one_unit: Whether the circuit must have one output of one unit.
-        spared: Says which input layers need none of the columns; None if all need them.
+        spared: Whether an input layer needs none of the columns; None if all need them.
         semiring: The semiring that it computes in; None for the circuit's own.
         signed: Whether it computes in log space of negative and complex numbers where the circuit's own semiring
             carries these.

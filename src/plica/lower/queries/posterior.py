@@ -56,7 +56,7 @@ class Known(NamedTuple):
 
     @staticmethod
     def of(x: Tracer) -> Known:
-        """Those of data `(B, D)` of floats."""
+        """The known entries of data `(B, D)` of floats."""
         columns = xp.permute_dims(x, (1, 0))
         missing = xp.isnan(columns)
         return Known(xp.where(missing, 0.0, columns), missing)
@@ -102,7 +102,7 @@ class Reading:
         Known variables have zeros too: the caller, which has the rows, writes a 1 for the state of each.
         """
         states = with_states(self.scope.folded.described)
-        most = max(states.values(), default=0)
+        num_columns = max(states.values(), default=0)
         dtype = self.scope.dtype
         if not states:
             return xp.zeros((self.flows.count, self._width, 0), dtype=dtype)
@@ -118,7 +118,7 @@ class Reading:
             flow = flow * xp.expand_dims(is_missing, axis=2)  # rows with a flow that is NaN are computed again
             flow, shares = (
                 read_folds([array], fold_indices, self.scope.constant)
-                for array in (flow, unit_tables(self.scope, group, most, self.flows.ratio))
+                for array in (flow, unit_tables(self.scope, group, num_columns, self.flows.ratio))
             )
             tables.add(ordered, xp.matmul(flow, shares))  # (F, B, C)
         return xp.permute_dims(self._of_all(tables.variables, tables.total(), 0.0), (1, 0, 2))
@@ -129,33 +129,33 @@ class Reading:
         Args:
             variables: The variables to compute; others are NaN. All by default.
         """
-        means, mean = _Means.of(self, variables), self._nothing()
+        means, mean = _Means.of(self, variables), self._all_nan()
         if means is not None:
             mean = self._of_all(means.variables, means.reference + means.distance, float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, mean, xp.astype(self.known.values, mean.dtype)), (1, 0))
 
     def variance(self, variables: Iterable[int] | None = None) -> Tracer:
-        """The variance of each variable, in the same way; 0 for known entries."""
+        """The variance of each variable, `(B, D)`, with the same arguments; 0 for known entries."""
         means = _Means.of(self, variables)
         if means is None:
-            return xp.permute_dims(xp.where(self.known.missing, self._nothing(), 0.0), (1, 0))
-        spreads = ByVariable(self.scope)
+            return xp.permute_dims(xp.where(self.known.missing, self._all_nan(), 0.0), (1, 0))
+        variances = ByVariable(self.scope)
         for group, flow in means.groups:
-            apart = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
+            distance = _by_layer(group, self.select(means.distance, means.variables, group))  # (F, B, V)
             within = _weighed(flow, self.moment(group, "variance"))
             between = []
             for index in range(len(group.scope_idx[0])):
-                away = of_variable(means.centred[group], index) - apart[:, :, index : index + 1]
-                between.append(xp.sum(flow * away * away, axis=2, keepdims=True))
-            spreads.add(*_by_variable(group, within + xp.concat(between, axis=2)))
-        variance = self._of_all(means.variables, spreads.total(), float("nan"), variables)
+                deviation = of_variable(means.centred[group], index) - distance[:, :, index : index + 1]
+                between.append(xp.sum(flow * deviation * deviation, axis=2, keepdims=True))
+            variances.add(*_by_variable(group, within + xp.concat(between, axis=2)))
+        variance = self._of_all(means.variables, variances.total(), float("nan"), variables)
         return xp.permute_dims(xp.where(self.known.missing, variance, 0.0), (1, 0))
 
     def moment(self, group: FoldedLayer, name: str) -> Tracer:
         """A moment of variables under each unit, `(F, K, V)`, or `(F, B, K, V)` where it differs between rows."""
         return unit_moment(self.scope, group, name, self.flows.ratio, self.data.conditional(group))
 
-    def _nothing(self) -> Tracer:
+    def _all_nan(self) -> Tracer:
         return xp.full((self._width, self.flows.count), float("nan"), dtype=self.scope.dtype)
 
     def select(self, array: Tracer, variables: Sequence[int], group: FoldedLayer) -> Tracer:
@@ -187,8 +187,8 @@ def _by_variable(group: FoldedLayer, array: Tracer) -> tuple[list[int], Tracer]:
     width = len(group.scope_idx[0])
     if width == 1:
         return variables, xp.squeeze(array, axis=2)
-    turned = xp.permute_dims(array, (0, 2, 1))
-    return variables, xp.reshape(turned, (group.num_folds * width, turned.dims[2]))
+    by_fold = xp.permute_dims(array, (0, 2, 1))
+    return variables, xp.reshape(by_fold, (group.num_folds * width, by_fold.dims[2]))
 
 
 def _by_layer(group: FoldedLayer, array: Tracer) -> Tracer:
@@ -219,7 +219,7 @@ class _Means:
         variables: The D variables of these layers.
         reference: `(D, 1)`, one for each variable.
         centred: The mean of each unit of each group as a distance, `(F, K, V)` or `(F, B, K, V)`.
-        distance: `(D, B)`, that of each variable.
+        distance: The distance of the mean of each variable, `(D, B)`.
     """
 
     groups: list[tuple[FoldedLayer, Tracer]]
@@ -241,8 +241,8 @@ class _Means:
             return None
         references = ByVariable(reading.scope)
         for group, _ in groups:
-            anywhere = unit_moment(reading.scope, group, "mean", reading.flows.ratio)
-            references.add(*_by_variable(group, anywhere[:, 0:1]))
+            unconditional = unit_moment(reading.scope, group, "mean", reading.flows.ratio)
+            references.add(*_by_variable(group, unconditional[:, 0:1]))
         reference, known = references.first(), references.variables
         centred, distances = {}, ByVariable(reading.scope)
         for group, flow in groups:

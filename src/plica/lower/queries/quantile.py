@@ -88,19 +88,19 @@ def lower_shares(
         dtype: The dtype that it computes in.
         owners: The leaves that exist already.
     """
-    alike: dict[int, list[InputLayer]] = {}
+    layers_by_units: dict[int, list[InputLayer]] = {}
     for layer in folded.circuit.live.input_layers:
         if variable in layer.scope:
-            alike.setdefault(layer.num_output_units, []).append(layer)
-    return [_lower_shares(folded, variable, tuple(layers), dtype, owners or {}) for layers in alike.values()]
+            layers_by_units.setdefault(layer.num_output_units, []).append(layer)
+    return [_lower_shares(folded, variable, tuple(layers), dtype, owners or {}) for layers in layers_by_units.values()]
 
 
 def _lower_shares(
     folded: FoldedCircuit, variable: int, layers: tuple[InputLayer, ...], dtype: DType, owners: Owners
 ) -> LoweredShares:
     part = folded.circuit.subgraph(*layers)
-    own = (fold_circuit if folded.folds else single_groups)(part, rows=folded.rows)
-    scope = LoweringScope(own, LSE_SUM, dtype, owners)
+    folded_part = (fold_circuit if folded.folds else single_groups)(part, rows=folded.rows)
+    scope = LoweringScope(folded_part, LSE_SUM, dtype, owners)
     with scope.trace.active():
         x = scope.argument("x", ("b",), dtype)
         flows = scope.argument("flows", ("b", sum(layer.num_output_units for layer in layers)), dtype)
@@ -112,9 +112,9 @@ def _lower_shares(
             layer_values(scope, None),
         )
         mixed, start = xp.zeros((x.dims[0],), dtype=dtype), 0
-        for (group, fold), layer in zip(own.out_fold_idx, layers, strict=True):
-            some, every = (LSE_SUM.to_log(xp, values[group])[fold] for values in (boxes, totals))  # (B or 1, K)
-            shares = xp.where(xp.equal(every, -math.inf), 0.0, xp.exp(some - every))
+        for (group, fold), layer in zip(folded_part.out_fold_idx, layers, strict=True):
+            in_box, everywhere = (LSE_SUM.to_log(xp, values[group])[fold] for values in (boxes, totals))  # (B or 1, K)
+            shares = xp.where(xp.equal(everywhere, -math.inf), 0.0, xp.exp(in_box - everywhere))
             stop = start + layer.num_output_units
             mixed, start = mixed + xp.sum(flows[:, start:stop] * shares, axis=1), stop
     return LoweredShares(scope.build([mixed]), tuple(scope.captured), layers)

@@ -1,4 +1,4 @@
-"""Sampling: the downward pass draws.
+"""Sampling: a downward pass that draws terms and values.
 
 The upward pass sums out every variable that is not known, so that circuits need not be normalized and samples are exact
 for any known entries. In the downward pass a sum draws a term with probability proportional to its weight times the

@@ -46,7 +46,7 @@ class Lowered:
 
     @staticmethod
     def of(scope: LoweringScope, results: Iterable[Tracer]) -> "Lowered":
-        """The Program that returns `results`, the last that is done in a scope."""
+        """The Program that returns `results`; call this last in a scope."""
         weights = tuple(weight for weight in scope.weights if not is_never_negative(*weight))
         zeros = None if scope.always_zeros else tuple(scope.zeros)
         return Lowered(scope.build(results), tuple(scope.captured), weights, zeros, scope.parameter_info, scope.fired)

@@ -29,7 +29,7 @@ _MODULES: Mapping[str, str] = {
     "variance": "expect",
     "covariance": "covariance",
 }
-"""By the name of the function, in the order of the documentation: the module beside this one that has its `Query`."""
+"""The module in this folder that has each `Query`, by the name of its function, in the order of the documentation."""
 
 
 @cache

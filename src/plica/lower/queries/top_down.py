@@ -73,12 +73,12 @@ class _PendingMessages:
     def receive(self, number: int, group: FoldedLayer) -> Message:
         """Merge all messages to the folds of a group into one."""
         waiting = [self.waiting.pop((number, fold), []) for fold in range(group.num_folds)]
-        most = max(1, *map(len, waiting))
+        num_messages = max(1, *map(len, waiting))
         always = all(len(of_fold) == 1 and self.always[of_fold[0][0]] for of_fold in waiting)
-        if any(len(of_fold) < most for of_fold in waiting):
+        if any(len(of_fold) < num_messages for of_fold in waiting):
             nothing = (len(self.contents), 0)
             self._add(Message(self.policy.nothing(group), always=False))
-            waiting = [of_fold + [nothing] * (most - len(of_fold)) for of_fold in waiting]
+            waiting = [of_fold + [nothing] * (num_messages - len(of_fold)) for of_fold in waiting]
         contents = [read_folds(self.contents, indices, self.scope.constant) for indices in zip(*waiting, strict=True)]
         return Message(reduce(self.policy.merge, contents), always)
 

@@ -105,6 +105,6 @@ def unit_moment(
     mean: Tracer = xp.sum(tables * states, axis=2, keepdims=True)
     if name == "mean":
         return mean
-    away = states - mean
-    variance: Tracer = xp.sum(tables * away * away, axis=2, keepdims=True)
+    deviation = states - mean
+    variance: Tracer = xp.sum(tables * deviation * deviation, axis=2, keepdims=True)
     return variance

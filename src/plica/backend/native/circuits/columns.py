@@ -22,7 +22,7 @@ from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.ops import ELEMENTWISE
 
-_EACH = frozenset(row.name for row in ELEMENTWISE)
+_ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
 _UNIT_AXES = ("all", "any", "expand_dims", "max", "min", "reshape", "squeeze", "sum")
 """Operations that keep the entries if they only add or remove axes of size 1."""
 
@@ -132,7 +132,7 @@ class Columns:
             return None
         name, operand = equation.op.name, equation.inputs[0] if equation.inputs else None
         if not isinstance(operand, Var):
-            return self._of_each(equation) if name in _EACH else None
+            return self._of_each(equation) if name in _ENTRYWISE else None
         if name == "permute_dims" and tuple(equation.params["axes"]) == (1, 0) and self._is_data(operand):
             return _Form(operand, _all_columns(operand))
         if name == "take" and equation.params["axis"] == 0 and isinstance(equation.inputs[1], Var):
@@ -144,7 +144,7 @@ class Columns:
             return None if form is None or not is_known else _Form(form.value, form.columns[start:stop])
         if name in _UNIT_AXES and _differ_in_unit_axes(operand, var):
             return self._form(operand)
-        return self._of_each(equation) if name in _EACH else None
+        return self._of_each(equation) if name in _ENTRYWISE else None
 
     def _is_data(self, var: Var) -> bool:
         return len(var.type.shape) == 2 and isinstance(var.type.shape[1], int)
