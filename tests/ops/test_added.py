@@ -190,7 +190,6 @@ RUNS: dict[str, Callable[[Any], Any]] = {
     "eager": lambda x: pnp.mine(torch.tensor(x)),
     "torch": lambda x: plica.jit(lambda x: pnp.mine(x))(torch.tensor(x)),
     "native": lambda x: plica.jit(lambda x: pnp.mine(x), backend="native")(x),
-    "MLIR": lambda x: plica.native.mlir(plica.trace(pnp.mine, plica.spec(x.shape, x.dtype.name))),
     "StableHLO": lambda x: plica.native.stablehlo(plica.trace(pnp.mine, plica.spec(x.shape, x.dtype.name))),
 }
 DECOMPOSITIONS: dict[str, tuple[Any, str]] = {

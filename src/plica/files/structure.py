@@ -368,9 +368,8 @@ class _Decoder:
 
     def domain(self, encoded: DomainRecord, where: str) -> Domain:
         domain: Domain = construct(Domain, where, (), self._items(encoded, where))
-        low, high = (_number(bound, where) for bound in (domain.least, domain.most))
-        if not low <= high or (domain.above and low == high):
-            raise FileFormatError(f"{where}: no number lies in a domain from {low} to {high}")
+        for bound in (domain.least, domain.most):
+            _number(bound, where)
         return domain
 
     def initializer(self, encoded: Json, where: str) -> Initializer:
