@@ -98,7 +98,7 @@ def non_negative_checks(
     if isinstance(least, Var) and least in block.updatable:
         layers = compiled.folded.circuit.layers
         names = tuple(f"{name}_of_layer_{layers.index(layer)}" for layer, name in _layers_of(weights))
-        yield NonNegative(block.updatable[least].through(lambda values: xp.astype(values, DType.FLOAT64)), names)
+        yield NonNegative(block.updatable[least].mapped(lambda values: xp.astype(values, DType.FLOAT64)), names)
 
 
 def _least_weights(
