@@ -189,7 +189,7 @@ class Block:
         self.owned.add(statement.buffer)
 
     def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index], equation: Equation) -> Array:
-        """Memory for a variable, under the name that later statements, already written, have for it.
+        """Memory for a variable, in a buffer that statements already use, though they run after the allocation.
 
         The checks of sizes within those statements come too late for this allocation.
         """

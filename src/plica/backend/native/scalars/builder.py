@@ -178,7 +178,7 @@ class ScalarRow:
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
             they are exact, or rounded once, as sums are.
         failure: The error that the operation raises; its entries are undefined then.
-        relative_to: The number whose last place counts.
+        relative_to: The number in whose last place `ulps` are counted, in words.
     """
 
     write: Write

@@ -17,7 +17,7 @@ from plica.ir.dtypes import DType
 from plica.ops.rules import real_dtype
 
 Result = Complex | Value
-_FAR = 1e150  # its square is finite
+_LARGE = 1e150  # its square is finite
 
 
 def _size(z: Complex) -> Value:
@@ -34,9 +34,9 @@ def _one_minus(z: Complex) -> Complex:
 
 def _exp(z: Complex) -> Complex:
     size = exp(z.real)
-    none = z.real == -math.inf  # whatever the angle is
-    real = ((z.imag == 0.0) | none).where(size, size * cos(z.imag))
-    return Complex(real, (z.imag == 0.0).where(z.imag, none.where(size, size * sin(z.imag))))
+    is_zero = z.real == -math.inf  # whatever the angle is
+    real = ((z.imag == 0.0) | is_zero).where(size, size * cos(z.imag))
+    return Complex(real, (z.imag == 0.0).where(z.imag, is_zero.where(size, size * sin(z.imag))))
 
 
 def _expm1(z: Complex) -> Complex:
@@ -124,7 +124,7 @@ def _within(z: Complex) -> tuple[Complex, Value]:
     """A finite number with the angle of z, and whether z is infinite."""
     infinite = _infinite(z.real) | _infinite(z.imag)
     parts = [
-        infinite.where(_infinite(x).where(x.like(_FAR).copysign(x), x * 0.0), x)  # NaN stays NaN
+        infinite.where(_infinite(x).where(x.like(_LARGE).copysign(x), x * 0.0), x)  # NaN stays NaN
         for x in (z.real, z.imag)
     ]
     return Complex(*parts), infinite
@@ -139,7 +139,7 @@ def _atanh(z: Complex) -> Complex:
     size = abs(x)
     complement = 1.0 - size
     gap = hypot(complement, y)
-    near, far = gap < 1 / _FAR, size.maximum(abs(y)) > _FAR
+    near, far = gap < 1 / _LARGE, size.maximum(abs(y)) > _LARGE
     real = near.where(log(4.0 * size) - 2.0 * log(gap), log1p(size / gap * 4.0 / gap))
     real = 0.25 * _infinite(size).where(x.like(0.0), real)
     imag = 0.5 * atan2(2.0 * y, complement * (1.0 + size) - y * y)
@@ -148,10 +148,10 @@ def _atanh(z: Complex) -> Complex:
 
 def _pow(z: Complex, exponent: Complex) -> Complex:
     power = _exp(_log(z) * exponent)
-    none = (exponent.real == 0.0) & (exponent.imag == 0.0)
+    is_zero = (exponent.real == 0.0) & (exponent.imag == 0.0)
     one, zero = z.real.like(1.0), z.real.like(0.0)
     power = where_complex((z.real == 0.0) & (z.imag == 0.0), Complex(zero, zero), power)
-    return where_complex(none, Complex(one, zero), power)
+    return where_complex(is_zero, Complex(one, zero), power)
 
 
 def _sign(z: Complex) -> Complex:

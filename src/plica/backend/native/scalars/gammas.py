@@ -144,7 +144,7 @@ def _digamma_of_positive(x: Value) -> Value:
         low = x < 1.0
         start = (low.where(x + 1.0, x), low.where(-1.0 / x, 0.0))
         y, total = loop(start, lambda y, _: y > 2.0, lambda y, total: (y - 1.0, total + 1.0 / (y - 1.0)))
-        # below 1 the sum y = x + 1 is rounded, an error that shows where digamma is nearly 0
+        # below 1 the sum y = x + 1 is rounded; where digamma is nearly 0, this would be a large relative error
         beyond = low.where(x - (_ROOT[0] - 1.0), y - _ROOT[0]) - _ROOT[1]
         return beyond * polynomial(y - 1.5, _DIGAMMA) + total
 

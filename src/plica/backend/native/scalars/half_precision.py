@@ -56,7 +56,7 @@ def odd_float32(x: Value) -> Value:
     """
     near = x.astype(_F32)
     back, bits = near.astype(DType.FLOAT64), near.bits_as(_U32)
-    # the next float towards x, if the last bit is not set
+    # if the last bit is not set, the next float in the direction of x
     farther = abs(x) > abs(back)
     moved = farther.where(bits + 1, bits - 1)
     even = ((bits & 1) == 0) & (x != back) & (abs(back) < float("inf")) & (x == x)

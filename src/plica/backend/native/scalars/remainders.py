@@ -52,7 +52,7 @@ def remainder_of_floats(x: Value, y: Value) -> Value:
 def floor_divide_floats(x: Value, y: Value) -> Value:
     """The quotient x / y rounded down; x / y itself where y is 0.
 
-    Source: numpy's `divmod`, which subtracts the remainder from x first, so that the quotient is nearly an integer.
+    Source: numpy's `divmod`: it divides x minus the remainder by y, which gives nearly an integer.
     """
     remainder = truncated_remainder(x, y)
     quotient = (x - remainder) / y

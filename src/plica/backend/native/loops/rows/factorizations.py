@@ -1,6 +1,7 @@
 """Linear equations and determinants by elimination with row exchanges, and Cholesky's factorization.
 
-Matrices are in the last two axes. A matrix of a batch without a result gives NaN, the others their results.
+Matrices are in the last two axes. A matrix without a result gives NaN: a singular one or, for Cholesky's factorization,
+one that is not positive definite. The other matrices of its batch get their results.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -144,7 +145,7 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
 
 
 def _batched(block: Block, x: Array, run: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
-    """Run `each` for a copy of every matrix, with its number and its index in the batch."""
+    """Call `run` for a copy of each matrix, with its number and its index in the batch."""
     writer = block.writer
     rows, columns = x.dims[-2:]
     with writer.nest(x.dims[:-2]) as outer, block.scratch():

@@ -113,7 +113,7 @@ def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
 
 
 def _rows_of(block: Block, equation: Equation, x: Array, entry: Callable[[Sequence[Index]], Sequence[Index]]) -> Value:
-    """A new array of entries of another one; each index is checked before it is read."""
+    """A new array of entries of `x`; `entry` checks each index before it is read."""
     writer, var = block.writer, equation.outputs[0]
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"

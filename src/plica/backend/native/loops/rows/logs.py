@@ -205,8 +205,8 @@ class _LogSum:
     def _is_lost(self, total: Scalar, shifts: Sequence[Scalar], limit: Scalar) -> Scalar:
         """Whether a sum may have lost digits.
 
-        Zeros have lost none: one of their shifts is the least number. NaN may be infinity times a number that
-        underflowed.
+        A sum that is exactly 0 has lost none: one of its shifts is the lowest finite number. NaN may be infinity times
+        a number that underflowed.
         """
         writer, limits = self.block.writer, self.limits
         is_small = writer.compare("less", total, limit)
