@@ -1,4 +1,4 @@
-"""The base class of layers of trials, with a probability of success that is given itself or by its logit.
+"""The base class of layers of trials, whose probability of success is a parameter itself, or its logit is.
 
 The logit is `log(p / (1 - p))`, so that every number is the logit of some probability and units always sum to 1.
 """
@@ -24,7 +24,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.semirings import Params, Weight
 
-_LEAST_MEAN = 0.01  # of a column of counts: one of zeros alone may have others where it goes on
+_LEAST_MEAN = 0.01  # the least mean of a fitted column: further data of a column of zeros may have other counts
 
 
 class TrialLayer(UnivariateLayer):
@@ -113,7 +113,7 @@ def masses(
         log_ways: The logarithm of the number of their orders.
         axis: The axis of `logs` that the probabilities `(F, K)` lack.
     """
-    if "logits" in params:  # no number is the logit of 0
+    if "logits" in params:  # no finite logit has the probability 0
         return states.from_logs(xp, logs)
     powers = [
         _power(xp, xp.expand_dims(share, axis=axis), count)
