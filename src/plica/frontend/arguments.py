@@ -29,13 +29,13 @@ class CallArguments:
         fn: The function.
         args: Its positional arguments.
         kwargs: Its named ones.
-        static: The indices of arguments that are no arrays.
-        exchange: Makes an array of an object that has only the DLPack protocol.
+        static: The indices of static arguments, which are no arrays.
+        exchange: Converts an object that has only the DLPack protocol to an array.
 
     Attributes:
         leaves: Arrays and numbers.
         structure: The tree of positional and named arguments, without its leaves.
-        static: The values of static arguments with their types: 1, 1.0 and True are three values.
+        static: The values of static arguments with their types, so that 1, 1.0 and True differ.
         trees: The positional arguments that are not static.
     """
 
@@ -79,20 +79,20 @@ class CallArguments:
         return positional, keywords
 
     def leaf_axes(self, axes: Any) -> Any:
-        """The dynamic axes of each leaf, given those of each argument, also of static ones, or one entry for all."""
+        """The dynamic axes of each leaf. `axes` has an entry for each argument, static ones too, or is one for all."""
         if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._places):
             return axes
         return [entry for entry, tree in zip(self._of_trees(axes), self.trees, strict=False) for _ in flatten(tree)[0]]
 
     def _of_trees(self, axes: Sequence[Any]) -> list[Any]:
-        """The entries of arguments that are not static."""
+        """The entries of `axes` for arguments that are not static."""
         return [entry for index, entry in enumerate(axes) if index not in self._places]
 
     def check(self) -> None:
         """Refuse leaves that are neither arrays nor numbers.
 
         Raises:
-            TraceError: There is one.
+            TraceError: A leaf is neither.
         """
         for index, leaf in enumerate(self.leaves):
             if not isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
@@ -123,7 +123,7 @@ def _names_of(names: Sequence[str], trees: Sequence[Any]) -> list[str | None]:
 
 
 def _with_types(value: Any) -> Hashable:
-    """A value as a key that differs where types do, within tuples too."""
+    """A value as a key that also differs if types differ, within tuples too."""
     return (type(value), tuple(map(_with_types, value))) if isinstance(value, tuple) else (type(value), value)
 
 
@@ -131,7 +131,7 @@ def _with_types(value: Any) -> Hashable:
 
 
 def leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
-    """The key of a leaf among calls: its kind, its dtype, and its shape without the dynamic axes."""
+    """The key of a leaf: its kind, its dtype, and its shape without the dynamic axes. Calls with equal keys share code."""
     kind: type = type(leaf)
     if kind in NUMBERS or not hasattr(leaf, "shape"):
         return (kind,)
@@ -144,7 +144,7 @@ def leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
 
 
 def dynamic_axes(axes: AbstractedAxes, annotated: Sequence[Any] | None) -> Any:
-    """The named axes of each leaf, or one entry for all; an axis may be missing, which only compiles more often."""
+    """The named axes of each leaf, or one entry for all. If an axis is missing here, only more compilations happen."""
     if annotated is not None:
         return [_named_axes(entry.shape) if isinstance(entry, Spec) else None for entry in flatten(tuple(annotated))[0]]
     if axes is None or isinstance(axes, Mapping):
@@ -192,7 +192,7 @@ def annotated_specs(fn: Callable[..., Any], axes: AbstractedAxes = None) -> list
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a function, where possible with its text annotations evaluated; None where there is none."""
+    """The signature of a function, if possible with text annotations evaluated; None if it has no signature."""
     for eval_str in (True, False):
         try:
             return inspect.signature(fn, eval_str=eval_str)

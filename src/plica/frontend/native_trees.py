@@ -19,7 +19,7 @@ Node = Tree | int | None
 def with_trees(
     entry_program: EntryProgram, program: Program, arguments: Mapping[str, Any], results: Any
 ) -> EntryProgram:
-    """An entry point that takes and gives trees, where arguments are no arrays or results no tuple of them.
+    """The entry point, which takes and returns trees if arguments are no arrays, or results no tuple of arrays.
 
     Args:
         entry_program: The entry point of a Program.
@@ -50,7 +50,7 @@ def with_trees(
 
 
 def _node(tree: Any, numbers: Mapping[int, int]) -> Node:
-    """A tree as a manifest keeps it; an array that has no number is None.
+    """A tree as a manifest stores it; None in place of an array that has no number.
 
     Raises:
         UnsupportedError: A dict has a key that is neither text nor a whole number, or a tree is of another kind.
@@ -77,7 +77,7 @@ def _node(tree: Any, numbers: Mapping[int, int]) -> Node:
 
 
 def _paths(tree: Node, path: str) -> Iterator[tuple[int, str]]:
-    """The numbers of arrays, each with a name made of the keys on its path."""
+    """The numbers of the arrays of a tree, each with a name made of the keys on its path."""
     if not isinstance(tree, Tree):
         yield from () if tree is None else ((tree, path),)
         return
@@ -86,6 +86,6 @@ def _paths(tree: Node, path: str) -> Iterator[tuple[int, str]]:
 
 
 def _unique(names: Sequence[str], others: Sequence[str]) -> tuple[str, ...]:
-    """The names, if they are unique and may name arrays in files and commands; else the others."""
+    """The names if they are unique and allowed in files and commands; else the others."""
     are_fine = len(set(names)) == len(names) and all(name.isidentifier() and name.isascii() for name in names)
     return tuple(names if are_fine and SEED not in names else others)

@@ -28,7 +28,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.scope import Reference
 
 Weights = tuple[tuple[FoldedLayer, str], ...]
-"""Weights by group and name."""
+"""Weights, each by its folded group and its name there."""
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
 """The arrays that may be replaced: all, none, names, or names with arrays."""
 
@@ -45,10 +45,10 @@ def array_of(leaf: Any) -> Array:
 def updatable_leaves(
     folded: FoldedCircuit, leaves: Sequence[tuple[Leaf, Array]], updatable: Updatable
 ) -> list[tuple[Leaf, Array | UpdatableConstant]]:
-    """The tensors of a circuit, of which some may be replaced, with parts named as in its state dict.
+    """The tensors of a circuit; updatable ones are `UpdatableConstant`s, with parts named as in its state dict.
 
     Raises:
-        InputError: The circuit has no tensor of a name.
+        InputError: The circuit has no tensor with a name in `updatable`.
         NativeFileError: A name has characters that names in files cannot have.
     """
     keys = leaf_keys(folded.described)
@@ -68,7 +68,7 @@ def updatable_leaves(
 
 
 def check_weights(circuit: CircuitArrays) -> None:
-    """Refuse weights that have become negative where the semiring carries no such numbers.
+    """Refuse weights that training has made negative, if the semiring carries no negative numbers.
 
     Raises:
         UnsupportedError: A weight is negative; the message names its layer.
@@ -89,7 +89,7 @@ def non_negative_checks(
     dtype: DType,
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
 ) -> Iterator[NonNegative]:
-    """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
+    """Checks of the weights that an update could make negative, if the semiring carries no negative numbers."""
     weights, program, arrays = _least_weights(compiled, semiring, dtype, leaves)
     if program is None:
         return
@@ -104,7 +104,7 @@ def non_negative_checks(
 def _least_weights(
     compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Any]]
 ) -> tuple[Weights, Program | None, list[Any]]:
-    """The weights that may be negative, the Program of their least entries, if there are any, and its arrays."""
+    """The weights that may become negative, the Program of their least entries (None without any), and its arrays."""
     arrays = dict(leaves)
     owners = owners_of(arrays)
     weights = lower_score(compiled.folded, semiring, dtype, dtype, owners).weights
@@ -119,7 +119,7 @@ def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
 
 
 def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | UpdatableConstant]]:
-    """A Program with arguments that may be replaced as consts, and the arrays of all its consts.
+    """A Program whose updatable arguments became consts, and the arrays of all its consts.
 
     Raises:
         InputError: There is no such argument or captured array, or its sizes are not known.
@@ -156,7 +156,7 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
 
 
 def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:
-    """Refuse captured views of arrays that may be replaced: numpy made them before the Program was traced."""
+    """Refuse captured views of updatable arrays: numpy made them before tracing, so updates would not reach them."""
     for constant in (array for array in arrays if isinstance(array, UpdatableConstant)):
         for array in arrays:
             if not isinstance(array, UpdatableConstant) and np.shares_memory(array, constant.array):
