@@ -131,7 +131,7 @@ def _with_types(value: Any) -> Hashable:
 
 
 def leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
-    """The key of a leaf: its kind, its dtype, and its shape without the dynamic axes. Calls with equal keys share code."""
+    """The key of a leaf: its kind, its dtype, and its shape without the dynamic axes. Equal keys share code."""
     kind: type = type(leaf)
     if kind in NUMBERS or not hasattr(leaf, "shape"):
         return (kind,)
