@@ -56,8 +56,8 @@ class ScalarCode(ABC):
                 `shift_right` (which rounds down), by 0 to bits - 1.
                 Integers and booleans: `and`, `or`, `xor`.
                 Floats: `multiply_add` (a b + c, rounded once if that costs nothing, else twice), `absolute`, `sqrt`
-                (correctly rounded), `copysign` (the size of the first operand, the sign of the second), `floor`,
-                `ceil`, `trunc`, `round_even`.
+                (correctly rounded), `copysign` (the absolute value of the first operand, the sign of the second),
+                `floor`, `ceil`, `trunc`, `round_even`.
             operands: Of one dtype.
         """
 

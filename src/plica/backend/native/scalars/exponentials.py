@@ -124,9 +124,9 @@ def expm1(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) if |x| is at least 1/2."""
-    size = abs(x)
-    grown = expm1(between(size + size, 0.0, 60.0))
-    near = size < 0.5
+    magnitude = abs(x)
+    grown = expm1(between(magnitude + magnitude, 0.0, 60.0))
+    near = magnitude < 0.5
     ratio = near.where(grown, 2.0) / (grown + 2.0)
     return near.where(ratio, 1.0 - ratio).copysign(x)
 

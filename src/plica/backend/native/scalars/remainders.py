@@ -9,10 +9,10 @@ _STEP = 11
 """How many bits of the quotient each step computes: together with 53 bits they fit in 64."""
 
 
-def _decoded(size: Value) -> tuple[Value, Value]:
+def _decoded(magnitude: Value) -> tuple[Value, Value]:
     """(e, m) of a float64 m 2^(e - 1075), m an integer, from its bits without the sign."""
-    field = size >> 52
-    fraction = size & _FRACTION
+    field = magnitude >> 52
+    fraction = magnitude & _FRACTION
     normal = field != 0
     return normal.where(field, 1).astype(_I64), normal.where(fraction | (1 << 52), fraction)
 

@@ -113,9 +113,9 @@ def _pivot(block: Block, a: _Matrix, size: Index, dtype: DType, step: Index) -> 
     best, pivot_row = writer.cell(dtype, largest), writer.cell(DType.INT64, step)
     for row in _steps(block, size, following):
         value = writer.compute("absolute", a[row, step])
-        is_more = writer.compare("greater", value, writer.get(best))
-        writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
-        writer.put(Put(pivot_row, writer.select(is_more, row, writer.get(pivot_row))))
+        is_larger = writer.compare("greater", value, writer.get(best))
+        writer.put(Put(best, writer.select(is_larger, value, writer.get(best))))
+        writer.put(Put(pivot_row, writer.select(is_larger, row, writer.get(pivot_row))))
     pivot = writer.get(pivot_row)
     return writer.compare("not_equal", pivot, step), pivot
 
