@@ -104,7 +104,7 @@ def from_path(
 
     Args:
         path: `.npy`, `.npz` or `.csv`, see `tables`.
-        seed: Of the random split.
+        seed: The seed of the random split.
         key: Which array of a `.npz` to read and split.
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
@@ -146,7 +146,7 @@ def from_typed(
         path: `.csv` with names in its first line, `.parquet`, or an array.
         records: The user's records of some columns, by name; other columns are inferred from their cells.
         words: Text that means that a cell is missing, beside empty text.
-        seed: Of the random split.
+        seed: The seed of the random split.
         key: Which array of a `.npz` to read.
         delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 

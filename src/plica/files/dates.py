@@ -188,7 +188,7 @@ class Format:
         return "M" in self.names
 
     def read(self, cell: Any) -> int | None:
-        """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
+        """A cell as a number of units from 1970 or midnight; None if the cell does not have this format."""
         if is_bare(cell):
             cell = self._digits_of(cell)
         if not isinstance(cell, str):

@@ -133,14 +133,14 @@ def _why_ignored(name: str, present: Cells) -> str:
     wholes = present.wholes
     if wholes is not None and len(wholes) >= _LEAST_NUMBERED and _are_numbers_of_rows(wholes):
         return "the numbers of rows"
-    many = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
-    if many and _IDENTIFIER.search(name):
+    is_diverse = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
+    if is_diverse and _IDENTIFIER.search(name):
         return f"an identifier: {len(present.distinct):,} different values"
     return ""
 
 
 def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
-    """Whether whole numbers count from 0 or 1."""
+    """Whether whole numbers count the rows, from 0 or 1."""
     return wholes[0] in (0, 1) and all(number == wholes[0] + position for position, number in enumerate(wholes))
 
 

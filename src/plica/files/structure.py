@@ -269,7 +269,7 @@ class _Encoder:
         return {"nodes": list(local.values()), "output": outputs if len(outputs) > 1 else outputs[0]}
 
     def _node(self, node: ParameterNode, inputs: tuple[int, ...]) -> int:
-        """The index of a node in the table; an equal node of the same inputs has the same index."""
+        """The index of a node in the table, to which a node is added once for each tuple of inputs."""
         if (node, inputs) not in self._index:
             encoded: dict[str, Json] = {"class": self._name(node), "config": self._items(node.config)}
             if isinstance(node, ParameterOp):

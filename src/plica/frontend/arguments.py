@@ -48,17 +48,17 @@ class CallArguments:
         exchange: Callable[[Any], Any],
     ) -> None:
         self._fn = fn
-        self._places = [index % len(args) for index in static if -len(args) <= index < len(args)]
-        self._values = tuple(args[index] for index in self._places)
+        self._static_indices = [index % len(args) for index in static if -len(args) <= index < len(args)]
+        self._values = tuple(args[index] for index in self._static_indices)
         self.static = _with_types(self._values)
         try:
             hash(self.static)
         except TypeError:
             raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self._values!r}.") from None
-        self.trees = [arg for index, arg in enumerate(args) if index not in self._places]
+        self.trees = [arg for index, arg in enumerate(args) if index not in self._static_indices]
         leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
         self.leaves = [leaf if is_array(leaf) or not hasattr(leaf, "__dlpack__") else exchange(leaf) for leaf in leaves]
-        self.place = place_of(fn)
+        self.location = place_of(fn)
 
     @property
     def names(self) -> list[str | None]:
@@ -68,25 +68,25 @@ class CallArguments:
     @property
     def parameters(self) -> list[str]:
         """The names of the positional parameters that are not static."""
-        return [name for index, name in enumerate(parameter_names(self._fn)) if index not in self._places]
+        return [name for index, name in enumerate(parameter_names(self._fn)) if index not in self._static_indices]
 
     def arguments(self, values: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """The arguments of the function with `values` in place of the leaves."""
         trees, keywords = unflatten(self.structure, values)
         positional = list(trees)
-        for index, value in sorted(zip(self._places, self._values, strict=True), key=lambda pair: pair[0]):
+        for index, value in sorted(zip(self._static_indices, self._values, strict=True), key=lambda pair: pair[0]):
             positional.insert(index, value)
         return positional, keywords
 
     def leaf_axes(self, axes: Any) -> Any:
         """The dynamic axes of each leaf. `axes` has an entry for each argument, static ones too, or is one for all."""
-        if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._places):
+        if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._static_indices):
             return axes
         return [entry for entry, tree in zip(self._of_trees(axes), self.trees, strict=False) for _ in flatten(tree)[0]]
 
     def _of_trees(self, axes: Sequence[Any]) -> list[Any]:
         """The entries of `axes` for arguments that are not static."""
-        return [entry for index, entry in enumerate(axes) if index not in self._places]
+        return [entry for index, entry in enumerate(axes) if index not in self._static_indices]
 
     def check(self) -> None:
         """Refuse leaves that are neither arrays nor numbers.
@@ -105,8 +105,10 @@ class CallArguments:
         """The spec or type that each leaf is traced as."""
         of_trees = axes if isinstance(axes, Mapping) or axes is None else self._of_trees(axes)
         check_axes(self._fn, of_trees, self.trees, self.leaves)
-        named = self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._places))) if self.trees else []
-        of_leaves = [entry for tree, entry in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
+        axes_of_trees = (
+            self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._static_indices))) if self.trees else []
+        )
+        of_leaves = [entry for tree, entry in zip(self.trees, axes_of_trees, strict=True) for _ in flatten(tree)[0]]
         shared = axes if isinstance(axes, Mapping) else None
         return tuple(
             _spec_of(leaf, leaf_axes)
@@ -211,7 +213,7 @@ def fit_annotated(trees: list[Any], call: CallArguments) -> list[Any]:
     """
     specs, structure = flatten((tuple(trees), {}))
     if call.structure != structure:
-        raise TraceError(f"{call.place}: annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
+        raise TraceError(f"{call.location}: annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
     sizes: dict[str, Dim] = {}
     return [
         _fitted(annotation, leaf, f"argument {name}", sizes)

@@ -191,10 +191,10 @@ class Cond:
         predicates = self._predicates
         require_branches(branches, args)
         if not _is_traced(predicates):
-            holding = (
+            indices_of_true = (
                 index for index, predicate in enumerate(predicates) if _truth("the predicate of cond", predicate)
             )
-            return handed_over(branches[next(holding, len(predicates))](*args))
+            return handed_over(branches[next(indices_of_true, len(predicates))](*args))
         located_branches = [(branch, self._location(branch)) for branch in branches]
         return trace_cond(predicates, located_branches, args, shared=self._shared)
 
@@ -279,7 +279,7 @@ def scan(
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack
-    stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
+    stacks = [stack(list(results), axis=0) for results in zip(*(leaves for leaves, _ in rows), strict=True)]
     return handed_over(carry), unflatten(rows[0][1], stacks)
 
 

@@ -104,7 +104,7 @@ def compile(  # noqa: A001 - the word of the field
         entry_programs_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
     )
     if driver is not None:
-        entry_programs = [_driven(entry_program, driver) for entry_program in entry_programs]
+        entry_programs = [_with_driver(entry_program, driver) for entry_program in entry_programs]
     also = [
         entry_program.name
         for entry_program in entry_programs
@@ -151,8 +151,8 @@ def _with_joined_trees(entry_programs: Sequence[EntryProgram]) -> list[EntryProg
     ]
 
 
-def _driven(entry_program: EntryProgram, driver: str) -> EntryProgram:
-    """An entry point whose rows the threads of a driver compute."""
+def _with_driver(entry_program: EntryProgram, driver: str) -> EntryProgram:
+    """The entry point, with the number of rows up to which a driver uses only the calling thread."""
     if not entry_program.rows and not _MAX_ROWS_ALONE[driver]:
         raise UnsupportedError(
             f"{entry_program.name} has no rows that threads could share, so that the thread that calls runs it alone; "
@@ -194,8 +194,8 @@ def _of_program(
             f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
             "a compiled function."
         )
-    opened, arrays = updatable_program(bound, updatable)
-    block = with_constants(opened, arrays)
+    program_with_consts, arrays = updatable_program(bound, updatable)
+    block = with_constants(program_with_consts, arrays)
     count = len(block.program.results)
     results = ("result",) if count == 1 else tuple(f"result{index}" for index in range(count))
     return EntryProgram(
@@ -220,7 +220,7 @@ class _Circuit:
     compiled: CompiledCircuit
     leaves: Sequence[tuple[Leaf, Any]]
     dtype: DType
-    usual: DType
+    data_dtype: DType
 
     @property
     def entries(self) -> Mapping[str, tuple[Query[Any], Entry]]:
@@ -250,7 +250,7 @@ class _Circuit:
         """The dtype of the rows that an entry takes, if real numbers have dtype `real`; None if it takes no rows."""
         if entry.data == "none":
             return None
-        return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
+        return real if entry.data == "floats" and self.data_dtype.kind == "int" else self.data_dtype
 
 
 def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[EntryProgram]:  # noqa: ARG001
@@ -286,7 +286,7 @@ def _check_weights(circuit: CircuitArrays) -> None:
 
 def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[EntryProgram]:
     compiled, dtype = circuit.compiled, circuit.dtype
-    wanted_circuit = _Circuit(
+    file_circuit = _Circuit(
         compiled,
         updatable_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
         dtype,
@@ -295,25 +295,25 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     require_no_opaque_modules(compiled.folded, "native code")
     _check_weights(circuit)
     if queries is None:
-        queries = ["log-likelihood", *(["marginal"] if wanted_circuit.usual.kind == "int" else [])]
-    wanted = list(dict.fromkeys(queries))
-    if not wanted:
-        raise InputError(f"a native file answers at least one query; there are {', '.join(wanted_circuit.entries)}.")
-    for name in wanted:
-        if name not in wanted_circuit.entries:
+        queries = ["log-likelihood", *(["marginal"] if file_circuit.data_dtype.kind == "int" else [])]
+    query_names = list(dict.fromkeys(queries))
+    if not query_names:
+        raise InputError(f"a native file answers at least one query; there are {', '.join(file_circuit.entries)}.")
+    for name in query_names:
+        if name not in file_circuit.entries:
             raise InputError(
-                f"there is no query {name!r} of native files; there are {', '.join(wanted_circuit.entries)}."
+                f"there is no query {name!r} of native files; there are {', '.join(file_circuit.entries)}."
             )
     if not updatable:
-        for name in wanted:
-            yield from wanted_circuit.entry_programs(name)
+        for name in query_names:
+            yield from file_circuit.entry_programs(name)
         return
-    main, *others = [entry_program for name in wanted for entry_program in wanted_circuit.entry_programs(name)]
-    arrays = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
+    main, *others = [entry_program for name in query_names for entry_program in file_circuit.entry_programs(name)]
+    arrays = tuple(array for _, array in file_circuit.leaves if isinstance(array, UpdatableConstant))
     number_format = (
         LSE_SUM if any(entry_program.non_negative for entry_program in (main, *others)) else compiled.semiring
     )
-    checks = non_negative_checks(compiled, number_format, wanted_circuit.dtype, wanted_circuit.leaves)
+    checks = non_negative_checks(compiled, number_format, file_circuit.dtype, file_circuit.leaves)
     yield replace(main, updatable=arrays, non_negative=(*checks, *main.non_negative))
     yield from others
 

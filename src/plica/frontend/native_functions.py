@@ -78,24 +78,24 @@ class NativeFunction:
             return natively
         tensors = [index for index, leaf in enumerate(leaves) if array_api_compat.is_torch_array(leaf)]
         is_plain = self._torch("is_plain")
-        makers = [
+        result_makers = [
             self._torch("from_numpy" if result.type.dtype == DType.BFLOAT16 else "tensor_of")
             for result in self.program.results
         ]
-        captures = bool(self._leaves)
+        has_captures = bool(self._leaves)
         in_torch: list[Runner] = []
 
         def run(leaves: Sequence[Any]) -> Any:
-            passed = [leaves[index] for index in tensors]
-            if not is_plain(*passed, *self._tensors()) if captures else not is_plain(*passed):
+            tensor_arguments = [leaves[index] for index in tensors]
+            if not is_plain(*tensor_arguments, *self._tensors()) if has_captures else not is_plain(*tensor_arguments):
                 if not in_torch:
                     in_torch.append(self._fallback.specialize(leaves))
                 return in_torch[0](leaves)
             results = natively(leaves)
             return (
-                makers[0](results)
+                result_makers[0](results)
                 if single
-                else tuple([make(result) for make, result in zip(makers, results, strict=True)])
+                else tuple([make_result(result) for make_result, result in zip(result_makers, results, strict=True)])
             )
 
         return run

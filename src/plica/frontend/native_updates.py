@@ -61,8 +61,8 @@ def updatable_leaves(
             raise InputError(f"updatable: the circuit has no tensor {name!r}; it has {', '.join(known) or 'none'}.")
     arrays: list[tuple[Leaf, Array | UpdatableConstant]] = []
     for leaf, array in leaves:
-        own = [keys.get(member, "") for member in leaf.members]
-        parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
+        keys_of_members = [keys.get(member, "") for member in leaf.members]
+        parts = tuple(word(name, "updatable") if name in wanted else "" for name in keys_of_members)
         arrays.append((leaf, UpdatableConstant(array, parts=parts) if any(parts) else array))
     return arrays
 
@@ -132,15 +132,17 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
     consts = {var.name: index for index, var in enumerate(program.consts)}
     arguments = {var.name: var for var in program.arguments}
     first_values = updatable if isinstance(updatable, Mapping) else {}
-    moved: list[Var] = []
+    new_consts: list[Var] = []
     for name in consts if updatable is True else first_values or _names(updatable):
         if name in first_values and name in arguments:
             arrays.append(UpdatableConstant(_checked(arguments[name], first_values[name]), word(name, "updatable")))
-            moved.append(arguments[name])
+            new_consts.append(arguments[name])
             continue
-        same = [index for index, leaf in enumerate(bound.leaves) if name in first_values and leaf is first_values[name]]
-        index = same[0] if same else consts.get(name)
-        if index is None or (name in first_values and not same):
+        matching = [
+            index for index, leaf in enumerate(bound.leaves) if name in first_values and leaf is first_values[name]
+        ]
+        index = matching[0] if matching else consts.get(name)
+        if index is None or (name in first_values and not matching):
             hint = (
                 "give its first value, as updatable={name: array}"
                 if name in arguments
@@ -151,8 +153,8 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
             raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
         arrays[index] = UpdatableConstant(array_of(bound.leaves[index]), word(name, "updatable"))
     _check_parts(arrays)
-    inputs = tuple(var for var in program.inputs if var not in moved)
-    return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
+    inputs = tuple(var for var in program.inputs if var not in new_consts)
+    return replace(program, consts=(*program.consts, *new_consts), inputs=inputs), arrays
 
 
 def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:

@@ -93,8 +93,8 @@ def _by_key(tree: Tree, value: Mapping[Any, Any], where: str, text: str) -> list
     missing = [key for key in tree.keys if key not in value]
     unknown = [key for key in value if key not in tree.keys]
     if missing or unknown:
-        wrong = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r:.60} is unknown"
-        raise InputError(f"{where}: expected {_outline(tree)}; {wrong}")
+        problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r:.60} is unknown"
+        raise InputError(f"{where}: expected {_outline(tree)}; {problem}")
     return [(text.format(key), value[key]) for key in tree.keys]
 
 

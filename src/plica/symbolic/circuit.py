@@ -250,7 +250,7 @@ class Circuit:
         )
 
     def check_smooth_and_decomposable(self, what: str) -> None:
-        """Raise where the circuit is not smooth and decomposable.
+        """Raise unless the circuit is smooth and decomposable.
 
         Args:
             what: The operation that needs it, as the subject of the message: "marginalization".

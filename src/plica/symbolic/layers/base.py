@@ -48,7 +48,7 @@ class Layer(NodeKind):
                 config.add(name)
         return Form(frozenset(config), frozenset(graphs), *cls.input_range)
 
-    if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
+    if TYPE_CHECKING:  # only for type checkers: at run time a dataclass would take a property for a field's default
 
         @property
         def num_input_units(self) -> int:
@@ -158,7 +158,7 @@ class InputLayer(Layer):
     __slots__ = ()
     input_range: ClassVar[tuple[int, int | None]] = (0, 0)
 
-    if TYPE_CHECKING:  # declared for readers alone, as in `Layer`
+    if TYPE_CHECKING:  # declared only for type checkers, as in `Layer`
 
         @property
         def scope(self) -> Scope:
@@ -166,7 +166,7 @@ class InputLayer(Layer):
 
         @property
         def domain(self) -> Domain:
-            """The values that each of its variables takes; layers of one variable narrow each other's."""
+            """The values that each variable takes; if several layers read a variable, those in all their domains."""
 
     @property
     def num_variables(self) -> int:
@@ -185,7 +185,7 @@ class InputLayer(Layer):
 
     @property
     def unsummed(self) -> str | None:
-        """Why its variables cannot be summed out; None where they can."""
+        """Why its variables cannot be summed out; None if they can."""
         return None
 
     def fold_settings(self) -> Hashable:
@@ -216,7 +216,7 @@ class ProductLayer(InnerLayer):
 
 
 class FusedLayer(InnerLayer):
-    """A layer that the optimizer puts in place of a sum layer, and of the product that it reads if it does.
+    """A layer by which the optimizer replaces a sum layer, or a sum layer and the product layer that it reads.
 
     Like a product, it needs inputs without a common variable to be decomposable. It is never sampled from.
     """

@@ -70,8 +70,8 @@ def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
         logits = params["logits"]
         return -xp.softplus(logits), -xp.softplus(-logits)
     probs = params["probs"]
-    possible = xp.less(probs, 1.0)
-    failure = xp.where(possible, xp.log1p(-xp.where(possible, probs, 0.0)), float("-inf"))
+    can_fail = xp.less(probs, 1.0)
+    failure = xp.where(can_fail, xp.log1p(-xp.where(can_fail, probs, 0.0)), float("-inf"))
     return failure, params.log(xp, "probs")
 
 
@@ -95,9 +95,9 @@ def failures(xp: Namespace, params: Params, power: float) -> Array:
     ratio = exp_or_infinity(xp, failure - power * success)
     if "probs" not in params:
         return ratio
-    often = xp.greater(params["probs"], 0.5)
-    probs = xp.where(often, params["probs"], 1.0)
-    return xp.where(often, (1.0 - probs) / probs**power, ratio)
+    is_likely = xp.greater(params["probs"], 0.5)
+    probs = xp.where(is_likely, params["probs"], 1.0)
+    return xp.where(is_likely, (1.0 - probs) / probs**power, ratio)
 
 
 def masses(

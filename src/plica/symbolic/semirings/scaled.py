@@ -7,6 +7,8 @@ The loss by underflow is bounded as it happens:
 * every mantissa is within `e = a / 2**d` of its exact value (rounding aside), and neither is more than `c + e`;
 * `2**d` is at most h, and h is at least 1.
 
+In the code a is called `amount`, c `cap` and h `rise`.
+
 `normalize` divides by powers of two. The depth is the sum of their exponents along the path of layers on which that sum
 is least. The number a is the loss, counted as if all of it had come at the beginning of that path. So each row of data
 has a scale and a depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on nothing, where it is a
