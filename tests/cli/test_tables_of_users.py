@@ -133,7 +133,7 @@ def test_the_distribution_of_typed_columns_is_not_asked_for_with_one_of_all(plic
 def test_an_archive_with_splits_keeps_them_with_typed_columns(plica: Plica) -> None:
     values = np.random.default_rng(0).integers(0, 3, (40, 2)).astype(float)
     np.savez("rows.npz", train=values[:25], valid=values[25:30], test=values[30:])
-    data = from_typed(Path("rows.npz"), said={})
+    data = from_typed(Path("rows.npz"), records={})
     assert [len(part) for part in (data.train, data.valid, data.test)] == [25, 5, 10]
     np.testing.assert_array_equal(data.test, values[30:])
     np.savez("rows.npz", train=values, valid=values[:, :1], test=values)

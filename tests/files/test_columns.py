@@ -196,7 +196,7 @@ def test_columns_that_are_ignored_say_why(name: str, given: Any, why: str) -> No
     (column,) = infer_columns((name,), cells(*given)[:, None])
     assert column.kind == "ignored"
     assert column.why.startswith(why)
-    said = infer_columns((name,), cells(*given)[:, None], said={name: {"kind": "categorical", "categories": ["x"]}})
+    said = infer_columns((name,), cells(*given)[:, None], records={name: {"kind": "categorical", "categories": ["x"]}})
     assert said[0].kind == "categorical"
 
 
@@ -301,14 +301,14 @@ def test_times_that_lie_beyond_the_years_in_utc_are_refused() -> None:
 
 def test_columns_that_nothing_can_be_said_of() -> None:
     with pytest.raises(InputError, match=r"there is no column 'd'; its columns are c"):
-        inferred("1", said={"d": {"kind": "real"}})
+        inferred("1", records={"d": {"kind": "real"}})
     with pytest.raises(InputError, match="no categories in its cells; list them"):
-        inferred(None, said={"c": {"kind": "categorical"}})
+        inferred(None, records={"c": {"kind": "categorical"}})
     with pytest.raises(InputError, match="no known format fits its cells; say how they are written"):
-        inferred("31st of May", said={"c": {"kind": "date"}})
+        inferred("31st of May", records={"c": {"kind": "date"}})
     for kind, form in (("date", "%H:%M"), ("time", "%Y"), ("whole", "x"), ("date", "%q"), ("categorical", "0")):
         with pytest.raises(InputError, match=f"the format '{form}' is none"):
-            inferred("1", said={"c": {"kind": kind, "format": form}})
+            inferred("1", records={"c": {"kind": kind, "format": form}})
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_columns_that_nothing_can_be_said_of() -> None:
     ],
 )
 def test_numbers_that_are_said_to_be_categories_are_read_as_they_are_written(kind: Any, given: Any) -> None:
-    column = inferred(*given, said={"c": {"kind": kind}})
+    column = inferred(*given, records={"c": {"kind": kind}})
     assert decode(column, np.array(numbers(column, *given)), "text") == list(given)
 
 
@@ -377,7 +377,7 @@ def test_a_file_says_what_columns_are(tmp_path: Path) -> None:
     path = tmp_path / "columns.json"
     path.write_text('{"a": "real", "b": {"kind": "categorical", "categories": ["y", "x"]}, "c": "ignored"}')
     table = np.stack([cells("1", "2"), cells("x", "y"), cells("u", "v"), cells("1", "2")], axis=1)
-    found = infer_columns(("a", "b", "c", "d"), table, said=read_columns(path))
+    found = infer_columns(("a", "b", "c", "d"), table, records=read_columns(path))
     assert [one.kind for one in found] == ["real", "categorical", "ignored", "whole"]
     assert found[1].categories == ("y", "x")
 
@@ -430,4 +430,4 @@ def test_numbers_among_which_a_word_stands_for_missing_ones() -> None:
     with pytest.raises(InputError, match=r"column 'c': some cells are times and 1 of 3 .* --missing 'N/A'; else"):
         inferred("09:30", "10:15", "N/A")
     assert inferred("1", "2", "3", "other").categories == ("1", "2", "3", "other")
-    assert inferred(*reals, "NA", said={"c": {"kind": "categorical"}}).kind == "categorical"
+    assert inferred(*reals, "NA", records={"c": {"kind": "categorical"}}).kind == "categorical"

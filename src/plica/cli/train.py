@@ -141,7 +141,7 @@ def _typed_data(settings: Settings) -> Dataset:
         raise InputError("digits: rows of one kind; leave --columns out")
     return from_typed(
         Path(settings.data),
-        said=records,
+        records=records,
         words=settings.missing,
         seed=settings.seed,
         key=settings.key,

@@ -146,7 +146,7 @@ def _from_dlpack(x: Any, /, *, device: object = None, copy: bool | None = None) 
 
 
 def _at(x: Any) -> Updates:
-    """The object with the update methods of `x`; its methods are recorded or run, itself it is not recorded."""
+    """The object with the update methods of `x`; calls of its methods are recorded or run, but not `at` itself."""
     return Updates(x, _update)
 
 
@@ -248,7 +248,7 @@ def _spec_of(array: Any) -> Any:
 
 
 def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
-    """The results of a function of tracers at `arrays`, traced for their sizes, or for any sizes if those fail."""
+    """The results of a function at `arrays`, traced for their sizes, or for any sizes if that raises a ShapeError."""
 
     def named(index: int, array: Any) -> list[str]:
         return [f"s{index}_{axis}" for axis in range(len(array.shape))]
@@ -263,7 +263,7 @@ def run_eagerly(fn: Callable[..., Any], arrays: list[Any]) -> tuple[Any, ...]:
 
 
 class _Arguments:
-    """The arguments of a call with holes for its arrays and scalars; equal if everything else is equal."""
+    """The arguments of a call with holes for its arrays and scalars; two are equal if all other values are equal."""
 
     def __init__(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self._args = tuple(map(_with_holes, args))  # without the arrays, so that a cached key does not keep them alive

@@ -68,7 +68,7 @@ class PackedArray:
         return packed(integers, wanted)
 
     def with_data(self, data: Any) -> PackedArray:
-        """The array with its bytes in other memory."""
+        """An array of this shape and dtype with other bytes."""
         return PackedArray(data, self.shape, self.dtype)
 
     @property

@@ -13,7 +13,7 @@ from typing import Any
 from plica.ir.dtypes import as_dtype
 from plica.tracing.namespace import creation, elementwise, random, updating
 
-_EXACT = 2**53  # integers up to here are floats too, however they are rounded on the way to another dtype
+_EXACT = 2**53  # floats hold each integer up to here exactly, so that conversions through floats change nothing
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,14 +25,14 @@ class Scalar:
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The operands of a function among its arguments: those that it computes with.
+    """The operands of a function: the arguments with whose values it computes.
 
     Args:
         first: The position of the first operand.
         end: The position after the last operand; None if all later arguments are operands.
         names: The operands that are passed by name.
-        least: The smallest integer that no check depends on.
-        fills: Whether the number does not affect the dtype of the result, as in `full_like(x, 1.5)`.
+        least: The smallest integer that may become an argument; smaller ones stay constants, since a check reads them.
+        fills: Whether the number fills the result without affecting its dtype, as in `full_like(x, 1.5)`.
     """
 
     first: int

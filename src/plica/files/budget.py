@@ -11,8 +11,8 @@ from plica.errors import FileFormatError
 
 BYTES_PER_NUMBER = 8
 
-_FREE = 2**30  # bytes that any file may ask for
-_PER_BYTE = 2**10  # more bytes for each byte of the file; a Kronecker product of weights squares their number
+_FREE = 2**30  # bytes that a file of any size may ask for
+_PER_BYTE = 2**10  # further bytes for each byte of the file, since a Kronecker product squares the number of weights
 
 
 def default_limit(file_size: int) -> int:
@@ -33,12 +33,12 @@ class Budget:
         self._reserved = 0
 
     def spend(self, where: str, subject: str, numbers: int) -> None:
-        """Count memory that is needed beside what was counted before."""
+        """Count memory that is needed in addition to earlier calls."""
         self._spent += numbers * BYTES_PER_NUMBER
         self._check(where, subject)
 
     def reserve(self, where: str, subject: str, numbers: int) -> None:
-        """Count memory that is needed once: the largest of all reservations counts."""
+        """Count memory that is used again and again: only the largest reservation counts."""
         self._reserved = max(self._reserved, numbers * BYTES_PER_NUMBER)
         self._check(where, subject)
 

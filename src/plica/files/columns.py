@@ -28,26 +28,26 @@ from plica.files.numbers import decimals_of
 from plica.files.rows.batch import Array, CellType
 from plica.symbolic.domains import Domain
 
-_LONGEST_WORD = 20  # letters of what may stand for a missing value
+_LONGEST_WORD = 20  # letters of a word that may mean a missing value
 
 # The form in which a file stores cells: as text, as values of some type, or as numbers alone.
 Form: TypeAlias = Literal["text", "typed", "number"]
 
 
 def is_missing(cells: Array, words: Collection[str] = ()) -> Array:
-    """Which cells are missing: None, NaN, text that is empty or one of some words, and numbers that are a word."""
+    """The mask of missing cells: None, NaN, empty text, text in `words`, and numbers whose text is in `words`."""
     numbers = {number for number in map(_as_number, words) if number is not None}
     if cells.dtype != object:
         missing = np.isnan(cells) if cells.dtype.kind == "f" else np.zeros(cells.shape, dtype=bool)
         return missing | np.isin(cells, [*numbers]) if numbers and cells.dtype.kind in "iuf" else missing
 
-    def is_nothing(cell: Any) -> bool:
+    def is_missing_cell(cell: Any) -> bool:
         if isinstance(cell, str):
             return cell.strip() in ("", *words)
         is_number = isinstance(cell, int | float | decimal.Decimal | np.number) and not isinstance(cell, bool)
         return cell is None or bool(cell != cell) or (is_number and cell in numbers)
 
-    return np.asarray([*map(is_nothing, cells.ravel())], dtype=bool).reshape(cells.shape)
+    return np.asarray([*map(is_missing_cell, cells.ravel())], dtype=bool).reshape(cells.shape)
 
 
 def _as_number(word: str) -> float | None:
@@ -87,7 +87,7 @@ def encode(
             continue
         cell = cells[row].item() if isinstance(cells[row], np.generic) else cells[row]
         if not kind.closed or unknown is None:
-            advice = "" if kind.closed else _missing_word(cell) + _written_date(column, cells[row])
+            advice = "" if kind.closed else _missing_value_advice(cell) + _date_advice(column, cells[row])
             raise InputError(
                 f"{labels[row]}, column {column.name!r}: {reprlib.repr(cell)} is {kind.expected(column)}{advice}"
             )
@@ -95,13 +95,13 @@ def encode(
     return numbers
 
 
-def _missing_word(cell: Any) -> str:
+def _missing_value_advice(cell: Any) -> str:
     """The advice for a short word in place of a number, which often means that the value is missing."""
     is_word = isinstance(cell, str) and len(cell) <= _LONGEST_WORD and not any(map(str.isdigit, cell))
     return f", or train with --missing {shlex.quote(cell)} if that means a missing value" if is_word else ""
 
 
-def _written_date(column: TableColumn, cell: Any) -> str:
+def _date_advice(column: TableColumn, cell: Any) -> str:
     """The advice for a number in place of a date, since the number does not say what it counts."""
     if column.kind not in ("date", "timestamp", "time") or not dates.is_bare(cell):
         return ""
@@ -112,7 +112,7 @@ def _written_date(column: TableColumn, cell: Any) -> str:
 
 
 def check_domain(column: TableColumn, domain: Domain) -> None:
-    """Raise unless the values of the variable that stands for a column are numbers of the column.
+    """Raise unless each value of a column's variable is the number of a cell of the column.
 
     Raises:
         InputError: The variable takes other values.
@@ -126,21 +126,21 @@ def check_domain(column: TableColumn, domain: Domain) -> None:
 
 
 def decode(column: TableColumn, numbers: Array, form: Form = "typed") -> list[Cell]:
-    """The cells of numbers, none of which is NaN."""
+    """The cells that some numbers encode; no number is NaN."""
     kind = KINDS[column.kind]
     if form == "number":
-        return [_bare(column, kind.value(column, float(number)), float(number)) for number in numbers]
+        return [_as_number_alone(column, kind.value(column, float(number)), float(number)) for number in numbers]
     cell = kind.text if form == "text" else kind.value
     return [cell(column, float(number)) for number in numbers]
 
 
-def _bare(column: TableColumn, value: Cell, number: float) -> Cell:
-    """A cell of an array: categories that are text by their states, dates and times counted from 1970 or midnight."""
+def _as_number_alone(column: TableColumn, value: Cell, number: float) -> Cell:
+    """A cell as a number: the state of a category that is text; dates and times counted from 1970 or midnight."""
     return value if isinstance(value, int | float) else number + column.origin
 
 
 def rounded(column: TableColumn, numbers: Array, domain: Domain) -> Array:
-    """Numbers with as many decimals as the column has, where these are in a domain."""
+    """Numbers rounded to the decimals of the column; a number whose rounding leaves the domain stays unrounded."""
     decimals = decimals_of(column.format) if column.kind == "real" else None
     if decimals is None:
         return numbers

@@ -43,7 +43,7 @@ _SPLITS = ("train", "valid", "test")
 _SHOWN = 5  # columns that a message lists
 _ROWS_AT_ONCE = 4096
 _HELD_OUT = 0.14  # of the rows of a file without splits, once for validation and once for test
-_MOST_INFERRED_VALUES = 4096  # beyond it, integers are likely counts or identifiers and must be confirmed
+_MOST_INFERRED_VALUES = 4096  # more distinct integers are likely counts or identifiers, which the user must confirm
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,7 +54,7 @@ class Dataset:
         name: The name in reports.
         train: (N, D), as are `valid` and `test`; integers or floats.
         shape: (channels, height, width) if the rows are images, else None.
-        num_values: Values lie in 0 .. num_values - 1; None where they are not counted.
+        num_values: Values lie in 0 .. num_values - 1; None if they are not states.
         encoding: The encoding of a table of typed columns; rows have NaN where a cell is missing.
     """
 
@@ -76,7 +76,7 @@ def digits(domain: Domain | None = None) -> Dataset:
     """scikit-learn's 1797 handwritten digits of 8x8 pixels with values 0 .. 16, split 1297 / 250 / 250.
 
     Args:
-        domain: The domain of the values if it is not 17 states; they become floats unless it is of whole numbers.
+        domain: The domain of the values, by default 17 states; values become floats unless it is of whole numbers.
 
     Source: E. Alpaydin, C. Kaynak, "Optical Recognition of Handwritten Digits", UCI, 1998 (its test part).
     """
@@ -104,7 +104,7 @@ def from_path(
 
     Args:
         path: `.npy`, `.npz` or `.csv`, see `tables`.
-        seed: Of the random split.
+        seed: The seed of the random split.
         key: Which array of a `.npz` to read and split.
         image_shape: (channels, height, width), for images stored as flat rows.
         num_values: Number of values of each variable; by default one more than the largest.
@@ -134,7 +134,7 @@ def from_path(
 def from_typed(
     path: Path,
     *,
-    said: Mapping[str, ColumnRecord],
+    records: Mapping[str, ColumnRecord],
     words: Sequence[str] = (),
     seed: int = 0,
     key: str | None = None,
@@ -144,9 +144,9 @@ def from_typed(
 
     Args:
         path: `.csv` with names in its first line, `.parquet`, or an array.
-        said: The user's records of some columns, by name; cells decide about the other columns.
+        records: The user's records of some columns, by name; other columns are inferred from their cells.
         words: Text that means that a cell is missing, beside empty text.
-        seed: Of the random split.
+        seed: The seed of the random split.
         key: Which array of a `.npz` to read.
         delimiter: The delimiter of a `.csv`; by default a comma, or the delimiter that its first lines suggest.
 
@@ -168,10 +168,10 @@ def from_typed(
             if rows.width != len(names):
                 raise InputError(f"{rows.source}: rows of {rows.width} cells, expected {len(names)}")
         for position, name in enumerate(names):
-            if name in said and said[name]["kind"] != "ignored":
+            if name in records and records[name]["kind"] != "ignored":
                 files[0].check_can_model(position)
         cells = np.concatenate([part.cells for part in parts])
-        encoding = Encoding(infer_columns(names, cells, said=said, words=words, source=str(path)), tuple(words))
+        encoding = Encoding(infer_columns(names, cells, records=records, words=words, source=str(path)), tuple(words))
         if not encoding.modelled:
             why = "; ".join(f"{column.name!r}: {column.why or 'as said'}" for column in encoding.columns[:_SHOWN])
             raise InputError(f"{path}: every column is ignored, so there is nothing to model ({why})")
@@ -181,7 +181,7 @@ def from_typed(
 
 
 def _name(path: Path) -> str:
-    """The name of a file for reports; a file name may hold any bytes."""
+    """The name of a file for reports, with bytes that are no text replaced."""
     return path.stem.encode("utf-8", "backslashreplace").decode("utf-8")
 
 

@@ -1,7 +1,7 @@
 """Reads dates, times of day and time stamps in the format of their column as whole numbers of units, and writes them.
 
 A format is text with the directives of `strftime` and a few more. `%-d` and the like have no leading zero. `%3f` is a
-point and three digits of a second, which may be left out. `%z[+01:00]` is the distance from UTC, written literally.
+point and three digits of a second; cells may omit them. `%z[+01:00]` is the distance from UTC, written literally.
 `%q` is the quarter of a year. Names of months are English. Nothing depends on the locale. A date without a day is a
 number of months, or of quarters.
 
@@ -41,7 +41,7 @@ _MONTH_OF = {name: month for month, full in enumerate(_MONTHS, 1) for name in (f
 _EPOCH = datetime.datetime(1970, 1, 1)
 _SECOND = 1_000_000  # microseconds, in which units are counted
 _DAY = 24 * 3600 * _SECOND
-_PIVOT = 69  # years of two digits from here on are those of 1900, as POSIX has it
+_PIVOT = 69  # by POSIX, two digits from here on are years of the 20th century, smaller ones of the 21st
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class _Directive:
     Args:
         pattern: A regular expression for its text.
         text: Writes it.
-        unit: The smallest difference that it shows, in microseconds.
+        unit: The smallest difference that its text shows, in microseconds.
     """
 
     pattern: str
@@ -91,8 +91,8 @@ _DIRECTIVES: Mapping[str, _Directive] = {
 }
 _ZONE = r"Z|[+-]\d{2}(?::?\d{2})?| UTC"
 _UTC = ("Z", " UTC")
-# a number of two digits that stands alone: between signs, letters or ends
-_ALONE = re.compile(r"(?<![}\]]\))(?<!\d)(\(\?P<[mdHI]>\\d)\{2\}(?=\))(?!\)(?:\(\?P<[YymqdHIMS]>|\d))")
+# the pattern of a number of two digits without digits beside it, whose leading zero may be missing
+_SEPARATE_TWO_DIGITS = re.compile(r"(?<![}\]]\))(?<!\d)(\(\?P<[mdHI]>\\d)\{2\}(?=\))(?!\)(?:\(\?P<[YymqdHIMS]>|\d))")
 _TOKEN = re.compile(rf"%z\[({_ZONE})\]|%(-?[A-Za-z]|[1-6]f)|(%)|([^%]+)")
 _YEAR_PARTS, _MONTH_PARTS, _TIME_PARTS = frozenset("Yy"), frozenset("mbB"), frozenset("HIpMSf")
 _DIGITS, _MOST_DIGITS = frozenset("YymqdHIMS"), 10**20
@@ -118,12 +118,12 @@ class Format:
     """The format of the texts of a column of dates or times.
 
     Attributes:
-        pattern: Matches a text; numbers between signs may lack their leading zero.
-        padded: Matches a text that has the leading zeros.
+        pattern: Matches a text; numbers without digits beside them may lack their leading zero.
+        padded: Matches a text that has all leading zeros.
         unit: The unit of the numbers in microseconds: the smallest difference that the format shows.
         months: How many months one unit is if the format has no day; else 0.
         names: The directives, in their order.
-        zone: The distance from UTC as it is written; None where there is none.
+        zone: The distance from UTC as text; None if the format has none.
         parts: The pieces to write, in order: text, or a function.
     """
 
@@ -174,7 +174,7 @@ class Format:
             raise ValueError(
                 "expected day, month and year, or hours and minutes, or both, or a month or quarter and its year"
             )
-        read = re.compile(_ALONE.sub(r"\1{1,2}", pattern))
+        read = re.compile(_SEPARATE_TWO_DIGITS.sub(r"\1{1,2}", pattern))
         return Format(read, re.compile(pattern), unit, months, tuple(names), zone, tuple(parts))
 
     @property
@@ -188,7 +188,7 @@ class Format:
         return "M" in self.names
 
     def read(self, cell: Any) -> int | None:
-        """The number of a cell, from 1970 or from midnight; None where the cell is not of this format."""
+        """A cell as a number of units from 1970 or midnight; None if the cell does not have this format."""
         if is_bare(cell):
             cell = self._digits_of(cell)
         if not isinstance(cell, str):
@@ -210,7 +210,7 @@ class Format:
         return set(self.names) <= _DIGITS and not any(isinstance(part, str) for part in self.parts)
 
     def _digits_of(self, cell: Any) -> str | None:
-        """The text of a number whose digits are a date's; None if this format has more than digits."""
+        """The digits of a number that writes a date, such as 19700103; None unless this format has digits alone."""
         if not self.is_digits or cell != cell or not 0 <= cell < _MOST_DIGITS or cell != int(cell):
             return None
         return str(int(cell)).zfill(len(self.text(0)))
@@ -221,12 +221,12 @@ class Format:
             year, month = divmod(number * self.months + 12 * _EPOCH.year, 12)
             ends = (datetime.datetime.min, datetime.datetime(datetime.MAXYEAR, 13 - self.months, 1))
             return ends[year > 1] if not 1 <= year <= datetime.MAXYEAR else datetime.datetime(year, month + 1, 1)
-        micros = number * self.unit
+        microseconds = number * self.unit
         if not self.is_dated:
-            micros %= _DAY
+            microseconds %= _DAY
         limits = (datetime.datetime.min, datetime.datetime.max)
         least, most = ((end - _EPOCH) // datetime.timedelta(microseconds=1) for end in limits)
-        return _EPOCH + datetime.timedelta(microseconds=min(max(micros, least), most))
+        return _EPOCH + datetime.timedelta(microseconds=min(max(microseconds, least), most))
 
     def text(self, number: int) -> str:
         """A number as text of this format."""
@@ -281,22 +281,22 @@ def _month_number(value: datetime.date) -> int:
 
 
 def is_bare(cell: Any) -> bool:
-    """Whether a cell is a number of a table with types; unlike numbers of arrays, these do not count from 1970."""
+    """Whether a cell is a Python number, from a table with types; unlike numpy's, it does not count from 1970."""
     return isinstance(cell, int | float | decimal.Decimal) and not isinstance(cell, bool | np.generic)
 
 
 def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) -> int | None:
-    """The number of units of a date, a time or a number; None of other cells and of times between two units."""
+    """A date, a time or a number in units; None for other cells, and for times that are no multiple of the unit."""
     if isinstance(cell, datetime.datetime):
         value = cell.astimezone(datetime.UTC).replace(tzinfo=None) if cell.tzinfo else cell
-        micros = (value - _EPOCH) // datetime.timedelta(microseconds=1) if dated else None
+        microseconds = (value - _EPOCH) // datetime.timedelta(microseconds=1) if dated else None
     elif isinstance(cell, np.datetime64):
-        micros = int(cell.astype("datetime64[us]").astype(np.int64)) if dated else None
+        microseconds = int(cell.astype("datetime64[us]").astype(np.int64)) if dated else None
     elif isinstance(cell, datetime.date):
-        micros = (cell.toordinal() - _EPOCH.toordinal()) * _DAY if dated else None
+        microseconds = (cell.toordinal() - _EPOCH.toordinal()) * _DAY if dated else None
     elif isinstance(cell, datetime.time):
         seconds = (cell.hour * 60 + cell.minute) * 60 + cell.second
-        micros = None if dated else seconds * _SECOND + cell.microsecond
+        microseconds = None if dated else seconds * _SECOND + cell.microsecond
     elif isinstance(cell, bool | np.bool_ | str):
         return None
     else:
@@ -304,17 +304,17 @@ def number_of(cell: Any, unit: int, months: int, *, timed: bool, dated: bool) ->
             return int(cell) if float(cell).is_integer() else None
         except (TypeError, ValueError, OverflowError):
             return None
-    if micros is not None and months:
-        value = _EPOCH + datetime.timedelta(microseconds=micros)
+    if microseconds is not None and months:
+        value = _EPOCH + datetime.timedelta(microseconds=microseconds)
         number, after = divmod(_month_number(value), months)
         return None if after or value != datetime.datetime(value.year, value.month, 1) else number
-    if micros is None or (not timed and micros % unit):
+    if microseconds is None or (not timed and microseconds % unit):
         return None
-    return micros // unit
+    return microseconds // unit
 
 
 def _may_be(text: str, formats: Sequence[str]) -> bool:
-    """Whether a text has the digits of a date, or the colon of a time: a quick test that most texts fail."""
+    """Whether a text has as many digits as a date, or the colon of a time: a quick test that most texts fail."""
     if "%M" in formats[0]:
         return ":" in text
     groups, has_letters = [len(digits) for digits in re.findall(r"\d+", text)], any(map(str.isalpha, text))

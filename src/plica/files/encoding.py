@@ -69,7 +69,7 @@ class Encoding:
         """The position of each modelled column in a file: by name, or by order if the file has no names.
 
         Raises:
-            InputError: A column is not there.
+            InputError: The file lacks a column.
         """
         if rows.names is None:
             return tuple(
@@ -126,7 +126,7 @@ class Encoding:
         return read
 
     def missing(self, cells: Array) -> Array:
-        """Which cells are missing: empty, or one of the words that mean so."""
+        """The mask of missing cells: empty ones, and those in `words`."""
         return is_missing(cells, self.words)
 
     def check_domains(self, domains: Sequence[Domain]) -> None:
@@ -172,7 +172,7 @@ class Encoding:
 
 
 def read_numbers(batch: Batch) -> Array:
-    """Rows of numbers `(B, D)` as they are: integers stay integers; NaN where a cell is missing.
+    """Rows of numbers `(B, D)` without an encoding: integers stay integers; NaN where a cell is missing.
 
     Raises:
         InputError: A cell is no number.

@@ -1,4 +1,4 @@
-"""Infers the columns of a table from its cells, or from what a file of `--columns` says of them.
+"""Infers the columns of a table from its cells, or takes them from a file of `--columns`.
 
 >>> cells = np.array([["cat", "4", "1.50"], ["bird", "2", None], ["cat", "4", "-2.25"]], dtype=object)
 >>> for column in infer_columns(("pet", "legs", "weight"), cells):
@@ -29,16 +29,16 @@ from plica.files.schema import check, without_repeats
 from plica.files.tables import one_line
 from plica.paths import check_is_file
 
-MOST_CODES = 20  # distinct values; texts up to as many are categories, and no column with so few is an identifier
-MOST_CATEGORIES = 1000  # of text: beyond it, texts are likely names or remarks
-_LEAST_NUMBERED = 20  # rows, from which on 1, 2, 3, ... are likely the numbers of rows
+MOST_CODES = 20  # distinct values: so few texts are always categories, and never identifiers
+MOST_CATEGORIES = 1000  # distinct texts; more are likely names or remarks
+_LEAST_NUMBERED = 20  # rows; in a table of at least as many, a column 1, 2, 3, ... likely numbers the rows
 _IDENTIFIER = re.compile(r"(?:^|[\W_])(?i:id|uuid|guid|key)$|[a-z](?:Id|ID)$")
 _PLAIN = (str, int, float, bool, np.generic, decimal.Decimal, datetime.date, datetime.time)  # cells that are modelled
 # words that mean in many programs that a value is missing
 _NOTHING = frozenset(
     ("na", "n/a", "#n/a", "nan", "null", "none", "nil", "-", "--", "?", ".", "missing", "unknown", "inf", "-inf")
 )
-_LOOKED_AT = 200  # texts from which the sample is taken that tells words from dates
+_STRIDE_DIVISOR = 200  # every (n // 200)-th text, up to eight, is a sample that tells words from dates
 
 
 class ColumnRecord(TypedDict):
@@ -54,7 +54,7 @@ def infer_columns(
     names: Sequence[str],
     cells: Array,
     *,
-    said: Mapping[str, ColumnRecord] | None = None,
+    records: Mapping[str, ColumnRecord] | None = None,
     words: Collection[str] = (),
     source: str = "table",
 ) -> tuple[TableColumn, ...]:
@@ -66,32 +66,32 @@ def infer_columns(
     Args:
         names: Of the D columns.
         cells: (N, D).
-        said: The user's records of some columns, by name.
+        records: The user's records of some columns, by name.
         words: Text that means that a cell is missing.
         source: The name of the table in messages.
 
     Raises:
         InputError: A record does not fit its column, or a column has words among numbers or dates.
     """
-    said = said or {}
-    unknown = [name for name in said if name not in names]
+    records = records or {}
+    unknown = [name for name in records if name not in names]
     if unknown:
         raise InputError(f"{source}: there is no column {unknown[0]!r}; its columns are {', '.join(names)}")
     return tuple(
-        _column(f"{source}, column {name!r}", name, cells[:, position], said.get(name, {"kind": "auto"}), words)
+        _column(f"{source}, column {name!r}", name, cells[:, position], records.get(name, {"kind": "auto"}), words)
         for position, name in enumerate(names)
     )
 
 
-def _column(where: str, name: str, cells: Array, said: ColumnRecord, words: Collection[str]) -> TableColumn:
-    kind = said["kind"]
+def _column(where: str, name: str, cells: Array, record: ColumnRecord, words: Collection[str]) -> TableColumn:
+    kind = record["kind"]
     if kind == "ignored":
-        return TableColumn(name, "ignored", (), said.get("input", ""))
+        return TableColumn(name, "ignored", (), record.get("input", ""))
     present = Cells(list(cells[~is_missing(cells, words)]))
-    form, distribution = said.get("format", ""), said.get("input", "")
+    form, distribution = record.get("format", ""), record.get("input", "")
     if kind == "auto":
         return _guessed(where, TableColumn(name, "ignored", input=distribution, format=form), present)
-    column = TableColumn(name, kind, tuple(said.get("categories", ())), distribution, form)
+    column = TableColumn(name, kind, tuple(record.get("categories", ())), distribution, form)
     try:
         if column.format:
             check_format(column)
@@ -133,26 +133,26 @@ def _why_ignored(name: str, present: Cells) -> str:
     wholes = present.wholes
     if wholes is not None and len(wholes) >= _LEAST_NUMBERED and _are_numbers_of_rows(wholes):
         return "the numbers of rows"
-    many = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
-    if many and _IDENTIFIER.search(name):
+    is_diverse = len(present.distinct) > MOST_CODES and (wholes is not None or present.numbers is None)
+    if is_diverse and _IDENTIFIER.search(name):
         return f"an identifier: {len(present.distinct):,} different values"
     return ""
 
 
 def _are_numbers_of_rows(wholes: Sequence[int]) -> bool:
-    """Whether whole numbers count from 0 or 1."""
+    """Whether whole numbers count the rows, from 0 or 1."""
     return wholes[0] in (0, 1) and all(number == wholes[0] + position for position, number in enumerate(wholes))
 
 
 def _check_one_kind(where: str, present: Cells) -> None:
-    """Raise if texts among numbers or dates likely mark missing values.
+    """Raise if texts among numbers or dates are likely words for missing values.
 
     They likely do if all are words such as NA, or if they are few beside many numbers or dates.
     """
     if present.has_codes:
         return
     texts = [cell for cell in present.values if isinstance(cell, str)]
-    sample = texts[:: max(1, len(texts) // _LOOKED_AT)][:8]
+    sample = texts[:: max(1, len(texts) // _STRIDE_DIVISOR)][:8]
     written = {form for cell in sample if (form := numbers.guess([cell])) is not None}
     readers: list[tuple[str, Callable[[Any], Any]]] = [
         ("numbers", numbers.reader(form)) for form in sorted({"", *written})
@@ -178,7 +178,7 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
     """The records of a JSON file: `{"age": "real", "pet": {"kind": "categorical", "categories": ["cat"]}}`.
 
     Raises:
-        FileFormatError: The file is missing, or holds something else.
+        FileFormatError: The file is missing, or does not hold such records.
     """
     check_is_file(path)
     try:
@@ -187,26 +187,26 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
         raise FileFormatError(f"{path}: no JSON ({one_line(error)})") from error
     check(content, dict[str, Any], str(path))
     records: dict[str, Any] = {
-        name: {"kind": said} if isinstance(said, str) else said for name, said in content.items()
+        name: {"kind": record} if isinstance(record, str) else record for name, record in content.items()
     }
-    for name, said in records.items():
-        check(said, ColumnRecord, f"{path}: column {name!r}")
-        _check_categories(f"{path}: column {name!r}", said)
+    for name, record in records.items():
+        check(record, ColumnRecord, f"{path}: column {name!r}")
+        _check_categories(f"{path}: column {name!r}", record)
     return records
 
 
 def _records(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """The members of a JSON object, without the spaces around their names; a repeated name is an error."""
-    return without_repeats([(name.strip(), said) for name, said in pairs])
+    return without_repeats([(name.strip(), record) for name, record in pairs])
 
 
-def _check_categories(where: str, said: ColumnRecord) -> None:
-    if "categories" not in said:
+def _check_categories(where: str, record: ColumnRecord) -> None:
+    if "categories" not in record:
         return
-    said["categories"] = listed = [
-        category.strip() if isinstance(category, str) else category for category in said["categories"]
+    record["categories"] = listed = [
+        category.strip() if isinstance(category, str) else category for category in record["categories"]
     ]
-    kind = said["kind"]
+    kind = record["kind"]
     if kind not in {name for name, entry in KINDS.items() if entry.closed}:
         raise FileFormatError(f'{where}: only a column of the kind "categorical" or "boolean" has categories')
     if not listed or "" in listed or len({str(category) for category in listed}) < len(listed):

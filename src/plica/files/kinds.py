@@ -35,10 +35,10 @@ Reader: TypeAlias = Callable[[Any], float | None]
 
 LARGEST = 2.0**53  # float64 holds each whole number below it exactly
 _FARTHEST = 2**62  # the largest distance of a whole number from the origin of its column
-_NEAR = 2**20  # whole numbers below it need no origin: float32 holds each exactly
-_MOST_COUNTED = 100  # a mixture of 32 Poisson distributions covers counts up to it, over 20 standard deviations
+_NEAR = 2**20  # smaller whole numbers need no origin: float32 holds each exactly
+_MOST_COUNTED = 100  # the largest counts that a mixture of 32 Poisson distributions covers (20 standard deviations)
 _SHOWN = 8  # categories that a message lists
-_MEND = "correct the cell, or leave it empty where the value is not known"
+_ADVICE = "correct the cell, or leave it empty where the value is not known"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class TableColumn:
         input: The distribution of its input layers, by name; empty for that of its kind.
         format: The format of its numbers, dates or times (`numbers`, `dates`); empty for plain numbers.
         origin: The whole number, date or time for which the variable is 0.
-        why: Why it is ignored, if the user did not say so.
+        why: Why it is ignored, unless the user chose this.
     """
 
     name: str
@@ -117,13 +117,14 @@ class ColumnKind:
     """The registry entry of a kind of columns.
 
     Args:
-        number: From a column to a function that reads a cell as the variable's number; None if the cell does not fit.
+        number: Makes, for a column, a function from a cell to the variable's number, or to None if the cell does not
+            fit.
         value: The cell of a number, for files with types.
         text: The cell of a number, for files of text.
         type: The Python type of a column's cells, for files with types.
         expected: The end of an error for a cell that does not fit: "`cell` is ..." and what to do.
         input_layer: The name of the distribution for this kind, unless the user chooses one.
-        fits: Whether the values of a variable are numbers of a column.
+        fits: Whether all values in the domain of a variable encode cells of a column.
         described: The column completed with the categories, format and origin that its cells suggest; None if the
             cells are not of this kind.
         suggested: Whether cells that fit a column are likely of this kind.
@@ -248,7 +249,7 @@ def _truth(column: TableColumn) -> Reader:
 
 
 def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
-    """The column with the spelling that most cells have, for each truth value."""
+    """The column with the most frequent spelling of each truth value."""
     if column.categories:
         return column
     if all(isinstance(cell, bool | np.bool_) for cell in cells.distinct):
@@ -274,7 +275,7 @@ def _boolean(column: TableColumn, cells: Cells) -> TableColumn | None:
 
 
 def _boolean_numbers(column: TableColumn, wholes: Sequence[int], values: Sequence[Any]) -> TableColumn | None:
-    """The column if its truth values are numbers such as 0,0 and 1,0, each written in one way alone."""
+    """The column if its truth values are numbers such as 0,0 and 1,0, each with a single spelling."""
     spelled = sorted({(number, str(cell).strip()) for number, cell in zip(wholes, values, strict=True)})
     if [number for number, _ in spelled] != [0, 1]:
         return None
@@ -347,12 +348,12 @@ def _like_counts(column: TableColumn, cells: Cells) -> bool:
 
 
 def _are_wholes(column: TableColumn) -> bool:
-    """Whether whole numbers are meant: after 1.00 and 2.00 the next cell may be 2.50, after 1 and 2 it will not."""
+    """Whether a column has whole numbers alone: one with 1.00 and 2.00 may also contain 2.50, one with 1 and 2 not."""
     return (numbers.decimals_of(column.format) or 0) < 2
 
 
 def _whole(column: TableColumn, cells: Cells) -> TableColumn | None:
-    """The column with the format and the origin of its whole numbers; None if they are none, or too far apart.
+    """The column with the format and the origin of its whole numbers; None if a cell is none, or two are too far apart.
 
     The origin is 0 for small numbers, else their median, or their middle where the median would be too far from an end.
     """
@@ -456,7 +457,7 @@ def _of_dates(name: str, value: Callable[[TableColumn, float], Cell], type_: Cel
         value=value,
         text=_moment_text,
         type=lambda _: type_,
-        expected=lambda column: f"no {name} such as {_moment_text(column, 0)!r} ({column.format}); {_MEND}",
+        expected=lambda column: f"no {name} such as {_moment_text(column, 0)!r} ({column.format}); {_ADVICE}",
         input_layer="rounded-logistic",
         fits=_is_integer,
         described=described,
@@ -511,7 +512,9 @@ KINDS: Mapping[KindName, ColumnKind] = {
         value=_whole_value,
         text=lambda column, number: numbers.text(_whole_value(column, number), column.format),
         type=lambda _: int,
-        expected=lambda _: f'no count (0, 1, 2, ...); {_MEND}, or train with {{"kind": "whole"}} or "real" (--columns)',
+        expected=lambda _: (
+            f'no count (0, 1, 2, ...); {_ADVICE}, or train with {{"kind": "whole"}} or "real" (--columns)'
+        ),
         input_layer="poisson",
         fits=lambda _, domain: domain.whole and domain.least >= 0,
         described=_counted,
@@ -522,7 +525,7 @@ KINDS: Mapping[KindName, ColumnKind] = {
         value=_whole_value,
         text=lambda column, number: numbers.text(_whole_value(column, number), column.format),
         type=_whole_type,
-        expected=lambda _: f'no whole number; {_MEND}, or train with {{"kind": "real"}} (--columns)',
+        expected=lambda _: f'no whole number; {_ADVICE}, or train with {{"kind": "real"}} (--columns)',
         input_layer="rounded-logistic",
         fits=_is_integer,
         described=_whole,
@@ -533,7 +536,7 @@ KINDS: Mapping[KindName, ColumnKind] = {
         value=lambda _, number: number,
         text=lambda column, number: numbers.text(number, column.format),
         type=lambda _: float,
-        expected=lambda _: f"no finite number; {_MEND}",
+        expected=lambda _: f"no finite number; {_ADVICE}",
         input_layer="gaussian",
         fits=lambda _, domain: not domain.whole,
         described=_real,

@@ -51,7 +51,7 @@ KEY = "plica-model"  # of the description in the metadata of the file
 
 _WEIGHT = "weight/"  # prefixes of the names of tensors in the file
 _SETTING = "setting/"
-_DIGEST = "sha256"  # the name of the tensor of bytes that tells whether the file is as it was written
+_DIGEST = "sha256"  # the name of the tensor with the hash of all else, by which reading detects damage
 _DTYPE_KINDS = {DataType.INTEGER: "iu", DataType.REAL: "f", DataType.COMPLEX: "c"}
 _SHOWN = 6  # problems that one message lists
 _MAX_AXES = 32  # of a tensor; numpy and torch have 64, and folding and products of shapes add some
@@ -121,8 +121,8 @@ def save_model(
             `ComposedParameter`, pass the LeafRow of its context.
 
     Raises:
-        UnsupportedError: The circuit holds something that a file cannot name, or a module with a state that is not
-            made of tensors.
+        UnsupportedError: The circuit holds an object that a file cannot name, or a module with a state that is not made
+            of tensors.
         FileFormatError: The tensors do not fit the circuit, or the path cannot be written.
         DTypeError: An item of `classes` is neither a class nor a LeafRow, or `path` is no path.
     """
@@ -174,8 +174,8 @@ def load_model(
         path: The file.
         classes: Custom classes that the circuit may use, as for `save_model`.
         modules: The modules that layers hold, by the prefix of the keys of their tensors (`"0.module"`). They must
-            have the classes, sizes and dtypes of those that were saved. They are filled with the saved tensors once
-            all of the file is known to fit; the circuit holds these same objects.
+            have the classes, sizes and dtypes of those that were saved. Once the whole file has passed its checks, they
+            are filled with the saved tensors; the circuit holds these same objects.
         max_bytes: The memory that the sizes declared in the file may ask for; by default 1 GiB, and 1 KiB for each byte
             of the file.
 
@@ -337,7 +337,7 @@ def _check_tensors(
         circuit: The circuit.
         tensors: By key.
         entries: The tensors that its modules need.
-        exactly: Whether the tensors of modules must have the very dtypes; leaves take any dtype of their kind.
+        exactly: Whether the tensors of modules must have equal dtypes; leaves take any dtype of their kind.
     """
     try:
         keys = leaf_keys(circuit)
@@ -360,7 +360,7 @@ def _check_tensors(
 
 
 def _not_numbers(value: Array | None) -> str:
-    """How many entries of a weight are NaN, since they would make every result NaN; empty if none is."""
+    """A message with the number of NaN entries of a weight, which would make every result NaN; empty if none is."""
     if value is None or value.dtype.kind not in "fc":
         return ""
     count = int(np.isnan(value).sum())

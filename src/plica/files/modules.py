@@ -1,7 +1,7 @@
 """Modules that layers hold, in model files: the name of each class and the tensors; the caller passes the modules.
 
-A file has no code of a module and imports nothing by the name of its class. A state dict lacks some state: buffers
-that are not persistent, hooks, and whether the module is trained. The caller's module keeps its own.
+A file has no code of a module and imports nothing by the name of its class. A state dict lacks some state: buffers that
+are not persistent, hooks, and whether the module is in training mode. The caller's module keeps its own.
 
 >>> class Network: ...
 >>> check_modules({"0.module": record_of(Network())}, {})  # doctest: +ELLIPSIS
@@ -27,7 +27,7 @@ ModuleRecord = TypedDict("ModuleRecord", {"class": str})
 
 _WHERE = "circuit.modules"
 _SHOWN = 4  # modules or tensors that a message lists
-_LENGTH = 100  # of a name that a message shows as it is
+_MAX_SHOWN_NAME = 100  # of a name that a message shows as it is
 
 
 def record_of(module: object) -> ModuleRecord:
@@ -72,7 +72,7 @@ def check_keys(circuit: Circuit, modules: Mapping[str, Any]) -> None:
     """Raise unless the circuit holds each module at its key.
 
     Raises:
-        FileFormatError: A module is elsewhere, and would get the tensors of another.
+        FileFormatError: A module has another key, and would get the tensors of another module.
     """
     at_keys = opaque_keys(circuit)
     elsewhere = [_quoted(key) for key, module in modules.items() if at_keys.get(key) is not module]
@@ -95,7 +95,7 @@ def module_entries(circuit: Circuit) -> "dict[str, Entry]":
 
 
 def shared_names(entries: "Mapping[str, Entry]") -> list[list[str]]:
-    """The names of tensors that are one in memory, as tied weights are."""
+    """Groups of names of tensors that share memory, as tied weights do."""
     by_memory: dict[object, list[str]] = {}
     for name, entry in entries.items():
         if entry.address is not None:
@@ -107,7 +107,7 @@ def check_shared(saved: Iterable[Iterable[str]], present: Iterable[Iterable[str]
     """Raise unless the modules that are given share tensors as they did when they were saved.
 
     Raises:
-        FileFormatError: They share other tensors, and would hold other numbers or be trained in another way.
+        FileFormatError: They share other tensors, so that values or training would differ.
     """
     before, now = (frozenset(frozenset(names) for names in groups) for groups in (saved, present))
     for groups, was, is_now in ((before - now, "one tensor", "other"), (now - before, "other tensors", "one")):
@@ -135,7 +135,7 @@ def fill_modules(circuit: Circuit, tensors: "Mapping[str, np.ndarray[Any, np.dty
 
 
 def _quoted(name: str) -> str:
-    return repr(name) if len(name) <= _LENGTH else shown(name)
+    return repr(name) if len(name) <= _MAX_SHOWN_NAME else shown(name)
 
 
 def _class_of(record: ModuleRecord) -> str:

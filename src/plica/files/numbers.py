@@ -21,7 +21,7 @@ import numpy as np
 
 Number: TypeAlias = int | float
 
-_SPACES = " \u00a0\u202f"  # as text has them between thousands: also those at which no line breaks
+_SPACES = " \u00a0\u202f"  # thousands separators: the space, and two spaces that prevent line breaks
 _MARKS: tuple[tuple[str, str], ...] = (
     *((",", "."), ("", ","), (".", ",")),
     *((mark, point) for point in ",." for mark in _SPACES),
@@ -33,7 +33,7 @@ _PICTURE = re.compile(
     rf"(?:(?P<point>[.,])(?P<decimals>0+|#+))?(?P<after>[{_SPACES}]?[%{_MONEY}])?"
 )
 _BEFORE, _AFTER = re.compile(rf"^[+-]?([{_MONEY}][{_SPACES}]?)"), re.compile(rf"([{_SPACES}]?[%{_MONEY}])$")
-_MOST_DECIMALS = 9  # numbers with more are written so that they read back exactly
+_MOST_DECIMALS = 9  # numbers with more decimals are written with all digits that reading them back needs
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def picture(form: str) -> _Picture:
 
 
 def decimals_of(form: str) -> int | None:
-    """How many decimals numbers of a format have; None where they have as many as they need."""
+    """How many decimals numbers of a format have; None for as many as each number needs."""
     return picture(form).decimals if form else None
 
 
@@ -79,7 +79,7 @@ def reader(form: str) -> Callable[[Any], Number | None]:
     def read(cell: Any) -> Number | None:
         if not isinstance(cell, str):
             return _of_value(cell)
-        cell = _bare(cell, parts.before, parts.after)
+        cell = _without_signs(cell, parts.before, parts.after)
         number = _of_text(cell) if parts.point == "." else None
         for pattern, (thousands, point) in patterns if number is None else ():
             if pattern.fullmatch(cell):
@@ -89,8 +89,8 @@ def reader(form: str) -> Callable[[Any], Number | None]:
     return read
 
 
-def _bare(cell: str, before: str, after: str) -> str:
-    """A text without the signs before and after its number, with the minus of ASCII."""
+def _without_signs(cell: str, before: str, after: str) -> str:
+    """A text without the signs before and after its number; the Unicode minus becomes that of ASCII."""
     cell = cell.strip().replace("\u2212", "-")
     if before and (sign := _BEFORE.match(cell)) is not None and sign[1][0] == before[0]:
         cell = cell[: sign.start(1)] + cell[sign.end(1) :]
@@ -98,7 +98,7 @@ def _bare(cell: str, before: str, after: str) -> str:
 
 
 def has_sign(form: str) -> bool:
-    """Whether numbers of a format stand beside a percent or currency sign."""
+    """Whether numbers of a format have a percent or currency sign."""
     parts = picture(form)
     return bool(parts.before or parts.after)
 
@@ -110,7 +110,7 @@ def _pattern(thousands: str, point: str) -> re.Pattern[str]:
 
 
 def _of_text(cell: str) -> Number | None:
-    """The number that Python reads from a text, except texts such as 1_000 that only Python takes for a number."""
+    """The number that Python reads from a text; None for texts such as 1_000, which only Python reads as numbers."""
     match = _WHOLE.fullmatch(cell)
     if match:
         return int(match[1])
@@ -159,13 +159,13 @@ def text(number: Number, form: str) -> str:
 
 def guess(cells: Sequence[Any]) -> str | None:
     """The format that all cells have, or None if a cell is no number."""
-    texts = list(dict.fromkeys(_bare(cell, "", "") for cell in cells if isinstance(cell, str)))
+    texts = list(dict.fromkeys(_without_signs(cell, "", "") for cell in cells if isinstance(cell, str)))
     before, after = (
         next((sign for cell in texts if (sign := at.search(cell)) is not None), None) for at in (_BEFORE, _AFTER)
     )
     signs = (before[1] if before else "", after[1] if after else "")
     if any(signs):
-        texts = [_bare(cell, *signs) for cell in texts]
+        texts = [_without_signs(cell, *signs) for cell in texts]
     if any(_of_value(cell) is None for cell in cells if not isinstance(cell, str)):
         return None
     if all(_of_text(cell) is not None for cell in texts):

@@ -27,7 +27,7 @@ Problem = str | None
 DAMAGED = "the file is damaged"
 
 _SHOWN_VALUE = 80  # characters of a value that a message shows
-_SHOWN = 300  # characters of the message of another error that ours repeats
+_SHOWN = 300  # characters of another error's message that our message repeats
 
 # An annotation without parts, what messages call it, and whether a value fits. `bool` is no number here.
 _PLAIN: dict[Any, tuple[str, Callable[[Any], bool]]] = {
@@ -70,7 +70,7 @@ def construct(
         where: The place in the file.
         shapes: Arguments by position.
         settings: Arguments by name.
-        why: The end of the message if the constructor refuses them: what is at fault.
+        why: The end of the message if the constructor refuses the arguments: what is at fault.
 
     Raises:
         FileFormatError: An argument is missing, unknown or does not fit, or the constructor refuses it.
@@ -96,7 +96,7 @@ def construct(
 
 
 def cannot_rebuild(where: str, error: BaseException, why: str = DAMAGED) -> FileFormatError:
-    """The error of a file with a value that does not fit, from the error that names the value."""
+    """The error of a file in which a value does not fit, made from the error that names the value."""
     reason = " ".join(str(error).split()) or type(error).__name__
     if len(reason) > _SHOWN:
         reason = f"{reason[:_SHOWN]}..."
@@ -142,7 +142,7 @@ def _problem(value: Any, hint: Any, where: str) -> Problem:
 
 
 def _parts_problem(value: Any, kind: type, parts: tuple[Any, ...], where: str) -> Problem:
-    """The first of the items of a container that does not fit."""
+    """The problem of the first item of a container that does not fit."""
     if not parts or isinstance(value, np.ndarray) or not isinstance(value, Iterable):
         return None
     if isinstance(value, Mapping):

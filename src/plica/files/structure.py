@@ -49,7 +49,7 @@ NodeRecord = TypedDict(
 
 
 class ParameterRecord(TypedDict):
-    """A parameter: the numbers of its nodes in the table of nodes, and its output node, or a list of several."""
+    """A parameter: the indices of its nodes in the table of nodes, and its output node, or a list of several."""
 
     nodes: list[int]
     output: int | list[int]
@@ -85,9 +85,9 @@ class DomainRecord(TypedDict):
 
 
 class CircuitRecord(TypedDict):
-    """A circuit: layers with the numbers of their inputs, the parameter nodes of all, and the modules that they hold.
+    """A circuit: layers, the indices of their inputs, the parameter nodes of all layers, and the modules of layers.
 
-    The class of a module, `package.Class`, tells the user which to make; nothing is imported by this name.
+    The class of a module, `package.Class`, tells the user which module to make; nothing is imported by this name.
     """
 
     layers: list[LayerRecord]
@@ -98,8 +98,8 @@ class CircuitRecord(TypedDict):
 
 
 _SHOWN = 100  # characters of a key that a message shows
-_VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest
-_NUMBERS_PER_COLUMN = 8  # that lowering keeps for each column of the data: the range of its states among them
+_VARIABLES_PER_NUMBER = 64  # a scope has one bit for each variable up to its highest; 64 bits count as a number
+_NUMBERS_PER_COLUMN = 8  # numbers that lowering stores for each column of the data, such as the range of its states
 
 
 def class_table(classes: Iterable[type]) -> dict[str, type]:
@@ -269,7 +269,7 @@ class _Encoder:
         return {"nodes": list(local.values()), "output": outputs if len(outputs) > 1 else outputs[0]}
 
     def _node(self, node: ParameterNode, inputs: tuple[int, ...]) -> int:
-        """The number of a node in the table; the same node of the same inputs has one number."""
+        """The index of a node in the table, to which a node is added once for each tuple of inputs."""
         if (node, inputs) not in self._index:
             encoded: dict[str, Json] = {"class": self._name(node), "config": self._items(node.config)}
             if isinstance(node, ParameterOp):

@@ -1,7 +1,7 @@
 r"""Reads a table or a stack of images from `.npy`, `.npz` or `.csv`; errors name the file, the row and the column.
 
-Pickled objects in a file are refused. A table must have at least one value, and all must be finite numbers. What they
-mean, `datasets.py` decides.
+Pickled objects in a file are refused. A table must have at least one value, and all must be finite numbers.
+`datasets.py` decides how to interpret them.
 
 >>> import tempfile, pathlib
 >>> path = pathlib.Path(tempfile.mkdtemp()) / "points.csv"

@@ -1,6 +1,6 @@
-"""Versions of the format of model files, and the steps that bring a description of one version to the next.
+"""Versions of the format of model files, and the steps that upgrade a description from one version to the next.
 
-A step changes the JSON alone: the names, shapes and values of tensors stay, so a `state_dict` of an old file fits.
+A step changes only the JSON: the names, shapes and values of tensors stay, so that `state_dict`s of old files fit.
 
 >>> UPGRADES.keys()
 dict_keys([1, 2])
@@ -16,7 +16,7 @@ VERSION = 3  # reading upgrades files of older versions to it
 
 
 def version_of(circuit: Json) -> int:
-    """The oldest version that can express an encoded circuit; files have it, so that older readers can read them."""
+    """The oldest version that can express an encoded circuit; files state it, so that older readers can read them."""
     return 3 if "modules" in circuit or any(item.keys() == {"domain"} for item in _objects(circuit)) else 2
 
 

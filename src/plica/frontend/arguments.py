@@ -29,8 +29,8 @@ class CallArguments:
         fn: The function.
         args: Its positional arguments.
         kwargs: Its named ones.
-        static: The indices of arguments that are no arrays.
-        exchange: Makes an array of an object that has only the DLPack protocol.
+        static: The indices of static arguments, which are no arrays.
+        exchange: Converts an object that has only the DLPack protocol to an array.
 
     Attributes:
         leaves: Arrays and numbers.
@@ -48,17 +48,17 @@ class CallArguments:
         exchange: Callable[[Any], Any],
     ) -> None:
         self._fn = fn
-        self._places = [index % len(args) for index in static if -len(args) <= index < len(args)]
-        self._values = tuple(args[index] for index in self._places)
+        self._static_indices = [index % len(args) for index in static if -len(args) <= index < len(args)]
+        self._values = tuple(args[index] for index in self._static_indices)
         self.static = _with_types(self._values)
         try:
             hash(self.static)
         except TypeError:
             raise TraceError(f"{place_of(fn)}: static arguments must be hashable, found {self._values!r}.") from None
-        self.trees = [arg for index, arg in enumerate(args) if index not in self._places]
+        self.trees = [arg for index, arg in enumerate(args) if index not in self._static_indices]
         leaves, self.structure = flatten((tuple(self.trees), dict(kwargs)))
         self.leaves = [leaf if is_array(leaf) or not hasattr(leaf, "__dlpack__") else exchange(leaf) for leaf in leaves]
-        self.place = place_of(fn)
+        self.location = place_of(fn)
 
     @property
     def names(self) -> list[str | None]:
@@ -68,31 +68,31 @@ class CallArguments:
     @property
     def parameters(self) -> list[str]:
         """The names of the positional parameters that are not static."""
-        return [name for index, name in enumerate(parameter_names(self._fn)) if index not in self._places]
+        return [name for index, name in enumerate(parameter_names(self._fn)) if index not in self._static_indices]
 
     def arguments(self, values: Sequence[Any]) -> tuple[list[Any], Mapping[str, Any]]:
         """The arguments of the function with `values` in place of the leaves."""
         trees, keywords = unflatten(self.structure, values)
         positional = list(trees)
-        for index, value in sorted(zip(self._places, self._values, strict=True), key=lambda pair: pair[0]):
+        for index, value in sorted(zip(self._static_indices, self._values, strict=True), key=lambda pair: pair[0]):
             positional.insert(index, value)
         return positional, keywords
 
     def leaf_axes(self, axes: Any) -> Any:
-        """The dynamic axes of each leaf, given those of each argument, also of static ones, or one entry for all."""
-        if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._places):
+        """The dynamic axes of each leaf. `axes` has an entry for each argument, static ones too, or is one for all."""
+        if isinstance(axes, Mapping) or axes is None or len(axes) < len(self.trees) + len(self._static_indices):
             return axes
         return [entry for entry, tree in zip(self._of_trees(axes), self.trees, strict=False) for _ in flatten(tree)[0]]
 
     def _of_trees(self, axes: Sequence[Any]) -> list[Any]:
-        """The entries of arguments that are not static."""
-        return [entry for index, entry in enumerate(axes) if index not in self._places]
+        """The entries of `axes` for arguments that are not static."""
+        return [entry for index, entry in enumerate(axes) if index not in self._static_indices]
 
     def check(self) -> None:
         """Refuse leaves that are neither arrays nor numbers.
 
         Raises:
-            TraceError: There is one.
+            TraceError: A leaf is neither.
         """
         for index, leaf in enumerate(self.leaves):
             if not isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
@@ -105,8 +105,10 @@ class CallArguments:
         """The spec or type that each leaf is traced as."""
         of_trees = axes if isinstance(axes, Mapping) or axes is None else self._of_trees(axes)
         check_axes(self._fn, of_trees, self.trees, self.leaves)
-        named = self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._places))) if self.trees else []
-        of_leaves = [entry for tree, entry in zip(self.trees, named, strict=True) for _ in flatten(tree)[0]]
+        axes_of_trees = (
+            self._of_trees(axes_of_arguments(axes, len(self.trees) + len(self._static_indices))) if self.trees else []
+        )
+        of_leaves = [entry for tree, entry in zip(self.trees, axes_of_trees, strict=True) for _ in flatten(tree)[0]]
         shared = axes if isinstance(axes, Mapping) else None
         return tuple(
             _spec_of(leaf, leaf_axes)
@@ -134,7 +136,7 @@ def _with_types(value: Any) -> Hashable:
 
 
 def leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
-    """The key of a leaf among calls: its kind, its dtype, and its shape without the dynamic axes."""
+    """The key of a leaf: its kind, its dtype, and its shape without the dynamic axes. Equal keys share code."""
     kind: type = type(leaf)
     if kind in NUMBERS or not hasattr(leaf, "shape"):
         return (kind,)
@@ -147,7 +149,7 @@ def leaf_key(leaf: Any, dynamic: Mapping[int, str] | None) -> Hashable:
 
 
 def dynamic_axes(axes: AbstractedAxes, annotated: Sequence[Any] | None) -> Any:
-    """The named axes of each leaf, or one entry for all; an axis may be missing, which only compiles more often."""
+    """The named axes of each leaf, or one entry for all. If an axis is missing here, only more compilations happen."""
     if annotated is not None:
         return [_named_axes(entry.shape) if isinstance(entry, Spec) else None for entry in flatten(tuple(annotated))[0]]
     if axes is None or isinstance(axes, Mapping):
@@ -195,7 +197,7 @@ def annotated_specs(fn: Callable[..., Any], axes: AbstractedAxes = None) -> list
 
 
 def signature_of(fn: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of a function, where possible with its text annotations evaluated; None where there is none."""
+    """The signature of a function, if possible with text annotations evaluated; None if it has no signature."""
     for eval_str in (True, False):
         try:
             return inspect.signature(fn, eval_str=eval_str)
@@ -214,7 +216,7 @@ def fit_annotated(trees: list[Any], call: CallArguments) -> list[Any]:
     """
     specs, structure = flatten((tuple(trees), {}))
     if call.structure != structure:
-        raise TraceError(f"{call.place}: annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
+        raise TraceError(f"{call.location}: annotated for arguments {shown(structure)}, found {shown(call.structure)}.")
     sizes: dict[str, Dim] = {}
     return [
         _fitted(annotation, leaf, f"argument {name}", sizes)

@@ -41,7 +41,7 @@ class CompiledProgram:
         consts: The captured arrays, in the order of its consts or by name. A tensor is read at each call, so its
             entries may change in place, and gradients flow to it.
         backend: The name of the backend that runs it.
-        rewriting: How it is rewritten, where that is not as by default.
+        rewriting: The rewrite rules for it; None for the default ones.
 
     Attributes:
         bound: The Program with its captured arrays.
@@ -91,17 +91,17 @@ class CompiledProgram:
         return f"<plica.jit of a program of {len(self.program.equations)} equation(s)>"
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Run the Program; returns its result, or a tuple of them, of the arguments' kind.
+        """Run the Program; returns its result, or a tuple of them, as arrays of the arguments' library.
 
         Args:
-            args: The explicit inputs in order: arrays, and numbers where they are scalars.
-            kwargs: Those that are given by name.
+            args: The explicit inputs in order: arrays, and numbers for scalars.
+            kwargs: Further explicit inputs by name.
 
         Raises:
-            InputError: There are too few or too many, or a shape does not fit.
+            InputError: There are too few or too many inputs, or a shape does not fit.
             DTypeError: A dtype does not fit.
         """
-        leaves = self._by_place(args, kwargs) if kwargs or len(args) != len(self._dynamic) else args
+        leaves = self._in_order(args, kwargs) if kwargs or len(args) != len(self._dynamic) else args
         if current_trace() is not None or any(isinstance(leaf, Tracer) for leaf in leaves):
             return self._recorded(leaves)
         key = tuple(map(leaf_key, leaves, self._dynamic))
@@ -110,7 +110,7 @@ class CompiledProgram:
             run = self._runs[key] = self._specialized(leaves)
         return run(leaves)
 
-    def _by_place(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+    def _in_order(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         names = [var.name for var in self.program.arguments]
         given = dict(zip(names, args, strict=False))
         if len(args) > len(names) or len({**given, **kwargs}) != len(names) or not given.keys().isdisjoint(kwargs):
@@ -153,7 +153,7 @@ class CompiledProgram:
 
 
 def _array(leaf: Any) -> Any:
-    """Make a tensor of an object that has only the DLPack protocol; arrays and numbers are returned unchanged."""
+    """A tensor of an object that has only the DLPack protocol; arrays and numbers are returned unchanged."""
     if is_array(leaf) or isinstance(leaf, PYTHON_NUMBERS):
         return leaf
     if not hasattr(leaf, "__dlpack__"):

@@ -48,12 +48,12 @@ class PipelineContext:
     Args:
         backend: `"torch"`.
         semiring: A name or a row; logarithms by default.
-        fold: Compute alike layers as one.
-        optimize: Rewrite circuits and parameters first.
+        fold: Whether alike layers are computed as one batched layer.
+        optimize: Whether circuits and parameters are rewritten first.
         rules: The four tables of rewrites; `DEFAULT_RULES.adding(...)` puts your own in front. By default the built-in
             ones.
-        strategy: Which of the matches of rules that overlap is applied.
-        max_steps: How many times the tables are applied at most, to a circuit and to a Program.
+        strategy: Which match is applied if matches of rules overlap.
+        max_steps: The most times that the tables are applied to a circuit, or to a Program.
         options: Further options of the backend's compiler, such as `dtype`, and `policy` and `cache` for the values
             that eval mode keeps.
 
@@ -112,15 +112,15 @@ class PipelineContext:
         return self._compiler.compile_initializer(initializer)
 
     def add_layer_compilation_rule(self, row: LayerRow, *, override: bool = False) -> None:
-        """Compile layers of a class by its row (`plica.symbolic.layers.rows`), in this context.
+        """Let this context compile the layers of a class by a row (`plica.symbolic.layers.rows`).
 
         Args:
             row: The row.
-            override: Whether it may replace a row that the context has, also a built-in one. Then optimizer rules for
-                such layers no longer apply to them.
+            override: Whether the row may replace another one, also a built-in one. Then optimizer rules for such layers
+                no longer apply to them.
 
         Raises:
-            DTypeError: `row` is no registry entry of a layer, or of another kind than the class needs.
+            DTypeError: `row` is no row of a layer, or is of another kind than the class needs.
             UnsupportedError: The class has a row already, and `override` is false.
         """
         self._rules.layers.add(row, override=override)
@@ -228,8 +228,8 @@ def compile(circuit: Program | Bound, ctx: PipelineContext | None = None, **opti
 def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) -> Any:  # noqa: A001
     """Compile a circuit in `ctx`, else in the active context, else in a new one with `options`.
 
-    A Program is compiled as by `plica.jit`, and `options` are those of `jit`: `consts` and `backend`. The context gives
-    the rules on Programs, and how they are applied.
+    A Program is compiled as by `plica.jit`, and `options` are those of `jit`: `consts` and `backend`. The context
+    provides the rules on Programs, their strategy and the number of steps.
 
     Raises:
         UnsupportedError: `options` were given together with a context, which has its own.

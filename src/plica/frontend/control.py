@@ -7,8 +7,8 @@
     >>> total(10)
     16
 
-Given the functions at once, they run at once. Outside a trace they are Python's own loops and branches, on arrays of
-any library.
+Without a function they are decorators; with one they run immediately. Outside a trace they run as Python's own loops
+and branches, on arrays of any library.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _is_traced(*values: Any) -> bool:
     if current_trace() is not None:
         return True
     tracers = [leaf for leaf in flatten(values)[0] if isinstance(leaf, Tracer)]
-    return bool(tracers) and scope_of(*tracers) is not None  # which refuses those whose function has ended
+    return bool(tracers) and scope_of(*tracers) is not None  # `scope_of` refuses tracers of functions that have ended
 
 
 def for_loop(
@@ -83,7 +83,7 @@ def for_loop(
 
     Raises:
         TraceError: The body returns something else than its next arguments.
-        ShapeError: A size changes that may not.
+        ShapeError: Arguments that share a size end an iteration with different sizes.
         DTypeError: A dtype changes.
         InputError: The step is 0.
     """
@@ -120,7 +120,7 @@ def while_loop(
 
     Raises:
         TraceError: The condition gives no scalar bool, or the body something else than its next arguments.
-        ShapeError: A size changes that may not.
+        ShapeError: Arguments that share a size end an iteration with different sizes.
         DTypeError: A dtype changes.
     """
 
@@ -142,7 +142,7 @@ def while_loop(
 
 
 class Cond:
-    """Branches under construction; called, they run.
+    """Branches under construction; a call runs the chosen one.
 
     Args:
         predicate: The scalar bool of the first branch.
@@ -191,14 +191,14 @@ class Cond:
         predicates = self._predicates
         require_branches(branches, args)
         if not _is_traced(predicates):
-            holding = (
+            indices_of_true = (
                 index for index, predicate in enumerate(predicates) if _truth("the predicate of cond", predicate)
             )
-            return handed_over(branches[next(holding, len(predicates))](*args))
-        placed = [(branch, self._place(branch)) for branch in branches]
-        return trace_cond(predicates, placed, args, shared=self._shared)
+            return handed_over(branches[next(indices_of_true, len(predicates))](*args))
+        located_branches = [(branch, self._location(branch)) for branch in branches]
+        return trace_cond(predicates, located_branches, args, shared=self._shared)
 
-    def _place(self, branch: Body) -> str:
+    def _location(self, branch: Body) -> str:
         return place_of(branch) if branch is not _nothing else f"{place_of(self._branches[0])} (there is no otherwise)"
 
 
@@ -252,15 +252,15 @@ def scan(
         body: `body(carry, x)` returns the next carry and the result of this step, trees of arrays.
         init: The first carry.
         xs: Arrays of one size along their first axis; None if there are none.
-        length: The number of steps, where there is no `xs`.
-        reverse: Whether to run from the last row to the first; results are stacked in the order of rows all the same.
+        length: The number of steps if there is no `xs`.
+        reverse: Whether to run from the last row to the first; results are still stacked in the order of rows.
         preserve_dimensions: Whether arguments of one size share it, as in `for_loop`.
 
     Returns:
         The last carry, and the results of the steps, stacked along a new first axis.
 
     Raises:
-        ShapeError: Results of two rows may differ in size, or a size of the carry changes that may not.
+        ShapeError: Results of two steps may differ in size, or arrays of the carry no longer share a size.
         TraceError: The body returns no pair, or neither `xs` nor `length` is given.
     """
     if _is_traced(init, xs, length):
@@ -279,7 +279,7 @@ def scan(
         return _scan_nothing(body, init, xs)
     rows = rows[::-1] if reverse else rows
     stack = namespace.stack
-    stacks = [stack(list(alike), axis=0) for alike in zip(*(leaves for leaves, _ in rows), strict=True)]
+    stacks = [stack(list(results), axis=0) for results in zip(*(leaves for leaves, _ in rows), strict=True)]
     return handed_over(carry), unflatten(rows[0][1], stacks)
 
 
@@ -312,7 +312,7 @@ def _integer(what: str, value: Any) -> int:
 
 
 def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
-    """A scan of no steps: the carry unchanged, and empty stacks of the results that a step would have."""
+    """A scan without steps: the carry unchanged, and empty stacks of the types that a step's results would have."""
     leaves, structure = flatten((init, xs))
     arrays = [leaf for leaf in leaves if hasattr(leaf, "dtype")]
     structures: list[Structure] = []
@@ -333,7 +333,7 @@ def _scan_nothing(body: Body, init: Any, xs: Any) -> tuple[Any, Any]:
 
 
 def _zeros(xs: Any) -> Any:
-    """A row of zeros for each array of no rows."""
+    """A row of zeros for each array, which has no rows."""
     leaves, structure = flatten(xs)
     return unflatten(
         structure,

@@ -1,4 +1,4 @@
-"""Executors of traced Programs: the backends by name, and converters of results to the arguments' kind."""
+"""Executors of traced Programs: the backends by name, and converters of results to the arguments' library."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Executor(Protocol):
         ...
 
     def specialize(self, leaves: Sequence[Any]) -> Runner:
-        """The function of leaves of these kinds; its result is one array, or a tuple of them."""
+        """The function that runs leaves of these kinds; its result is one array, or a tuple of them."""
         ...
 
 
@@ -42,19 +42,19 @@ def require_backend(name: str) -> None:
     """Check that there is a backend.
 
     Raises:
-        InputError: There is none of this name.
+        InputError: There is no backend with this name.
     """
     if name not in EXECUTORS:
         raise InputError(f"jit: there is no backend {name!r}; there are {', '.join(map(repr, EXECUTORS))}.")
 
 
 def from_dlpack(array: Any) -> Any:
-    """A tensor of the memory of an object that has only the DLPack protocol."""
+    """A tensor that shares the memory of an object that has only the DLPack protocol."""
     return _torch("from_dlpack")(array)
 
 
 def result_converter(leaves: Sequence[Any], backend: str) -> Any:
-    """A function that converts a backend's results to the kind of the arguments; None where none is needed."""
+    """A function that converts a backend's results to arrays of the arguments' library; None if none is needed."""
     arrays = [leaf for leaf in leaves if not isinstance(leaf, PYTHON_NUMBERS) or is_array(leaf)]
     arrays = [leaf.data if isinstance(leaf, PackedArray) else leaf for leaf in arrays]
     numpy = bool(arrays) and all(isinstance(leaf, np.ndarray | np.generic) for leaf in arrays)
@@ -73,7 +73,7 @@ def result_converter(leaves: Sequence[Any], backend: str) -> Any:
 
 
 def untraced(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that torch.compile never looks into."""
+    """The function, which torch.compile never traces into."""
     wrapped: Callable[..., Any] = _torch("untraced", "sources")(function)
     return wrapped
 
@@ -103,7 +103,7 @@ class _Interpreter:
         bound: The Program with its captured arrays.
         name: The name of the function, which this backend does not need.
         numbers: The indices of arguments that are Python numbers, which this backend does not need.
-        rewriting: How the Program is rewritten; without it, it runs as it is.
+        rewriting: The rewrite rules; without them, the Program runs unchanged.
     """
 
     bound: Bound

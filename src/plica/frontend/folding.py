@@ -42,7 +42,7 @@ class FoldedProgram:
         program: The Program as it was given.
         leaves: The captured arrays that are known, by name.
         compile_time: The constants that are known now, by name.
-        run_time: The names of the other constants.
+        run_time: The names of constants that are known at the first call.
         form: "runtime" or "split".
         folding: The Programs that it was split into.
     """
@@ -56,17 +56,17 @@ class FoldedProgram:
 
     @property
     def compiletime_fold(self) -> Program | None:
-        """The Program that may run now; None in the form "runtime", and where there is nothing to do."""
+        """The Program that may run now; None in the form "runtime", and if it would compute nothing."""
         return self.folding.split.compiletime_fold
 
     @property
     def runtime_fold(self) -> Program | None:
-        """The Program of the first call; None where there is nothing to do."""
+        """The Program that runs at the first call; None if it would compute nothing."""
         return self.folding.split.runtime_fold
 
     @property
     def entry(self) -> Program:
-        """The Program of each call."""
+        """The Program that runs at each call."""
         return self.folding.split.entry
 
     @property
@@ -76,7 +76,7 @@ class FoldedProgram:
 
     @property
     def arguments(self) -> dict[str, str | None]:
-        """For each argument of the Program the name of that of `entry`; None for one that is folded away."""
+        """For each argument of the Program, its name in `entry`; None for an argument that is folded away."""
         staying = {var.name for var in self.entry.arguments}
         return {var.name: var.name if var.name in staying else None for var in self.program.arguments}
 
@@ -98,10 +98,11 @@ class FoldedProgram:
 
         Args:
             backend: "torch" or "interpreter".
-            rewriting: How Programs are rewritten, where that is not as by default.
+            rewriting: The rewrite rules for Programs; None for the default ones.
             cache: The cache of values; by default the one that functions share.
-            release_sources: Whether constants that only folding reads are let go after it. Other owners, such as this
-                object and modules, must let them go too. It is an error if an update or a gradient needs one again.
+            release_sources: Whether references to constants that only folding reads are dropped after it. Their memory
+                is freed once other owners, such as this object and modules, drop theirs. It is an error if an update or
+                a gradient needs one again.
 
         Raises:
             InputError: There is no such backend, or `cache` is no `FoldCache`.
@@ -117,7 +118,7 @@ class FoldedProgram:
         return function
 
     def marked(self) -> str:
-        """The text of the Program, with the origin of each value behind its line."""
+        """The text of the Program; at the end of each line is the fate of its value."""
         return print_origins(self.folding.program, self.folding.origins)
 
 
@@ -203,7 +204,7 @@ def _check_kinds(program: Any, compile_time: Any, form: Any, policy: Any) -> Non
 
 
 def marks_of(where: str, keys: Any, advice: str = "") -> tuple[str | int, ...]:
-    """The names and indices of marked arguments as a tuple; a single one needs no tuple.
+    """The names and indices of marked arguments as a tuple, from a sequence or a single name or index.
 
     Raises:
         InputError: An entry is neither a name nor an index.
@@ -252,7 +253,7 @@ class _FoldedExecutor:
         return self.function.code
 
     def specialize(self, leaves: Sequence[Any]) -> Runner:
-        """The function of any leaves: it looks at their kinds itself."""
+        """The function that runs any leaves; it checks their kinds itself."""
         del leaves
         return lambda arguments: self.function.run(dict(zip(self.names, arguments, strict=True)))
 
@@ -271,7 +272,7 @@ def folded_executor(
         bound: The Program with its captured arrays, which are constant too.
         names: The names of constant arguments.
         backend: "torch" or "interpreter".
-        rewriting: How Programs are rewritten, where that is not as by default.
+        rewriting: The rewrite rules for Programs; None for the default ones.
         policy: How much memory folding may take.
         cache: The cache of values; by default the one that functions share.
     """

@@ -63,7 +63,7 @@ class _Compiled:
         traced: The Program, its captured arrays, and the structure of its results.
         executor: Runs the Program.
         structure: The tree of positional and named arguments.
-        names: The names of the positional ones.
+        names: The names of the positional arguments.
     """
 
     traced: TracedFunction
@@ -86,9 +86,9 @@ def jit(
 ) -> Any:
     """Compile a function of arrays, or a Program.
 
-    It is compiled when it is decorated if annotations give the types of all arguments (`int`, `float`, `bool`,
-    `complex`, `plica.spec(...)`, or trees of these), else when it is first called with arguments of new dtypes or
-    sizes. Sizes that have names never cause another compilation.
+    If annotations give the types of all arguments (`int`, `float`, `bool`, `complex`, `plica.spec(...)`, or trees of
+    these), the function is compiled when it is decorated. Otherwise a call compiles it for its arguments, if no earlier
+    call had their dtypes and sizes. Sizes that have names never cause another compilation.
 
     A Program (`plica.parse(text)`) is compiled at once, for all sizes that its types name. `consts` gives the arrays
     that it captures, which are the variables before its semicolon.
@@ -104,16 +104,16 @@ def jit(
         abstracted_axes: Names of axes whose sizes are dynamic; sizes of one name are equal. `{axis: name}` for all
             arrays, or a sequence with one such mapping, a sequence of names, or None for each positional argument.
             Where annotations give the types, these names replace their sizes.
-        static_argnums: Indices of arguments that are no arrays: hashable values, for each of which the function is
-            compiled anew. A method counts without `self`, and is compiled for each object.
-        backend: "torch" runs generated code; "native" runs machine code, made for loops whose steps are small, and
-            torch where gradients are wanted; "interpreter" runs the definition of each operation in numpy.
+        static_argnums: Indices of arguments that are no arrays, but hashable values; the function is compiled for each
+            value. For a method, indices do not count `self`, and it is compiled for each object.
+        backend: "torch" runs generated code. "native" runs machine code, which suits loops of small steps, and torch if
+            gradients are needed. "interpreter" runs the definition of each operation in numpy.
         consts: The arrays that a Program captures, in the order of its consts or by name. Tensors are captured by
             reference, and gradients flow to them.
-        rules: The tables of rewrites, as for circuits; those on Programs are applied.
+        rules: The tables of rewrites, as for circuits; the rules on Programs are applied.
         constants: The names or indices of arguments that have one value for many calls. Values that depend only on
-            these and on captured arrays are computed once, and again where they change.
-        policy: How much memory such values may take, and how changes are noticed.
+            these and on captured arrays are computed once, and again after a change.
+        policy: How much memory such values may take, and how changes are detected.
         cache: The cache of such values; by default the one that functions share.
 
     Raises:
@@ -192,7 +192,7 @@ class CompiledFunction:
             self._compile_annotated()
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """A function of a module is pickled by its name, as Python's are; another one with its state."""
+        """A function of a module is pickled by its name, as Python's functions are; others with their state."""
         name = getattr(self, "__qualname__", "")
         try:
             function = attrgetter(name)(sys.modules[self.__module__])
@@ -208,7 +208,7 @@ class CompiledFunction:
 
     @property
     def program(self) -> Program:
-        """The Program as traced; of the last compilation, where there are several."""
+        """The traced Program, of the last compilation if there are several."""
         return self._latest().traced.bound.program
 
     @property
@@ -298,7 +298,7 @@ class CompiledFunction:
         return self._call(args, kwargs)
 
     def _key(self, leaves: Sequence[Any], axes: Any, structure: Hashable = None, static: Hashable = ()) -> Hashable:
-        """The key of a call: kinds, dtypes and static sizes of leaves, which are the arguments without a structure."""
+        """The key of a call: kinds, dtypes and static sizes of leaves; without `structure`, each argument is a leaf."""
         if isinstance(axes, Mapping) or axes is None:
             return (structure, static, *[leaf_key(leaf, axes) for leaf in leaves])
         return (structure, static, *map(leaf_key, leaves, chain(axes, repeat(None))))
@@ -330,7 +330,7 @@ class CompiledFunction:
         return any(isinstance(attribute, classmethod) and attribute.__func__ is self for attribute in attributes)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """The arguments, positional where Python's rules allow it; with defaults, where annotations gave the types."""
+        """The arguments, positional if Python's rules allow it; with defaults if annotations gave the types."""
         if self._signature is None or (not kwargs and len(args) == self._positional_count):
             return args, kwargs
         try:
@@ -346,7 +346,7 @@ class CompiledFunction:
         return self._fn(*positional, **keywords)
 
     def _specialized(self, call: CallArguments) -> Runner:
-        """The function that runs such calls: compiled if it was not yet, for the kinds of the leaves."""
+        """The function that runs such calls, compiled for the kinds of the leaves unless it is compiled already."""
         call.check()
         compiled = self._for_call(call)
         run = compiled.executor.specialize(call.leaves)
@@ -411,7 +411,7 @@ class CompiledMethod:
 
     Args:
         function: The function.
-        instance: The object, which is kept alive as long as its method is.
+        instance: The object, which the method keeps alive.
     """
 
     function: CompiledFunction
@@ -426,14 +426,14 @@ class CompiledMethod:
 
 
 def _positional_count(signature: inspect.Signature | None) -> int | None:
-    """How many positional arguments leave nothing to bind; None where that may differ from call to call."""
+    """The number of positional arguments for which binding to the signature can be skipped; None if it never can."""
     kinds = [parameter.kind for parameter in signature.parameters.values()] if signature is not None else [None]
     fixed = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     return len(kinds) if all(kind in fixed for kind in kinds) else None
 
 
 def _method_of(fn: Callable[..., Any], instance: Any) -> Callable[..., Any]:
-    """A function that is bound to an object, and does not keep it alive."""
+    """A function bound to an object, which it does not keep alive."""
     reference = ref(instance)
 
     def method(*args: Any, **kwargs: Any) -> Any:

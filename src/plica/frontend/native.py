@@ -43,9 +43,12 @@ from plica.runtime.container import write
 from plica.runtime.signature import PrivateKey
 from plica.symbolic.semirings import LSE_SUM
 
-_ALONE: Mapping[str, int] = {"local-sync": 2**48, "local-task": 0}
-"""Up to how many rows the calling thread computes alone, by drivers; no call has more than the first."""
-_OF_KINDS = {"log_likelihood", "marginal"}  # of which `module(x)` asks the one whose data is of the kind of x
+_MAX_ROWS_ALONE: Mapping[str, int] = {"local-sync": 2**48, "local-task": 0}
+"""The most rows that the calling thread computes alone, by drivers; no call has as many as for `local-sync`."""
+_CHOSEN_BY_KIND = {
+    "log_likelihood",
+    "marginal",
+}  # `module(x)` calls the one whose data has the kind of x: integers, floats
 
 
 def compile(  # noqa: A001 - the word of the field
@@ -62,33 +65,33 @@ def compile(  # noqa: A001 - the word of the field
     """Write a native file.
 
     Args:
-        model: A compiled circuit; a circuit, which the active context compiles, or which has the values of its
-            initializers; the path of a model file; a Program with or without its captured arrays; or a compiled
-            function (`plica.jit`) that was called, or has annotations. Without a context, neither circuits nor model
-            files need torch.
+        model: One of these: a compiled circuit; a circuit, which the active context compiles (without a context, it
+            gets the values of its initializers); the path of a model file; a Program with or without its captured
+            arrays; a compiled function (`plica.jit`) that was called or has annotations. Without a context, neither
+            circuits nor model files need torch.
         path: The path of the file; a file that exists is replaced in one step.
-        targets: The machines that it is for, the best first: "host", or as `plica.backend.native.targets` names them.
+        targets: The machines that the file is for, the best first: "host", or names of `plica.backend.native.targets`.
         queries: The questions to a circuit, the main one first: "log-likelihood" (the default, with "marginal" where
             data of integers cannot be missing), "marginal", "sample", "conditional-sample", "mpe", and the entries of
             further queries of the circuit's context.
         updatable: The arrays that `NativeModule.update` may replace: tensors of a circuit, by their keys in its state
             dict, or True for all of them; arguments of a Program with their first values, by name, and arrays that it
             captures, by any names.
-        driver: "local-sync" computes all rows of a call on the thread that calls, "local-task" on several threads. By
-            default several, where a call has so many rows that these are faster. One thread runs functions, which have
-            no rows.
+        driver: "local-sync" computes all rows of a call on the calling thread, "local-task" on several threads. By
+            default, several threads compute calls of so many rows that this is faster. Functions have no rows, and run
+            on one thread.
         key: The Ed25519 private key, as 32 bytes, to sign the file with.
-        embedded: Whether the file contains the arrays; else a second file does, whose name holds their hash.
+        embedded: Whether the file contains the arrays; else a second file does, whose name contains their hash.
 
     Raises:
         InputError: There is no such target, query, driver or array.
-        UnsupportedError: Something of the model has no native code, and the message names it; or a function is to run
-            on several threads.
+        UnsupportedError: A part of the model, which the message names, has no native code; or the driver would run a
+            function on several threads.
         MissingExtraError: A compiler is not installed (`pip install 'plica[native]'`).
-        FileFormatError: Nothing can be written there, or it is the model file that is read.
+        FileFormatError: The file cannot be written, or `path` is the model file itself.
     """
-    if driver is not None and driver not in _ALONE:
-        raise InputError(f"there is no driver {driver!r}; there are {', '.join(_ALONE)}.")
+    if driver is not None and driver not in _MAX_ROWS_ALONE:
+        raise InputError(f"there is no driver {driver!r}; there are {', '.join(_MAX_ROWS_ALONE)}.")
     # "host" may be one of the others
     chosen = list(dict.fromkeys(map(target_of, (targets,) if isinstance(targets, str) else targets)))
     if not chosen:
@@ -101,11 +104,11 @@ def compile(  # noqa: A001 - the word of the field
         entry_programs_of(loaded, (queries,) if isinstance(queries, str) else queries, updatable)
     )
     if driver is not None:
-        entry_programs = [_driven(entry_program, driver) for entry_program in entry_programs]
+        entry_programs = [_with_driver(entry_program, driver) for entry_program in entry_programs]
     also = [
         entry_program.name
         for entry_program in entry_programs
-        if {entry_program.name, entry_programs[0].name} == _OF_KINDS
+        if {entry_program.name, entry_programs[0].name} == _CHOSEN_BY_KIND
     ]
     parts, manifest = file_of(entry_programs, chosen, {"source": _source(loaded)}, also)
     write(path, parts, manifest, key, beside=() if embedded else (TENSORS,))
@@ -148,14 +151,14 @@ def _with_joined_trees(entry_programs: Sequence[EntryProgram]) -> list[EntryProg
     ]
 
 
-def _driven(entry_program: EntryProgram, driver: str) -> EntryProgram:
-    """An entry point whose rows the threads of a driver compute."""
-    if not entry_program.rows and not _ALONE[driver]:
+def _with_driver(entry_program: EntryProgram, driver: str) -> EntryProgram:
+    """The entry point, with the number of rows up to which a driver uses only the calling thread."""
+    if not entry_program.rows and not _MAX_ROWS_ALONE[driver]:
         raise UnsupportedError(
             f"{entry_program.name} has no rows that threads could share, so that the thread that calls runs it alone; "
             f"leave out driver={driver!r}."
         )
-    return replace(entry_program, alone=_ALONE[driver])
+    return replace(entry_program, alone=_MAX_ROWS_ALONE[driver])
 
 
 def _source(model: Any) -> str:
@@ -191,8 +194,8 @@ def _of_program(
             f"the Program captures {len(bound.program.consts)} arrays whose values are not known; give the `bound` of "
             "a compiled function."
         )
-    opened, arrays = updatable_program(bound, updatable)
-    block = with_constants(opened, arrays)
+    program_with_consts, arrays = updatable_program(bound, updatable)
+    block = with_constants(program_with_consts, arrays)
     count = len(block.program.results)
     results = ("result",) if count == 1 else tuple(f"result{index}" for index in range(count))
     return EntryProgram(
@@ -205,19 +208,19 @@ def _of_program(
 
 @dataclass(frozen=True, slots=True)
 class _Circuit:
-    """A compiled circuit as it is now.
+    """A compiled circuit with its current arrays.
 
     Args:
         compiled: The circuit.
-        leaves: Its arrays, and those that may be replaced.
+        leaves: The array of each leaf, or the updatable constant that holds it.
         dtype: The dtype of its real numbers.
-        usual: The dtype of its data, where none is missing.
+        usual: The dtype of data without missing values.
     """
 
     compiled: CompiledCircuit
     leaves: Sequence[tuple[Leaf, Any]]
     dtype: DType
-    usual: DType
+    data_dtype: DType
 
     @property
     def entries(self) -> Mapping[str, tuple[Query[Any], Entry]]:
@@ -244,10 +247,10 @@ class _Circuit:
         yield from _BY_POLICY[type(query.policy)](self, query, entry)
 
     def data_of(self, entry: Entry, real: DType) -> DType | None:
-        """The dtype of the rows that an entry takes, where real numbers are of dtype `real`; None for no rows."""
+        """The dtype of the rows that an entry takes, if real numbers have dtype `real`; None if it takes no rows."""
         if entry.data == "none":
             return None
-        return real if entry.data == "floats" and self.usual.kind == "int" else self.usual
+        return real if entry.data == "floats" and self.data_dtype.kind == "int" else self.data_dtype
 
 
 def _scored(circuit: _Circuit, query: Query[Upward], entry: Entry) -> Iterator[EntryProgram]:  # noqa: ARG001
@@ -283,7 +286,7 @@ def _check_weights(circuit: CircuitArrays) -> None:
 
 def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable: Updatable) -> Iterator[EntryProgram]:
     compiled, dtype = circuit.compiled, circuit.dtype
-    wanted_circuit = _Circuit(
+    file_circuit = _Circuit(
         compiled,
         updatable_leaves(compiled.folded, circuit.leaves, updatable) if updatable else circuit.leaves,
         dtype,
@@ -292,25 +295,25 @@ def _of_circuit(circuit: CircuitArrays, queries: Sequence[str] | None, updatable
     require_no_opaque_modules(compiled.folded, "native code")
     _check_weights(circuit)
     if queries is None:
-        queries = ["log-likelihood", *(["marginal"] if wanted_circuit.usual.kind == "int" else [])]
-    wanted = list(dict.fromkeys(queries))
-    if not wanted:
-        raise InputError(f"a native file answers at least one query; there are {', '.join(wanted_circuit.entries)}.")
-    for name in wanted:
-        if name not in wanted_circuit.entries:
+        queries = ["log-likelihood", *(["marginal"] if file_circuit.data_dtype.kind == "int" else [])]
+    query_names = list(dict.fromkeys(queries))
+    if not query_names:
+        raise InputError(f"a native file answers at least one query; there are {', '.join(file_circuit.entries)}.")
+    for name in query_names:
+        if name not in file_circuit.entries:
             raise InputError(
-                f"there is no query {name!r} of native files; there are {', '.join(wanted_circuit.entries)}."
+                f"there is no query {name!r} of native files; there are {', '.join(file_circuit.entries)}."
             )
     if not updatable:
-        for name in wanted:
-            yield from wanted_circuit.entry_programs(name)
+        for name in query_names:
+            yield from file_circuit.entry_programs(name)
         return
-    main, *others = [entry_program for name in wanted for entry_program in wanted_circuit.entry_programs(name)]
-    arrays = tuple(array for _, array in wanted_circuit.leaves if isinstance(array, UpdatableConstant))
+    main, *others = [entry_program for name in query_names for entry_program in file_circuit.entry_programs(name)]
+    arrays = tuple(array for _, array in file_circuit.leaves if isinstance(array, UpdatableConstant))
     number_format = (
         LSE_SUM if any(entry_program.non_negative for entry_program in (main, *others)) else compiled.semiring
     )
-    checks = non_negative_checks(compiled, number_format, wanted_circuit.dtype, wanted_circuit.leaves)
+    checks = non_negative_checks(compiled, number_format, file_circuit.dtype, file_circuit.leaves)
     yield replace(main, updatable=arrays, non_negative=(*checks, *main.non_negative))
     yield from others
 

@@ -1,7 +1,7 @@
 """`NativeFunction`: the backend "native" of `jit`, machine code that is compiled once for all sizes.
 
-It runs on arrays in the CPU's memory, without copies of contiguous ones. The same Program runs in torch where gradients
-are wanted, under a transform of torch, and for tensors on other devices.
+It runs on arrays in the CPU's memory, without copies of contiguous ones. The same Program runs in torch if gradients
+are needed, under a transform of torch, and for tensors on other devices.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class NativeFunction:
         bound: The Program with its captured arrays; references are read at each call.
         fallback: Makes the executor of torch when it is first needed.
         torch: A function of torch's backend, by its name.
-        rewriting: How the Program is rewritten, where that is not as by default.
+        rewriting: The rewrite rules for the Program; None for the default ones.
     """
 
     def __init__(
@@ -55,7 +55,7 @@ class NativeFunction:
         return self._make_fallback()
 
     def specialize(self, leaves: Sequence[Any]) -> Runner:
-        """The function of leaves of these kinds."""
+        """The function that runs leaves of these kinds."""
         variables = self.program.arguments
         converters = [
             (index, convert)
@@ -78,30 +78,30 @@ class NativeFunction:
             return natively
         tensors = [index for index, leaf in enumerate(leaves) if array_api_compat.is_torch_array(leaf)]
         is_plain = self._torch("is_plain")
-        makers = [
+        result_makers = [
             self._torch("from_numpy" if result.type.dtype == DType.BFLOAT16 else "tensor_of")
             for result in self.program.results
         ]
-        captures = bool(self._leaves)
+        has_captures = bool(self._leaves)
         in_torch: list[Runner] = []
 
         def run(leaves: Sequence[Any]) -> Any:
-            passed = [leaves[index] for index in tensors]
-            if not is_plain(*passed, *self._tensors()) if captures else not is_plain(*passed):
+            tensor_arguments = [leaves[index] for index in tensors]
+            if not is_plain(*tensor_arguments, *self._tensors()) if has_captures else not is_plain(*tensor_arguments):
                 if not in_torch:
                     in_torch.append(self._fallback.specialize(leaves))
                 return in_torch[0](leaves)
             results = natively(leaves)
             return (
-                makers[0](results)
+                result_makers[0](results)
                 if single
-                else tuple([make(result) for make, result in zip(makers, results, strict=True)])
+                else tuple([make_result(result) for make_result, result in zip(result_makers, results, strict=True)])
             )
 
         return run
 
     def _converter(self, leaf: Any, var: Var) -> Callable[[Any], Any] | None:
-        """A function that converts an argument for machine code; None where none is needed."""
+        """A function that converts an argument for machine code; None if no conversion is needed."""
         if isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
             return _fit_check(var) if var.type.dtype.kind == "int" else None
         if not var.type.shape:
@@ -121,7 +121,7 @@ class NativeFunction:
         return [leaf for leaf in arrays if array_api_compat.is_torch_array(leaf)]
 
     def _captured(self) -> Callable[[], list[Any]] | None:
-        """A function that reads the captured arrays at each call; None where nothing is captured."""
+        """A function that reads the captured arrays at each call; None if nothing is captured."""
         if not self._leaves:
             return None
         pairs = list(zip(self._leaves, self.program.consts, strict=True))

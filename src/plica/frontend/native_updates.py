@@ -28,7 +28,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.scope import Reference
 
 Weights = tuple[tuple[FoldedLayer, str], ...]
-"""Weights by group and name."""
+"""Weights, each by its folded group and its name there."""
 Updatable = bool | str | Sequence[str] | Mapping[str, Any]
 """The arrays that may be replaced: all, none, names, or names with arrays."""
 
@@ -45,10 +45,10 @@ def array_of(leaf: Any) -> Array:
 def updatable_leaves(
     folded: FoldedCircuit, leaves: Sequence[tuple[Leaf, Array]], updatable: Updatable
 ) -> list[tuple[Leaf, Array | UpdatableConstant]]:
-    """The tensors of a circuit, of which some may be replaced, with parts named as in its state dict.
+    """The tensors of a circuit; updatable ones are `UpdatableConstant`s, with parts named as in its state dict.
 
     Raises:
-        InputError: The circuit has no tensor of a name.
+        InputError: The circuit has no tensor with a name in `updatable`.
         NativeFileError: A name has characters that names in files cannot have.
     """
     keys = leaf_keys(folded.described)
@@ -61,14 +61,14 @@ def updatable_leaves(
             raise InputError(f"updatable: the circuit has no tensor {name!r}; it has {', '.join(known) or 'none'}.")
     arrays: list[tuple[Leaf, Array | UpdatableConstant]] = []
     for leaf, array in leaves:
-        own = [keys.get(member, "") for member in leaf.members]
-        parts = tuple(word(name, "updatable") if name in wanted else "" for name in own)
+        keys_of_members = [keys.get(member, "") for member in leaf.members]
+        parts = tuple(word(name, "updatable") if name in wanted else "" for name in keys_of_members)
         arrays.append((leaf, UpdatableConstant(array, parts=parts) if any(parts) else array))
     return arrays
 
 
 def check_weights(circuit: CircuitArrays) -> None:
-    """Refuse weights that have become negative where the semiring carries no such numbers.
+    """Refuse weights that training has made negative, if the semiring carries no negative numbers.
 
     Raises:
         UnsupportedError: A weight is negative; the message names its layer.
@@ -89,7 +89,7 @@ def non_negative_checks(
     dtype: DType,
     leaves: Sequence[tuple[Leaf, Array | UpdatableConstant]],
 ) -> Iterator[NonNegative]:
-    """The weights that could be replaced by negative ones, where the semiring carries no such numbers."""
+    """Checks of the weights that an update could make negative, if the semiring carries no negative numbers."""
     weights, program, arrays = _least_weights(compiled, semiring, dtype, leaves)
     if program is None:
         return
@@ -98,13 +98,13 @@ def non_negative_checks(
     if isinstance(least, Var) and least in block.updatable:
         layers = compiled.folded.circuit.layers
         names = tuple(f"{name}_of_layer_{layers.index(layer)}" for layer, name in _layers_of(weights))
-        yield NonNegative(block.updatable[least].through(lambda values: xp.astype(values, DType.FLOAT64)), names)
+        yield NonNegative(block.updatable[least].mapped(lambda values: xp.astype(values, DType.FLOAT64)), names)
 
 
 def _least_weights(
     compiled: CompiledCircuit, semiring: Semiring, dtype: DType, leaves: Sequence[tuple[Leaf, Any]]
 ) -> tuple[Weights, Program | None, list[Any]]:
-    """The weights that may be negative, the Program of their least entries, if there are any, and its arrays."""
+    """The weights that may become negative, the Program of their least entries (None without any), and its arrays."""
     arrays = dict(leaves)
     owners = owners_of(arrays)
     weights = lower_score(compiled.folded, semiring, dtype, dtype, owners).weights
@@ -119,7 +119,7 @@ def _layers_of(weights: Weights) -> Iterator[tuple[Layer, str]]:
 
 
 def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list[Array | UpdatableConstant]]:
-    """A Program with arguments that may be replaced as consts, and the arrays of all its consts.
+    """A Program whose updatable arguments became consts, and the arrays of all its consts.
 
     Raises:
         InputError: There is no such argument or captured array, or its sizes are not known.
@@ -132,15 +132,17 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
     consts = {var.name: index for index, var in enumerate(program.consts)}
     arguments = {var.name: var for var in program.arguments}
     first_values = updatable if isinstance(updatable, Mapping) else {}
-    moved: list[Var] = []
+    new_consts: list[Var] = []
     for name in consts if updatable is True else first_values or _names(updatable):
         if name in first_values and name in arguments:
             arrays.append(UpdatableConstant(_checked(arguments[name], first_values[name]), word(name, "updatable")))
-            moved.append(arguments[name])
+            new_consts.append(arguments[name])
             continue
-        same = [index for index, leaf in enumerate(bound.leaves) if name in first_values and leaf is first_values[name]]
-        index = same[0] if same else consts.get(name)
-        if index is None or (name in first_values and not same):
+        matching = [
+            index for index, leaf in enumerate(bound.leaves) if name in first_values and leaf is first_values[name]
+        ]
+        index = matching[0] if matching else consts.get(name)
+        if index is None or (name in first_values and not matching):
             hint = (
                 "give its first value, as updatable={name: array}"
                 if name in arguments
@@ -151,12 +153,12 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
             raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
         arrays[index] = UpdatableConstant(array_of(bound.leaves[index]), word(name, "updatable"))
     _check_parts(arrays)
-    inputs = tuple(var for var in program.inputs if var not in moved)
-    return replace(program, consts=(*program.consts, *moved), inputs=inputs), arrays
+    inputs = tuple(var for var in program.inputs if var not in new_consts)
+    return replace(program, consts=(*program.consts, *new_consts), inputs=inputs), arrays
 
 
 def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:
-    """Refuse captured views of arrays that may be replaced: numpy made them before the Program was traced."""
+    """Refuse captured views of updatable arrays: numpy made them before tracing, so updates would not reach them."""
     for constant in (array for array in arrays if isinstance(array, UpdatableConstant)):
         for array in arrays:
             if not isinstance(array, UpdatableConstant) and np.shares_memory(array, constant.array):

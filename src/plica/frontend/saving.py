@@ -31,14 +31,14 @@ from plica.symbolic.semirings import SEMIRINGS
 def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterable[type | LeafRow] = ()) -> None:
     """Write a compiled circuit, whole or not at all: its structure, its tensors, its semiring and its dtype.
 
-    The file holds no code, and the command line takes it (`plica score`, `plica export`). Further entries of a loaded
-    file, such as the columns of tables, are written again. Reals of 16 bits are loaded as float32.
+    The file holds no code, and the command line takes it (`plica score`, `plica export`). A circuit that was loaded
+    from a file keeps the file's further entries, such as the columns of tables. Reals of 16 bits are loaded as float32.
 
     Args:
         circuit: The result of `plica.compile`.
         path: The path of the file, by convention with the suffix `.plica`.
-        classes: Custom layers, parameter nodes and initializers that the circuit uses. A custom leaf that is no
-            `ComposedParameter` is given by its context's LeafRow.
+        classes: Custom layers, parameter nodes and initializers that the circuit uses. For a custom leaf that is no
+            `ComposedParameter`, pass the LeafRow of its context.
 
     Raises:
         DTypeError: `circuit` is no compiled circuit, or `path` is no path.
@@ -69,7 +69,7 @@ def load(
 ) -> TorchCircuit:
     """The compiled circuit of a model file, on the CPU and in training mode, as `plica.compile` makes circuits.
 
-    Move it as modules are moved: `plica.load(path).to("cuda")`.
+    Move it to a device as a module: `plica.load(path).to("cuda")`.
 
     Args:
         path: The path of a file that `plica.save` or `plica train` wrote.
@@ -78,12 +78,12 @@ def load(
         modules: The modules that layers hold, by the prefix of the keys of their tensors: see `load_model`
             (`plica.files.model`), which gives the contents of the file.
         max_bytes: The memory that the sizes declared in the file may take: see `load_model`.
-        options: Of the new context, as for `plica.compile`: `fold=False`, or another `semiring` or `dtype`.
+        options: Options of the new context, as for `plica.compile`: `fold=False`, or another `semiring` or `dtype`.
 
     Raises:
         FileFormatError: The file is missing, damaged, of another kind or version, or the modules do not fit.
         UnsupportedError: `options` were given together with a context, which has its own.
-        DTypeError: The path is none, or an option is unknown.
+        DTypeError: `path` is no path, or an option is unknown.
     """
     file = load_model(path, classes=classes, modules=modules, max_bytes=max_bytes)
     saved: dict[str, Any] = {name: file.options[name] for name in ("semiring", "dtype") if name in file.options}

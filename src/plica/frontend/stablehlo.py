@@ -24,14 +24,14 @@ def stablehlo(
         model: A circuit, a model file, a Program, or a compiled function, as for `plica.native.compile`.
         query: The question to a circuit: "log-likelihood" (the default), "marginal", "sample", "conditional-sample",
             "mpe". Its last arguments are the uniforms that it draws with.
-        embedded: Whether the text contains the arrays instead.
+        embedded: Whether the text contains the arrays as constants; else they are the first arguments.
         sizes: Numbers in place of symbolic sizes, for example `{"b": 128}`: the batch size of a circuit is `b`. XLA
             and IREE compile a text without symbolic sizes unchanged.
 
     Raises:
         InputError: There is no such query, or no such size.
         ShapeError: The sizes that are given contradict each other.
-        UnsupportedError: Something of the model has no form in StableHLO; the message names it.
+        UnsupportedError: A part of the model, which the message names, has no form in StableHLO.
     """
     if query is not None and not isinstance(query, str):
         raise InputError(f"query: expected the name of one question, found {query!r}; ask for one at a time.")
@@ -39,7 +39,7 @@ def stablehlo(
     usual = ["log-likelihood"] if isinstance(loaded, CircuitArrays) else None
     block = entry_programs_of(loaded, usual if query is None else [query])[
         -1
-    ].body  # earlier questions fall back on the last
+    ].body  # the last Program is the exact one, the fallback of those before
     constants = {var.name: block.constants[var] for var in block.program.consts}
     if embedded:
         return emit(block.program, list(constants.values()), sizes=sizes), {}

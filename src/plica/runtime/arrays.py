@@ -1,4 +1,4 @@
-"""Arrays of callers as code takes them: of the right dtype and shape, in memory aligned as code expects it."""
+"""Arrays of callers, converted to what native code takes: the right dtype and shape, in aligned memory."""
 
 import functools
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from plica.runtime.sizes import evaluate, is_symbol
 Array = np.ndarray[Any, np.dtype[Any]]
 
 _ON_CPU = (1, 3)  # kinds of devices in the DLPack protocol: the CPU, and its memory that a GPU reads too
-_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "V": 2}  # numbers become those of the same rank or a higher one
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3, "V": 2}  # kinds of dtypes convert to the same or a higher rank
 
 
 class Sizes:
@@ -30,7 +30,7 @@ class Sizes:
         self._from: dict[str, tuple[int, ArrayType | None]] = {}
 
     def bind(self, symbol: str, size: int, axis: int = 0, argument: ArrayType | None = None) -> None:
-        """Give a symbol its value, or compare it with the one that it has.
+        """Give a symbol its value; if it has a value already, compare the two.
 
         Args:
             symbol: The symbol.
@@ -53,7 +53,7 @@ class Sizes:
         """The values of a caller as arrays of the right dtypes and shapes; they may share the caller's memory.
 
         Raises:
-            InputError: Something is no array.
+            InputError: A value is no array.
             DTypeError: An array has a dtype that does not become the right one without loss.
             ShapeError: The shapes are not those of the types, or sizes disagree.
         """
@@ -79,7 +79,7 @@ class Sizes:
         return arrays
 
     def shape(self, argument: ArrayType) -> tuple[int, ...]:
-        """The shape of a type, its symbols being known."""
+        """The shape of a type as numbers; all its symbols must be bound."""
         return tuple(evaluate(size, self.known) for size in argument.shape)
 
 
@@ -117,7 +117,7 @@ def _source(source: tuple[int, ArrayType | None]) -> str:
 
 @functools.cache
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype of a name; that of `bfloat16` is of `ml_dtypes`, which is imported where one needs it."""
+    """The numpy dtype of a name; for `bfloat16` it imports `ml_dtypes`, and only then."""
     if name == "bfloat16":
         import ml_dtypes  # noqa: F401 - with it numpy knows the name
 
@@ -126,12 +126,12 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 
 def aligned(shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """A new array of any contents whose memory begins where code expects it to."""
-    return placed(np.empty(prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8), shape, dtype)
+    """A new array without initial values, whose memory begins at a multiple of `ALIGNMENT`."""
+    return aligned_within(np.empty(prod(shape) * dtype.itemsize + ALIGNMENT, np.uint8), shape, dtype)
 
 
-def placed(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
-    """An aligned array within existing bytes, which must be `ALIGNMENT` more than the array has."""
+def aligned_within(memory: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> Array:
+    """An aligned array within existing bytes; there must be `ALIGNMENT` bytes more than the array has."""
     start = -memory.__array_interface__["data"][0] % ALIGNMENT
     return memory[start : start + prod(shape) * dtype.itemsize].view(dtype).reshape(shape)
 
@@ -155,7 +155,7 @@ def _array(value: Any, required: _Requirement, where: str) -> Array:
 
 
 def _unmasked(array: Array, argument: ArrayType, where: str) -> Array:
-    """An array of a subclass of numpy's, unless some of its entries are masked."""
+    """An array of a subclass of `numpy.ndarray`; refuses masked arrays with masked entries."""
     if np.any(getattr(array, "mask", False)):
         raise InputError(
             f"{where}: {argument.name}: some entries are masked; fill them in, with NaN where they are missing"

@@ -46,14 +46,14 @@ _UNIFORMS = ("float32", "float64")
 
 
 def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
-    """Raise unless every name is there once, every reference leads somewhere and every array lies within its part.
+    """Raise unless names are unique, references name what exists, and each array lies within its part.
 
     Args:
         manifest: The manifest.
         parts: The parts of the file, with their bytes.
 
     Raises:
-        NativeFileError: Something does not fit; the message says where.
+        NativeFileError: A check fails; the message says where.
     """
     _unique("entry", (entry.name for entry in manifest.entries))
     _unique("tensor", (tensor.name for tensor in manifest.tensors))
@@ -115,16 +115,16 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
     _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
     inputs = (*entry.arguments, *entry.draws)
-    is_free = not entry.draws or all(array.name != SEED for array in inputs)
-    _require(is_free, f"{where}: no argument of what draws can be called {SEED}, which says what is drawn")
+    has_no_seed_argument = not entry.draws or all(array.name != SEED for array in inputs)
+    _require(has_no_seed_argument, f"{where}: no argument of what draws can be called {SEED}, which says what is drawn")
     _unique(f"{where}: argument", (array.name for array in inputs))
     _unique(f"{where}: result", (array.name for array in entry.results))
     for array in (*inputs, *entry.results):
         _check_array(where, array)
     bound = {size for argument in entry.arguments for size in argument.shape if is_symbol(size)}
     for argument in entry.arguments:
-        loose = [symbol for size in argument.shape for symbol in symbols(size) if symbol not in bound]
-        _require(not loose, f"{where}: no argument says what {', '.join(loose)} is in {argument}")
+        unbound = [symbol for size in argument.shape for symbol in symbols(size) if symbol not in bound]
+        _require(not unbound, f"{where}: no argument says what {', '.join(unbound)} is in {argument}")
     for draw in entry.draws:
         _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
     for name in entry.constants:
@@ -148,7 +148,7 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
 
 
 def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
-    """The numbers of the arrays of a tree whose nodes fit."""
+    """The indices of the arrays of a tree, whose nodes are checked."""
     if not isinstance(tree, Tree):
         yield from () if tree is None else (tree,)
         return
@@ -209,8 +209,8 @@ def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None
             _require(name in tensors, f"{where}: there is no tensor {name}")
         for name in fold.outputs:
             _require(not tensors[name].updatable, f"{where}: gives {name}, which callers may replace")
-        late = [name for name in fold.inputs if name in outputs and name not in computed_before]
-        _require(not late, f"{where}: reads {', '.join(late)}, which a later one gives")
+        computed_later = [name for name in fold.inputs if name in outputs and name not in computed_before]
+        _require(not computed_later, f"{where}: reads {', '.join(computed_later)}, which a later one gives")
         computed_before.update(fold.outputs)
         _check_faults(where, fold.faults)
 

@@ -12,9 +12,9 @@
 | ... | description: JSON with the manifest and, for each part, name, offset, length and SHA-256 |
 | ... | the parts, each at the next multiple of `PAGE`; the bytes between them are zero |
 
-A hash, a comparison or the demand to be zero covers every byte. Numbers are little-endian. The parts are mapped, not
-read, so processes that load the same file share its memory. A part may be a separate file in the same folder. The
-name of that file holds its hash, so several native files can share constants.
+Reading checks every byte: by a hash, by comparison, or for being zero. Numbers are little-endian. The parts are mapped,
+not read, so processes that load the same file share its memory. A part may be a separate file in the same folder. The
+name of that file contains its hash, so several native files can share constants.
 """
 
 import hashlib
@@ -51,7 +51,7 @@ class Part:
         name: Unique in the file.
         offset: Its first byte, a multiple of `PAGE`.
         length: Its bytes.
-        sha256: Of them, as hexadecimal digits.
+        sha256: The hash of these bytes, as hexadecimal digits.
         file: The name of its separate file, in the same folder; empty if the part is within this file.
     """
 
@@ -64,14 +64,14 @@ class Part:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """A file that was checked and is mapped.
+    """A mapped file, every byte of which was checked.
 
     Args:
         path: The file.
         manifest: Its manifest.
         parts: Its parts by name.
         signer: The public key that the file names as its signer's; empty if it is not signed.
-        digest: SHA-256 of its head and description: two files of one digest are the same.
+        digest: SHA-256 of its head, which holds the hash of the description: files of equal digests are equal.
         view: All its bytes.
         views: The bytes of each part.
     """
@@ -115,7 +115,7 @@ def write(
 
     views = {name: memoryview(data).cast("B") for name, data in parts.items()}
     check_manifest(manifest, {name: len(view) for name, view in views.items()})
-    # The description holds the offsets of the parts, and its length decides where they begin: repeat until it fits.
+    # The offsets of the parts depend on the length of the description, which contains the offsets: repeat until stable.
     signed = 0 if key is None else SIGNATURE
     rows: list[Part] = []
     start = 0
@@ -123,7 +123,7 @@ def write(
     hashes = {name: hashlib.sha256(view).hexdigest() for name, view in views.items()}
     while not rows or start < _HEAD.size + signed + len(description):
         start = _page(_HEAD.size + signed + len(description))
-        rows = _placed(views, hashes, start, beside)
+        rows = _part_table(views, hashes, start, beside)
         description = _description(manifest, rows)
     inside = [row for row in rows if not row.file]
     length = inside[-1].offset + inside[-1].length if inside else _HEAD.size + signed + len(description)
@@ -197,14 +197,14 @@ def check_signed(image: Image, public_key: PublicKey) -> None:
 
 def _mapped(path: str) -> memoryview:
     if not os.path.isfile(path):  # noqa: PTH113 - the modules that know more about paths take 5 ms to import
-        _say_what_is_there(path)
+        _raise_no_file(path)
     with open(path, "rb") as file:  # noqa: PTH123
         if os.fstat(file.fileno()).st_size == 0:
             raise NativeFileError(f"{path}: the file is empty (0 bytes); copy or export it again")
         return memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
 
 
-def _say_what_is_there(path: str) -> None:
+def _raise_no_file(path: str) -> None:
     from pathlib import Path
 
     from plica.paths import check_is_file
@@ -276,15 +276,17 @@ def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> di
 def _file_of(path: str, part: Part) -> memoryview:
     """The bytes of a part that is a separate file in the same folder."""
     where = place_of(path, part.file)
-    its = f"its part {part.name} is the file {part.file}"
+    part_name_and_file = f"its part {part.name} is the file {part.file}"
     if not os.path.isfile(where):  # noqa: PTH113
-        raise NativeFileError(f"{its}, which is not beside it; copy both")
+        raise NativeFileError(f"{part_name_and_file}, which is not beside it; copy both")
     size = os.stat(where).st_size  # noqa: PTH116
     if size != part.length:
-        raise NativeFileError(f"{its}, which has {size} bytes, and {part.length} were written; copy both again")
+        raise NativeFileError(
+            f"{part_name_and_file}, which has {size} bytes, and {part.length} were written; copy both again"
+        )
     view = _mapped(where)
     if hashlib.sha256(view).hexdigest() != part.sha256:
-        raise NativeFileError(f"{its}, which does not hash to what was written; copy both again")
+        raise NativeFileError(f"{part_name_and_file}, which does not hash to what was written; copy both again")
     return view
 
 
@@ -296,13 +298,13 @@ def _page(offset: int) -> int:
     return -(-offset // PAGE) * PAGE
 
 
-def _placed(
+def _part_table(
     views: Mapping[str, memoryview], hashes: Mapping[str, str], start: int, beside: Collection[str]
 ) -> list[Part]:
     rows = []
     for name, view in views.items():
-        is_own = name in beside and len(view)  # an empty file cannot be mapped
-        file = f"weights-{hashes[name][:_DIGITS]}.bin" if is_own else ""
+        is_separate = name in beside and len(view)  # an empty file cannot be mapped
+        file = f"weights-{hashes[name][:_DIGITS]}.bin" if is_separate else ""
         rows.append(Part(name, 0 if file else start, len(view), hashes[name], file))
         start = start if file else _page(start + len(view))
     return rows

@@ -1,4 +1,4 @@
-"""Turns the JSON of a file's head into frozen dataclasses, or raises an error of one line that says where it fails.
+"""Reads the JSON of a file's head as frozen dataclasses; an error is one line that says where the JSON is wrong.
 
 The tables at the end name every field with its reader; an object has exactly the keys of its class. The readers trust
 nothing: numbers are whole and not negative, names are short words, and JSON of any depth or length ends in an error.
@@ -27,8 +27,8 @@ from plica.runtime.manifest import (
 Reader = Callable[[Any, str], Any]
 
 _WORD = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+/-]{0,199}\Z")
-_MOST_TEXT = 10_000  # letters
-_MOST_NUMBER = (
+_MAX_TEXT = 10_000  # letters
+_MAX_NUMBER = (
     2**48
 )  # bytes and entries: more than any memory holds, and products of two are still exact in JSON's tools
 
@@ -43,7 +43,7 @@ def parse(text: bytes, where: str) -> Any:
         return json.loads(text, object_pairs_hook=_unique, parse_constant=_no_constant, parse_float=_no_constant)
     except RecursionError:
         raise NativeFileError(f"{where}: is nested too deeply") from None
-    except ValueError as error:  # bytes that are no UTF-8, numbers of too many digits, and all that is no JSON
+    except ValueError as error:  # bytes that are no UTF-8, numbers of too many digits, or invalid JSON
         raise NativeFileError(f"{where}: is not what was written: {str(error)[:100]}") from None
 
 
@@ -72,8 +72,8 @@ def many(reader: Reader) -> Reader:
 
 def number(value: Any, where: str) -> int:
     """Reads a number of bytes or entries."""
-    if type(value) is not int or not 0 <= value <= _MOST_NUMBER:
-        raise _wrong(where, f"a number from 0 to {_MOST_NUMBER}", value)
+    if type(value) is not int or not 0 <= value <= _MAX_NUMBER:
+        raise _wrong(where, f"a number from 0 to {_MAX_NUMBER}", value)
     return value
 
 
@@ -85,8 +85,8 @@ def word(value: Any, where: str) -> str:
 
 
 def _text(value: Any, where: str) -> str:
-    if not isinstance(value, str) or len(value) > _MOST_TEXT:
-        raise _wrong(where, f"text of at most {_MOST_TEXT} letters", value)
+    if not isinstance(value, str) or len(value) > _MAX_TEXT:
+        raise _wrong(where, f"text of at most {_MAX_TEXT} letters", value)
     return value
 
 

@@ -10,10 +10,10 @@ from plica.runtime.manifest import ArrayType, Entry, Manifest, Rows
 from plica.runtime.tensors import Tensors
 from plica.runtime.threads import num_threads, share
 
-Axes = tuple[int | None, ...]  # of rows, in each array; None where it has none
+Axes = tuple[int | None, ...]  # the axis of rows in each array; None for an array without rows
 
 TILE = 8
-"""Pieces begin at multiples of so many rows: code computes as many together."""
+"""Pieces begin at multiples of this number of rows, since code computes tiles of as many rows."""
 
 
 def answer(
@@ -32,7 +32,7 @@ def answer(
         entry: The entry to call.
         inputs: Its arguments and draws.
         sizes: The symbols of the call.
-        tensors: The constants, the same for every piece and for the fallback.
+        tensors: The constants at the time of the call; all pieces and the fallback read these.
     """
     results = _results(code, entry, inputs, sizes, tensors)
     if entry.fallback is None or entry.rows is None:
@@ -41,14 +41,15 @@ def answer(
     failed = np.flatnonzero(~bound)
     if failed.size:
         rows = entry.rows.symbol
-        inward = _axes((*entry.arguments, *entry.draws), rows)
-        again = [
-            array if axis is None else array.take(failed, axis) for array, axis in zip(inputs, inward, strict=True)
+        row_axes_of_inputs = _axes((*entry.arguments, *entry.draws), rows)
+        failed_inputs = [
+            array if axis is None else array.take(failed, axis)
+            for array, axis in zip(inputs, row_axes_of_inputs, strict=True)
         ]
         fallback = manifest.entry(entry.fallback.entry)
-        exact = answer(code, manifest, fallback, again, {**sizes, rows: failed.size}, tensors)
-        for joined, array, axis in zip(results, exact, _axes(entry.shown, rows), strict=True):
-            joined[(slice(None),) * (axis or 0) + (failed,)] = array
+        exact = answer(code, manifest, fallback, failed_inputs, {**sizes, rows: failed.size}, tensors)
+        for result, array, axis in zip(results, exact, _axes(entry.shown, rows), strict=True):
+            result[(slice(None),) * (axis or 0) + (failed,)] = array
     return results
 
 
@@ -68,26 +69,28 @@ def _results(
     pieces = _pieces(total, entry.rows.chunk or max(total, 1), threads)
     if len(pieces) == 1:
         return call(inputs)
-    inward = _axes((*entry.arguments, *entry.draws), rows)
+    row_axes_of_inputs = _axes((*entry.arguments, *entry.draws), rows)
 
     def call_piece(piece: slice) -> list[Array]:
-        return call([_part(array, axis, piece) for array, axis in zip(inputs, inward, strict=True)])
+        return call([_part(array, axis, piece) for array, axis in zip(inputs, row_axes_of_inputs, strict=True)])
 
     outputs = share(call_piece, pieces, threads)
-    outward = _axes(entry.results, rows)
-    return [np.concatenate(parts, axis) for parts, axis in zip(zip(*outputs, strict=True), outward, strict=True)]
+    row_axes_of_results = _axes(entry.results, rows)
+    return [
+        np.concatenate(parts, axis) for parts, axis in zip(zip(*outputs, strict=True), row_axes_of_results, strict=True)
+    ]
 
 
 def _threads(rows: Rows, total: int) -> int:
-    """How many threads share a call: one up to `rows.alone` rows, and each has half as many at least."""
+    """How many threads share a call: one up to `rows.alone` rows; beyond, each gets at least half as many rows."""
     return max(min(num_threads(), 2 * total // (rows.alone + 1)), 1)
 
 
 def _pieces(total: int, most: int, threads: int) -> list[slice]:
-    """Rows in pieces of about the same size, as many for each thread.
+    """Rows in pieces of about the same size; each thread gets the same number of pieces.
 
     Args:
-        total: How many rows there are; of none there is one piece, since results have shapes all the same.
+        total: How many rows there are; 0 rows are one piece, which gives the shapes of the results.
         most: How many rows a piece has at most.
         threads: How many threads compute them.
     """

@@ -20,7 +20,7 @@ class EntryPoint:
 
     Args:
         entry: The entry in the manifest of the file.
-        answer: Gives the results of an entry for checked arguments, and for sizes by name.
+        answer: `answer(entry, arrays, sizes)` computes the results for checked arguments and sizes by name.
         path: The file.
     """
 
@@ -51,7 +51,7 @@ class EntryPoint:
         return results[0] if len(results) == 1 else results
 
     def arrays(self, /, *arguments: Any, seed: Any = None, **named: Any) -> tuple[Array, ...]:
-        """The arrays of the results in the order of the manifest, of the arguments of a call.
+        """Like a call, but returns the arrays of the results in the order of the manifest.
 
         Raises:
             InputError, ShapeError, DTypeError: As a call.
@@ -97,7 +97,7 @@ class EntryPoint:
 
 
 def signature(entry: Entry) -> str:
-    """An entry as one writes it: `name(x: int64[n, 64]) -> score: float32[n]`."""
+    """An entry as text: `name(x: int64[n, 64]) -> score: float32[n]`."""
     arguments = ", ".join(map(str, entry.arguments))
     if entry.takes is not None:
         parts = zip(entry.takes.keys, entry.takes.items, strict=True)
@@ -116,7 +116,7 @@ def free_sizes(entry: Entry) -> tuple[str, ...]:
 
 
 def _some(names: list[str]) -> str:
-    """The first few names, cut short since a caller may send any text, and how many more there are."""
+    """The first few names, each cut short since callers may pass any text, and how many more there are."""
     more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
     return ", ".join(f"{name:.40}" for name in names[:_NAMES]) + more
 

@@ -1,4 +1,4 @@
-"""The code of a target that is a shared library: functions of numpy's arrays, each run on the thread that calls it."""
+"""The code of a target, a shared library: functions of numpy arrays, each of which runs on the thread that calls it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -10,13 +10,13 @@ from plica.errors import NativeFileError
 from plica.runtime.arrays import Array, numpy_dtype
 from plica.runtime.container import Image
 from plica.runtime.manifest import ArrayType, Dim, Fault, Function, Target
-from plica.runtime.shared_library import NO_MEMORY, Left, Library, Signature
+from plica.runtime.shared_library import NO_MEMORY, Library, SelfAllocated, Signature
 from plica.runtime.sizes import evaluate, symbols
 from plica.runtime.tensors import NO_TENSORS, Tensors
 
 
 def types_text(inputs: Sequence[ArrayType], results: Sequence[ArrayType]) -> str:
-    """The types of a function as its library keeps them, to be compared with those of the manifest.
+    """The types of a function as text; a library contains the same text, which is compared with the manifest.
 
     >>> types_text([ArrayType("x", "float32", ("n", 2)), ArrayType("k", "int64", ())], [ArrayType("y", "bool", ("n",))])
     'float32[n,2] int64[] -> bool[n]'
@@ -60,19 +60,19 @@ class LibraryCode:
             MemoryError: There is no more memory.
         """
         prepared = self._functions[function]
-        arrays = [array if array.flags.carray else _readable(array) for array in arguments]
+        arrays = [array if array.flags.carray else _contiguous(array) for array in arguments]
         sizes = {name: arrays[index].shape[axis] for name, index, axis in prepared.sizes}
         try:
-            written = [
+            caller_allocated = [
                 np.empty([_size(size, sizes) for size in shape], numpy_dtype(dtype))
-                for shape, dtype in prepared.written
+                for shape, dtype in prepared.caller_allocated
             ]
         except (ValueError, MemoryError):
             raise _too_large(function) from None
         addresses = tensors.addresses(constants)
-        allocated = [Left(rank, numpy_dtype(dtype)) for rank, dtype in prepared.left]
-        status, left, numbers = self._library.call(
-            function, arrays, [*sizes.values()], written, allocated, constants=addresses
+        allocated = [SelfAllocated(rank, numpy_dtype(dtype)) for rank, dtype in prepared.self_allocated]
+        status, self_allocated, numbers = self._library.call(
+            function, arrays, [*sizes.values()], caller_allocated, allocated, constants=addresses
         )
         if status == NO_MEMORY:
             raise _too_large(function)
@@ -80,10 +80,12 @@ class LibraryCode:
             if not 0 < status <= len(prepared.faults):
                 raise NativeFileError(f"its function {function} ends with {status}, which its manifest does not know")
             raise _error(prepared.faults[status - 1], numbers)
-        if not left:
-            return written
-        of_caller, of_library = iter(written), iter(left)
-        return [next(of_library if is_left else of_caller) for is_left in prepared.is_left]
+        if not self_allocated:
+            return caller_allocated
+        of_caller, of_library = iter(caller_allocated), iter(self_allocated)
+        return [
+            next(of_library if is_self_allocated else of_caller) for is_self_allocated in prepared.is_self_allocated
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,22 +93,22 @@ class _Prepared:
     """A function, ready to be called.
 
     Args:
-        sizes: The sizes that it takes, each with the argument and the axis that have it.
-        written: Shapes and dtypes of the results that the caller allocates.
-        left: How many axes the results have that it allocates, and their dtypes.
-        is_left: For each result whether the function allocates it.
+        sizes: The sizes that it takes; for each, the argument and the axis from which it is read.
+        caller_allocated: Shapes and dtypes of the results that the caller allocates.
+        self_allocated: The number of axes and the dtype of each result that the function allocates.
+        is_self_allocated: For each result whether the function allocates it.
         faults: The errors that end it.
     """
 
     sizes: tuple[tuple[str, int, int], ...]
-    written: tuple[tuple[tuple[Dim, ...], str], ...]
-    left: tuple[tuple[int, str], ...]
-    is_left: tuple[bool, ...]
+    caller_allocated: tuple[tuple[tuple[Dim, ...], str], ...]
+    self_allocated: tuple[tuple[int, str], ...]
+    is_self_allocated: tuple[bool, ...]
     faults: tuple[Fault, ...]
 
 
 def _prepared(function: Function, signature: Signature | None) -> _Prepared:
-    """A function of a manifest, which fits what its library says of it.
+    """A function of a manifest, checked against the signature in its library.
 
     Raises:
         NativeFileError: The library has no such function, or one of other types, which would read beyond its arrays.
@@ -115,24 +117,28 @@ def _prepared(function: Function, signature: Signature | None) -> _Prepared:
         raise NativeFileError(f"its code has no function {function.name}; export the model again")
     types = types_text(function.inputs, function.results)
     numbers = [part for fault in function.faults for part in fault.message if isinstance(part, int)]
-    places: dict[Dim, tuple[int, int]] = {}
+    axis_of_size: dict[Dim, tuple[int, int]] = {}
     for index, array in enumerate(function.inputs):
         for axis, size in enumerate(array.shape):
-            places.setdefault(size, (index, axis))
-    if signature.types != types or not places.keys() >= {*signature.sizes}:
+            axis_of_size.setdefault(size, (index, axis))
+    if signature.types != types or not axis_of_size.keys() >= {*signature.sizes}:
         raise _misfit(function, f"has the types {signature.types}, expected {types}")
     if max(numbers, default=-1) >= signature.numbers:
         raise _misfit(function, f"reports {signature.numbers} numbers, expected {max(numbers) + 1}")
-    is_left = tuple(
+    is_self_allocated = tuple(
         not {name for size in result.shape for name in symbols(size)} <= {*signature.sizes}
         for result in function.results
     )
     results = [(result.shape, result.dtype) for result in function.results]
     return _Prepared(
-        tuple((name, *places[name]) for name in signature.sizes),
-        tuple(result for result, left in zip(results, is_left, strict=True) if not left),
-        tuple((len(shape), dtype) for (shape, dtype), left in zip(results, is_left, strict=True) if left),
-        is_left,
+        tuple((name, *axis_of_size[name]) for name in signature.sizes),
+        tuple(result for result, self_allocated in zip(results, is_self_allocated, strict=True) if not self_allocated),
+        tuple(
+            (len(shape), dtype)
+            for (shape, dtype), self_allocated in zip(results, is_self_allocated, strict=True)
+            if self_allocated
+        ),
+        is_self_allocated,
         function.faults,
     )
 
@@ -143,14 +149,14 @@ def _misfit(function: Function, problem: str) -> NativeFileError:
     )
 
 
-def _readable(array: Array) -> Array:
-    """An array whose entries lie in order and where the processor expects them."""
+def _contiguous(array: Array) -> Array:
+    """The array if it is row-major without gaps and aligned; else a copy that is."""
     flags = array.flags
     return array if flags.c_contiguous and flags.aligned else array.copy(order="C")
 
 
 def _size(size: Dim, sizes: Mapping[str, int]) -> int:
-    """A size of a result. Where it is negative, or divides by 0, the function itself says so."""
+    """A size of a result; 0 if it is negative or divides by 0, for which the function raises its own error."""
     if isinstance(size, int):
         return size
     try:

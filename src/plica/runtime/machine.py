@@ -22,7 +22,7 @@ LEVELS: Mapping[str, tuple[str, ...]] = {
 """The features that code for a level of x86-64 may use."""
 
 _ARCHITECTURES = {"amd64": "x86_64", "x64": "x86_64", "arm64": "aarch64"}  # other systems' words for the same
-_CPUINFO = "/proc/cpuinfo"  # of Linux: one line of features for each processor, all alike
+_CPUINFO = "/proc/cpuinfo"  # on Linux: a line of features for each processor, with equal contents
 _LINES = ("flags", "Features")  # the beginning of that line on x86 and on ARM
 # Without that file, numpy's detection answers; no processor with AVX2 lacks the other features of its level.
 _OF_NUMPY = {"AVX2": _V3, "AVX512_SKX": LEVELS["x86-64-v4"], "ASIMD": ("asimd",), "ASIMDHP": ("asimdhp",)}

@@ -42,7 +42,7 @@ class ArrayType:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The nesting of arguments or results: its leaves are numbers of arrays, or None where there is no array.
+    """The nesting of arguments or results; a leaf is the index of an array, or None where there is no array.
 
     Args:
         kind: `tuple`, `list`, `dict`, or `named`: an object with fields, which comes back as a named tuple.
@@ -111,7 +111,7 @@ class Entry:
         arguments: The arrays that callers pass.
         results: The arrays that the function returns, in order.
         draws: Uniforms in [0, 1) that the host draws, from the seed of the call.
-        constants: Tensors of the file that are passed as arguments: all that the function reads.
+        constants: The tensors of the file that the function reads; they are passed as arguments.
         rows: Set if rows are independent of each other.
         fallback: Set if the function says for which rows its bound holds.
         public: Whether users see the entry; they do not see an entry that is only a fallback.
@@ -190,7 +190,7 @@ class Fold:
     Args:
         function: Its name in the code of every target.
         inputs: Tensors, passed in this order.
-        outputs: Tensors that it gives, in this order; the file holds their first values.
+        outputs: Tensors that it computes, in this order; the file contains their first values.
         faults: As of `Entry`.
     """
 
@@ -232,17 +232,17 @@ class Target:
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """Everything but the bytes of the parts.
+    """The description of a file: everything except the bytes of its parts.
 
     Args:
         main: The entry that `module(x)` calls.
         entries: Every entry, fallbacks included.
-        targets: The best first: the first that fits the machine is taken.
+        targets: The best first: a machine takes the first that it can run.
         tensors: The constants.
-        folds: In an order in which they can run.
-        provenance: Words about where the file comes from (`plica`: its version, `made`: when, `source`: of what).
-        also: Entries that `module(x)` calls instead of the main one if the data has their kind of dtype, for example
-            floats where the main entry takes integers.
+        folds: In an order in which each can run.
+        provenance: The origin of the file: `plica` (the version), `made` (the time), `source` (the model).
+        also: Entries that `module(x)` calls instead of the main one if their argument has the kind of the data's dtype.
+            For example, one for floats if the main entry takes integers.
         non_negative: The checks that an update must pass.
     """
 
@@ -256,7 +256,7 @@ class Manifest:
     non_negative: tuple[NonNegativeCheck, ...] = ()
 
     def entry(self, name: str) -> Entry:
-        """The entry of a name; names are checked before (`checks.py`)."""
+        """The entry of a name, which must exist (`checks.py` checks the names in a manifest)."""
         return next(entry for entry in self.entries if entry.name == name)
 
     def functions(self) -> "Iterator[Function]":
@@ -287,4 +287,4 @@ class Function:
     faults: tuple[Fault, ...]
 
 
-ALIGNMENT = 64  # bytes: code expects every tensor to begin at a multiple
+ALIGNMENT = 64  # bytes: each tensor begins at a multiple

@@ -1,4 +1,4 @@
-"""A loaded native file: entry points that numpy arrays go into and come out of.
+"""A loaded native file, whose entry points take and return numpy arrays.
 
     module = plica.native.load("digits.plicab")
     module(x)  # its main entry, for any number of rows
@@ -39,7 +39,7 @@ def load(
     Args:
         path: A file that `plica.native.compile` or `plica export` wrote.
         public_key: The Ed25519 public key, as 32 bytes, of the required signer; None: anyone.
-        target: The name of a target of the file; None: the first that this machine can run.
+        target: The name of a target of the file; None: the first target that this machine can run.
 
     Raises:
         NativeFileError: The file is damaged, of another version, for other machines, or not signed by that key.
@@ -124,7 +124,7 @@ class NativeModule:
         The update computes again all values that depend on them, so that no call sees a stale value.
 
         Args:
-            values: New values by name, for names that are no Python names.
+            values: New values by name, also for names that Python does not allow as keywords.
             named: New values by name.
 
         Raises:
@@ -133,33 +133,33 @@ class NativeModule:
             DTypeError: A value has another dtype.
             UnsupportedError: A weight of a circuit that carries no negative numbers would be negative.
         """
-        wanted = {**(values or {}), **named}
+        new_values = {**(values or {}), **named}
         known = {tensor.name: tensor for tensor in self.manifest.tensors}
         updates = {name: (tensor.name, *update) for tensor in known.values() for name, update in tensor.updates.items()}
-        for name in wanted:
+        for name in new_values:
             if name not in updates:
                 free = ", ".join(updates) or "none"
                 raise InputError(f"{self.path}: {name} cannot be updated; those that can: {free}")
         with self._updating:
             code, tensors = self._open()
             changed = dict(tensors)
-            fresh: set[str] = set()
-            for name, value in wanted.items():
+            replaced: set[str] = set()
+            for name, value in new_values.items():
                 tensor, type_, index = updates[name]
                 [array] = Sizes("update").arrays([value], (type_,))
                 if index is None:
                     changed[tensor] = owned_copy(array)
                 else:
-                    if tensor not in fresh:
+                    if tensor not in replaced:
                         changed[tensor] = owned_copy(changed[tensor])
                     changed[tensor][index] = array
-                fresh.add(tensor)
+                replaced.add(tensor)
             for fold in self.manifest.folds:
-                if fresh.isdisjoint(fold.inputs):
+                if replaced.isdisjoint(fold.inputs):
                     continue
                 results = code.call(fold.function, [changed[name] for name in fold.inputs])
                 changed |= {name: owned_copy(array) for name, array in zip(fold.outputs, results, strict=True)}
-                fresh.update(fold.outputs)
+                replaced.update(fold.outputs)
             for check in self.manifest.non_negative:
                 _refuse_negative(check, changed[check.tensor])
             self._open()
@@ -238,12 +238,12 @@ def _refuse_negative(check: NonNegativeCheck, numbers: Array) -> None:
 
 
 def _chosen(targets: tuple[Target, ...], name: str | None) -> Target:
-    wanted = [target for target in targets if name in (None, target.name)]
-    if not wanted:
+    candidates = [target for target in targets if name in (None, target.name)]
+    if not candidates:
         raise NativeFileError(f"has no target {name}; it has {', '.join(target.name for target in targets)}")
-    reasons = [misfit(target) for target in wanted]
-    for target, reason in zip(wanted, reasons, strict=True):
+    reasons = [misfit(target) for target in candidates]
+    for target, reason in zip(candidates, reasons, strict=True):
         if not reason:
             return target
-    reasons_shown = "; ".join(f"{target.name} {reason}" for target, reason in zip(wanted, reasons, strict=True))
+    reasons_shown = "; ".join(f"{target.name} {reason}" for target, reason in zip(candidates, reasons, strict=True))
     raise NativeFileError(f"has no code for this machine: {reasons_shown}; export it with a --target that fits")

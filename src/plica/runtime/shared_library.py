@@ -16,13 +16,13 @@ Array = np.ndarray[Any, np.dtype[Any]]
 Release = Callable[[int], object]
 
 ENTRY = "plica_run_"
-"""How the names of entries begin, so that none is the name of a function of the C library."""
+"""The prefix of the names of entries, so that none equals the name of a function of the C library."""
 RELEASE = "plica_release"
 """The function that frees a result."""
 TYPES = "plica_types"
-"""The text that describes the entries, a line for each: `Signature`, its fields separated by tabs."""
+"""The name of the text that describes the entries: a line for each, the fields of its `Signature` separated by tabs."""
 NO_MEMORY = -2
-"""What an entry returns if there is no more memory."""
+"""The status that an entry returns if memory cannot be allocated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Signature:
     """An entry, as a library describes it.
 
     Args:
-        numbers: How many numbers the entry reports: of results that it allocates, or of an error.
+        numbers: How many numbers the entry reports: addresses and sizes of results that it allocates, or of an error.
         sizes: The names of the sizes that it takes.
         types: The types of its arguments and results (`types_text`).
     """
@@ -41,8 +41,8 @@ class Signature:
 
 
 @dataclass(frozen=True, slots=True)
-class Left:
-    """A result whose sizes are known when it is there.
+class SelfAllocated:
+    """A result that the entry allocates, since its sizes are known only after the run.
 
     Args:
         rank: How many axes it has.
@@ -54,13 +54,13 @@ class Left:
 
 
 class Owner:
-    """Memory that native code allocated, which goes with the last array that lies in it.
+    """Memory that native code allocated, which is freed with the last array that uses it.
 
     Args:
-        address: Where it is.
+        address: Its address.
         shape: The shape of its array.
         dtype: The dtype of its array.
-        release: Gives it back.
+        release: Frees the memory at an address.
     """
 
     __slots__ = ("__array_interface__", "_address", "_release")
@@ -74,15 +74,15 @@ class Owner:
 
 
 class Library:
-    """A shared library that is loaded as long as the object lives, or an array that it left.
+    """A shared library, which stays loaded as long as this object, or an array that its entries allocated, exists.
 
     Several threads may call it at one time, and Python's lock is not held meanwhile.
 
     Args:
-        code: The file, which was checked: it may do whatever the process may.
+        code: The bytes of the library. They must be trusted: their code may do whatever the process may.
 
     Attributes:
-        signatures: What the library says of its entries, by their names.
+        signatures: The signature of each entry, by its name.
 
     Raises:
         NativeFileError: It is no whole library, or the system does not load it.
@@ -99,7 +99,7 @@ class Library:
         except OSError as error:
             raise NativeFileError(f"the system does not load its code: {error}") from error
         closing = weakref.finalize(self, _close, self._library._handle)
-        closing.atexit = False  # arrays of it may be released later
+        closing.atexit = False  # its arrays may be freed even later, by code of the library
         self._functions: dict[str, Any] = {}
         try:
             self.signatures: Mapping[str, Signature] = dict(map(_signature, self._text().splitlines()))
@@ -133,7 +133,7 @@ class Library:
         arguments: Sequence[Array],
         sizes: Sequence[int],
         results: Sequence[Array],
-        left: Sequence[Left] = (),
+        self_allocated: Sequence[SelfAllocated] = (),
         *,
         constants: Sequence[int] = (),
     ) -> tuple[int, list[Array], list[int]]:
@@ -141,36 +141,37 @@ class Library:
 
         Args:
             name: Its name.
-            arguments: What it reads, row-major; numbers as arrays of no dimension.
-            sizes: The sizes that it is told.
-            results: What it writes, row-major.
-            left: The results that it has memory of its own for.
-            constants: The addresses of what it reads after the arguments.
+            arguments: The arrays that it reads, row-major; numbers as arrays of no dimension.
+            sizes: The values of `Signature.sizes`.
+            results: The arrays that it writes, row-major.
+            self_allocated: The results that it allocates.
+            constants: The addresses of the arrays that it reads after the arguments.
 
         Returns:
-            0 or the number of what ended the run, the results that it left, and the numbers of an error.
+            The status (0, or the number of the site that ended the run), the results that it allocated, and the
+            numbers of an error.
 
         Raises:
             NativeFileError: There is no such entry.
         """
         function = self._function(f"{ENTRY}{name}", *[ctypes.c_void_p] * 4, result=ctypes.c_int64)
         info = (ctypes.c_int64 * self.signatures[name].numbers)()
-        told = (ctypes.c_int64 * len(sizes))(*sizes)
-        status: int = function(_pointers(arguments, constants), told, _pointers(results), info)
+        size_array = (ctypes.c_int64 * len(sizes))(*sizes)
+        status: int = function(_pointers(arguments, constants), size_array, _pointers(results), info)
         if status:
             return status, [], list(info)
-        arrays, place = [], 0
-        for result in left:
-            address, *shape = info[place : place + 1 + result.rank]
+        arrays, position = [], 0
+        for result in self_allocated:
+            address, *shape = info[position : position + 1 + result.rank]
             arrays.append(array_at(address, tuple(shape), result.dtype, self._release))
-            place += 1 + result.rank
+            position += 1 + result.rank
         return 0, arrays, []
 
 
 def array_at(address: int, shape: tuple[int, ...], dtype: np.dtype[Any], release: Release) -> Array:
-    """The array in memory that native code allocated, which the array gives back."""
+    """The array in memory that native code allocated; the memory is freed with the array."""
     array: Array = np.asarray(Owner(address, shape, dtype, release))
-    return array if array.dtype == dtype else array.view(dtype)  # numpy's text for bfloat16 means plain bytes
+    return array if array.dtype == dtype else array.view(dtype)  # numpy's type string of bfloat16 is that of raw bytes
 
 
 def _pointers(arrays: Sequence[Array], further: Sequence[int] = ()) -> Any:
@@ -179,7 +180,7 @@ def _pointers(arrays: Sequence[Array], further: Sequence[int] = ()) -> Any:
 
 
 def _path(file: int) -> str:
-    """The path of an open file, another one each time: the system takes a path that it knows for the same library."""
+    """A path of an open file, different at each call: the system loads no second library from a path that it knows."""
     bits = f"{int.from_bytes(os.urandom(8)):b}"
     return f"/proc/self/fd/{'/'.join('.' if bit == '1' else '' for bit in bits)}/{file}"
 

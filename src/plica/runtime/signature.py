@@ -20,7 +20,7 @@ PublicKey = bytes  # 32 of them
 PrivateKey = bytes  # 32 of them
 
 _ED25519 = "cryptography.hazmat.primitives.asymmetric.ed25519"
-_CONTEXT = b"plica native file\0"  # before the signed bytes, so that a key's other signatures are none of a file
+_CONTEXT = b"plica native file\0"  # signed with the bytes, so that a signature of other data never fits a file
 SIGNATURE = 32 + 64 + 32  # bytes: public key, signature, SHA-256 of the two
 
 
@@ -52,7 +52,7 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
         signer: The public key that the file names; empty if it is not signed.
 
     Raises:
-        NativeFileError: The file is not signed, by another key, or the signature is of something else.
+        NativeFileError: The file is not signed, is signed by another key, or the signature is of other bytes.
     """
     _check_length("public", key)
     if not signer:

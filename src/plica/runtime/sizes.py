@@ -19,7 +19,7 @@ _FUNCTIONS: Mapping[str, Callable[[int, int], int]] = {
     "min(": min,
     "max(": max,
 }
-"""By their tokens: where no parenthesis follows, these words are symbols."""
+"""The functions by their tokens, which include the parenthesis: without it, these words are symbols."""
 _MOST_LETTERS = 1000  # of a formula
 _MOST_POWER = 8
 

@@ -1,4 +1,4 @@
-"""The constants of a loaded file: each tensor where it is mapped, and copies that belong to the process."""
+"""The constants of a loaded file: tensors in the mapped file, and updated copies in memory of the process."""
 
 from collections.abc import Iterator, Mapping
 from math import prod
@@ -12,10 +12,10 @@ from plica.runtime.container import Image
 
 @final
 class Tensors(Mapping[str, Array]):
-    """Arrays by name; an update makes other `Tensors`.
+    """Arrays by name; immutable, so that an update makes new `Tensors`.
 
     Args:
-        values: The arrays, which stay where they are.
+        values: The arrays, which are not copied.
     """
 
     def __init__(self, values: Mapping[str, Array]) -> None:
@@ -32,7 +32,7 @@ class Tensors(Mapping[str, Array]):
         return len(self._values)
 
     def addresses(self, names: tuple[str, ...]) -> list[int]:
-        """Where the arrays of these names lie; the same list for each call, which callers do not change."""
+        """The addresses of the arrays of these names; calls get the same list, which they must not change."""
         addresses = self._addresses.get(names)
         if addresses is None:
             addresses = self._addresses[names] = [self._values[name].ctypes.data for name in names]
@@ -43,7 +43,7 @@ NO_TENSORS = Tensors({})
 
 
 def first_values(image: Image) -> Tensors:
-    """The tensors of a file where they are mapped."""
+    """The tensors of a file, in its mapped memory."""
     values = {}
     for tensor in image.manifest.tensors:
         dtype = numpy_dtype(tensor.dtype)

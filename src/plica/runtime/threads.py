@@ -1,7 +1,7 @@
-"""Shares the pieces of a call among the thread that calls and those of this process, started when first needed.
+"""Shares the pieces of a call among the calling thread and a thread pool, which is started when first needed.
 
-A piece runs without Python's lock, so that other pieces run meanwhile. Threads that are busy with another call take no
-piece: the thread that calls computes what nobody else has begun.
+A piece runs without Python's lock, so that pieces run in parallel. Pool threads that are busy with another call take no
+piece: the calling thread computes each piece that no pool thread has begun.
 
 >>> share(lambda piece: piece * piece, [1, 2, 3], 2)
 [1, 4, 9]
@@ -32,7 +32,7 @@ def share(run: Callable[[Piece], Result], pieces: Sequence[Piece], threads: int)
     Args:
         run: Computes a piece.
         pieces: The pieces.
-        threads: How many threads compute them at most, the one that calls among them.
+        threads: The most threads that compute them, including the calling thread.
 
     Raises:
         Exception: The error of a piece; no thread begins another one after it.
@@ -64,7 +64,7 @@ def share(run: Callable[[Piece], Result], pieces: Sequence[Piece], threads: int)
 
 
 class _Pool:
-    """The threads that help, of which a child of this process has its own."""
+    """The thread pool; a forked child starts its own."""
 
     def __init__(self) -> None:
         self._lock = ForkSafeLock()
@@ -76,7 +76,7 @@ class _Pool:
         self._executor = None
 
     def submit(self, work: Callable[[], None]) -> Future[None] | None:
-        """Have a thread work when one is free; None if there can be no thread, since the process ends."""
+        """Let a thread run `work` when one is free; None if the interpreter ends and starts no thread."""
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(max(num_threads() - 1, 1), "plica")

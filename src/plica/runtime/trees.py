@@ -1,4 +1,4 @@
-"""Takes trees of arguments apart into arrays, puts results together into trees, and prints trees.
+"""Splits trees of arguments into arrays, builds trees of results from arrays, and prints trees.
 
 >>> tree = Tree("dict", (1, Tree("tuple", (0, None))), ("mean", "range"))
 >>> tree_of_results(tree, ["a", "b"])
@@ -24,7 +24,7 @@ def arrays_of(takes: Tree, entry: Entry, arguments: Sequence[Any], named: Mappin
     A keyword argument that is no parameter, such as an array's own name or a size, is passed on unchanged.
 
     Raises:
-        InputError: An argument is missing, given twice, or another tree; the message says where.
+        InputError: An argument is missing, given twice, or its tree differs; the message says where.
     """
     if len(arguments) > len(takes.keys):
         names = ", ".join(map(str, takes.keys))
@@ -54,7 +54,7 @@ def _missing(takes: Tree, entry: Entry, arrays: Mapping[str, Any]) -> Iterator[t
 
 
 def leaves(tree: Node) -> Iterator[int]:
-    """The numbers of the arrays of a tree, from left to right."""
+    """The indices of the arrays of a tree, from left to right."""
     if isinstance(tree, Tree):
         for item in tree.items:
             yield from leaves(item)
@@ -63,7 +63,7 @@ def leaves(tree: Node) -> Iterator[int]:
 
 
 def _parts(tree: Node, value: Any, where: str) -> Iterator[tuple[int, Any]]:
-    """The numbers of the arrays of a tree, and the arrays in a value that is such a tree."""
+    """The index of each array of a tree, and the array at that position of a value."""
     if not isinstance(tree, Tree):
         if tree is not None:
             yield tree, value
@@ -93,8 +93,8 @@ def _by_key(tree: Tree, value: Mapping[Any, Any], where: str, text: str) -> list
     missing = [key for key in tree.keys if key not in value]
     unknown = [key for key in value if key not in tree.keys]
     if missing or unknown:
-        wrong = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r:.60} is unknown"
-        raise InputError(f"{where}: expected {_outline(tree)}; {wrong}")
+        problem = f"{missing[0]!r} is missing" if missing else f"{unknown[0]!r:.60} is unknown"
+        raise InputError(f"{where}: expected {_outline(tree)}; {problem}")
     return [(text.format(key), value[key]) for key in tree.keys]
 
 
@@ -104,7 +104,7 @@ def _outline(tree: Tree) -> str:
 
 
 def tree_of_results(tree: Node, arrays: Sequence[Any]) -> Any:
-    """The tree with arrays in place of their numbers."""
+    """The tree with arrays in place of their indices."""
     if not isinstance(tree, Tree):
         return None if tree is None else arrays[tree]
     parts = [tree_of_results(item, arrays) for item in tree.items]

@@ -231,12 +231,12 @@ class Circuit:
 
     @cached_property
     def is_structured_decomposable(self) -> bool:
-        """Smooth, decomposable, and products of one scope all split it into the same scopes."""
+        """Whether it is smooth and decomposable, and all products of one scope split it into the same scopes."""
         return self.is_smooth and self.is_decomposable and splits_alike(self)
 
     @cached_property
     def is_omni_compatible(self) -> bool:
-        """Smooth, decomposable, and every product multiplies single variables (nested products count as one)."""
+        """Whether it is smooth and decomposable, and products multiply single variables (nested ones count as one)."""
         return self.is_smooth and self.is_decomposable and multiplies_single_variables(self)
 
     @cached_property
@@ -250,7 +250,7 @@ class Circuit:
         )
 
     def check_smooth_and_decomposable(self, what: str) -> None:
-        """Raise where the circuit is not smooth and decomposable.
+        """Raise unless the circuit is smooth and decomposable.
 
         Args:
             what: The operation that needs it, as the subject of the message: "marginalization".

@@ -159,7 +159,7 @@ REALS = Domain("real numbers", "no real number", "give numbers")
 NONNEGATIVE_REALS = Domain("real numbers of at least 0", "below 0", "give numbers of at least 0", 0)
 POSITIVE_REALS = Domain("positive real numbers", "not above 0", "give positive numbers", 0, above=True)
 UNIT_INTERVAL = Domain("the unit interval", "not between 0 and 1", "rescale the data to this interval", 0, 1)
-_PI = 3.1415927410125732  # of float32, which is above that of float64: data of either dtype may hold its own
+_PI = 3.1415927410125732  # pi rounded to float32, which is above pi: data of float32 and of float64 may contain pi
 ANGLES = Domain("angles", "not between -pi and pi", "wrap angles into this turn", -_PI, _PI)
 
 
@@ -170,7 +170,7 @@ def outside(
     constant: Constant = np.asarray,
     real: DType = DType.FLOAT64,
 ) -> Array | None:
-    """The mask of entries outside the domain of their row; None where none can be. NaN is never outside.
+    """The mask of entries outside the domain of their row; None if no entry can be outside. NaN is never outside.
 
     Bounds are rounded into the domain in the dtype of `x`, so that comparing with them is exact. A positive number that
     becomes 0 in the dtype in which it is read counts as 0.
@@ -196,18 +196,18 @@ def outside(
             wrong = either(wrong, compare(x, by_row(bounds, dtype, constant)))
     are_whole = np.asarray([domain.whole for domain in domains])
     if dtype.kind == "float" and are_whole.any():
-        broken = xp.greater(x, xp.floor(x))
-        wrong = either(wrong, broken if are_whole.all() else broken & constant(are_whole[:, None]))
+        has_fraction = xp.greater(x, xp.floor(x))
+        wrong = either(wrong, has_fraction if are_whole.all() else has_fraction & constant(are_whole[:, None]))
     return wrong
 
 
 def nearest(
     xp: Namespace, x: Array, domains: Sequence[Domain], constant: Constant = np.asarray
 ) -> tuple[Array, Array] | None:
-    """Clip integers to the domain of their row; returns them, and the mask of those that were outside.
+    """Clip integers to the domain of their row; returns the clipped integers, and the mask of those that changed.
 
-    These are two operations, where `outside` and a choice are four. None where they would not be fewer: where no number
-    can lie above the domains, or none below.
+    This takes two operations, while `outside` and a selection take four. If the dtype has no integers above, or none
+    below the domains, `outside` takes as few: then the result is None.
 
     Args:
         xp: An array namespace.
@@ -221,8 +221,14 @@ def nearest(
     x, dtype, low, high, bounded = _limited(xp, x, domains)
     if not all(bounded):
         return None
-    is_one = len(dict.fromkeys(zip(low, high, strict=True))) == 1  # else both are arrays: backends want two of a kind
-    limits = (low[0], high[0]) if is_one else [constant(np.asarray([end], dtype=dtype.value).T) for end in (low, high)]
+    is_same_for_all = (
+        len(dict.fromkeys(zip(low, high, strict=True))) == 1
+    )  # else both limits are arrays, as backends ask
+    limits = (
+        (low[0], high[0])
+        if is_same_for_all
+        else [constant(np.asarray([end], dtype=dtype.value).T) for end in (low, high)]
+    )
     clipped = xp.clip(x, *limits)
     return clipped, xp.not_equal(clipped, x)
 
@@ -230,7 +236,7 @@ def nearest(
 def _limited(
     xp: Namespace, x: Array, domains: Sequence[Domain]
 ) -> tuple[Array, DType, list[int], list[int], tuple[bool, bool]]:
-    """Integers in a dtype that holds the bounds of all domains, the bounds, and whether numbers may exceed them."""
+    """The integers in a dtype that holds all bounds, the bounds, and whether integers may lie above or below them."""
     dtype = as_dtype(x.dtype)
     low, high = list(map(_first, domains)), list(map(_last, domains))
     smallest, largest = _range(dtype)
@@ -272,7 +278,7 @@ def _last(domain: Domain) -> int:
 
 
 def _rounded(domain: Domain, dtype: DType, real: DType) -> tuple[float, float]:
-    """The smallest and the largest number of a dtype that lie in a domain, and do so where they are read as `real`."""
+    """The smallest and the largest number of a dtype that lie in a domain, also after conversion to `real`."""
     kind = dtype.numpy.type
     with np.errstate(over="ignore"):
         low, high = kind(domain.least), kind(domain.most)

@@ -58,7 +58,7 @@ class _FieldsInitializer(Initializer):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantTensorInitializer(_FieldsInitializer):
-    """One number everywhere, or the values of an array of the very shape of the tensor."""
+    """One number for all entries, or an array of the same shape as the tensor."""
 
     value: complex | NDArray[Any]
 

@@ -29,7 +29,7 @@ class EntryProgram:
         arguments: The names of its arguments, if users see other names than those of the Program.
         updatable: The arrays that users may replace, whether the Program reads them or not.
         non_negative: Checks that numbers do not become negative when arrays are replaced.
-        takes: The arguments as trees (`manifest.Entry.takes`); their numbers do not count updatable arguments.
+        takes: The arguments as trees (`manifest.Entry.takes`), by index among those that are not updatable.
         gives: The results as a tree.
     """
 

@@ -1,7 +1,7 @@
 """Writes entry points as one native file: the code of each target, and every constant array once.
 
-Numbers stand in the code. Arrays are tensors of the file, one for all arrays of equal contents. Updatable arrays are
-tensors of their own. Functions get tensors as arguments, where the file is mapped.
+Single numbers are written into the code. Arrays are tensors of the file: one tensor for all constants of equal
+contents, and one for each updatable array. Functions get pointers to the tensors, which lie in the mapped file.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from plica.backend.native.entry_programs import EntryProgram
 from plica.backend.native.functions import Function, FunctionSet
 from plica.backend.native.targets import Target
 from plica.runtime.manifest import ALIGNMENT, Fold, Manifest, NonNegativeCheck, Tensor
-from plica.runtime.manifest import Target as Described
+from plica.runtime.manifest import Target as TargetEntry
 
 TENSORS = "tensors"  # the part of the file that holds them
 _PREFIX = "_w"  # of generated names
@@ -32,12 +32,12 @@ class Store:
     """The constants of some entry points, each once.
 
     Args:
-        functions: The functions that compute the constants that depend on updatable arrays go there.
+        functions: Receives the functions that compute constants from updatable arrays.
 
     Attributes:
         tensors: Their descriptions in the manifest.
         arrays: The arrays, by name.
-        folds: The calls of these functions.
+        folds: The calls of the functions that compute constants from updatable arrays.
     """
 
     functions: FunctionSet
@@ -69,7 +69,7 @@ class Store:
         return self._updatable[constant]
 
     def _outputs(self, fold: UpdatableFold) -> tuple[str, ...]:
-        """The names of the results of a fold. Folds that compute the same of the same become one function."""
+        """The names of the results of a fold. Folds with equal code and equal inputs become one function."""
         if fold not in self._fold_outputs:
             inputs = tuple(self.updatable(constant) for constant in fold.updatable)
             constants = {var: self.name(array) for var, array in fold.constants.items()}
@@ -98,7 +98,7 @@ class Store:
 
 
 def _written(entry_program: EntryProgram, store: Store) -> Function:
-    """The function of an entry point, which is added to the functions of a store; its constants go to the store."""
+    """The function of an entry point; adds it, and its constants, to a store."""
     body = entry_program.body
     constants = {var: store.name(array) for var, array in body.constants.items()}
     function = store.functions.written(entry_program.name, body.program, constants)
@@ -120,7 +120,7 @@ def file_of(
     Args:
         entry_programs: The functions of the file.
         targets: The best first.
-        provenance: Words about the origin of the file.
+        provenance: The origin of the file: `{"source": ...}`.
         also: The names of entry points that are called instead of the main one where the data has their dtype.
 
     Raises:
@@ -139,7 +139,9 @@ def file_of(
             )
             for entry_program, function in zip(entry_programs, functions, strict=True)
         ),
-        targets=tuple(Described(target.name, target.architecture, target.features, target.name) for target in targets),
+        targets=tuple(
+            TargetEntry(target.name, target.architecture, target.features, target.name) for target in targets
+        ),
         tensors=tuple(store.tensors),
         folds=tuple(store.folds),
         non_negative=tuple(

@@ -38,9 +38,9 @@ class Function:
 
     @property
     def key(self) -> str:
-        """A text that is equal for functions that compute the same of the same arrays.
+        """A text that is equal for functions that compute the same results from the same arrays.
 
-        It is the nest's text on one machine, without that of products, and its errors, which name lines.
+        It is the nest's text for one machine, without the code of matrix products. Its errors follow, with their lines.
         """
         registers = MACHINES["x86-64"].registers
         text = whole_text(self.nest, "", registers, lambda _dtype, _registers, _declared: "")
@@ -55,7 +55,7 @@ class FunctionSet:
     """
 
     def __init__(self) -> None:
-        require("ziglang")  # before a long time passes, and with the extra that brings the compiler too
+        require("ziglang")  # fail before the work begins, and name the extra that also installs the compiler
         self._functions: dict[str, Function] = {}
 
     def written(self, name: str, program: Program, constants: Mapping[Var, str]) -> Function:
@@ -69,9 +69,9 @@ class FunctionSet:
         Raises:
             UnsupportedError: An operation has no loop nest.
         """
-        moved = replace(program, consts=(), inputs=(*program.inputs, *program.consts))
-        nest = build_nest(moved, has_blas=False)
-        sizes = tuple(str(Size.of(var)) for var in size_sources(moved))
+        without_consts = replace(program, consts=(), inputs=(*program.inputs, *program.consts))
+        nest = build_nest(without_consts, has_blas=False)
+        sizes = tuple(str(Size.of(var)) for var in size_sources(without_consts))
         return Function(name, nest, sizes, tuple(constants[var] for var in program.consts), faults_of(nest))
 
     def add(self, function: Function) -> None:
@@ -88,5 +88,5 @@ class FunctionSet:
         """
         types = {function.name: types_text(function.inputs, function.results) for function in manifest.functions()}
         nests = {name: function.nest for name, function in self._functions.items()}
-        described = {name: f"{','.join(function.sizes)}\t{types[name]}" for name, function in self._functions.items()}
-        return library(nests, MACHINES[target], described)
+        signatures = {name: f"{','.join(function.sizes)}\t{types[name]}" for name, function in self._functions.items()}
+        return library(nests, MACHINES[target], signatures)

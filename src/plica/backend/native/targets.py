@@ -14,7 +14,7 @@ class Target:
     """A kind of machine.
 
     Args:
-        name: Its name after `--target`.
+        name: Its name for the option `--target`.
         architecture: `x86_64` or `aarch64`.
         features: Instruction sets that the processor must have.
     """

@@ -44,12 +44,12 @@ class ArrayRows(RowFile):
             yield Batch(cells, [f"{self.source}, row {start + row}" for row in range(len(cells))])
 
 
-def open_npy(path: Path, _key: str | None, _named: bool, _mark: str | None) -> ArrayRows:
+def open_npy(path: Path, _key: str | None, _named: bool, _delimiter: str | None) -> ArrayRows:
     """The rows of a `.npy` file."""
     return ArrayRows(map_npy(path), str(path))
 
 
-def open_npz(path: Path, key: str | None, _named: bool, _mark: str | None) -> ArrayRows:
+def open_npz(path: Path, key: str | None, _named: bool, _delimiter: str | None) -> ArrayRows:
     """The rows of one array of a `.npz` file."""
     table = read_array(path, key)
     return ArrayRows(table.values, table.source)

@@ -44,13 +44,13 @@ class RowFile(ABC):
 
     Attributes:
         source: The name of the file in messages.
-        names: The names of the columns, if the file has some, without the spaces around them.
+        names: The names of the columns, without the spaces around them; None if the file has no names.
         width: D.
         num_rows: The number of rows, if it is known before they are read.
         row_shape: The shape of a row: `(D,)`, or that of an image.
-        types: The Python type of each column's cells; None for other cells, which are only passed on.
+        types: The Python type of each column's cells; None for cells of other types, which are only copied.
         header: The names with the spaces around them.
-        stored: The file's own type of each column, to write a file of the same kind; empty if there is none.
+        stored: The file's own type of each column, to write a file of the same kind; empty if it has no types.
         delimiter: The delimiter of a text.
     """
 

@@ -98,6 +98,6 @@ def _type(types: Any, stored: Any) -> CellType | None:
     return next((cell for cell, test in tests.items() if test(kind)), None)
 
 
-def open_parquet(path: Path, _key: str | None, _named: bool, _mark: str | None) -> ParquetRows:
+def open_parquet(path: Path, _key: str | None, _named: bool, _delimiter: str | None) -> ParquetRows:
     """The rows of a `.parquet` file."""
     return ParquetRows(path)

@@ -94,7 +94,7 @@ def open_csv(path: Path, _key: str | None, named: bool, delimiter: str | None) -
 
 
 def text_of(cell: object) -> str:
-    """The text of a cell: empty if the cell is missing; numbers have all digits that are needed to read them back."""
+    """The text of a cell: empty if the cell is missing; a number has all digits that reading it back needs."""
     if cell is None or (isinstance(cell, float) and cell != cell):
         return ""
     if isinstance(cell, bool | np.bool_):

@@ -107,7 +107,7 @@ class _LineFeeds:
 
 @contextmanager
 def _npy(path: Path, _names: tuple[str, ...], shape: Shape, _types: Types) -> Iterator[Write]:
-    """The header is written twice: it leaves room for the number of rows, which is known at the end."""
+    """Writes the header twice: first with room for the number of rows, which is known only at the end."""
     with path.open("w+b") as file:
         state: dict[str, Any] = {"rows": 0, "dtype": np.dtype(np.float64)}
 

@@ -48,7 +48,7 @@ class Layer(NodeKind):
                 config.add(name)
         return Form(frozenset(config), frozenset(graphs), *cls.input_range)
 
-    if TYPE_CHECKING:  # declared for readers alone: at run time a dataclass would take a property for a field's default
+    if TYPE_CHECKING:  # only for type checkers: at run time a dataclass would take a property for a field's default
 
         @property
         def num_input_units(self) -> int:
@@ -158,7 +158,7 @@ class InputLayer(Layer):
     __slots__ = ()
     input_range: ClassVar[tuple[int, int | None]] = (0, 0)
 
-    if TYPE_CHECKING:  # declared for readers alone, as in `Layer`
+    if TYPE_CHECKING:  # declared only for type checkers, as in `Layer`
 
         @property
         def scope(self) -> Scope:
@@ -166,7 +166,7 @@ class InputLayer(Layer):
 
         @property
         def domain(self) -> Domain:
-            """The values that each of its variables takes; layers of one variable narrow each other's."""
+            """The values that each variable takes; if several layers read a variable, those in all their domains."""
 
     @property
     def num_variables(self) -> int:
@@ -185,7 +185,7 @@ class InputLayer(Layer):
 
     @property
     def unsummed(self) -> str | None:
-        """Why its variables cannot be summed out; None where they can."""
+        """Why its variables cannot be summed out; None if they can."""
         return None
 
     def fold_settings(self) -> Hashable:
@@ -216,7 +216,7 @@ class ProductLayer(InnerLayer):
 
 
 class FusedLayer(InnerLayer):
-    """A layer that the optimizer puts in place of a sum layer, and of the product that it reads if it does.
+    """A layer by which the optimizer replaces a sum layer, or a sum layer and the product layer that it reads.
 
     Like a product, it needs inputs without a common variable to be decomposable. It is never sampled from.
     """
@@ -236,7 +236,7 @@ class FieldsLayer(Layer):
 
     @property
     def params(self) -> dict[str, Parameter]:
-        """The fields that are parameters, but for those that are None."""
+        """The fields that are parameters and not None."""
         params = {}
         for name in _fields(type(self))[1]:
             if (value := getattr(self, name)) is not None:
@@ -253,7 +253,7 @@ def _fields(kind: type) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _takes(annotation: Any, kind: Any) -> bool:
-    """Whether an annotation is a kind, or a union that contains it."""
+    """Whether an annotation is a type, or a union that contains it."""
     return annotation == kind or kind in get_args(annotation)
 
 
@@ -278,14 +278,14 @@ def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
 
 
 def held_layers(layer: Layer, start: str = "") -> Iterator[tuple[str, Layer]]:
-    """A layer and all that it holds, each with the prefix of its parameters' names in `all_params`."""
+    """A layer and all its sub-layers, each with the prefix of its parameters' names in `all_params`."""
     yield start, layer
     for name, sub_layer in layer.sub_layers.items():
         yield from held_layers(sub_layer, f"{start}{name}.")
 
 
 def check_layer(layer: Layer) -> None:
-    """Raise unless it is a layer of a circuit, compared by identity, whose sub-layers are layers and its attributes."""
+    """Raise unless `layer` is a layer, compared by identity, and its sub-layers are layers among its attributes."""
     if not isinstance(layer, InputLayer | InnerLayer):
         raise DTypeError(
             f"Circuit: expected layers, found {layer!r}; a layer of your own subclasses InputLayer, InnerLayer or "
@@ -327,7 +327,7 @@ def positive(owner: str, name: str, value: int) -> int:
 
 
 def check_power(owner: str, units: int, arity: int) -> None:
-    """Raise where a layer would have one unit for each of more choices than can be counted."""
+    """Raise if a layer with one unit for each combination of input units would have too many units."""
     if units > 1 and arity * math.log2(units) > _MAX_BITS:
         raise ShapeError(
             f"{owner}: one unit for every choice of {units} units from {arity} inputs is more than can be counted; use "
@@ -368,7 +368,7 @@ def choose_parameter(
 
 
 def at_most_one(owner: str, **choices: object) -> None:
-    """Raise where two settings that exclude each other are both given."""
+    """Raise if two settings are given of which only one may be."""
     chosen = [name for name, value in choices.items() if value is not None]
     if len(chosen) > 1:
         raise InputError(f"{owner}: {' and '.join(chosen)} exclude each other; pass one of them")

@@ -14,15 +14,15 @@ from plica.symbolic.layers.starts import times
 from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, gamma_deviance, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
 
-_STEP = 2.0**-24  # below 1, the next number of float32
+_STEP = 2.0**-24  # from 1 down to the next number of float32
 
 
 @final
 class BetaLayer(UnivariateLayer, name="beta"):
     """Densities x^(alpha - 1) (1 - x)^(beta - 1) / B(alpha, beta) of one variable from 0 to 1.
 
-    At 0 and 1, where a density may be infinite, it is that at 1.2e-38 and at 1 - 6e-8, the nearest normal numbers of
-    float32.
+    At 0 and 1 a density may be infinite. There the layer has the density at 1.2e-38 and at 1 - 6e-8, the nearest normal
+    numbers of float32.
     """
 
     alpha: Parameter = unit_parameter(
@@ -86,7 +86,7 @@ class BetaLayer(UnivariateLayer, name="beta"):
     def fitted(column: Column) -> dict[str, ParameterFactory]:
         """By the two moments of the column, where it lies between 0 and 1."""
         mean = min(max(column.mean, 1e-3), 1.0 - 1e-3)
-        spread = max(column.spread, 1e-6)  # whose square is far from underflow
+        spread = max(column.spread, 1e-6)  # its square is far from underflow
         total = max(mean * (1.0 - mean) / spread**2 - 1.0, 0.1)
         width = min(spread / min(mean, 1.0 - mean), 1.0)
         return {"alpha_factory": times(mean * total, width), "beta_factory": times((1.0 - mean) * total, width)}

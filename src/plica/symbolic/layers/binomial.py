@@ -62,7 +62,7 @@ class BinomialLayer(trials.TrialLayer, name="binomial"):
 
     @staticmethod
     def settings(num_values: int) -> dict[str, int]:
-        """The settings for data of some number of values; one value alone counts as two, so that there is a trial."""
+        """The settings for data of `num_values` values; a single value counts as two, so that there is a trial."""
         return {"total_count": max(num_values - 1, 1)}
 
 

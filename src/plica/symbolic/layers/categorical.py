@@ -128,7 +128,7 @@ def _marginal(xp: Namespace, semiring: Semiring, layer: CategoricalLayer, params
 
 
 def _categories(num_values: int) -> dict[str, int]:
-    """The settings for data of some number of values."""
+    """The settings for data of `num_values` values."""
     return {"num_categories": num_values}
 
 

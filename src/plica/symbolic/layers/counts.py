@@ -23,8 +23,8 @@ Tail: TypeAlias = Callable[[Array], Array]
 
 LARGEST = 2.0**62  # a count that float32, float64 and int64 all hold
 _NEAR = 0.1  # |x - m| / (x + m) up to which the series of D is taken
-_USUAL = 0.9  # up to which the logarithm of x / m is that of a ratio
-_TERMS = 8  # of it; the next one is _NEAR^16 of the first
+_RATIO_IS_FINITE = 0.9  # |x - m| / (x + m) up to which log(x / m) is computed from the ratio
+_TERMS = 8  # of the series; the next term is _NEAR^16 of the first
 
 
 def deviance(xp: Namespace, x: Array, log_x: Array, mean: Array, log_mean: Array) -> Array:
@@ -37,8 +37,8 @@ def deviance(xp: Namespace, x: Array, log_x: Array, mean: Array, log_mean: Array
         odd = odd * square + 1.0 / (2 * term + 1)
     near = difference * v + 2.0 * x * v * square * odd
     # the ratio is rounded less than the difference of logarithms, but overflows where that does not
-    usual = xp.less(xp.abs(v), _USUAL)
-    log_ratio = xp.where(usual, xp.log(x / xp.where(usual, mean, x)), log_x - log_mean)
+    is_ratio_finite = xp.less(xp.abs(v), _RATIO_IS_FINITE)
+    log_ratio = xp.where(is_ratio_finite, xp.log(x / xp.where(is_ratio_finite, mean, x)), log_x - log_mean)
     return xp.where(xp.less(xp.abs(v), _NEAR), near, x * log_ratio - difference)
 
 
@@ -53,10 +53,10 @@ def log_poisson(xp: Namespace, x: Array, mean: Array, log_mean: Array) -> Array:
 def log_binomial(
     xp: Namespace, numbers: Sequence[Array], shares: Sequence[Array], log_shares: Sequence[Array]
 ) -> Array:
-    """The logarithm of the mass of some numbers of two outcomes, both above 0, that have some shares of all.
+    """The logarithm of the binomial mass of the numbers of two outcomes, both above 0; `shares` are probabilities.
 
-    Numbers need not be whole. For a real number a of successes and b failures before the last of them, a / (a + b)
-    times this mass is the negative binomial one.
+    Numbers need not be whole. For a real number a of successes and b failures before the last success, a / (a + b)
+    times this mass is the negative binomial mass.
     """
     total = numbers[0] + numbers[1]
     log_total = xp.log(total)
@@ -69,7 +69,7 @@ def log_binomial(
 
 
 def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation: Array, skewness: Array) -> Array:
-    """The least count x of `P(X <= x) > u`, as an integer.
+    """The least count x with `P(X <= x) > u`, as an integer.
 
     The search starts from the quantile of Cornish and Fisher. Its steps double until they pass the count, then it
     bisects: it is as exact as `below`, for any start. Operands and results are float64 of one shape.
@@ -77,29 +77,29 @@ def quantile(xp: Namespace, below: Tail, uniforms: Array, mean: Array, deviation
     z = math.sqrt(2.0) * xp.erfinv(xp.clip(2.0 * uniforms - 1.0, -1.0 + 2.0**-53, 1.0 - 2.0**-53))
     start = mean + deviation * (z + skewness * (z * z - 1.0) / 6.0)
     start = xp.clip(xp.floor(xp.where(xp.isfinite(start), start, mean)), 0.0, LARGEST / 2)
-    none = xp.zeros_like(start)
+    zeros = xp.zeros_like(start)
 
     def inside(x: Array, low: Array, high: Array) -> Array:
         return xp.logical_and(xp.greater(x, low), xp.less(x, high))
 
     def search(x: Array, step: Array, low: Array, high: Array) -> tuple[Array, Array, Array, Array]:
         # P(X <= low) <= u < P(X <= high)
-        enough = xp.greater(below(x), uniforms)
-        low, high = xp.where(enough, low, xp.maximum(low, x)), xp.where(enough, xp.minimum(high, x), high)
-        beside, half = xp.where(enough, x - step, x + step), xp.ceil(0.5 * (low + high))
-        return xp.where(inside(beside, low, high), beside, half), 2.0 * step, low, high
+        is_reached = xp.greater(below(x), uniforms)
+        low, high = xp.where(is_reached, low, xp.maximum(low, x)), xp.where(is_reached, xp.minimum(high, x), high)
+        neighbour, half = xp.where(is_reached, x - step, x + step), xp.ceil(0.5 * (low + high))
+        return xp.where(inside(neighbour, low, high), neighbour, half), 2.0 * step, low, high
 
     def goes_on(x: Array, step: Array, low: Array, high: Array) -> Array:  # noqa: ARG001
         return xp.any(inside(x, low, high))
 
-    *_, count_ = trace_while(goes_on, search, (start, none + 1.0, none - 1.0, none + LARGEST), shared=True)
+    *_, count_ = trace_while(goes_on, search, (start, zeros + 1.0, zeros - 1.0, zeros + LARGEST), shared=True)
     return as_count(xp, count_)
 
 
 def whole_ends(xp: Namespace, low: Array, high: Array, dtype: DType) -> tuple[Array, Array, Array]:
     """The least and the largest count in `low <= x <= high`, and the mask of intervals without a count.
 
-    The largest is infinite where `high` is. Ends of an interval without a count are finite, and not below 0.
+    The largest is infinite if `high` is. The ends of an interval without a count are finite, and at least 0.
     """
     first, last = xp.ceil(xp.maximum(xp.astype(low, dtype), 0.0)), xp.floor(xp.astype(high, dtype))
     empty = xp.logical_or(xp.less(last, first), xp.isinf(first))

@@ -1,4 +1,4 @@
-"""The CP-T layer: weighted sums of the products of units of one number.
+"""The CP-T layer: weighted sums of products, each of the units of all inputs with one index.
 
 >>> layer = CPTLayer(4, 2, arity=3)
 >>> layer, layer.params["weight"].shape

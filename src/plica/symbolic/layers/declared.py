@@ -15,7 +15,7 @@ The constructor, its documentation, `config`, `params` and the row `RayleighLaye
 
     settings(num_values), fitted(column)  as of a `Distribution`
     defaults(<settings>)  factories by their keywords, where the defaults of parameters follow from settings
-    check(layer)          raises where parameters that were given do not fit each other
+    check(layer)          raises if the given parameters do not fit each other
 
 >>> from plica.symbolic.layers import GammaLayer
 >>> GammaLayer.parameter_names, GammaLayer.row.distribution.name
@@ -83,10 +83,10 @@ def unit_parameter(
     """Declare a parameter `(K,)`, an argument of the constructor as `<name>` and as `<name>_factory`.
 
     Args:
-        start: Makes it where neither is given. Without it, the layer has the parameter only where it is given.
+        start: Makes the default. Without it, the layer has the parameter only if it is given.
         about: Its documentation: "positive rates; by default the softplus of normal draws".
-        instead_of: The parameter that a layer has where it lacks this one.
-        numbers: Whether numbers may be given, which are not learned.
+        instead_of: The parameter that a layer has if this one is not given.
+        numbers: Whether the argument may also be numbers; these are not learned.
     """
     return UnitParameter(about, start, instead_of, numbers)
 
@@ -108,7 +108,7 @@ class UnivariateLayer(InputLayer):
     parameter_names: ClassVar[tuple[str, ...]] = ()
     setting_names: ClassVar[tuple[str, ...]] = ()
     alternatives: ClassVar[tuple[Mapping[str, str], ...]] = ()
-    """The arguments of which one may be given, each with the parameter that it gives, by groups."""
+    """Groups of arguments of which one may be given, for example `mean` and `mean_factory`, each with its parameter."""
     formulas: ClassVar[Mapping[str, Formula]] = {}
     increasing: ClassVar[tuple[str, ...]] = ()
     row: ClassVar[InputRow]

@@ -88,14 +88,14 @@ class DiagonalGaussianLayer(FieldsLayer, InputLayer):
         return REALS
 
 
-def _of_each(xp: Namespace, params: Params, x: Array) -> Array:
+def _log_densities(xp: Namespace, params: Params, x: Array) -> Array:
     """The log-density of each variable, `(F, B, K, V)`."""
     mean, log_stddev = (xp.expand_dims(parameter, axis=1) for parameter in (params["mean"], params.log(xp, "stddev")))
     return xp.log_normal(xp.expand_dims(xp.astype(x, mean.dtype), axis=2), mean, log_stddev)
 
 
 def _body(xp: Namespace, semiring: Semiring, layer: DiagonalGaussianLayer, params: Params, x: Array) -> Value:  # noqa: ARG001
-    return semiring.from_log(xp, xp.sum(_of_each(xp, params, x), axis=-1))
+    return semiring.from_log(xp, xp.sum(_log_densities(xp, params, x), axis=-1))
 
 
 def _partial(
@@ -106,7 +106,7 @@ def _partial(
     x: Array,
     missing: Array,
 ) -> Value:
-    known = xp.where(xp.expand_dims(missing, axis=2), 0.0, _of_each(xp, params, x))
+    known = xp.where(xp.expand_dims(missing, axis=2), 0.0, _log_densities(xp, params, x))
     return semiring.from_log(xp, xp.sum(known, axis=-1))
 
 
@@ -129,7 +129,7 @@ def _partial_maximum(
     missing: Array,
 ) -> Value:
     peaks = xp.expand_dims(-params.log(xp, "stddev") - HALF_LOG_TWO_PI, axis=1)
-    largest = xp.where(xp.expand_dims(missing, axis=2), peaks, _of_each(xp, params, x))
+    largest = xp.where(xp.expand_dims(missing, axis=2), peaks, _log_densities(xp, params, x))
     return semiring.from_log(xp, xp.sum(largest, axis=-1))
 
 

@@ -25,7 +25,7 @@ MIN_SCALE = 0.01  # of the default: all of a density is in one or two states the
 
 @final
 class DiscretizedLogisticLayer(UnivariateLayer, name="discretized-logistic"):
-    """Distributions over the values 0 to C-1 of one variable, like their neighbours and bell-shaped."""
+    """Bell-shaped distributions over the values 0 to C-1 of one variable, whose order matters."""
 
     num_states: int = setting("C, the number of values")
     mean: Parameter = unit_parameter(
@@ -43,7 +43,7 @@ class DiscretizedLogisticLayer(UnivariateLayer, name="discretized-logistic"):
         """The logarithms of the masses at states x.
 
         With s(z) = 1 / (1 + exp(-z)), and a - b = 1 / scale the width of a state: s(a) - s(b) = s(a) s(-b)
-        (1 - e^(b - a)). All factors are right far in the tails, where s(a) and s(b) round to one number.
+        (1 - e^(b - a)). All factors are accurate far in the tails, where s(a) and s(b) round to one number.
         """
         bound = 0.9 * math.log(float(xp.finfo(mean.dtype).max))
         width = xp.exp(-xp.clip(log_scale, -bound, bound))

@@ -78,7 +78,7 @@ class EmbeddingLayer(FieldsLayer, InputLayer):
 
 
 def _states(num_values: int) -> dict[str, int]:
-    """The settings for data of some number of values."""
+    """The settings for data of `num_values` values."""
     return {"num_states": num_values}
 
 

@@ -3,8 +3,8 @@
 A formula is a static function of the class, whose arguments are found by name when the class is created:
 
 * `xp` is the array namespace.
-* `loc` is the parameter of that name, or None where the layer lacks it. `log_loc` are its logarithms, right also where
-  it underflows. `params` are all parameters, `(F, K)`. A setting is the number that the layer has.
+* `loc` is the parameter of that name, or None if the layer lacks it. `log_loc` are its logarithms, accurate also where
+  it underflows. `params` are all parameters, `(F, K)`. The name of a setting is the value that the layer has.
 * The name of another static function is its result: `width` in a sampler, where the class has `width(xp, low, high)`.
 * `x`, `lower`, `upper` and `uniforms` are operands. `x` comes in the dtype of the parameters, ends as they are given.
 
@@ -59,7 +59,7 @@ class Formula:
         of_units: The sources of arguments that are arrays `(F, K)`.
         others: The sources of other arguments, except operands.
         operands: The operands that it takes.
-        name: What messages call it.
+        name: Its name in messages.
     """
 
     function: Callable[..., Any]

@@ -19,8 +19,8 @@ from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFact
 class GammaLayer(UnivariateLayer, name="gamma"):
     """Densities rate^a x^(a - 1) exp(-rate x) / Gamma(a), a the concentration, of one real variable of at least 0.
 
-    At 0, where a density of a concentration below 1 is infinite, it is that at 1.2e-38,
-    the smallest normal number of float32.
+    At 0 the density of a concentration below 1 is infinite. There the layer has the density at 1.2e-38, the smallest
+    normal number of float32.
     """
 
     concentration: Parameter = unit_parameter(
@@ -48,7 +48,7 @@ class GammaLayer(UnivariateLayer, name="gamma"):
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, concentration: Array, rate: Array) -> Array:
-        level = inside(xp, xp.astype(uniforms, rate.dtype))  # at 0 lies 0, where most densities are 0
+        level = inside(xp, xp.astype(uniforms, rate.dtype))  # the quantile of level 0 is 0, where most densities are 0
         return finite(xp, xp.gammaincinv(concentration, level) / rate)
 
     @staticmethod

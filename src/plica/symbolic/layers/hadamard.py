@@ -17,7 +17,7 @@ from plica.symbolic.semirings import Params, Semiring, Value
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class HadamardLayer(FieldsLayer, ProductLayer):
-    """Products of the units of one number in each input.
+    """Products of units: unit k is the product of unit k of each input.
 
     Args:
         num_input_units: K, the number of units of each input and of the layer.

@@ -50,7 +50,7 @@ from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 _NUM_BINS = 32
-_NOTHING = -math.inf
+_LOG_ZERO = -math.inf
 
 
 @final
@@ -58,7 +58,7 @@ _NOTHING = -math.inf
 class HistogramLayer(FieldsLayer, InputLayer):
     """Densities of one real variable that are constant within bins, and 0 outside of them.
 
-    A bin has its lower edge and not its upper one, but for the last bin, which has both.
+    A bin contains its lower edge and not its upper edge; the last bin contains both.
 
     Args:
         scope: The variable.
@@ -189,7 +189,7 @@ def _check_edges(parameter: Parameter) -> None:
 
 
 def _bins(xp: Namespace, params: Params) -> tuple[Array, Array, Array]:
-    """The lower edges, the widths and the middles of the bins, `(F, N)`; 0, 1 and 0 of bins that a fold lacks.
+    """The lower edges, the widths and the middles of the bins, `(F, N)`; 0, 1 and 0 for bins that a fold lacks.
 
     The width is NaN where learned edges do not increase, or are infinitely far apart.
     """
@@ -217,7 +217,7 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
     by_logs = masses.in_directions is not None or masses.in_logs is not None or not masses.may_be_zero
 
     def in_logs() -> Array:
-        return extended(masses.log(xp) - xp.log(width), _NOTHING)
+        return extended(masses.log(xp) - xp.log(width), _LOG_ZERO)
 
     def in_directions() -> tuple[Array, Array]:
         direction, size = masses.directions if by_logs else (masses.linear, xp.zeros_like(masses.linear))
@@ -235,7 +235,7 @@ def _densities(xp: Namespace, layer: HistogramLayer, params: Params) -> Weight:
 def _body(xp: Namespace, semiring: Semiring, layer: HistogramLayer, params: Params, x: Array) -> Value:
     edges = xp.expand_dims(params["edges"], axis=1)  # (F, 1, N + 1), infinite behind the last
     x = xp.astype(x, edges.dtype)  # (F, B, 1)
-    last = xp.max(xp.where(xp.isfinite(edges), edges, _NOTHING), axis=-1, keepdims=True)
+    last = xp.max(xp.where(xp.isfinite(edges), edges, _LOG_ZERO), axis=-1, keepdims=True)
     passed = xp.logical_and(xp.greater_equal(x, edges[:, :, 1:]), xp.less(edges[:, :, 1:], last))
     inside = xp.logical_and(xp.greater_equal(x, edges[:, :, :1]), xp.less_equal(x, last))
     index = xp.where(xp.squeeze(inside, axis=-1), xp.sum(xp.astype(passed, xp.int64), axis=-1), layer.num_bins)
@@ -313,6 +313,6 @@ ROW = InputRow(
     variance=_variance,
     interval=_interval,
     increasing=("edges",),
-    padding={"edges": float("inf"), "logits": _NOTHING, "probs": 0.0},  # bins that some layers of a fold do not have
+    padding={"edges": float("inf"), "logits": _LOG_ZERO, "probs": 0.0},  # bins that some layers of a fold do not have
     distribution=Distribution("histogram", HistogramLayer, ("logits", "probs"), fitted=_fitted),
 )

@@ -145,7 +145,7 @@ def _distances(xp: Namespace, params: Params, log_stddev: Array, x: Array, power
 
 
 def _scores(xp: Namespace, params: Params, log_stddev: Array, x: Array) -> Array:
-    """The same, clipped so that sums of their squares are finite."""
+    """The distances, clipped so that sums of their squares are finite."""
     return _distances(xp, params, log_stddev, x, 0.25)
 
 
@@ -205,7 +205,7 @@ def _wide(xp: Namespace, params: Params) -> Params:
 
 
 def _completed(xp: Namespace, params: Params, x: Array, missing: Array) -> Array:
-    """The distances of `_scores`, with expected ones for missing variables: `(F, B, K, V)`."""
+    """The distances of `_scores`, with the expected distances of missing variables: `(F, B, K, V)`."""
     factor, log_stddev = _factor(xp, params)
     scores = xp.where(xp.expand_dims(missing, axis=2), 0.0, _scores(xp, params, log_stddev, x))
     return xp.squeeze(xp.matmul(xp.regression_matrix(factor, missing), xp.expand_dims(scores, axis=-1)), axis=-1)

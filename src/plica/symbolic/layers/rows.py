@@ -263,7 +263,7 @@ def with_sub_layers(params: Params, layer: Layer, row_of: Callable[[Layer], Laye
 
 
 def rows_of(values: Iterable[object]) -> list[LayerRow]:
-    """The rows of layers (`row`) and of modules of layers (`ROW`) among some values, by the names of the layers."""
+    """The rows in some values: the `row` of a layer, and the `ROW` of a module; sorted by the names of the layers."""
     rows: list[LayerRow] = []
     for value in values:
         if isinstance(value, type) and issubclass(value, Layer):

@@ -1,4 +1,4 @@
-"""The base class of layers of trials, with a probability of success that is given itself or by its logit.
+"""The base class of layers of trials, whose probability of success is a parameter itself, or its logit is.
 
 The logit is `log(p / (1 - p))`, so that every number is the logit of some probability and units always sum to 1.
 """
@@ -24,7 +24,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.semirings import Params, Weight
 
-_LEAST_MEAN = 0.01  # of a column of counts: one of zeros alone may have others where it goes on
+_LEAST_MEAN = 0.01  # the least mean of a fitted column: further data of a column of zeros may have other counts
 
 
 class TrialLayer(UnivariateLayer):
@@ -70,8 +70,8 @@ def log_shares(xp: Namespace, params: Params) -> tuple[Array, Array]:
         logits = params["logits"]
         return -xp.softplus(logits), -xp.softplus(-logits)
     probs = params["probs"]
-    possible = xp.less(probs, 1.0)
-    failure = xp.where(possible, xp.log1p(-xp.where(possible, probs, 0.0)), float("-inf"))
+    can_fail = xp.less(probs, 1.0)
+    failure = xp.where(can_fail, xp.log1p(-xp.where(can_fail, probs, 0.0)), float("-inf"))
     return failure, params.log(xp, "probs")
 
 
@@ -95,9 +95,9 @@ def failures(xp: Namespace, params: Params, power: float) -> Array:
     ratio = exp_or_infinity(xp, failure - power * success)
     if "probs" not in params:
         return ratio
-    often = xp.greater(params["probs"], 0.5)
-    probs = xp.where(often, params["probs"], 1.0)
-    return xp.where(often, (1.0 - probs) / probs**power, ratio)
+    is_likely = xp.greater(params["probs"], 0.5)
+    probs = xp.where(is_likely, params["probs"], 1.0)
+    return xp.where(is_likely, (1.0 - probs) / probs**power, ratio)
 
 
 def masses(
@@ -113,7 +113,7 @@ def masses(
         log_ways: The logarithm of the number of their orders.
         axis: The axis of `logs` that the probabilities `(F, K)` lack.
     """
-    if "logits" in params:  # no number is the logit of 0
+    if "logits" in params:  # no finite logit has the probability 0
         return states.from_logs(xp, logs)
     powers = [
         _power(xp, xp.expand_dims(share, axis=axis), count)

@@ -55,15 +55,15 @@ def symmetric_share(xp: Namespace, log_left: Callable[[Array], Array], low: Arra
         high: The upper one; where it is below `low`, the result is -inf.
     """
     right = xp.greater(low + high, 0.0)  # there, the tails from the other side are the small ones
-    more, less = xp.where(right, -low, high), xp.where(right, -high, low)
-    return log_difference(xp, log_left(more), log_left(less))
+    larger, smaller = xp.where(right, -low, high), xp.where(right, -high, low)
+    return log_difference(xp, log_left(larger), log_left(smaller))
 
 
-def log_difference(xp: Namespace, more: Array, less: Array) -> Array:
-    """log(exp(more) - exp(less)) of finite numbers; -inf, with derivatives of 0, where `more` is not larger."""
-    gap = less - more
+def log_difference(xp: Namespace, larger: Array, smaller: Array) -> Array:
+    """log(exp(larger) - exp(smaller)) of finite numbers; -inf, with derivatives of 0, if the first is not larger."""
+    gap = smaller - larger
     some = xp.less(gap, 0.0)
-    return xp.where(some, more + xp.log(-xp.expm1(xp.where(some, gap, -1.0))), float("-inf"))
+    return xp.where(some, larger + xp.log(-xp.expm1(xp.where(some, gap, -1.0))), float("-inf"))
 
 
 def gamma_deviance(xp: Namespace, a: Array, log_ratio: Array, away: Array) -> Array:

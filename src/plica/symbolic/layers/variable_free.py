@@ -1,4 +1,4 @@
-"""Rules of layers without variables: all follow from their number, which does not depend on data."""
+"""Rules of layers without variables: all follow from the numbers of their units, which do not depend on data."""
 
 from collections.abc import Callable
 from typing import Any

@@ -17,7 +17,7 @@ from plica.symbolic.layers.univariate import positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
-_DEEP = 45.0  # exp(-45) is below the last place of float64
+_MAX_DROP = 45.0  # exp(-45) is smaller than the last place of 1.0 in float64
 _NODES = 33  # on each side of the middle of an integral: right to 1e-11
 _FEWER_NODES = 20  # right to 1e-6, for draws
 _STEPS = 3  # of draws, from starts that are nearly right
@@ -75,7 +75,7 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
         loc, concentration = xp.astype(loc, xp.float64), xp.astype(concentration, xp.float64)
         loc, turn = _wrapped(xp, loc), 2.0 * math.pi
 
-        def placed(end: Array) -> tuple[Array, Array]:
+        def wrapped_and_turns(end: Array) -> tuple[Array, Array]:
             """The angle from `loc`, from -pi to pi, and the number of whole turns."""
             away = xp.clip(xp.astype(end, xp.float64), -math.pi, math.pi) - loc
             turns = xp.stop_gradient(xp.floor((away + math.pi) / turn))
@@ -87,7 +87,7 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
             tail, _ = _tail(xp, xp.where(is_left, -angle, angle), concentration, _NODES)  # abs has no derivative at 0
             return xp.where(is_left, tail, 1.0 - tail)
 
-        (first, before), (last, after) = placed(lower), placed(upper)
+        (first, before), (last, after) = wrapped_and_turns(lower), wrapped_and_turns(upper)
         turned = xp.greater(after, before)  # between them lies the angle opposite to `loc`
         flipped = xp.logical_and(xp.greater(first + last, 0.0), xp.logical_not(turned))  # where left tails are about 1
         more, less = (
@@ -99,7 +99,7 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:
-        spread = max(column.spread, 1e-6)  # whose square is far from underflow
+        spread = max(column.spread, 1e-6)  # its square is far from underflow
         sharpness = 1.0 / spread**2
         return {
             "loc_factory": around(column.mean, spread),
@@ -148,14 +148,14 @@ def _tail(xp: Namespace, angle: Array, concentration: Array, number: int) -> tup
     square = sine * sine
     density = xp.exp(_log_peak(xp, concentration) - 2.0 * concentration * square)
     # where the exponent has dropped by _DEEP: sin^2((angle + v) / 2) = square + step
-    step = 0.5 * _DEEP / xp.maximum(concentration, 1e-300)
+    step = 0.5 * _MAX_DROP / xp.maximum(concentration, 1e-300)
     is_full = xp.greater_equal(square + step, 1.0)
     other = xp.sqrt(xp.where(is_full, 0.5, square + step))
     across = other * xp.sqrt(xp.maximum(1.0 - square, 0.0)) + sine * xp.sqrt(1.0 - other * other)
     partly = 2.0 * xp.asin(xp.clip(step / xp.maximum(across, 1e-300), 0.0, 1.0))
     reach = xp.where(is_full, math.pi - angle, xp.stop_gradient(xp.minimum(partly, math.pi - angle)))
     nodes, weights = _nodes(xp, number)
-    beyond_it = xp.expand_dims(reach, axis=-1) * nodes
+    offsets = xp.expand_dims(reach, axis=-1) * nodes
     first, second = xp.expand_dims(angle, axis=-1), xp.expand_dims(concentration, axis=-1)
-    drop = 2.0 * second * xp.sin(first + 0.5 * beyond_it) * xp.sin(0.5 * beyond_it)
+    drop = 2.0 * second * xp.sin(first + 0.5 * offsets) * xp.sin(0.5 * offsets)
     return density * reach * xp.sum(weights * xp.exp(-drop), axis=-1), density

@@ -66,7 +66,7 @@ class LogMatMulExpParameter(BinaryOp):
         return _product_shape(self)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log(exp(x) @ exp(y)), fold by fold; right where the product underflows."""
+        """log(exp(x) @ exp(y)), fold by fold; accurate also where the product underflows."""
         logs = xp.matrix_transpose(arrays[1])
         return xp.log_matmul_exp(arrays[0], xp.exp(logs), logs)
 
@@ -138,7 +138,7 @@ class LogEinsumExpParameter(EinsumOp):
     range: ClassVar[Callable[..., Range | None]] = range_as("log_einsum_exp")
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log(einsum(exp(x), exp(y))), fold by fold, as a product of matrices; right where the products underflow."""
+        """log(einsum(exp(x), exp(y))), fold by fold, as a matrix product; accurate also where products underflow."""
         first, second, result = self.parts
         x, first = _summed_alone(xp, arrays[0], first, second + result)
         y, second = _summed_alone(xp, arrays[1], second, first + result)
@@ -159,7 +159,7 @@ class LogEinsumExpParameter(EinsumOp):
 def _summed_alone(xp: Namespace, x: Array, letters: str, others: str) -> tuple[Array, str]:
     """Logarithms summed over the letters that `others` lacks, and the letters that remain.
 
-    Of a letter that comes twice the diagonal is taken.
+    A repeated letter reads the diagonal.
     """
     once = "".join(dict.fromkeys(letters))
     if once != letters:

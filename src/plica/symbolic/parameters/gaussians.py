@@ -70,7 +70,7 @@ class GaussianProductMean(GaussianProductOp):
     """The means of the products, from means and deviations `(K1,)`, `(K1,)`, `(K2,)`, `(K2,)`."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The means, each weighed by the share of the other's variance."""
+        """The means of each pair, each weighted by the other's share of the summed variances."""
         mean1, mean2 = _paired(xp, arrays[0], arrays[2])
         stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
         deviation = xp.hypot(stddev1, stddev2)

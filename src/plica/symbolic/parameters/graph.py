@@ -27,14 +27,14 @@ Node: TypeAlias = ParameterInput | ParameterOp
 class Parameter:
     """A directed acyclic graph of parameter nodes, compared by identity.
 
-    Most have one output, the value that a layer reads: `output`, `shape` and operations on parameters are for those. A
-    custom layer may read a parameter of several outputs: its formulas get the tuple of them. `compile_parameter` takes
-    such a parameter too.
+    Most parameters have one output, the value that a layer reads; `output`, `shape` and operations need it. A custom
+    layer may read a parameter of several outputs: its formulas get the tuple of them. `compile_parameter` takes such a
+    parameter too.
 
     Args:
         nodes: The nodes, in any order.
         in_nodes: The inputs of each operation, in the order of its input shapes; leaves may be left out.
-        outputs: The nodes whose values the parameter is, one or several.
+        outputs: The nodes that compute the value of the parameter; with several nodes, it is a tuple.
 
     Raises:
         GraphError: A cycle, an edge to a node that is not listed, or no output.
@@ -68,7 +68,7 @@ class Parameter:
 
     @property
     def output(self) -> Node:
-        """The node whose value the parameter is.
+        """The node that computes the value of the parameter.
 
         Raises:
             GraphError: There are several.
@@ -82,7 +82,7 @@ class Parameter:
 
     @property
     def outputs(self) -> Listing[Node]:
-        """The nodes whose values the parameter is, in order."""
+        """The nodes that compute the value of the parameter, in order."""
         return Listing(self._outputs)
 
     @property
@@ -122,7 +122,7 @@ class Parameter:
 
     @staticmethod
     def from_input(parameter: "ParameterLike") -> "Parameter":
-        """A leaf as a parameter; a parameter is returned as it is."""
+        """A leaf as a parameter; a parameter is returned unchanged."""
         if isinstance(parameter, Parameter):
             return parameter
         if not isinstance(parameter, ParameterInput):

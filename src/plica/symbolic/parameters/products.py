@@ -1,4 +1,4 @@
-"""Products and sums over every pair of entries; the first input is always the slower one.
+"""Products and sums over every pair of entries; in the result, the entry of the second input changes fastest.
 
 >>> KroneckerParameter((2, 3), (4, 5)).shape
 (8, 15)
@@ -63,7 +63,7 @@ class KroneckerParameter(KroneckerOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class KroneckerSumParameter(KroneckerOp):
-    """The sums where a Kronecker product has products: the logarithm of one, from the logarithms of both inputs."""
+    """Sums in place of the products of a Kronecker product: its logarithm, from the logarithms of both inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
 
@@ -74,7 +74,7 @@ class KroneckerSumParameter(KroneckerOp):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OuterOp(BinaryOp):
-    """An operation on every pair of entries along one axis; along the others the entries meet one to one."""
+    """An operation on every pair of entries along one axis; along other axes it pairs entries at equal positions."""
 
     axis: int = field(default=-1, kw_only=True)
 

@@ -39,7 +39,7 @@ class ReduceSumParameter(ReduceOp):
 
 
 def _underflow_of_product(op: Any, errors: Sequence[float], largest: Callable[[int], float]) -> float:
-    """Each factor and each partial product has an error, which the other factors multiply; above 1 it has no bound."""
+    """The other factors multiply the error of each factor and partial product; if one may be above 1, infinity."""
     num_factors: int = op.in_shape[op.axis]
     return num_factors * (errors[0] + 1.0) if num_factors == 1 or largest(0) <= 1 else inf
 
@@ -81,7 +81,7 @@ class NormalizeOp(UnaryOp):
         return self.in_shape
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The operation that `operation` names, along the axis."""
+        """The function of the array namespace called `operation`, along the axis."""
         return getattr(xp, str(self.operation))(arrays[0], axis=fold_axis(self.axis))
 
 

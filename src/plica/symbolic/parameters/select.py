@@ -32,9 +32,9 @@ class IndexParameter(UnaryOp):
         object.__setattr__(self, "indices", _integers(self.indices))
         at = self.axis % len(self.in_shape)
         size = self.in_shape[at]
-        wrong = [index for index in self.indices if not 0 <= index < size]
-        if wrong or not self.indices:
-            shown = f"{wrong[0]}" if wrong else "none"
+        out_of_range = [index for index in self.indices if not 0 <= index < size]
+        if out_of_range or not self.indices:
+            shown = f"{out_of_range[0]}" if out_of_range else "none"
             raise InputError(
                 f"IndexParameter: expected indices in [0, {size - 1}] along axis {self.axis} of shape {self.in_shape}, "
                 f"found {shown}"

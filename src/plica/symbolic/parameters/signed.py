@@ -94,7 +94,7 @@ class StackParameter(BinaryOp):
     range: ClassVar[Callable[..., Range | None]] = range_as("concat")
 
     def infer_shape(self) -> Shape:
-        """The shape of either, and 2."""
+        """The shape of both inputs, with a last axis of size 2."""
         return (*common_shape(self, _SIGNS), 2)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
@@ -111,7 +111,7 @@ class SignedSumOp(BinaryOp):
     axis: int = field(default=-1, kw_only=True)
 
     def infer_shape(self) -> Shape:
-        """The shape of either without `axis`."""
+        """The shape of both inputs without `axis`."""
         shape = common_shape(self, _SIGNS)
         check_axis(self, shape, self.axis)
         at = self.axis % len(shape)
@@ -159,7 +159,7 @@ class SignedClampOp(BinaryOp):
     above: float = field(default=inf, kw_only=True)
 
     def infer_shape(self) -> Shape:
-        """The shape of either."""
+        """The shape of both inputs."""
         return common_shape(self, _SIGNS)
 
     def bounds(self, xp: Namespace, size: Array, sign: Array) -> tuple[Array, Array]:
@@ -198,7 +198,7 @@ class SignedLogParameter(BinaryOp):
     """The logarithm of numbers from their sizes and their signs.
 
     Args:
-        positive_part: Whether a negative number is taken for 0; otherwise it has no logarithm.
+        positive_part: Whether negative numbers count as 0; otherwise their logarithm is NaN.
     """
 
     range: ClassVar[Callable[..., Range | None]] = _anything
@@ -206,7 +206,7 @@ class SignedLogParameter(BinaryOp):
     positive_part: bool = field(default=False, kw_only=True)
 
     def infer_shape(self) -> Shape:
-        """The shape of either."""
+        """The shape of both inputs."""
         return common_shape(self, _SIGNS)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:

@@ -1,4 +1,4 @@
-"""Semirings: algebras, and the carriers that represent their numbers. One row each.
+"""Semirings: algebras, and the carriers (number formats) that represent their numbers. One row each.
 
 A further algebra or carrier is a row: in the table here, or given to `PipelineContext(semiring=row)`.
 

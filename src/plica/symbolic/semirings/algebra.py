@@ -1,8 +1,7 @@
 """Algebras: the meaning of + and x, and the laws that hold. One row each.
 
-A rule that rewrites circuits names the laws that it needs, and is left out where the algebra does not grant them. The
-tests try every law on random values of every algebra: the laws that a row lists hold, and each other law fails at some
-values.
+A rule that rewrites circuits names the laws that it needs, and is applied only if the algebra has them. The tests try
+every law on random values of every algebra: the laws that a row lists hold, and each other law fails at some values.
 
 >>> sorted(law.name for law in LAWS_OF_SEMIRINGS - MAX_PRODUCT.laws), Law.WEIGHTS_ADD in MAX_PRODUCT.laws
 ([], False)
@@ -35,7 +34,7 @@ class Law(Enum):
 
 @final
 class Reduction(Enum):
-    """The way in which an input layer drops a variable without a value; its value is a column of the layer's row."""
+    """How an input layer drops a variable without a value; the value of a member names a column of the layer's row."""
 
     INTEGRATE = "marginal"  # the sum of the layer's numbers over the variable's values, or the integral
     MAXIMISE = "maximum"  # the largest of them; in truth values: whether any of them is possible

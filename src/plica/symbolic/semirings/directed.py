@@ -27,7 +27,7 @@ from plica.symbolic.semirings.semiring import Array, Namespace, Semiring, Value,
 from plica.symbolic.semirings.weights import Weight
 
 _ROUNDING = 2.0**-18
-"""The share of pi by which an argument may differ from that of a real number and count as a rounding of it."""
+"""An argument that differs by less than this share of pi from that of a real number counts as rounded from it."""
 _ROUNDING_OF_DOUBLES = 2.0**-40
 
 
@@ -54,7 +54,7 @@ def _from_direction(xp: Namespace, direction: Array, size: Array) -> Value:
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
-    """Numbers of a parameter: from its logarithms, if these have the sign."""
+    """Numbers of a parameter: from its logarithms if no number is negative or may be 0."""
     if weight.in_directions is not None:
         return _from_direction(xp, *weight.directions)
     if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
@@ -112,7 +112,7 @@ def _total(xp: Namespace, values: Sequence[Value]) -> Value:
 
 
 def _counted(xp: Namespace, direction: Array, size: Array) -> Array:
-    """The sizes, and -inf of zeros."""
+    """The sizes, with -inf for zeros."""
     return xp.where(xp.equal(direction, 0.0), -math.inf, size)
 
 
@@ -188,7 +188,7 @@ def _directed(
     result: Any = _result,
     least: float = -math.inf,
 ) -> Semiring:
-    """The row of one name; no weight is less than `least`."""
+    """The row with a name; no weight is less than `least`."""
     return Semiring(
         name=name,
         algebra=REAL,

@@ -1,7 +1,7 @@
-"""Scales of rows as exponents of two; scales and bounds that are the same for all rows are numbers of Python.
+"""Scales of rows as exponents of two; scales and bounds that are the same for all rows are Python floats.
 
-Exponents are whole numbers kept as floats: they add without rounding as long as sums stay below `2 / eps` (2^24 in
-single precision), and differences of two scales make exact factors. Natural logarithms appear at the end alone.
+Exponents are whole numbers stored as floats: they add without rounding as long as sums stay below `2 / eps` (2^24 in
+single precision), and differences of two scales make exact factors. Natural logarithms appear only at the end.
 """
 
 import math
@@ -13,7 +13,7 @@ import numpy as np
 from plica.symbolic.semirings.semiring import Array, Namespace, accumulate
 
 _LOG_2 = math.log(2.0)
-_FEW_BITS, _FURTHER_BITS = 355.0 / 512.0, -2.1219444005469058e-4
+_LOG_2_HIGH, _LOG_2_LOW = 355.0 / 512.0, -2.1219444005469058e-4
 """The logarithm of two in nine bits, and the remainder: together they have more bits than one float."""
 
 
@@ -30,21 +30,21 @@ def plus(a: Array | float, b: Array | float) -> Any:
 
 
 def largest(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
-    """The largest of arrays and numbers of Python, entry by entry."""
-    numbers, others = _numbers_and_arrays(arrays)
-    result = accumulate(xp.maximum, others) if others else max(numbers)
-    return xp.clip(result, max(numbers), math.inf) if others and numbers else result
+    """The largest of arrays and Python numbers, entry by entry."""
+    numbers, only_arrays = _numbers_and_arrays(arrays)
+    result = accumulate(xp.maximum, only_arrays) if only_arrays else max(numbers)
+    return xp.clip(result, max(numbers), math.inf) if only_arrays and numbers else result
 
 
 def least(xp: Namespace, arrays: Sequence[Array | float]) -> Any:
-    """The least of arrays and numbers of Python, entry by entry."""
-    numbers, others = _numbers_and_arrays(arrays)
-    result = accumulate(xp.minimum, others) if others else min(numbers)
-    return xp.clip(result, -math.inf, min(numbers)) if others and numbers else result
+    """The least of arrays and Python numbers, entry by entry."""
+    numbers, only_arrays = _numbers_and_arrays(arrays)
+    result = accumulate(xp.minimum, only_arrays) if only_arrays else min(numbers)
+    return xp.clip(result, -math.inf, min(numbers)) if only_arrays and numbers else result
 
 
 def _numbers_and_arrays(arrays: Sequence[Array | float]) -> tuple[list[float], list[Any]]:
-    """The numbers of Python, and the arrays."""
+    """The Python numbers, and the arrays."""
     return [array for array in arrays if isinstance(array, float)], [
         array for array in arrays if not isinstance(array, float)
     ]
@@ -53,8 +53,8 @@ def _numbers_and_arrays(arrays: Sequence[Array | float]) -> tuple[list[float], l
 def of_logs(xp: Namespace, x: Array) -> tuple[Array, Array]:
     """Mantissas of numbers with the logarithms `x`, and the exponent of each row, which has no gradient.
 
-    The largest mantissa of a row is at most 1. Where whole numbers as large as the exponent have neighbours in the
-    dtype, it is between 1/3 and 3/4.
+    The largest mantissa of a row is at most 1. It is between 1/3 and 3/4 unless the exponent is so large that the dtype
+    does not hold all whole numbers of its size.
 
     Shapes: x (F, B, K), results (F, B, K) and (F, B, 1).
     """
@@ -62,7 +62,7 @@ def of_logs(xp: Namespace, x: Array) -> tuple[Array, Array]:
     top = xp.clip(xp.stop_gradient(xp.max(x, axis=-1, keepdims=True)), -limit, limit)
     exponent = xp.ceil(top * (1.0 / _LOG_2) + 0.5)  # the error of the product is below a half
     # a product by few bits is exact, so that rows keep their ratios to each other
-    remainder = xp.clip((top - exponent * _FEW_BITS) - exponent * _FURTHER_BITS, -1.25, 0.0)
+    remainder = xp.clip((top - exponent * _LOG_2_HIGH) - exponent * _LOG_2_LOW, -1.25, 0.0)
     return xp.exp((x - top) + remainder), exponent
 
 

@@ -7,6 +7,8 @@ The loss by underflow is bounded as it happens:
 * every mantissa is within `e = a / 2**d` of its exact value (rounding aside), and neither is more than `c + e`;
 * `2**d` is at most h, and h is at least 1.
 
+In the code a is called `amount`, c `cap` and h `rise`.
+
 `normalize` divides by powers of two. The depth is the sum of their exponents along the path of layers on which that sum
 is least. The number a is the loss, counted as if all of it had come at the beginning of that path. So each row of data
 has a scale and a depth, and all else depends on weights alone: on each fold, `(F, 1, 1)`, or on nothing, where it is a
@@ -57,13 +59,13 @@ from plica.symbolic.semirings.weights import Weight
 DELTA = 2.0**-10
 """The largest share of its cap that a bound may be."""
 
-_ABOVE = 1.0 + DELTA
+_ONE_PLUS_DELTA = 1.0 + DELTA
 
 _outer_of_mantissas = outer_of("multiply")
 
 
 def deepest(smallest: float) -> float:
-    """The number of nested sums from which on the bound holds for hardly any row: 64 in float32, 512 in float64.
+    """The number of nested sums beyond which the bound holds for hardly any row: 64 in float32, 512 in float64.
 
     After L of them h is `2**L` or more, and a is `h t`: `h e <= DELTA c` asks for a depth d of `2 L - 116` in float32,
     and where weights add up to 1, d is hardly ever above 1.
@@ -115,7 +117,7 @@ def _product_bounds(xp: Namespace, a: Value, b: Value, tiny: float) -> Value:
     """The scale and the bounds of a product."""
     (s1, d1, a1, c1, h1), (s2, d2, a2, c2, h2) = a, b
     rise = largest(xp, [h1, h2])
-    return plus(s1, s2), least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ABOVE + rise * tiny, c1 * c2, rise
+    return plus(s1, s2), least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ONE_PLUS_DELTA + rise * tiny, c1 * c2, rise
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
@@ -144,7 +146,7 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     bounds, lost = values[0][1:], tiny  # by each term, whose factors are multiplied from the left
     for _, *factor in values[1:]:
         bounds = _product_bounds(xp, bounds, tuple(factor), tiny)
-        lost = factor[3] * (lost * _ABOVE) + tiny
+        lost = factor[3] * (lost * _ONE_PLUS_DELTA) + tiny
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]
     summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
@@ -167,7 +169,7 @@ def _sum_bounds(
     scale, depth, amount, cap, rise = bounds
     row_sum = _row_sum(xp, weight, axes)
     terms = float(np.prod([weight.linear.shape[axis] for axis in axes]))
-    lost = cap * (_ABOVE * max(weight.lost, 1.0) * tiny) + (lost + tiny)  # in the weight, and in the product
+    lost = cap * (_ONE_PLUS_DELTA * max(weight.lost, 1.0) * tiny) + (lost + tiny)  # in the weight, and in the product
     return scale, depth, amount * row_sum + lost * rise * terms, cap * row_sum, rise
 
 
@@ -189,7 +191,7 @@ def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     # the factor of a mantissa may lose t too, which the mantissa multiplies
     tiny = smallest_normal(values[0][0])
     return [
-        (m * xp.exp2(s - scale), scale, depth, amount + (cap * _ABOVE + 1.0) * (rise * tiny), cap, rise)
+        (m * xp.exp2(s - scale), scale, depth, amount + (cap * _ONE_PLUS_DELTA + 1.0) * (rise * tiny), cap, rise)
         for m, s, depth, amount, cap, rise in values
     ]
 
@@ -198,7 +200,7 @@ def _normalize(xp: Namespace, value: Value) -> Value:
     mantissa, scale, depth, amount, cap, rise = value
     mantissa, divisor = xp.rescale(mantissa)
     exponent = xp.log2(divisor)
-    rise = rise * largest(xp, [cap, 1.0]) * (2.0 * _ABOVE)
+    rise = rise * largest(xp, [cap, 1.0]) * (2.0 * _ONE_PLUS_DELTA)
     return mantissa, plus(scale, exponent), plus(depth, exponent), amount + rise * smallest_normal(mantissa), 1.0, rise
 
 

@@ -1,8 +1,8 @@
 """Semirings: each is an algebra and a carrier, which represents its numbers as arrays. One row each.
 
 A value is a tuple of arrays: one array of numbers in linear space, one of logarithms in log space. Arrays after the
-first may be floats of Python instead, if all entries are the same. Formulas of layers call
-functions of a row alone; each takes the array namespace first.
+first may be Python floats instead, if all entries are the same. Formulas of layers call only functions of a row; each
+takes the array namespace first.
 
 >>> from plica.symbolic.semirings import Semiring
 >>> Semiring.from_name("lse-sum").algebra.name
@@ -92,7 +92,7 @@ class Semiring:
         contract: `(xp, values, weight)`: H values `(F, B, I)` and a weight `(F, O, H*I)` give `(F, B, O)`.
         einsum: `(xp, equation, values, weight)`: values and, last, a weight multiplied and summed as an Einstein sum
             says: `fbi,fbj,foij->fbo`.
-        normalize: `(xp, value)`: the same value in a form from which later operations lose nothing.
+        normalize: `(xp, value)`: the same value, rescaled so that later operations do not underflow or overflow.
         zero: `(xp, shape, dtype)`, the neutral element of the sum.
         one: `(xp, shape, dtype)`, the neutral element of the product.
         proven: `(xp, value)`: which entries are right to the precision of their dtype, as a mask `(F, B, K)`; None
@@ -195,7 +195,7 @@ class Semiring:
     def _along(
         self, join: Callable[..., Value], neutral: Callable[..., Value], x: Array, axis: int, keep: bool
     ) -> Array:
-        """The entries along an axis joined by halves, so that rounding grows with the logarithm of its size."""
+        """The entries along an axis combined pairwise, so that rounding grows with the logarithm of its size."""
         xp = self._namespace()
         if not -x.ndim <= axis < x.ndim:
             raise ShapeError(f"axis {axis} is outside an array of shape {tuple(x.shape)}.")
@@ -238,11 +238,11 @@ class Semiring:
 
 
 SEMIRINGS: dict[str, Semiring] = {}
-"""The rows that users choose by name, filled once by the package; other rows, such as `scaled`, are their attempts."""
+"""The rows that users choose by name, filled once by the package; other rows, such as `scaled`, are their stages."""
 
 
 def accumulate(operation: Callable[[Item, Item], Item], values: Sequence[Item]) -> Item:
-    """Values joined from the left."""
+    """Values combined by an operation, from left to right."""
     result = values[0]
     for value in values[1:]:
         result = operation(result, value)
@@ -265,7 +265,7 @@ def spread(xp: Namespace, x: Array, term: Sequence[str], letters: Sequence[str])
 
 
 def are_one_number(parts: Sequence[Array | float]) -> bool:
-    """Whether parts of values are one and the same number of Python."""
+    """Whether parts of values are equal Python numbers."""
     return all(isinstance(part, float) and part == parts[0] for part in parts)
 
 
@@ -275,7 +275,7 @@ def unchanged(xp: Namespace, value: Value) -> Value:  # noqa: ARG001
 
 
 def with_logarithm(xp: Namespace, x: Array) -> Array:
-    """Ordinary numbers, NaN where they are negative as in log space; else two would multiply to an ordinary number."""
+    """Ordinary numbers, with NaN for negative ones as in log space; else two of them would have a positive product."""
     return xp.where(xp.less(x, 0.0), float("nan"), x)
 
 

@@ -133,5 +133,5 @@ def test_native_walks_updated(name: str, tmp_path: Path) -> None:
 def test_large_walks_are_layers(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where what is left in places would not fit the stack, layers stay layers."""
     closed = entry_programs_of(compiled(_image()), ["log-likelihood"])[0].body
-    monkeypatch.setattr("plica.backend.native.circuits.trees._ROOM", 2 * 5 * 8 * 4 - 1)
+    monkeypatch.setattr("plica.backend.native.circuits.trees._MAX_BYTES", 2 * 5 * 8 * 4 - 1)
     assert join_trees(closed) is closed

@@ -25,7 +25,7 @@ from plica.ir.dtypes import DType
 from plica.ir.interpret import interpret_program
 from plica.ops import OPS
 from plica.runtime.machine import LEVELS, architecture, features
-from plica.runtime.shared_library import Left, Library
+from plica.runtime.shared_library import Library, SelfAllocated
 from tests.harness.function_runs import TOLERANCE, assert_same
 from tests.harness.libraries import HOST, compile_library
 from tests.harness.random_programs import SIZES, arguments, programs
@@ -104,7 +104,7 @@ def test_results_whose_sizes_only_the_nest_knows_live_on_and_are_given_back(monk
     loaded = Library(library({"main": nest}, HOST))
     x = np.asarray([1.0, -1.0, 3.0])
     doubled = np.empty(3)
-    left = [Left(1, np.dtype(np.float64)), Left(1, np.dtype(np.int64))]
+    left = [SelfAllocated(1, np.dtype(np.float64)), SelfAllocated(1, np.dtype(np.int64))]
     _, [distinct, places], _ = loaded.call("main", [x], [3], [doubled], left)
     address = places.ctypes.data
     del loaded

@@ -1,7 +1,7 @@
 """Native files of queries that choose values: sampled completions and the most probable ones.
 
-The host draws uniform numbers, which are further arguments of the Program. The Programs compute in log space or with
-the largest of terms. The torch backend may use scaled numbers for the same query; both agree to rounding.
+The host draws uniform numbers, which are further arguments of the Program. The Programs compute in log space; for the
+most probable rows the largest term replaces a sum. The torch backend may use scaled numbers; both agree to rounding.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from plica.backend.native.circuits.layers import join_layers
-from plica.backend.native.circuits.scores import rows_of_piece
+from plica.backend.native.circuits.scores import rows_per_chunk
 from plica.backend.native.circuits.updatable import NonNegative, UpdatableConstant
 from plica.backend.native.circuits.with_constants import Array, with_constants
 from plica.backend.native.entry_programs import EntryProgram
@@ -45,7 +45,7 @@ def choice_entry_program(
         folded: The folded circuit.
         dtype: The dtype of its real numbers.
         input_dtype: The dtype of the data, whose NaNs are chosen; None if there is no evidence.
-        leaves: Its tensors; updatable ones may change.
+        leaves: The array of each leaf; users may replace updatable ones.
         name: The name of the entry point.
         text: One sentence about it.
 
@@ -83,7 +83,7 @@ def choice_entry_program(
         join_layers(body.rewritten(program, {})),
         ("rows", "log_likelihood")[: len(results)],
         rows=_ROWS,
-        chunk=rows_of_piece(folded, dtype),
+        chunk=rows_per_chunk(folded, dtype),
         draws=1 if query.policy.chooser.draws else 0,
         text=text,
         non_negative=(_non_negative(updatable),) if updatable else (),
@@ -93,9 +93,9 @@ def choice_entry_program(
 def _in_dtype(array: Array | UpdatableConstant, dtype: DType) -> Array | UpdatableConstant:
     if not isinstance(array, UpdatableConstant):
         return array.astype(dtype.numpy)
-    return array if array.array.dtype == dtype.numpy else array.through(lambda values: xp.astype(values, dtype))
+    return array if array.array.dtype == dtype.numpy else array.mapped(lambda values: xp.astype(values, dtype))
 
 
 def _non_negative(invalid: UpdatableConstant) -> NonNegative:
     """A number below 0 if weights describe no distribution: -inf, since it is not known which weight is wrong."""
-    return NonNegative(invalid.through(lambda flags: xp.where(xp.reshape(flags, (1,)), -np.inf, 0.0)), ("weights",))
+    return NonNegative(invalid.mapped(lambda flags: xp.where(xp.reshape(flags, (1,)), -np.inf, 0.0)), ("weights",))

@@ -22,8 +22,8 @@ from plica.ir.program import Equation, Literal, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.ops import ELEMENTWISE
 
-_ENTRYWISE = frozenset(row.name for row in ELEMENTWISE)
-_UNIT_AXES = ("all", "any", "expand_dims", "max", "min", "reshape", "squeeze", "sum")
+_ELEMENTWISE = frozenset(row.name for row in ELEMENTWISE)
+_UNIT_AXIS_OPS = ("all", "any", "expand_dims", "max", "min", "reshape", "squeeze", "sum")
 """Operations that keep the entries if they only add or remove axes of size 1."""
 
 
@@ -33,7 +33,7 @@ class _Form:
 
     Args:
         value: `(B, D)`.
-        columns: For each g the column of `value` that it is, `(G,)`.
+        columns: For each index g of the first axis, which column of `value` it is, `(G,)`.
     """
 
     value: Var
@@ -51,9 +51,9 @@ class Columns:
 
     Args:
         program: The Program.
-        known: Its constants.
-        constants: A mapping that gets further constants.
-        names: The names of its variables.
+        known: The arrays of its constants.
+        constants: Receives the constants that this rewrite adds.
+        names: Makes names that no variable has.
     """
 
     program: Program
@@ -132,7 +132,7 @@ class Columns:
             return None
         name, operand = equation.op.name, equation.inputs[0] if equation.inputs else None
         if not isinstance(operand, Var):
-            return self._of_each(equation) if name in _ENTRYWISE else None
+            return self._elementwise_form(equation) if name in _ELEMENTWISE else None
         if name == "permute_dims" and tuple(equation.params["axes"]) == (1, 0) and self._is_data(operand):
             return _Form(operand, _all_columns(operand))
         if name == "take" and equation.params["axis"] == 0 and isinstance(equation.inputs[1], Var):
@@ -142,14 +142,14 @@ class Columns:
             form, start, stop = self._form(operand), equation.params["start"], equation.params["stop"]
             is_known = isinstance(start, int) and isinstance(stop, int)
             return None if form is None or not is_known else _Form(form.value, form.columns[start:stop])
-        if name in _UNIT_AXES and _differ_in_unit_axes(operand, var):
+        if name in _UNIT_AXIS_OPS and _differ_in_unit_axes(operand, var):
             return self._form(operand)
-        return self._of_each(equation) if name in _ENTRYWISE else None
+        return self._elementwise_form(equation) if name in _ELEMENTWISE else None
 
     def _is_data(self, var: Var) -> bool:
         return len(var.type.shape) == 2 and isinstance(var.type.shape[1], int)
 
-    def _of_each(self, equation: Equation) -> _Form | None:
+    def _elementwise_form(self, equation: Equation) -> _Form | None:
         """The form of an elementwise operation whose operands have the same columns, or are numbers."""
         forms = {
             operand: self._form(operand)
@@ -201,7 +201,7 @@ def _all_columns(value: Var) -> NDArray[np.int64]:
 
 
 def _differ_in_unit_axes(operand: Var, result: Var) -> bool:
-    """Whether both have the same dtype, and the same axes but for those of size 1."""
+    """Whether both have the same dtype, and the same sizes once axes of size 1 are left out."""
     return operand.type.dtype == result.type.dtype and [dim for dim in operand.type.shape if dim != 1] == [
         dim for dim in result.type.shape if dim != 1
     ]

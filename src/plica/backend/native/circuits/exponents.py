@@ -53,14 +53,14 @@ def _read_by_logarithms(program: Program) -> dict[Operand, None]:
     ]
     powers.update(dict.fromkeys(join.outputs[0] for join in joins))
     while True:
-        wrong: list[Operand] = [join.outputs[0] for join in joins if any(x not in powers for x in join.inputs)]
-        wrong += [
+        otherwise_read: list[Operand] = [join.outputs[0] for join in joins if any(x not in powers for x in join.inputs)]
+        otherwise_read += [
             var
             for var in powers
             if var in program.outputs
             or not all(reader.op.name == "log2" or reader.outputs[0] in powers for reader in readers.get(var, ()))
         ]
-        if not any(power in powers for power in wrong):
+        if not any(power in powers for power in otherwise_read):
             return powers
-        for operand in wrong:
+        for operand in otherwise_read:
             powers.pop(operand, None)

@@ -1,7 +1,7 @@
 """Joins each layer of products and weighted sums into one operation, `sum_of_products`.
 
-    einsum("fbi,foi->fbo", x * y, w)       -> sum_of_products(w', x, y)         w': (F, I, O), transposed now
-    einsum("fba,foac,fbc->fbo", x, w, y)   -> einsum("fba,faco,fbc->fbo", x, w', y), w' transposed now
+    einsum("fbi,foi->fbo", x * y, w)       -> sum_of_products(w', x, y)         w': (F, I, O), transposed here
+    einsum("fba,foac,fbc->fbo", x, w, y)   -> einsum("fba,faco,fbc->fbo", x, w', y), w' transposed here
     rescale(sum_of_products(w, x))         -> sum_of_products[rescaled](w, x)
     split, slice, concat along folds       -> runs, which are read without a copy
     reshape(take(table, reshape(index)))   -> rows that the reader looks up, or look_up
@@ -83,8 +83,8 @@ class _Pass:
         rescales: dict[Equation, Equation] = {}
         for equation in self.program.equations:
             operand = equation.inputs[0] if equation.inputs else None
-            is_alone = operand is not None and self.readers[operand] == 1
-            if equation.op.name == "rescale" and operand in joined and is_alone:
+            is_only_reader = operand is not None and self.readers[operand] == 1
+            if equation.op.name == "rescale" and operand in joined and is_only_reader:
                 layer = replaced.pop(joined[operand])
                 params = {**layer.params, "rescaled": POWERS}
                 rescales[equation] = replace(layer, outputs=equation.outputs, params=params)
@@ -98,14 +98,14 @@ class _Pass:
         return self.body.rewritten(program, self.constants, self.updatable)
 
     def _rows(self, equation: Equation) -> Equation | None:
-        """The equation of `look_up` that replaces a reshaped `take`; None if the equation is another one."""
+        """The equation of `look_up` that replaces a reshaped `take`; None for other equations."""
         lookup = self._lookup(equation.outputs[0]) if equation.op.name == "reshape" else None
         if lookup is None or lookup[0].type.dtype not in _DTYPES:
             return None
         return Equation(OpRef("look_up"), lookup, equation.outputs, {}, equation.source)
 
     def _layer(self, equation: Equation) -> Equation | None:
-        """The equation of `sum_of_products` that replaces a contraction; None if the equation is another one."""
+        """The equation of `sum_of_products` that replaces a contraction; None for other equations."""
         match = _CONTRACTIONS.get((equation.op.name, equation.params.get("equation")))
         if match is None or len(equation.inputs) != 2:
             return None
@@ -162,7 +162,7 @@ class _Pass:
             return var
         transposed = Var(self.names.fresh(), array_type([var.type.shape[axis] for axis in axes], var.type.dtype))
         if var in self.body.updatable:
-            self.updatable[transposed] = self.body.updatable[var].through(lambda weight: xp.permute_dims(weight, axes))
+            self.updatable[transposed] = self.body.updatable[var].mapped(lambda weight: xp.permute_dims(weight, axes))
         else:
             self.constants[transposed] = np.ascontiguousarray(np.transpose(self.body.constants[var], axes))
         return transposed
@@ -178,18 +178,18 @@ class _Pass:
             yield from self._factors(operand)
 
     def _pieces(self, var: Operand) -> Pieces:
-        """The pieces of sources that the folds of an array are."""
+        """The pieces of sources that together are the folds of an array."""
         assert isinstance(var, Var), "only arrays have folds"
         length, equation = var.type.shape[0], self.producers.get(var)
         assert isinstance(length, int), "callers pass arrays with a known number of folds"
         start = start_of(equation, var)
         if equation is not None and start is not None:
-            return self._part(equation.inputs[0], start, length)
+            return self._fold_range(equation.inputs[0], start, length)
         if equation is not None and is_along_first(equation, "concat"):
             return [piece for operand in equation.inputs for piece in self._pieces(operand)]
         return [(self._source(self._lookup(var) or (var,)), 0, length)]
 
-    def _part(self, operand: Operand, start: int, length: int) -> Pieces:
+    def _fold_range(self, operand: Operand, start: int, length: int) -> Pieces:
         """The pieces of `length` folds of an array, from fold `start` on."""
         pieces: Pieces = []
         position = 0

@@ -2,10 +2,10 @@
 
     y[f, b, o] = sum over i of w[f, i, o] * product over factors of x[f, b, i]
 
-`sum_of_products` is one layer of products and weighted sums, in linear or scaled numbers. A factor consists of runs:
-neighbours along the first axis of a source. A source is an array `(G, B, I)`, or rows of a table `(N, I)` that states
-`(B, D)` select: fold g has row `states[b, columns[g]] + starts[g]`. So no factor is copied before it is multiplied, and
-data keeps its layout. `look_up` returns the selected rows themselves.
+`sum_of_products` is one layer of products and weighted sums, in linear or scaled numbers. A factor consists of runs: a
+run is consecutive folds of a source. A source is an array `(G, B, I)`, or rows of a table `(N, I)` that states `(B, D)`
+select: fold g has row `states[b, columns[g]] + starts[g]`. So no factor is copied before it is multiplied, and data
+keeps its layout. `look_up` returns the selected rows themselves.
 
 With `rescaled` the rows of the result are divided by powers of two as `rescale` does. The second result is these powers
 ("powers"), or their exponents ("exponents"). They are at most the largest power whose reciprocal is a normal number.
@@ -32,12 +32,12 @@ from plica.ops.rules import require_equal_sizes, require_kind, require_same_dtyp
 
 
 class Run(NamedTuple):
-    """Neighbours along the first axis of a source.
+    """Consecutive folds of a source.
 
     Args:
-        source: The number of the source.
-        start: The first one.
-        length: How many they are.
+        source: The index of the source.
+        start: The first fold.
+        length: The number of folds.
     """
 
     source: int
@@ -52,17 +52,17 @@ POWERS, EXPONENTS = "powers", "exponents"
 """The second result of `sum_of_products`."""
 
 SLOT = -1
-"""In the factors of a `Form`: the factor reads the slot in which an earlier step left its result, and no source."""
+"""In the factors of a `Form`, in place of a source: the factor reads a slot, where an earlier step left its result."""
 
 STEP = 3
-"""Each step of `tree_of_sums` begins with three numbers, before its factors: form, fold of the weight, slot."""
+"""The numbers of a step of `tree_of_sums` before those of its factors: form, fold of the weight, slot of the result."""
 
 
 class Form(NamedTuple):
-    """The common properties of steps of a tree.
+    """The properties that many steps of a tree share; each form becomes code of its own.
 
     Args:
-        weight: The number of the weight.
+        weight: The index of the weight.
         rescaled: Whether rows of the result are divided by powers of two.
         factors: The source of each factor, or `SLOT`.
     """
@@ -165,22 +165,22 @@ def _look_up_samples() -> Iterable[Sample]:
 def _tree_type(
     *types: ArrayType, looked_up: Sequence[bool], forms: Sequence[tuple[int, bool, tuple[int, ...]]], num_slots: int
 ) -> Any:
-    count = 1 + max(weight for weight, _, _ in forms)
-    steps, begins, *weights = types[: 2 + count]
-    sources = list(sources_of(types[1 + count :], looked_up))
-    require_kind([steps, begins], ("int",))
+    num_weights = 1 + max(weight for weight, _, _ in forms)
+    steps, root_starts, *weights = types[: 2 + num_weights]
+    sources = list(sources_of(types[1 + num_weights :], looked_up))
+    require_kind([steps, root_starts], ("int",))
     require_kind(weights, ("float",))
-    longest = STEP + max(len(factors) for _, _, factors in forms)
+    step_length = STEP + max(len(factors) for _, _, factors in forms)
     if num_slots < 1:
         raise ShapeError(f"tree_of_sums needs a slot, found {num_slots}.")
-    if len(steps.shape) != 2 or steps.shape[1] != longest or len(begins.shape) != 1:
-        raise ShapeError(f"tree_of_sums takes steps of {longest} numbers and where roots begin, found {types[0]}.")
+    if len(steps.shape) != 2 or steps.shape[1] != step_length or len(root_starts.shape) != 1:
+        raise ShapeError(f"tree_of_sums takes steps of {step_length} numbers and where roots begin, found {types[0]}.")
     (outputs,) = {weight.shape[2] for weight in weights}
     rows = _rows(sources[0])
     for source in sources:
         require_same_dtype(weights[0], source[0])
         require_equal_sizes(rows, _rows(source), f"tree_of_sums: {', '.join(map(str, source))} has not {rows} rows.")
-    roots = begins.shape[0] - 1
+    roots = root_starts.shape[0] - 1
     result = array_type((roots, rows, outputs), weights[0].dtype)
     is_rescaled = any(rescaled for _, rescaled, _ in forms)
     return (result, array_type((roots, rows, 1), weights[0].dtype)) if is_rescaled else result
@@ -188,17 +188,20 @@ def _tree_type(
 
 def _tree(
     steps: Array,
-    begins: Array,
-    *others: Array,
+    root_starts: Array,
+    *arrays: Array,
     looked_up: Sequence[bool],
     forms: Sequence[tuple[int, bool, tuple[int, ...]]],
     num_slots: int,
 ) -> Any:
-    count = 1 + max(weight for weight, _, _ in forms)
-    weights, values = others[:count], [_values(*source) for source in sources_of(others[count - 1 :], looked_up)]
+    num_weights = 1 + max(weight for weight, _, _ in forms)
+    weights, values = (
+        arrays[:num_weights],
+        [_values(*source) for source in sources_of(arrays[num_weights - 1 :], looked_up)],
+    )
     slots: list[Any] = [None] * num_slots
     results, exponents = [], []
-    for first, last in pairwise(begins):
+    for first, last in pairwise(root_starts):
         exponent = np.zeros_like(values[0][0, :, :1])
         for form, fold, slot, *read in steps[first:last]:
             weight, rescaled, factors = forms[form]
@@ -223,10 +226,10 @@ def _tree_samples() -> Iterable[Sample]:
     x = np.linspace(1.0, 3.0, 12, dtype="float32").reshape(2, 3, 2)
     steps = np.asarray([[0, 1, 0, 0, 2], [0, 0, 1, 1, 0], [1, 2, 0, 0, 1], [2, 0, 0, 1, 0]])
     for last in (3, 4):
-        begins = np.asarray([0, 3, 4][: last - 1])
+        root_starts = np.asarray([0, 3, 4][: last - 1])
         for rescaled in (False, True):
             forms = (Form(0, False, (0, 0)), Form(0, rescaled, (SLOT, SLOT)), Form(0, rescaled, (1, 0)))
-            arrays = (steps[:last], begins, weight, table, states, columns, starts, x)
+            arrays = (steps[:last], root_starts, weight, table, states, columns, starts, x)
             yield sample(*arrays, looked_up=(True, False), forms=forms, num_slots=2)
 
 

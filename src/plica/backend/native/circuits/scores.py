@@ -29,8 +29,8 @@ from plica.lower.queries.score import lower_score
 from plica.runtime.manifest import Fallback
 from plica.symbolic.semirings import Bound, Semiring
 
-_WIDE = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
-_FEWEST, _MOST = 64, 512  # rows of a chunk
+_CHUNK_BYTES = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
+_MIN_ROWS, _MAX_ROWS = 64, 512  # rows of a chunk
 _ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
 _ENTRY = 16  # multiplications of layers that take as long as an entry of another operation
 _RESULT, _BOUND = "log_likelihood", "proven"
@@ -40,7 +40,7 @@ def require_no_opaque_modules(folded: FoldedCircuit, name: str) -> None:
     """Refuse circuits with layers that run objects of another library, which no file can hold.
 
     Raises:
-        UnsupportedError: A layer runs an object of the user's.
+        UnsupportedError: A layer runs an opaque module, for example a `torch.nn.Module`.
     """
     opaque = opaque_keys(folded.described)
     if opaque:
@@ -67,22 +67,22 @@ def score_entry_programs(
         semiring: Its number format.
         dtype: The dtype of its real numbers.
         input_dtype: The dtype of the data; in floats NaN means missing.
-        leaves: Its tensors; updatable ones may change.
+        leaves: The array of each leaf; users may replace updatable ones.
         name: The name of the entry point.
         text: One sentence about it.
     """
     arrays = dict(leaves)
     owners = owners_of(arrays)
 
-    def lowered(carrier: Semiring) -> ProgramWithConstants:
-        scores = lower_score(folded, carrier, dtype, input_dtype, owners)
+    def lowered(number_format: Semiring) -> ProgramWithConstants:
+        scores = lower_score(folded, number_format, dtype, input_dtype, owners)
         return with_constants(
             scores.program,
             [source.value if isinstance(source, Constant) else arrays[source] for source in scores.captured],
         )
 
-    chunk = rows_of_piece(folded, dtype)
-    rows = _rows(folded)
+    chunk = rows_per_chunk(folded, dtype)
+    rows = _rows_axis(folded)
 
     def entry_program(entry: str, body: ProgramWithConstants, *results: str) -> EntryProgram:
         return EntryProgram(entry, join_layers(body), results, rows, chunk, text=text)
@@ -99,8 +99,8 @@ def score_entry_programs(
         elif stage.bound is Bound.OF_ROWS:
             yield replace(entry_program(name, body, _RESULT, _BOUND), fallback=Fallback(exact, _BOUND))
         else:
-            answer = entry_program(exact, body, _RESULT)
-            yield answer if exact == name else answer.as_fallback(exact)
+            exact_program = entry_program(exact, body, _RESULT)
+            yield exact_program if exact == name else exact_program.as_fallback(exact)
 
 
 def _without_bound(body: ProgramWithConstants) -> ProgramWithConstants | None:
@@ -112,15 +112,15 @@ def _without_bound(body: ProgramWithConstants) -> ProgramWithConstants | None:
     return body.rewritten(replace(body.program, outputs=(*body.program.outputs[:-2], result)), {})
 
 
-def _rows(folded: FoldedCircuit) -> str:
+def _rows_axis(folded: FoldedCircuit) -> str:
     return "b" if folded.described.scope else ""
 
 
-def rows_of_piece(folded: FoldedCircuit, dtype: DType) -> int:
-    """How many rows code computes together."""
+def rows_per_chunk(folded: FoldedCircuit, dtype: DType) -> int:
+    """How many rows of data one call of the code takes."""
     widest = max(group.num_folds * group.representative.num_output_units for group in folded.groups)
-    rows = _WIDE // (widest * dtype.numpy.itemsize)
-    return min(max(rows // _FEWEST * _FEWEST, _FEWEST), _MOST)
+    rows = _CHUNK_BYTES // (widest * dtype.numpy.itemsize)
+    return min(max(rows // _MIN_ROWS * _MIN_ROWS, _MIN_ROWS), _MAX_ROWS)
 
 
 def with_joined_trees(entry_program: EntryProgram) -> EntryProgram:
@@ -128,17 +128,17 @@ def with_joined_trees(entry_program: EntryProgram) -> EntryProgram:
     body = join_trees(entry_program.body)
     work = _num_multiplications(entry_program.body) + _ENTRY * _num_entries(body.program)
     joined = replace(entry_program, body=body, alone=_ALONE // max(work, 1))
-    return joined if body is entry_program.body else replace(joined, chunk=_rows_of(body.program))
+    return joined if body is entry_program.body else replace(joined, chunk=_rows_per_joined_chunk(body.program))
 
 
-def _rows_of(program: Program) -> int:
-    """How many rows code computes together once trees are joined, since intermediate values are smaller then."""
+def _rows_per_joined_chunk(program: Program) -> int:
+    """How many rows a call takes once trees are joined; intermediate values are smaller then."""
     widest = max(
         prod(dim for dim in var.type.shape if isinstance(dim, int)) * var.type.dtype.numpy.itemsize
         for equation in program.equations
         for var in equation.outputs
     )
-    return min(max(_WIDE // widest // _FEWEST * _FEWEST, _FEWEST), _MOST)
+    return min(max(_CHUNK_BYTES // widest // _MIN_ROWS * _MIN_ROWS, _MIN_ROWS), _MAX_ROWS)
 
 
 def _num_entries(program: Program) -> int:

@@ -21,7 +21,7 @@ from plica.passes.replacements import names_of
 
 
 def share_tables(entry_programs: Sequence[EntryProgram]) -> list[EntryProgram]:
-    """The entry points, each of which reads the largest table that holds its own rows."""
+    """The entry points, each with the largest table that contains the rows of its own table."""
     tables: dict[tuple[Var, Var], tuple[Array, Array]] = {}
     for entry_program in entry_programs:
         known = entry_program.body.constants
@@ -73,16 +73,20 @@ def _with_tables(body: ProgramWithConstants, tables: Sequence[tuple[Array, Array
 
 
 def _larger_table(table: Array, starts: Array, tables: Sequence[tuple[Array, Array]]) -> tuple[Array, Array] | None:
-    """The first of `tables` that is larger and holds the same rows, and where the rows of each fold begin there."""
+    """The first of `tables` that is larger and contains the same rows, and where each fold's rows begin in it."""
     folds = np.unique(starts)
     states = len(table) // len(folds)
     if not np.array_equal(folds, np.arange(len(folds)) * states):
         return None
     for candidate, _ in tables:
-        more = len(candidate) // len(folds)
-        if more <= states or len(candidate) != more * len(folds) or candidate.shape[1:] != table.shape[1:]:
+        rows_per_fold = len(candidate) // len(folds)
+        if (
+            rows_per_fold <= states
+            or len(candidate) != rows_per_fold * len(folds)
+            or candidate.shape[1:] != table.shape[1:]
+        ):
             continue
-        rows = candidate.reshape(len(folds), more, -1)[:, :states]
+        rows = candidate.reshape(len(folds), rows_per_fold, -1)[:, :states]
         if candidate.dtype == table.dtype and np.array_equal(rows, table.reshape(len(folds), states, -1)):
-            return candidate, starts // states * more
+            return candidate, starts // states * rows_per_fold
     return None

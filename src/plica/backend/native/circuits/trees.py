@@ -24,9 +24,9 @@ from plica.ir.program import Equation, Operand, OpRef, Program, Var
 from plica.ir.types import array_type
 from plica.passes.replacements import names_of
 
-_MOST_FORMS = 8  # each form is code of its own
-_ROOM = 2**15  # bytes of all slots, or of the products of all forms, for `_FEW` rows
-_FEW = 8  # rows that are computed together, if there are as many
+_MOST_FORMS = 8  # each form becomes code of its own, in a branch
+_MAX_BYTES = 2**15  # bytes of all slots, or of the products of all forms, for `_ROWS_TOGETHER` rows
+_ROWS_TOGETHER = 8  # rows that are computed together, if there are as many
 
 Fold = tuple[Equation, int]
 
@@ -34,13 +34,13 @@ Fold = tuple[Equation, int]
 def join_trees(body: ProgramWithConstants) -> ProgramWithConstants:
     """The Program with `tree_of_sums` for layers whose folds have one reader each."""
     for tree in [_Tree(layers) for layers in _trees(body.program)]:
-        if len(tree.forms) <= _MOST_FORMS and tree.room() <= _ROOM:
+        if len(tree.forms) <= _MOST_FORMS and tree.num_bytes() <= _MAX_BYTES:
             body = tree.joined(body)
     return body
 
 
 def _trees(program: Program) -> Iterator[list[Equation]]:
-    """Lists of layers that become one operation, each in order, the root last."""
+    """For each tree its layers, in order, the root last."""
     readers: dict[Operand, list[Equation]] = {}
     for equation in program.equations:
         for operand in dict.fromkeys(equation.inputs):
@@ -52,12 +52,12 @@ def _trees(program: Program) -> Iterator[list[Equation]]:
         total = _sum_of_exponents(layer, program, readers)
         if layer.params["rescaled"] and total is None:
             continue
-        (value, *_), above = layer.outputs, readers.get(layer.outputs[0], [])
-        roots = dict.fromkeys(root_of.get(reader) for reader in above)
+        (value, *_), upper_layers = layer.outputs, readers.get(layer.outputs[0], [])
+        roots = dict.fromkeys(root_of.get(reader) for reader in upper_layers)
         root = next(iter(roots)) if len(roots) == 1 and value not in program.outputs else None
         if root is not None and not (
             root.outputs[0].type.shape[-1] == value.type.shape[-1]
-            and _is_read_once(layer, above)
+            and _is_read_once(layer, upper_layers)
             and (total is None or sums.get(root, total) is total)
         ):
             root = None
@@ -84,10 +84,10 @@ def _sum_of_exponents(layer: Equation, program: Program, readers: Mapping[Operan
     return join[0] if is_total and join[0].inputs.count(layer.outputs[1]) == 1 else None
 
 
-def _is_read_once(layer: Equation, above: Sequence[Equation]) -> bool:
+def _is_read_once(layer: Equation, upper_layers: Sequence[Equation]) -> bool:
     """Whether each fold is a factor of exactly one fold of the layers above."""
     read: Counter[int] = Counter()
-    for equation in above:
+    for equation in upper_layers:
         sources = list(sources_of(equation.inputs, equation.params["looked_up"]))
         for factor in equation.params["factors"]:
             for source, start, length in factor:
@@ -104,7 +104,7 @@ def _folds(layer: Equation) -> int:
 
 @dataclass(slots=True, eq=False)
 class _Tree:
-    """Layers as steps.
+    """The layers of one tree, and their folds as steps of `tree_of_sums`.
 
     Args:
         layers: In order, the root last.
@@ -141,22 +141,22 @@ class _Tree:
                 form = Form(list(self.weights).index(units), bool(layer.params["rescaled"]), tuple(s for s, _ in read))
                 self._step[layer, fold] = self.forms.setdefault(form, len(self.forms)), first + fold, read
 
-    def room(self) -> int:
-        """Bytes of all slots, or of the products of all forms, for `_FEW` rows: whichever are more."""
+    def num_bytes(self) -> int:
+        """Bytes of all slots, or of the products of all forms, for `_ROWS_TOGETHER` rows: whichever are more."""
         type_ = self.layers[0].inputs[0].type
         outputs = type_.shape[2]
         assert isinstance(outputs, int), "weights are constants"
-        left = max(self._needs().values()) * outputs
+        slots = max(self._needs().values()) * outputs
         products = 2 * sum(list(self.weights)[form.weight] for form in self.forms)
-        return max(left, products) * _FEW * type_.dtype.numpy.itemsize
+        return max(slots, products) * _ROWS_TOGETHER * type_.dtype.numpy.itemsize
 
     def joined(self, body: ProgramWithConstants) -> ProgramWithConstants:
         """A Program with these layers as one operation."""
         program, root = body.program, self.layers[-1]
         names, constants, updatable = names_of(program), dict[Var, Array](), dict[Var, UpdatableConstant]()
-        steps, begins, num_slots = self._steps()
+        steps, root_starts, num_slots = self._steps()
         inputs: list[Operand] = []
-        for array in (steps, begins):
+        for array in (steps, root_starts):
             inputs.append(Var(names.fresh(), array_type(array.shape, DType.INT64)))
             constants[inputs[-1]] = array  # type: ignore[index]
         for layers in self.weights.values():
@@ -199,7 +199,7 @@ class _Tree:
         needs = self._needs()
         width = STEP + max(len(form.factors) for form in self.forms)
         steps: list[list[int]] = []
-        begins = [0]
+        root_starts = [0]
         root = self.layers[-1]
         for number in range(_folds(root)):
             free, slot_of = list(range(max(needs.values())))[::-1], dict[Fold, int]()
@@ -210,8 +210,8 @@ class _Tree:
                 free.sort(reverse=True)
                 slot_of[fold] = free.pop()
                 steps.append([form, weight, slot_of[fold], *read_from, *[0] * (width - STEP - len(read_from))])
-            begins.append(len(steps))
-        return np.asarray(steps), np.asarray(begins), max(needs.values())
+            root_starts.append(len(steps))
+        return np.asarray(steps), np.asarray(root_starts), max(needs.values())
 
 
 def _postorder(

@@ -41,7 +41,7 @@ class UpdatableConstant:
     fold: UpdatableFold | None = None
     index: int = 0
 
-    def through(self, function: Callable[[Tracer], Tracer]) -> UpdatableConstant:
+    def mapped(self, function: Callable[[Tracer], Tracer]) -> UpdatableConstant:
         """The constant that a function computes from it, with its first value."""
         program = trace(function, spec(self.array.shape, self.array.dtype))
         (first,) = interpret_program(program, OPS, [self.array])

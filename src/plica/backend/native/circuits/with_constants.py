@@ -77,11 +77,11 @@ def with_constants(program: Program, leaves: Sequence[Any]) -> ProgramWithConsta
     """
     known = dict(zip((var.name for var in program.consts), map(_leaf, leaves), strict=True))
     fixed = [name for name, leaf in known.items() if not isinstance(leaf, UpdatableConstant)]
-    changes = len(fixed) < len(known)
-    folding = fold(program, fixed if changes else (), policy=_POLICY, is_two=changes)
+    has_updatable = len(fixed) < len(known)
+    folding = fold(program, fixed if has_updatable else (), policy=_POLICY, is_two=has_updatable)
     for part in folding.components:
-        operands = [[_first(known[var.name]) for var in some] for some in (part.arguments, part.consts)]
-        results = interpret_program(part, _FOLDING, *operands, precise=True)
+        operands = [[_first_value(known[var.name]) for var in some] for some in (part.arguments, part.consts)]
+        results = interpret_program(part, _FOLDING_OPS, *operands, precise=True)
         with np.errstate(over="ignore"):  # numbers that are too large become infinite, as in other backends
             arrays = [
                 result.astype(var.type.dtype.numpy, order="C")
@@ -112,7 +112,7 @@ def _leaf(leaf: Any) -> Array | UpdatableConstant:
     return leaf if isinstance(leaf, UpdatableConstant) else np.asarray(leaf)
 
 
-def _first(leaf: Array | UpdatableConstant) -> Array:
+def _first_value(leaf: Array | UpdatableConstant) -> Array:
     return leaf.array if isinstance(leaf, UpdatableConstant) else leaf
 
 
@@ -140,7 +140,7 @@ def _updatable_fold(
 
 
 def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) -> Any:
-    """The operation by a matrix product, which needs no array of all terms; by terms if the sum may underflow."""
+    """`log_matmul_exp` by a matrix product, without an array of all terms; by its reference if a sum may underflow."""
     *inputs, weight = arrays[:-1] if logs is not None else arrays
     x = np.concatenate(inputs, axis=-1)
     largest = np.max(x, axis=-1, keepdims=True, initial=-np.inf)
@@ -152,6 +152,6 @@ def _log_matmul_exp(*arrays: Array, logs: str | None = None, **settings: Any) ->
 
 
 _EXACT = OPS["log_matmul_exp"]
-_SMALL = 2.0**-900  # beside which terms that are no numbers of float64 do not count
-_FOLDING: OpTable = ChainMap({"log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}, OPS)
+_SMALL = 2.0**-900  # a larger sum does not change by terms that underflow in float64
+_FOLDING_OPS: OpTable = ChainMap({"log_matmul_exp": replace(_EXACT, reference=_log_matmul_exp)}, OPS)
 """The operations by which constants are computed."""

@@ -47,27 +47,27 @@ def _largest(xp: Any, sizes: Any, *, axis: tuple[int, ...], keepdims: bool) -> A
 
 
 def directed_matmul(xp: Any, direction: Any, size: Any, weight: Any, *logarithms: Any, logs: str | None = None) -> Any:
-    """The operation with an axis for the terms of each sum, which are divided by the largest of them."""
-    infinite = float("-inf")
+    """`directed_matmul` with an axis for the terms of each sum; each term is divided by the largest of its sum."""
+    minus_infinity = float("-inf")
     if logarithms:
         log_weight = xp.log_softmax(logarithms[0], axis=-1) if logs == "log_softmax" else logarithms[0]
-        turn = _as(xp, xp.exp(0 * logarithms[0]), weight)
+        weight_phase = _as(xp, xp.exp(0 * logarithms[0]), weight)
     else:
         log_weight = xp.log(xp.abs(weight))
         safe = xp.where(weight == 0, xp.zeros_like(log_weight), log_weight)
-        turn = weight * _as(xp, xp.exp(-safe), weight)
-    phases = direction[:, :, None, :] * turn[:, None]
+        weight_phase = weight * _as(xp, xp.exp(-safe), weight)
+    phases = direction[:, :, None, :] * weight_phase[:, None]
     sizes = size[:, :, None, :] + log_weight[:, None]
-    counted = xp.where((phases != 0) & (sizes > infinite), sizes, infinite)
-    largest = _most(xp, counted, infinite)
-    of_row = _of_row(xp, direction, size)
-    shift = xp.where(largest > infinite, largest, of_row[:, :, None])
+    counted = xp.where((phases != 0) & (sizes > minus_infinity), sizes, minus_infinity)
+    largest = _max_along_last(xp, counted, minus_infinity)
+    largest_of_row = _largest_of_row(xp, direction, size)
+    shift = xp.where(largest > minus_infinity, largest, largest_of_row[:, :, None])
     terms = phases * _as(xp, xp.exp(counted - shift), phases)
-    total = xp.sum(xp.where(counted > infinite, terms, xp.zeros_like(terms)), axis=-1)
+    total = xp.sum(xp.where(counted > minus_infinity, terms, xp.zeros_like(terms)), axis=-1)
     length = xp.abs(total)
     log_length = xp.where(length > 0, xp.log(length), xp.zeros_like(length))
     result = xp.where(length > 0, total * _as(xp, xp.exp(-log_length), total), xp.zeros_like(total))
-    return result, log_length + xp.where(length > 0, shift[..., 0], of_row)
+    return result, log_length + xp.where(length > 0, shift[..., 0], largest_of_row)
 
 
 def _as(xp: Any, x: Any, like: Any) -> Any:
@@ -75,14 +75,14 @@ def _as(xp: Any, x: Any, like: Any) -> Any:
     return xp.astype(x, like.dtype) if is_complex(like) else x
 
 
-def _most(xp: Any, x: Any, least: float) -> Any:
-    """The largest entries along the last axis, but at least `least`."""
+def _max_along_last(xp: Any, x: Any, least: float) -> Any:
+    """The largest entries along the last axis, or `least` if that is larger."""
     floor = xp.full((*x.shape[:-1], 1), least, dtype=x.dtype)
     return xp.max(xp.concat([x, floor], axis=-1), axis=-1, keepdims=True)
 
 
-def _of_row(xp: Any, direction: Any, size: Any) -> Any:
+def _largest_of_row(xp: Any, direction: Any, size: Any) -> Any:
     """The largest size of a row's numbers that are not 0, or of all if all are 0: (F, B, 1)."""
-    infinite = float("-inf")
-    counted = _most(xp, xp.where(direction != 0, size, infinite), infinite)
-    return xp.where(counted > infinite, counted, _most(xp, size, 0.0))
+    minus_infinity = float("-inf")
+    counted = _max_along_last(xp, xp.where(direction != 0, size, minus_infinity), minus_infinity)
+    return xp.where(counted > minus_infinity, counted, _max_along_last(xp, size, 0.0))

@@ -1,7 +1,7 @@
 """Jacobi's method: rotations of pairs of rows or columns, N / 2 disjoint pairs at once, in the order of a tournament.
 
-For even N each of the N - 1 rounds pairs all numbers, and each number meets each other number in one round. For odd N
-one more number takes part, whose partner rests.
+For even N each of the N - 1 rounds pairs all numbers, so that any two numbers are a pair in exactly one round. For odd
+N an extra number takes part, whose partner rests.
 
 Source: Brent and Luk: The solution of singular-value and symmetric eigenvalue problems on multiprocessor arrays
 (SIAM J. Sci. Stat. Comput. 6, 1985); Hestenes: Inversion of matrices by biorthogonalization (J. SIAM 6, 1958).
@@ -34,7 +34,7 @@ SWEEPS = 40
 
 
 def _partners(xp: Any, size: Any, turn: Any) -> Any:
-    """For each number below `size` its partner in a round; itself if it rests."""
+    """The partner in a round of each row number below `size`; a number that rests is its own partner."""
     players = xp.arange(size)
     num_players = size + size % 2
     last = num_players - 1
@@ -67,25 +67,25 @@ def _sweeps(xp: Any, size: Any, turn: Callable[..., Any], *start: Any) -> Any:
     return last
 
 
-def _rotation(xp: Any, ahead: Any, difference: Any, product: Any, turned: Any) -> tuple[Any, Any]:
+def _rotation(xp: Any, is_lesser: Any, difference: Any, product: Any, is_rotated: Any) -> tuple[Any, Any]:
     """For each number the cosine of its rotation, and the factor of its partner's row.
 
     Args:
         xp: The array namespace.
-        ahead: Whether it is the lesser number of its pair.
+        is_lesser: Whether it is the lesser number of its pair.
         difference: The diagonal entry of the greater number of a pair, minus that of the lesser one.
         product: The entry in the row of the number and the column of its partner.
-        turned: Whether the pair is rotated.
+        is_rotated: Whether the pair is rotated.
     """
     size = xp.abs(product)
-    safe = xp.where(turned, size, xp.ones_like(size))
+    safe = xp.where(is_rotated, size, xp.ones_like(size))
     ratio = difference / (2 * safe)
     tangent = xp.where(ratio < 0, -xp.ones_like(ratio), xp.ones_like(ratio)) / (
         xp.abs(ratio) + xp.hypot(ratio, xp.ones_like(ratio))
     )
-    tangent = xp.where(turned, tangent, xp.zeros_like(tangent))
+    tangent = xp.where(is_rotated, tangent, xp.zeros_like(tangent))
     cosine = 1 / xp.sqrt(1 + xp.square(tangent))
-    sine = xp.where(ahead, -tangent, tangent) * cosine
+    sine = xp.where(is_lesser, -tangent, tangent) * cosine
     if not is_complex(product):
         return cosine, xp.where(product < 0, -sine, sine)
     return cosine, xp.astype(sine / safe, product.dtype) * product
@@ -119,7 +119,7 @@ def eigh(xp: Any, x: Any) -> tuple[Any, Any]:
 
 
 def _ordered(xp: Any, x: Any, order: Any) -> Any:
-    """The columns of each matrix in an order of its own."""
+    """The columns of each matrix in the order that `order` gives for it."""
     return xp.take_along_axis(x, xp.broadcast_to(order[..., None, :], x.shape), axis=-1, nonnegative=True)
 
 
@@ -127,21 +127,27 @@ def _two_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
     """One round, which makes the entries of pairs zero: J^H x J and vectors J, after whether a pair was rotated."""
     numbers = column_numbers(xp, x)
     diagonal = real(xp, xp.linalg.diagonal(x))
-    beside = xp.take_along_axis(x, xp.broadcast_to(partners[:, None], (*x.shape[:-1], 1)), axis=-1, nonnegative=True)
-    beside = beside[..., 0]
+    pair_entries = xp.take_along_axis(
+        x, xp.broadcast_to(partners[:, None], (*x.shape[:-1], 1)), axis=-1, nonnegative=True
+    )
+    pair_entries = pair_entries[..., 0]
     partner_diagonal = xp.take(diagonal, partners, axis=-1, nonnegative=True)
-    ahead = numbers < partners
+    is_lesser = numbers < partners
     sizes = xp.sqrt(xp.sum(squared(xp, x), axis=(-2, -1), keepdims=True))[..., 0]
-    turned = (partners != numbers) & (xp.abs(beside) > sizes * (epsilon(x) / 4))
+    is_rotated = (partners != numbers) & (xp.abs(pair_entries) > sizes * (epsilon(x) / 4))
     cosine, factor = _rotation(
-        xp, ahead, xp.where(ahead, partner_diagonal - diagonal, diagonal - partner_diagonal), beside, turned
+        xp,
+        is_lesser,
+        xp.where(is_lesser, partner_diagonal - diagonal, diagonal - partner_diagonal),
+        pair_entries,
+        is_rotated,
     )
     wide = xp.astype(cosine, x.dtype) if is_complex(x) else cosine
     rotated = x * wide[..., None] + xp.take(x, partners, axis=-2, nonnegative=True) * factor[..., None]
     rotated = _columns(xp, rotated, partners, cosine, factor)
-    done = turned[..., None] & (numbers == partners[:, None])  # but for roundings
+    done = is_rotated[..., None] & (numbers == partners[:, None])  # but for roundings
     rotated = xp.where(done, xp.zeros_like(rotated), rotated)
-    return xp.any(turned), rotated, _columns(xp, vectors, partners, cosine, factor)
+    return xp.any(is_rotated), rotated, _columns(xp, vectors, partners, cosine, factor)
 
 
 def _one_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
@@ -151,14 +157,18 @@ def _one_sided(xp: Any, partners: Any, x: Any, vectors: Any) -> Any:
     partner_sizes = xp.take(sizes, partners, axis=-1, nonnegative=True)
     product = xp.sum(conjugated(xp, x) * xp.take(x, partners, axis=-1, nonnegative=True), axis=-2)
     most = xp.max(sizes, axis=-1, keepdims=True)
-    ahead = numbers < partners
+    is_lesser = numbers < partners
     # columns as small as the rounding of the largest one count as zeros
     threshold = epsilon(x) * xp.sqrt(sizes) * xp.sqrt(partner_sizes) + (epsilon(x) * epsilon(x)) * most
-    turned = (partners != numbers) & (xp.abs(product) > threshold)
+    is_rotated = (partners != numbers) & (xp.abs(product) > threshold)
     cosine, factor = _rotation(
-        xp, ahead, xp.where(ahead, partner_sizes - sizes, sizes - partner_sizes), product, turned
+        xp, is_lesser, xp.where(is_lesser, partner_sizes - sizes, sizes - partner_sizes), product, is_rotated
     )
-    return xp.any(turned), _columns(xp, x, partners, cosine, factor), _columns(xp, vectors, partners, cosine, factor)
+    return (
+        xp.any(is_rotated),
+        _columns(xp, x, partners, cosine, factor),
+        _columns(xp, vectors, partners, cosine, factor),
+    )
 
 
 def svd(xp: Any, x: Any, *, full_matrices: bool) -> tuple[Any, Any, Any]:

@@ -25,7 +25,7 @@ class Array:
         dims: Its sizes.
         dtype: Its dtype.
         read: Writes the statements that compute the entry at an index.
-        reads: The buffers that it reads, and whether its entry i reads their entry i alone.
+        reads: The buffers that it reads; for each, whether entry i of the array reads only entry i of the buffer.
         work: About how many instructions an entry takes.
         flat: `read` for a row-major offset; None if offsets take more work than indices.
         buffer: Its memory, if it is solid.
@@ -48,7 +48,7 @@ class Array:
 
 
 Value = int | Scalar | Array
-"""The value of a variable of a Program; a scalar of 64 bits may be a known number."""
+"""The value of a variable of a Program; an integer scalar of 64 bits may be a Python number."""
 
 
 def solid(writer: Writer, buffer: Buffer, dims: Sequence[Index], start: Index = 0) -> Array:

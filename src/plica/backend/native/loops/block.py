@@ -126,17 +126,17 @@ class Block:
         return self.writer.number(operand.value, operand.type.dtype)
 
     def scalar(self, value: Value) -> Scalar:
-        """A scalar as a value."""
+        """The value of a scalar; a Python number becomes a constant."""
         assert not isinstance(value, Array), "a scalar is no array"
         return self.writer.value(value)
 
     def index(self, value: Value) -> Index:
-        """A scalar of 64 bits as an index."""
+        """The value of a scalar of 64 bits, as an index."""
         assert not isinstance(value, Array), "an index is a scalar"
         return value
 
     def size(self, dim: Dim) -> Index:
-        """A size of a type."""
+        """A size of a type as an index: a polynomial of the sizes in `env`, computed."""
         if not isinstance(dim, Size):
             return dim
         total: Index = 0
@@ -189,7 +189,7 @@ class Block:
         self.owned.add(statement.buffer)
 
     def bind(self, buffer: Buffer, var: Operand, dims: Sequence[Index], equation: Equation) -> Array:
-        """Memory for a variable, under the name that later statements, already written, have for it.
+        """Memory for a variable, in a buffer that statements already use, though they run after the allocation.
 
         The checks of sizes within those statements come too late for this allocation.
         """

@@ -23,7 +23,7 @@ class Module:
     Args:
         declared: Declarations of intrinsics.
         functions: Functions that they call, by name.
-        loops: The functions that the loops are.
+        loops: The functions that the outlined loops became.
     """
 
     declared: set[str] = field(default_factory=set)
@@ -40,8 +40,8 @@ class Outlined:
     """The two modules of outlined loops.
 
     Args:
-        hot: That of loops with the most work.
-        warm: That of others.
+        hot: The module of loops with the most work.
+        warm: The module of other outlined loops.
         heads: The declarations of their functions.
     """
 
@@ -70,7 +70,7 @@ class CallLines(Lines):
         self.outlined = Outlined()
 
     def _product(self, statement: Product) -> None:
-        """A call of the function for products that each module with one has."""
+        """A call of the function for products, which each module that has a product defines."""
         dtype = statement.target[0].dtype
         buffers = ", ".join(
             f"ptr {self._address(*part)}" for part in (statement.target, statement.left, statement.right)

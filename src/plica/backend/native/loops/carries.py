@@ -48,7 +48,7 @@ class _Carry:
         pointer: The cell with its memory, if that changes.
         next_pointer: The cell with the memory of the next value, if buffers are swapped.
         capacity: The cell with the number of entries that there is room for, if its size changes.
-        home: Its memory, if that does not change.
+        fixed_memory: Its memory, if that does not change.
     """
 
     inner: Var
@@ -60,11 +60,11 @@ class _Carry:
     pointer: PointerCell | None = None
     next_pointer: PointerCell | None = None
     capacity: Cell | None = None
-    home: Array | None = None
+    fixed_memory: Array | None = None
 
 
 class Loop:
-    """A loop that is being written: its carried values before, in and after its body."""
+    """A loop that is being written: its carried values before, in and after its body. The body is written first."""
 
     def __init__(self, block: Block, equation: Equation) -> None:
         self.block, self.equation, self.writer = block, equation, block.writer
@@ -72,13 +72,13 @@ class Loop:
         self.env: dict[Operand, Value] = {}
         self.head: list[Statement] = []
         """The statements at the beginning of each iteration."""
-        self._before: list[Statement] = []
+        self._first_values: list[Statement] = []
         self._sizes: dict[int, Cell] = {}
         self._scalars: list[tuple[Cell, Operand, Operand, Var]] = []
         self._arrays: list[_Carry] = []
-        self._same: list[tuple[Var, Value]] = []
+        self._unchanged: list[tuple[Var, Value]] = []
         self._captures(self.body, regions_of(equation)[-1][1])
-        self._enter()
+        self._make_carries()
 
     def _captures(self, program: Program, operands: Sequence[Operand]) -> None:
         for var, operand in zip(program.consts, operands, strict=False):
@@ -93,12 +93,12 @@ class Loop:
                 self.block.env[operand] = value
         return value
 
-    def _enter(self) -> None:
+    def _make_carries(self) -> None:
         writer, body = self.writer, self.body
         for inner, first, result, output in carries(self.equation):
             if result is inner:
                 self.env[inner] = self.captured(first)
-                self._same.append((output, self.env[inner]))
+                self._unchanged.append((output, self.env[inner]))
         with writer.into(self.head):
             for index, inner in enumerate(body.inputs[: body.num_implicit_inputs]):
                 first = implicit_operand(self.equation, index)
@@ -106,7 +106,7 @@ class Loop:
                     self.env[inner] = self.block.value(first)
                 else:
                     cell = self._sizes[index] = writer.cell(DType.INT64)
-                    self._before.append(Put(cell, self.block.index(self.block.value(first))))
+                    self._first_values.append(Put(cell, self.block.index(self.block.value(first))))
                     self.env[inner] = writer.get(cell)
             changing = {body.inputs[index] for index in self._sizes}
             for inner, first, result, output in carries(self.equation):
@@ -140,24 +140,24 @@ class Loop:
         scalars = [(cell, inner.scalar(inner.value(result))) for cell, _, result, _ in self._scalars]
         sizes = [(cell, inner.index(inner.value(self.body.outputs[index]))) for index, cell in self._sizes.items()]
         pointwise = self._pointwise(values)
-        keep: list[Buffer] = []
-        last: list[Callable[[], None]] = []
+        still_allocated: list[Buffer] = []
+        deferred: list[Callable[[], None]] = []
         for carry in self._arrays:
             value = values[carry.result]
             assert isinstance(value, Array), "an array becomes an array"
             if carry.grows:
-                keep += self._grown(carry, value, inner, last)
+                still_allocated += self._replace_memory(carry, value, inner, deferred)
             elif carry not in pointwise and not _is_all_of(value, carry.buffer):
-                self._doubled(carry, value, inner, last)
+                self._write_to_second_buffer(carry, value, inner, deferred)
         self._fill_together([(array, values[array.result]) for array in pointwise])
-        for each in last:
-            each()
+        for write in deferred:
+            write()
         for cell, new_value in (*scalars, *sizes):
             writer.put(Put(cell, new_value))
-        inner.free_temporaries(keep)
+        inner.free_temporaries(still_allocated)
 
     def _pointwise(self, values: Mapping[Operand, Value]) -> list[_Carry]:
-        """The arrays that may be written over their old values entry by entry, since no array reads other entries."""
+        """The arrays that may be overwritten entry by entry: no new value reads them at another index."""
         pointwise = [
             array for array in self._arrays if not array.grows and _is_pointwise(values[array.result], array.buffer)
         ]
@@ -177,7 +177,7 @@ class Loop:
             pointwise = remaining
 
     def _fill_together(self, pairs: Sequence[tuple[_Carry, Value]]) -> None:
-        """Write entries of several arrays: those at one index before those at the next."""
+        """Write several arrays in common loops: the entries of all arrays at an index before those at the next."""
         groups: dict[Any, list[tuple[Array, Array]]] = {}
         for array, value in pairs:
             assert isinstance(value, Array), "an array becomes an array"
@@ -194,16 +194,20 @@ class Loop:
                     assert target.buffer is not None, "a carry lies in memory"
                     self.writer.store(target.buffer, offset, entry)
 
-    def _doubled(self, carry: _Carry, value: Array, inner: Block, last: list[Callable[[], None]]) -> None:
-        """Write the new value to memory of its own, which becomes that of the carry."""
+    def _write_to_second_buffer(
+        self, carry: _Carry, value: Array, inner: Block, deferred: list[Callable[[], None]]
+    ) -> None:
+        """Write the new value to other memory, which is then swapped with that of the carry, or copied to it."""
         writer = self.writer
         count = writer.product(value.dims)
         if isinstance(count, int) and count < _SWAPPED_FROM:
-            is_separate = value.buffer is not None and all(value.buffer is not carry.buffer for carry in self._arrays)
-            new = value if is_separate else inner.temporary(value.dtype, value.dims)
-            if not is_separate:
+            is_in_other_memory = value.buffer is not None and all(
+                value.buffer is not carry.buffer for carry in self._arrays
+            )
+            new = value if is_in_other_memory else inner.temporary(value.dtype, value.dims)
+            if not is_in_other_memory:
                 fill(writer, new, value)
-            last.append(lambda: fill(writer, solid(writer, carry.buffer, value.dims), new))
+            deferred.append(lambda: fill(writer, solid(writer, carry.buffer, value.dims), new))
             return
         carry.pointer, carry.next_pointer = writer.pointer(value.dtype), writer.pointer(value.dtype)
         target = writer.buffer(value.dtype)
@@ -211,21 +215,23 @@ class Loop:
         fill(writer, solid(writer, target, value.dims), value)
         assert carry.pointer is not None, "just made"
         pointer, second_pointer = carry.pointer, carry.next_pointer
-        last.append(lambda: writer.put(PutPointer(pointer, target)))
-        last.append(lambda: writer.put(PutPointer(second_pointer, carry.buffer)))
+        deferred.append(lambda: writer.put(PutPointer(pointer, target)))
+        deferred.append(lambda: writer.put(PutPointer(second_pointer, carry.buffer)))
 
-    def _grown(self, array: _Carry, value: Array, inner: Block, last: list[Callable[[], None]]) -> Sequence[Buffer]:
-        """Let the memory of an array of another size become that of the carry; returns buffers that stay allocated."""
+    def _replace_memory(
+        self, array: _Carry, value: Array, inner: Block, deferred: list[Callable[[], None]]
+    ) -> Sequence[Buffer]:
+        """Make the memory of a value of another size that of the carry; returns buffers that stay allocated."""
         writer = self.writer
         array.pointer = writer.pointer(value.dtype)
         capacity, pointer = array.capacity, array.pointer
         assert capacity is not None, "growing arrays have a capacity"
         if _is_all_of(value, array.buffer):
-            last.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
+            deferred.append(lambda: writer.put(PutPointer(pointer, array.buffer)))
             return ()
         if value.buffer is not None and value.start == 0 and inner.capacities.get(value.buffer) is capacity:
             grown = value.buffer
-            last.append(lambda: writer.put(PutPointer(pointer, grown)))
+            deferred.append(lambda: writer.put(PutPointer(pointer, grown)))
             return ()
         sharers = [carry for carry in self._arrays if carry is not array and carry.result is array.result]
         if not inner.may_leave(value) or sharers:
@@ -234,11 +240,11 @@ class Loop:
             value = new
         buffer = value.buffer
         assert buffer is not None, "it lies in memory"
-        # the array that grew out of the old one in this iteration has its memory
+        # if this iteration grew the array in place, its old memory is that of the grown array
         old = [each for each, cell in inner.capacities.items() if cell is capacity][-1]
-        last.append(lambda: writer.put(Free(old)))
-        last.append(lambda: writer.put(PutPointer(pointer, buffer)))
-        last.append(lambda: writer.put(Put(capacity, writer.product(value.dims))))
+        deferred.append(lambda: writer.put(Free(old)))
+        deferred.append(lambda: writer.put(PutPointer(pointer, buffer)))
+        deferred.append(lambda: writer.put(Put(capacity, writer.product(value.dims))))
         return [buffer]
 
     # Before and after
@@ -246,7 +252,7 @@ class Loop:
     def write_before(self) -> None:
         """Write the statements before the loop, after its body."""
         block, writer = self.block, self.writer
-        writer.block.extend(self._before)
+        writer.block.extend(self._first_values)
         for cell, operand, _, _ in self._scalars:
             writer.put(Put(cell, block.scalar(block.value(operand))))
         for array in self._arrays:
@@ -267,7 +273,7 @@ class Loop:
                 first = self._copied(array, first)
             assert first.buffer is not None, "it lies in memory"
             if array.pointer is None:
-                array.home = first
+                array.fixed_memory = first
                 block.alias(array.buffer, first)
             else:
                 assert array.next_pointer is not None, "two buffers are swapped"
@@ -304,7 +310,7 @@ class Loop:
     def results(self) -> tuple[Value, ...]:
         """The results of the loop."""
         block, writer, equation = self.block, self.writer, self.equation
-        values: dict[Var, Value] = dict(self._same)
+        values: dict[Var, Value] = dict(self._unchanged)
         outputs = equation.outputs[: equation.params["num_implicit_outputs"]]
         for index, var in enumerate(outputs):
             size = self._sizes.get(index)
@@ -314,10 +320,10 @@ class Loop:
         for cell, _, _, output in self._scalars:
             values[output] = block.env[output] = writer.get(cell)
         for array in self._arrays:
-            if array.home is not None:
-                values[array.output] = block.env[array.output] = array.home
+            if array.fixed_memory is not None:
+                values[array.output] = block.env[array.output] = array.fixed_memory
                 continue
-            assert array.pointer is not None, "it has a home or a pointer"
+            assert array.pointer is not None, "it has fixed memory or a pointer"
             buffer = writer.buffer(array.inner.type.dtype)
             writer.put(GetPointer(buffer, array.pointer))
             block.owned.add(buffer)

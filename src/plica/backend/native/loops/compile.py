@@ -69,19 +69,19 @@ def machine() -> Machine:
     """LLVM for this computer.
 
     Raises:
-        UnsupportedError: llvmlite is not installed, or numpy's arrays are other objects.
+        UnsupportedError: llvmlite is not installed, or numpy's array objects have another layout.
     """
     binding: Any = require("llvmlite.binding")
     if lock := getattr(binding.ffi.lib, "_lock", None):
-        take_at_forks(lock)  # a fork waits for the call of LLVM that runs, so that the child finds LLVM whole
+        take_at_forks(lock)  # a fork waits for a running call of LLVM, so that the child's LLVM is in a valid state
     require_layout()
     binding.initialize_native_target()
     binding.initialize_native_asmprinter()
-    found_features = binding.get_host_cpu_features()
-    features = found_features.flatten()
-    if found_features.get("avx512vbmi2"):  # processors before slow down where all 512 bits are used
+    host_features = binding.get_host_cpu_features()
+    features = host_features.flatten()
+    if host_features.get("avx512vbmi2"):  # earlier processors lower their clock for vectors of 512 bits
         features += ",-prefer-256-bit"
-    triple, registers = binding.Target.from_default_triple(), _registers(found_features)
+    triple, registers = binding.Target.from_default_triple(), _registers(host_features)
     llvm = Machine(binding, triple, binding.get_host_cpu_name(), features, registers)
     target = llvm.target()
     engine = _engine(binding, binding.parse_assembly(SUPPORT), target)
@@ -118,7 +118,7 @@ def optimized(module: Any, target: Any, *, in_vectors: bool = True) -> Any:
     """
     binding = machine().binding
     module.triple, module.data_layout = target.triple, str(target.target_data)
-    # vectors are worth their time; more copies of loops take longer to compile than most of them ever run
+    # vectors repay the time of their passes; unrolled loops take longer to compile than most of them ever run
     options = binding.create_pipeline_tuning_options(speed_level=2)
     options.loop_vectorization = True
     options.slp_vectorization = options.loop_unrolling = options.loop_interleaving = False

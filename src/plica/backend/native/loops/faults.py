@@ -7,7 +7,7 @@ from plica.runtime.manifest import Fault
 
 
 class _Gap(int):
-    """Stands in a message for a number of a check: its index."""
+    """The index of a number that a check reports; in a message it stands for that number."""
 
     def __repr__(self) -> str:
         return f"\0{int(self):d}\0"
@@ -20,14 +20,14 @@ class _Gap(int):
 
 def fault_of(site: Site, numbers: Sequence[Index]) -> Fault:
     """The error of a site whose check reports these numbers; the message does not name the line of the user's code."""
-    shown = [number if isinstance(number, int) else _Gap(index) for index, number in enumerate(numbers)]
-    error = site.error(shown)
+    numbers_or_gaps = [number if isinstance(number, int) else _Gap(index) for index, number in enumerate(numbers)]
+    error = site.error(numbers_or_gaps)
     parts = str(error).split("\0")
-    return Fault(type(error).__name__, tuple(int(part) if place % 2 else part for place, part in enumerate(parts)))
+    return Fault(type(error).__name__, tuple(int(part) if index % 2 else part for index, part in enumerate(parts)))
 
 
 def faults_of(nest: Nest) -> tuple[Fault, ...]:
-    """The errors of all sites, in order, whose messages begin with the line of the user's code."""
+    """The errors of all sites, in order; each message begins with the line of the user's code."""
     numbers = {statement.site: statement.numbers for statement in all_of(nest.body) if isinstance(statement, Check)}
     faults = []
     for index, site in enumerate(nest.sites):

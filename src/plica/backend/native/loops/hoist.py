@@ -58,9 +58,9 @@ def _hoisted(loop: For | While) -> tuple[list[Statement], list[Statement]]:
                 remaining.append(Require(line.buffer))
         else:
             remaining.append(line)
-    moved = {statement.buffer for statement in before if isinstance(statement, Allocate)}
+    hoisted = {statement.buffer for statement in before if isinstance(statement, Allocate)}
     after: list[Statement] = [
-        statement for statement in remaining if isinstance(statement, Free) and statement.buffer in moved
+        statement for statement in remaining if isinstance(statement, Free) and statement.buffer in hoisted
     ]
     body[:] = [statement for statement in remaining if statement not in after]
     return before, after

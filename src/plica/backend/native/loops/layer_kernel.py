@@ -1,6 +1,7 @@
 """`sum_of_products` as a function of vectors: looked-up rows, products, weighted sums and rescaling of a tile of rows.
 
-A run of folds in which each factor reads one source, at one distance, is a call of a function for sources of its kinds.
+In a run of folds, each factor reads one source, at a fixed distance in folds. Runs whose factors read sources of the
+same kinds share a function, and each run is a call of it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -54,7 +55,7 @@ class LayerKernel:
         return "\n".join([*parts, function.text()])
 
     def _segments(self) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-        """The first fold and the end of each run, and of each factor its source and how many folds further it reads."""
+        """The first fold and the end of each run; for each factor its source, and how many folds further it reads."""
         ends = [list(accumulate(run.length for run in factor)) for factor in self.factors]
         for lower, upper in pairwise(sorted({0, *(end for some in ends for end in some)})):
             runs = []

@@ -56,7 +56,7 @@ def known_trip_count(loop: For) -> int | None:
 
 
 def _weight(block: Iterable[Statement]) -> int:
-    """About how many statements a block is when it is printed."""
+    """About how many statements the printed text of a block has."""
     return sum(1 + _copies(statement) * sum(map(_weight, blocks_of(statement))) for statement in block)
 
 
@@ -102,7 +102,7 @@ def split(nest: Nest) -> Split | None:
 
 
 def _candidates(block: Iterable[Statement], times: float, sizes: dict[str, float]) -> Iterator[tuple[float, For]]:
-    """The outermost loops with computations, loads and stores alone, and the work of each.
+    """The outermost loops that only compute, load and store, and the work of each.
 
     Args:
         block: The statements in which they are.
@@ -122,7 +122,7 @@ def _candidates(block: Iterable[Statement], times: float, sizes: dict[str, float
 def _warm(
     block: Iterable[Statement], hot: Collection[Loop], times: float, least_work: float, sizes: dict[str, float]
 ) -> Iterator[Loop]:
-    """The outermost loops without hot ones inside that have at least some work."""
+    """The outermost loops that contain no hot loop and have at least `least_work`."""
     for statement in block:
         if statement in hot:
             continue
@@ -181,7 +181,7 @@ _ESTIMATES: Mapping[str, Callable[[float, float], float]] = {
 
 
 def _is_pure(block: Iterable[Statement], more: tuple[type, ...] = ()) -> bool:
-    """Whether a block has computations, loads and stores alone, and statements of the types `more`."""
+    """Whether all statements of a block are computations, loads, stores, or of the types `more`."""
     return all(
         isinstance(statement, (*_PURE, *more)) and all(_is_pure(inner, more) for inner in blocks_of(statement))
         for statement in block

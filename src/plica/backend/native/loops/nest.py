@@ -30,7 +30,7 @@ LIGHT = frozenset(
 """Elementwise operations that take one or two instructions."""
 
 WriteKernel = Callable[[str, set[str], Registers], str]
-"""From the name of a function, declarations of intrinsics, which are added to, and registers, to its text."""
+"""Writes a function: `write(name, declared, registers)` returns its text, and adds to declarations of intrinsics."""
 
 Index = int | Scalar
 """An integer of 64 bits: known, or a value."""
@@ -150,7 +150,7 @@ class PutPointer:
 class Allocate:
     """Memory for `count` entries: from the heap if it `leaves` the block. If it `may_fail`, a `Require` checks it.
 
-    `stack_is_full` says that allocations before have used up what a nest takes of the stack.
+    `stack_is_full` says that earlier allocations have used all of the stack that a nest may take.
     """
 
     buffer: Buffer
@@ -195,7 +195,7 @@ class Reserve:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Copy:
-    """Copies `count` entries from entry `start` of `source` to entry `to` of `target`; the two do not overlap."""
+    """Copies `count` entries from entry `start` of `source` to entry `to` of `target`; these entries do not overlap."""
 
     target: Buffer
     to: Index
@@ -236,7 +236,7 @@ class Product:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kernel:
-    """A call of a function that is written in vectors, for the processor that runs it.
+    """A call of a vectorized function, which is written for the processor that runs it.
 
     Args:
         write: Writes the function, which takes pointers and then indices; equal ones share a function.
@@ -284,7 +284,7 @@ class If:
     """Runs one of two blocks.
 
     Args:
-        condition: Which one.
+        condition: Whether `then` runs.
         then: Runs if it holds.
         otherwise: Runs if it does not.
         share: An estimate of how often its blocks run: 1 is always.

@@ -5,7 +5,7 @@
             for each panel of columns, and of rows:   tile += the sum over steps of column times row
 
 The order of loops is that of Goto and van de Geijn, "Anatomy of high-performance matrix multiplication" (2008). Panels
-at the edges are filled with zeros; their tiles are computed in full, in memory beside the result.
+at the edges are filled with zeros; their tiles are computed in full, in temporary memory, and then added.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from plica.ir.dtypes import DType
 _ROWS, _COLUMNS = 192, 1024  # of a block: left panels stay in the second cache, right ones in the third
 _STEP_BYTES = 1536  # of a row of a block: a panel stays in the first cache
 _ALIGNMENT = 64
-_TURNED = 4  # steps that are packed together where they lie beside each other
+_TRANSPOSED_STEPS = 4  # steps that are packed together if they are neighbours in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,9 +88,9 @@ def blocked_product(dtype: DType, declared: set[str], registers: Registers) -> s
 
 
 def _tile(name: str, tile: _Tile, vectors: int, declared: set[str]) -> Function:
-    """`name(c, a, b, k, width, first)`: a tile of c, whose rows are `width` apart, is set, or added to.
+    """`name(c, a, b, k, width, first)`: sets a tile of c (if `first`) or adds to it; its rows are `width` apart.
 
-    Of the two vectors of each row, the first ones are computed.
+    `vectors` says how many of the two vectors of each row are computed.
     """
     head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %k", "i64 %width", "i1 %first"]
     function, vector = Function(name, head, declared), tile.vector
@@ -161,10 +161,10 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
                 function.store(tile.type, "0.0", function.at(tile.type, target, index))
 
         def turn(to: str = to, x: str = x, pack_panel: Callable[..., None] = pack_panel) -> None:
-            end = function.op(f"and i64 %k, -{_TURNED}")
-            with function.loop(0, end, _TURNED) as step:
+            end = function.op(f"and i64 %k, -{_TRANSPOSED_STEPS}")
+            with function.loop(0, end, _TRANSPOSED_STEPS) as step:
                 source = function.at(tile.type, x, step)
-                _turn(function, tile, width, source, function.at(tile.type, to, function.multiply(step, width)))
+                _transpose(function, tile, width, source, function.at(tile.type, to, function.multiply(step, width)))
             pack_panel(column, end)
 
         def full(pack_panel: Callable[..., None] = pack_panel, turn: Callable[[], None] = turn) -> None:
@@ -180,10 +180,10 @@ def _pack(name: str, tile: _Tile, width: int, declared: set[str]) -> Function:
     return function
 
 
-def _turn(function: Function, tile: _Tile, width: int, source: str, target: str) -> None:
+def _transpose(function: Function, tile: _Tile, width: int, source: str, target: str) -> None:
     """Pack some steps of rows that lie `%stride` apart: blocks of a panel are loaded as rows, and stored as columns."""
     for start, height in pieces(width, 8):
-        block, size = [], _TURNED
+        block, size = [], _TRANSPOSED_STEPS
         for row in range(start, start + height):
             entry = function.at(tile.type, source, function.multiply("%stride", row))
             block.append(function.load(f"<{size} x {tile.type}>", entry, tile.size))
@@ -193,8 +193,8 @@ def _turn(function: Function, tile: _Tile, width: int, source: str, target: str)
             block = [function.op(f"shufflevector {type_} {a}, {type_} {b}, {order}") for a, b in pairs]
             size *= 2
         type_ = f"<{size} x {tile.type}>"
-        for step in range(_TURNED):
-            order = _mask(range(step, size, _TURNED))
+        for step in range(_TRANSPOSED_STEPS):
+            order = _mask(range(step, size, _TRANSPOSED_STEPS))
             column = function.op(f"shufflevector {type_} {block[0]}, {type_} poison, {order}")
             address = function.at(tile.type, target, step * width + start)
             function.store(f"<{height} x {tile.type}>", column, address, tile.size)
@@ -206,7 +206,7 @@ def _mask(order: range) -> str:
 
 
 def _product(name: str, tile: _Tile, declared: set[str]) -> Function:
-    """The product: by blocks, or entry by entry where there is no memory for them."""
+    """The product: by blocks, or entry by entry if memory for packed blocks cannot be allocated."""
     head = ["ptr noalias %c", "ptr noalias readonly %a", "ptr noalias readonly %b", "i64 %m", "i64 %n", "i64 %k"]
     head += ["i64 %ldc", "i64 %lda", "i64 %ldb"]
     function = Function(name, [*head, "i1 %left", "i1 %right"], declared)
@@ -254,7 +254,7 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
     pointers = ["ptr noalias %c", *(f"ptr noalias readonly %{factor}" for factor in "ab"), "ptr %lefts", "ptr %rights"]
     numbers = [f"i64 %{number}" for number in ("m", "n", "k", "width", "row", "step", "down", "right")]
     function = Function(f"{name}.blocks", [*pointers, *numbers], declared)
-    aside = function.slot(f"[{tile.rows * tile.columns} x {tile.type}]")
+    edge_tile = function.slot(f"[{tile.rows * tile.columns} x {tile.type}]")
     with function.loop(0, "%n", _COLUMNS) as column, function.loop(0, "%k", tile.steps) as begin:
         columns = function.minimum(function.subtract("%n", column), _COLUMNS)
         steps = function.minimum(function.subtract("%k", begin), tile.steps)
@@ -288,14 +288,14 @@ def _blocks(name: str, tile: _Tile, declared: set[str]) -> Function:
                 def edge(
                     target: str = target, panels: str = panels, height: Operand = height, width: Operand = width
                 ) -> None:
-                    operands = f"ptr {aside}, {panels}, i64 {steps}, i64 {tile.columns}, i1 true"
+                    operands = f"ptr {edge_tile}, {panels}, i64 {steps}, i64 {tile.columns}, i1 true"
                     function.either(
                         function.op(f"icmp sgt i64 {width}, {tile.lanes}"),
                         lambda: function.put(f"call void @{name}.tile({operands})"),
                         lambda: function.put(f"call void @{name}.half({operands})"),
                     )
                     with function.loop(0, height) as r, function.loop(0, width) as c:
-                        source = function.at(tile.type, aside, function.add(function.multiply(r, tile.columns), c))
+                        source = function.at(tile.type, edge_tile, function.add(function.multiply(r, tile.columns), c))
                         total = function.at(tile.type, target, function.add(function.multiply(r, "%width"), c))
                         terms = [function.load(tile.type, pointer) for pointer in (total, source)]
                         function.store(tile.type, function.op(f"fadd {tile.type} {', '.join(terms)}"), total)

@@ -33,7 +33,7 @@ define internal {type} @plica.{name}.{short}({type} %x) alwaysinline {{
 
 
 def with_rounding(text: str) -> str:
-    """The text of a module, with functions of its own in place of LLVM's that round."""
+    """The text of a module, which defines the rounding functions that it uses instead of calling LLVM's."""
     declarations = []
 
     def defined(match: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Classes of buffers that may overlap, which LLVM is told, so that code need not compare addresses when it runs."""
+"""Classes of buffers that may overlap. LLVM gets them as metadata, so that code compares no addresses when it runs."""
 
 from collections.abc import Hashable, Iterable, Iterator
 

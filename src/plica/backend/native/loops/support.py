@@ -259,7 +259,7 @@ def entry_text(nest: Nest) -> str:
     """The text of `entry`, which Python calls: it reads pointers and sizes from numpy's array objects."""
     head: list[str] = []
     lines: list[str] = []
-    bad: list[str] = []
+    has_gaps: list[str] = []
     values = []
     for parameter in nest.parameters:
         if isinstance(parameter, Buffer):
@@ -268,7 +268,7 @@ def entry_text(nest: Nest) -> str:
             lines += _read(name, "i32", _FLAGS, "flags")
             lines.append(f"{name}.and = and i32 {name}.flags, {_CONTIGUOUS}")
             lines.append(f"{name}.bad = icmp ne i32 {name}.and, {_CONTIGUOUS}")
-            bad.append(f"{name}.bad")
+            has_gaps.append(f"{name}.bad")
             lines += _read(name, "ptr", _DATA, "data")
             values.append(f"ptr {name}.data")
         elif is_object(parameter):
@@ -304,16 +304,16 @@ def entry_text(nest: Nest) -> str:
             lines += _read(f"%{result.buffer.name}", "ptr", _DATA, "data")
             values.append(f"ptr %{result.buffer.name}.data")
     lines += _read("%info", "ptr", _DATA, "data")
-    any_bad = "false"
-    for parameter_number, is_bad in enumerate(bad):
-        lines.append(f"%any{parameter_number} = or i1 {any_bad}, {is_bad}")
-        any_bad = f"%any{parameter_number}"
+    any_has_gaps = "false"
+    for parameter_number, flag in enumerate(has_gaps):
+        lines.append(f"%any{parameter_number} = or i1 {any_has_gaps}, {flag}")
+        any_has_gaps = f"%any{parameter_number}"
     arguments = ", ".join(["ptr %info.data", *sizes, *values])
     return "\n".join(
         [
             f"define i64 @entry({', '.join([*head, 'ptr %info'])}) {{",
             *lines,
-            f"br i1 {any_bad}, label %refuse, label %go",
+            f"br i1 {any_has_gaps}, label %refuse, label %go",
             "go:",
             f"%status = call i64 @run({arguments})",
             "ret i64 %status",

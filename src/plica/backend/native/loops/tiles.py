@@ -1,6 +1,6 @@
 """Tiles of rows whose weighted sums are in registers together: the inner loops of kernels of layers.
 
-product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read where they lie
+product[r, :] = factor[r, :] * factor[r, :]            rows of arrays or of tables, read in place
 for each piece of the outputs, two registers wide:
     for i: sum[r, piece] += product[r, i] * weight[i, piece]
 the largest of each row, its power of two
@@ -15,13 +15,13 @@ from plica.ir.dtypes import DType
 
 MOST_ROWS = 8
 """Rows of a tile, at most."""
-_PARTS = 4  # independent partial sums of a row that has no others beside it
+_PARTS = 4  # independent partial sums of a tile of one row
 _MANTISSA = {DType.FLOAT32: (23, 253, "i32"), DType.FLOAT64: (52, 2045, "i64")}
 """Bits of a mantissa, the sum of the biased exponents of 2**(e - 1) and 2**-e, and integers as wide."""
 _LINE = 64  # bytes of a cache line
 
 Rows = Callable[[Operand], str]
-"""From the number of a row to the pointer to its first entry."""
+"""From the index of a row to the pointer to its first entry."""
 
 
 def pieces(size: int, widest: int) -> Iterator[tuple[int, int]]:
@@ -134,7 +134,7 @@ class Tiles(Function):
     def tiles(self, count: str, write: Callable[[list[Operand], int], None]) -> None:
         """Loops over `count` rows, most of which are in tiles as high as registers allow, some in half of that.
 
-        `write` writes a tile of the rows with some numbers, and takes the number of parts of each sum.
+        `write(rows, parts)` writes a tile of the rows at these indices; each sum is added up in `parts` parts.
         """
         begin: Operand = 0
         for height in dict.fromkeys((self.height, self.height // 2, 1)):
@@ -197,7 +197,10 @@ class Tiles(Function):
             self.store(type_, scaled, self.at(self.type, to, start), self.size)
 
     def power(self, vectors: Sequence[str], *, is_exponent: bool) -> tuple[str, str]:
-        """The divisor of a row, or its exponent, and its reciprocal. Bits of positive numbers are in order."""
+        """The divisor of a row, or its exponent, and its reciprocal.
+
+        Positive floats are in the order of their bits as integers, so that integer maxima find the largest entry.
+        """
         bits, top, integer = _MANTISSA[self._dtype]
         largest = ""
         for vector, (_, width) in zip(vectors, self.outer, strict=True):

@@ -1,4 +1,4 @@
-"""`tree_of_sums` as a function of vectors: a walk through a tree for a block of rows, whose sums stay in the cache.
+"""`tree_of_sums` as a vectorized function: a walk through a tree for a block of rows, whose sums stay in the cache.
 
 for each block of rows, for each root, for each of its steps:
     the form of the step, then as in a layer (`tiles.py`), from slots and sources to a slot
@@ -13,14 +13,14 @@ from plica.backend.native.loops.functions import Operand, Registers
 from plica.backend.native.loops.tiles import Rows, Source, Tiles
 from plica.ir.dtypes import DType
 
-_ROOM = 2**16  # bytes of all slots of a block of rows, on the stack
-_LARGEST = 64  # rows of a block
-_NEAR = 2**20  # bytes of a table that is in the cache after some rows
+_SLOT_BYTES = 2**16  # bytes of all slots of a block of rows, on the stack
+_MAX_ROWS = 64  # rows of a block
+_CACHED_BYTES = 2**20  # bytes of a table that is in the cache after some rows
 
 
 @dataclass(frozen=True, slots=True)
 class TreeKernel:
-    """The function `(room, y, exponents, steps, begins, weights..., sources..., rows)`.
+    """The function `(room, y, exponents, steps, root_starts, weights..., sources..., rows)`.
 
     Without rescaling, `exponents` is not written.
 
@@ -57,32 +57,32 @@ class _Walk(Tiles):
             for number, source in enumerate(kernel.sources)
         ]
         weights = [f"%w{number}" for number in range(len(kernel.units))]
-        read = ["%steps", "%begins", *weights, *(pointer for some in self._pointers for pointer in some)]
+        read = ["%steps", "%root_starts", *weights, *(pointer for some in self._pointers for pointer in some)]
         written = [f"ptr noalias {pointer}" for pointer in ("%room", "%y", "%exponents")]
         parameters = [*written, *(f"ptr noalias readonly {pointer}" for pointer in read), "i64 %rows"]
         super().__init__(name, parameters, declared, registers, kernel.dtype, kernel.outputs)
         row = kernel.num_slots * kernel.outputs * self.size
-        most = min(_ROOM // row, _LARGEST)
-        self._most = max(most // self.height * self.height, self.height)
-        self._memory = self.slot(f"[{kernel.num_slots * self._most * kernel.outputs} x {self.type}]")
+        most = min(_SLOT_BYTES // row, _MAX_ROWS)
+        self._block_rows = max(most // self.height * self.height, self.height)
+        self._memory = self.slot(f"[{kernel.num_slots * self._block_rows * kernel.outputs} x {self.type}]")
         self._is_rescaled = any(form.rescaled for form in kernel.forms)
-        self._exponents = self.slot(f"[{self._most} x {self.type}]") if self._is_rescaled else ""
+        self._exponents = self.slot(f"[{self._block_rows} x {self.type}]") if self._is_rescaled else ""
         self._width = STEP + max(len(form.factors) for form in kernel.forms)
-        with self.loop(0, "%rows", self._most) as first, self.loop(0, kernel.roots) as root:
-            self._root(root, first, self.minimum(self.subtract("%rows", first), self._most))
+        with self.loop(0, "%rows", self._block_rows) as first, self.loop(0, kernel.roots) as root:
+            self._root(root, first, self.minimum(self.subtract("%rows", first), self._block_rows))
 
     def _root(self, root: str, first: str, count: str) -> None:
         """The results of a root, for `count` rows from `first` on."""
-        begin, end = (self.load("i64", self.at("i64", "%begins", at)) for at in (root, self.add(root, 1)))
+        begin, end = (self.load("i64", self.at("i64", "%root_starts", at)) for at in (root, self.add(root, 1)))
         if self._is_rescaled:
             with self.loop(0, count) as row:
                 self.store(self.type, "0.0", self.at(self.type, self._exponents, row))
         with self.loop(begin, end) as step:
             self._fetch_ahead(self.minimum(self.add(step, 1), self.subtract(end, 1)), first, count)
-            form = self._number(step, 0)
-            for which in range(len(self._kernel.forms)):
-                is_chosen = self.op(f"icmp eq i64 {form}, {which}")
-                self.when(is_chosen, partial(self._step, which, step, first, count))
+            form = self._step_number(step, 0)
+            for form_index in range(len(self._kernel.forms)):
+                is_chosen = self.op(f"icmp eq i64 {form}, {form_index}")
+                self.when(is_chosen, partial(self._step, form_index, step, first, count))
         with self.loop(0, count) as row:
             at = self.add(self.multiply(root, "%rows"), self.add(first, row))
             of_root, to = self._slot(0, row), self.at(self.type, "%y", self.multiply(at, self._kernel.outputs))
@@ -97,37 +97,39 @@ class _Walk(Tiles):
                 total = self.load(self.type, self.at(self.type, self._exponents, row))
                 self.store(self.type, total, self.at(self.type, "%exponents", at))
 
-    def _number(self, step: Operand, position: int) -> str:
-        """A number of the schedule."""
+    def _step_number(self, step: Operand, position: int) -> str:
+        """A number of a step, at a position in its list of numbers."""
         return self.load("i64", self.at("i64", "%steps", self.add(self.multiply(step, self._width), position)))
 
     def _slot(self, slot: Operand, row: Operand) -> str:
         """The pointer to a row of a slot."""
-        entry = self.multiply(self.add(self.multiply(slot, self._most), row), self._kernel.outputs)
+        entry = self.multiply(self.add(self.multiply(slot, self._block_rows), row), self._kernel.outputs)
         return self.at(self.type, self._memory, entry)
 
     def _fetch_ahead(self, step: Operand, first: str, count: str) -> None:
         """Prefetch the rows that a step looks up, while the one before multiplies."""
-        far = [self._far(form) for form in self._kernel.forms]
-        if not any(far):
+        uncached = [self._uncached(form) for form in self._kernel.forms]
+        if not any(uncached):
             return
-        form = self._number(step, 0)
-        for which, positions in enumerate(far):
+        form = self._step_number(step, 0)
+        for form_index, positions in enumerate(uncached):
             if positions:
-                is_chosen = self.op(f"icmp eq i64 {form}, {which}")
-                self.when(is_chosen, partial(self._fetch_rows, which, positions, step, first, count))
+                is_chosen = self.op(f"icmp eq i64 {form}, {form_index}")
+                self.when(is_chosen, partial(self._fetch_rows, form_index, positions, step, first, count))
 
-    def _far(self, form: Form) -> list[int]:
-        """The positions of factors that look rows up in tables that are worth fetching ahead."""
+    def _uncached(self, form: Form) -> list[int]:
+        """The positions of factors that look up rows in tables too large for the cache, which are prefetched."""
         sources = [None if number == SLOT else self._kernel.sources[number] for number in form.factors]
         return [
             position
             for position, source in enumerate(sources)
-            if source is not None and source.states is not None and source.size * source.units * self.size > _NEAR
+            if source is not None
+            and source.states is not None
+            and source.size * source.units * self.size > _CACHED_BYTES
         ]
 
-    def _fetch_rows(self, which: int, positions: Sequence[int], step: Operand, first: str, count: str) -> None:
-        form = self._kernel.forms[which]
+    def _fetch_rows(self, form_index: int, positions: Sequence[int], step: Operand, first: str, count: str) -> None:
+        form = self._kernel.forms[form_index]
         factors = [(self._factor(form, position, step, first), form.factors[position]) for position in positions]
         with self.loop(0, count) as row:
             for rows, source in factors:
@@ -135,17 +137,17 @@ class _Walk(Tiles):
 
     def _factor(self, form: Form, position: int, step: Operand, first: str) -> Rows:
         """The rows of the block that a factor of a step reads."""
-        source, number = form.factors[position], self._number(step, STEP + position)
+        source, number = form.factors[position], self._step_number(step, STEP + position)
         if source == SLOT:
             return lambda row: self._slot(number, row)
         rows = self.rows_of(self._kernel.sources[source], self._pointers[source], number, "%rows")
         return lambda row: rows(self.add(first, row))
 
-    def _step(self, which: int, step: str, first: str, count: str) -> None:
+    def _step(self, form_index: int, step: str, first: str, count: str) -> None:
         """A step of a form."""
-        form = self._kernel.forms[which]
-        units, slot = self._kernel.units[form.weight], self._number(step, 2)
-        begin = self.multiply(self._number(step, 1), units * self._kernel.outputs)
+        form = self._kernel.forms[form_index]
+        units, slot = self._kernel.units[form.weight], self._step_number(step, 2)
+        begin = self.multiply(self._step_number(step, 1), units * self._kernel.outputs)
         weight = self.at(self.type, f"%w{form.weight}", begin)
         factors = [self._factor(form, position, step, first) for position in range(len(form.factors))]
 

@@ -2,7 +2,7 @@
 
 Sources: W. J. Cody and W. Waite, Software manual for the elementary functions, 1980: subtract a multiple of pi / 2 in
 parts whose products are exact. M. Payne and R. Hanek, Radian reduction for trigonometric functions, 1983: a huge
-argument needs only those bits of 2 / pi whose products are no multiples of 4 and not too small.
+argument needs few bits of 2 / pi: not those whose products are multiples of 4, nor those whose products are too small.
 """
 
 import math

@@ -65,9 +65,9 @@ def _divided(x: Value, y: Value) -> tuple[Value, Value]:
         by_zero = y == 0
         safe = by_zero.where(y.like(1), y)
         return by_zero.where(y.like(0), x // safe), by_zero.where(y.like(0), x % safe)
-    by_zero, by_less = y == 0, y == -1
-    safe = (by_zero | by_less).where(y.like(1), y)
-    quotient = by_less.where(-x, x // safe)
+    by_zero, by_minus_one = y == 0, y == -1
+    safe = (by_zero | by_minus_one).where(y.like(1), y)
+    quotient = by_minus_one.where(-x, x // safe)
     return by_zero.where(y.like(0), quotient), by_zero.where(y.like(0), x % safe)
 
 
@@ -100,12 +100,12 @@ def power_of_integers(x: Value, y: Value) -> Value:
     power = loop((start, x, one), lambda exponent, *_: exponent != 0, step)[2]
     if family(y.dtype) == "unsigned":
         return power
-    units = (x == 1).where(one, (x == -1).where(((y & 1) == 0).where(one, x), zero))
-    return (y < 0).where(units, power)
+    power_of_unit = (x == 1).where(one, (x == -1).where(((y & 1) == 0).where(one, x), zero))
+    return (y < 0).where(power_of_unit, power)
 
 
 def _astype(code: ScalarCode, application: Application) -> Scalar:
-    """A conversion; a float that the integer dtype cannot hold becomes the integer that x86 machines give."""
+    """A conversion; a float that the integer dtype cannot hold becomes the integer that x86 instructions return."""
     x, dtype = Value(code, application.operands[0]), application.dtype
     if x.dtype.kind != "float" or dtype.kind != "int":
         return x.astype(dtype).scalar

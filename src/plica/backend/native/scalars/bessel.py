@@ -68,25 +68,27 @@ _FAR_ONE = (
 """root(x) e^-x I1(x) in 16 / x - 1"""
 
 
-def _near_or_far(size: Value, near: Value, far: tuple[float, ...]) -> Value:
-    """The function from its series `near` for sizes up to 8, and by the polynomial `far` for larger ones."""
-    beyond = (size > 8.0).where(size, 8.0)
+def _near_or_far(magnitude: Value, near: Value, far: tuple[float, ...]) -> Value:
+    """The function of |x|: its series `near` up to 8, and the polynomial `far` beyond."""
+    beyond = (magnitude > 8.0).where(magnitude, 8.0)
     far_value = polynomial(16.0 / beyond - 1.0, far) / beyond.sqrt()
-    return (size > 8.0).where(far_value, near * exp(-size))
+    return (magnitude > 8.0).where(far_value, near * exp(-magnitude))
 
 
 @in_double
 def i0e(x: Value) -> Value:
     """e^-|x| I0(x)."""
-    size = abs(x)
-    return _near_or_far(size, polynomial(size * size * 0.25, _SERIES), _FAR)
+    magnitude = abs(x)
+    return _near_or_far(magnitude, polynomial(magnitude * magnitude * 0.25, _SERIES), _FAR)
 
 
 @in_double
 def i1e(x: Value) -> Value:
     """e^-|x| I1(x)."""
-    size = abs(x)
-    return _near_or_far(size, size * polynomial(size * size * 0.25, _SERIES_ONE), _FAR_ONE).copysign(x)
+    magnitude = abs(x)
+    return _near_or_far(
+        magnitude, magnitude * polynomial(magnitude * magnitude * 0.25, _SERIES_ONE), _FAR_ONE
+    ).copysign(x)
 
 
 BESSEL: dict[str, ScalarRow] = {

@@ -56,8 +56,8 @@ class ScalarCode(ABC):
                 `shift_right` (which rounds down), by 0 to bits - 1.
                 Integers and booleans: `and`, `or`, `xor`.
                 Floats: `multiply_add` (a b + c, rounded once if that costs nothing, else twice), `absolute`, `sqrt`
-                (correctly rounded), `copysign` (the size of the first operand, the sign of the second), `floor`,
-                `ceil`, `trunc`, `round_even`.
+                (correctly rounded), `copysign` (the absolute value of the first operand, the sign of the second),
+                `floor`, `ceil`, `trunc`, `round_even`.
             operands: Of one dtype.
         """
 
@@ -178,7 +178,7 @@ class ScalarRow:
         ulps: By how many units in the last place results of float32 and of float64 may differ from the exact ones; 0 if
             they are exact, or rounded once, as sums are.
         failure: The error that the operation raises; its entries are undefined then.
-        relative_to: The number whose last place counts.
+        relative_to: The number in whose last place `ulps` are counted, in words.
     """
 
     write: Write

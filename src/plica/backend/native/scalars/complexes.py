@@ -17,7 +17,7 @@ from plica.ir.dtypes import DType
 from plica.ops.rules import real_dtype
 
 Result = Complex | Value
-_FAR = 1e150  # its square is finite
+_LARGE = 1e150  # its square is finite
 
 
 def _size(z: Complex) -> Value:
@@ -33,10 +33,10 @@ def _one_minus(z: Complex) -> Complex:
 
 
 def _exp(z: Complex) -> Complex:
-    size = exp(z.real)
-    none = z.real == -math.inf  # whatever the angle is
-    real = ((z.imag == 0.0) | none).where(size, size * cos(z.imag))
-    return Complex(real, (z.imag == 0.0).where(z.imag, none.where(size, size * sin(z.imag))))
+    magnitude = exp(z.real)
+    is_zero = z.real == -math.inf  # whatever the angle is
+    real = ((z.imag == 0.0) | is_zero).where(magnitude, magnitude * cos(z.imag))
+    return Complex(real, (z.imag == 0.0).where(z.imag, is_zero.where(magnitude, magnitude * sin(z.imag))))
 
 
 def _expm1(z: Complex) -> Complex:
@@ -46,11 +46,11 @@ def _expm1(z: Complex) -> Complex:
 
 
 def _log(z: Complex) -> Complex:
-    size = _size(z)
+    magnitude = _size(z)
     larger, lesser = abs(z.real).maximum(abs(z.imag)), abs(z.real).minimum(abs(z.imag))
-    near = (size > 0.5) & (size < 2.0)
+    near = (magnitude > 0.5) & (magnitude < 2.0)
     beside = 0.5 * log1p((larger - 1.0) * (larger + 1.0) + lesser * lesser)
-    return Complex(near.where(beside, log(size)), atan2(z.imag, z.real))
+    return Complex(near.where(beside, log(magnitude)), atan2(z.imag, z.real))
 
 
 def _log1p(z: Complex) -> Complex:
@@ -61,10 +61,12 @@ def _log1p(z: Complex) -> Complex:
 
 
 def _sqrt(z: Complex) -> Complex:
-    size = abs(z.real)
-    large = size.maximum(abs(z.imag)) > 1e300
-    scale = large.where(size.like(2.0**-4), 1.0)
-    root = ((hypot(z.real * scale, z.imag * scale) + size * scale) * 0.5).sqrt() * large.where(size.like(4.0), 1.0)
+    magnitude = abs(z.real)
+    large = magnitude.maximum(abs(z.imag)) > 1e300
+    scale = large.where(magnitude.like(2.0**-4), 1.0)
+    root = ((hypot(z.real * scale, z.imag * scale) + magnitude * scale) * 0.5).sqrt() * large.where(
+        magnitude.like(4.0), 1.0
+    )
     quotient = abs(z.imag) / (root + root)
     zero = root == 0.0
     right = z.real >= 0.0
@@ -72,19 +74,19 @@ def _sqrt(z: Complex) -> Complex:
     imag = zero.where(root, right.where(quotient, root))
     infinite = abs(z.imag) == math.inf
     return Complex(
-        infinite.where(size.like(math.inf), real), infinite.where(size.like(math.inf), imag).copysign(z.imag)
+        infinite.where(magnitude.like(math.inf), real), infinite.where(magnitude.like(math.inf), imag).copysign(z.imag)
     )
 
 
 def _sin(z: Complex) -> Complex:
-    return Complex(_grown(sin(z.real), cosh(z.imag)), cos(z.real) * sinh(z.imag))
+    return Complex(_times_growing(sin(z.real), cosh(z.imag)), cos(z.real) * sinh(z.imag))
 
 
 def _cos(z: Complex) -> Complex:
-    return Complex(cos(z.real) * cosh(z.imag), -_grown(sin(z.real), sinh(z.imag)))
+    return Complex(cos(z.real) * cosh(z.imag), -_times_growing(sin(z.real), sinh(z.imag)))
 
 
-def _grown(x: Value, factor: Value) -> Value:
+def _times_growing(x: Value, factor: Value) -> Value:
     """The product x * factor, 0 where x is 0 even if the factor is infinite."""
     return (x == 0.0).where(x * x.like(1.0).copysign(factor), x * factor)
 
@@ -124,7 +126,7 @@ def _within(z: Complex) -> tuple[Complex, Value]:
     """A finite number with the angle of z, and whether z is infinite."""
     infinite = _infinite(z.real) | _infinite(z.imag)
     parts = [
-        infinite.where(_infinite(x).where(x.like(_FAR).copysign(x), x * 0.0), x)  # NaN stays NaN
+        infinite.where(_infinite(x).where(x.like(_LARGE).copysign(x), x * 0.0), x)  # NaN stays NaN
         for x in (z.real, z.imag)
     ]
     return Complex(*parts), infinite
@@ -136,27 +138,29 @@ def _infinite_where(infinite: Value, x: Value) -> Value:
 
 def _atanh(z: Complex) -> Complex:
     x, y = z.real, z.imag
-    size = abs(x)
-    complement = 1.0 - size
-    gap = hypot(complement, y)
-    near, far = gap < 1 / _FAR, size.maximum(abs(y)) > _FAR
-    real = near.where(log(4.0 * size) - 2.0 * log(gap), log1p(size / gap * 4.0 / gap))
-    real = 0.25 * _infinite(size).where(x.like(0.0), real)
-    imag = 0.5 * atan2(2.0 * y, complement * (1.0 + size) - y * y)
+    magnitude = abs(x)
+    complement = 1.0 - magnitude
+    distance_to_one = hypot(complement, y)
+    near, far = distance_to_one < 1 / _LARGE, magnitude.maximum(abs(y)) > _LARGE
+    real = near.where(
+        log(4.0 * magnitude) - 2.0 * log(distance_to_one), log1p(magnitude / distance_to_one * 4.0 / distance_to_one)
+    )
+    real = 0.25 * _infinite(magnitude).where(x.like(0.0), real)
+    imag = 0.5 * atan2(2.0 * y, complement * (1.0 + magnitude) - y * y)
     return Complex(real.copysign(x), far.where(x.like(0.5 * math.pi).copysign(y), imag))
 
 
 def _pow(z: Complex, exponent: Complex) -> Complex:
     power = _exp(_log(z) * exponent)
-    none = (exponent.real == 0.0) & (exponent.imag == 0.0)
+    is_zero = (exponent.real == 0.0) & (exponent.imag == 0.0)
     one, zero = z.real.like(1.0), z.real.like(0.0)
     power = where_complex((z.real == 0.0) & (z.imag == 0.0), Complex(zero, zero), power)
-    return where_complex(none, Complex(one, zero), power)
+    return where_complex(is_zero, Complex(one, zero), power)
 
 
 def _sign(z: Complex) -> Complex:
-    size = _size(z)
-    safe = (size == 0.0).where(size.like(1.0), size)
+    magnitude = _size(z)
+    safe = (magnitude == 0.0).where(magnitude.like(1.0), magnitude)
 
     def part(x: Value, other: Value) -> Value:
         return _infinite(x).where(x.like(1.0).copysign(x) + other * 0.0, x / safe)  # NaN where both are infinite

@@ -77,9 +77,9 @@ def _small_erf(x: Value) -> Value:
     return (abs(x) < 1e-8).where(x * (1.0 + _ERF[0]), x + x * polynomial(x * x, _ERF))
 
 
-def _far_erfc(size: Value) -> Value:
-    size = (size > 30.0).where(size.like(30.0), size)
-    return exp_pair(minus_square(size)) * erfcx(size)
+def _far_erfc(magnitude: Value) -> Value:
+    magnitude = (magnitude > 30.0).where(magnitude.like(30.0), magnitude)
+    return exp_pair(minus_square(magnitude)) * erfcx(magnitude)
 
 
 @in_double
@@ -99,12 +99,12 @@ def erfc(x: Value) -> Value:
 @in_double
 def log_ndtr(x: Value) -> Value:
     """The logarithm of the normal distribution function."""
-    size = abs(x)
-    scaled = erfcx(size * math.sqrt(0.5))
-    exponent = minus_square((size < 40.0).where(size, 40.0), 0.5)
+    magnitude = abs(x)
+    scaled = erfcx(magnitude * math.sqrt(0.5))
+    exponent = minus_square((magnitude < 40.0).where(magnitude, 40.0), 0.5)
     right = log1p(-0.5 * scaled * exp_pair(exponent))
     left = log(0.5 * scaled) - (0.5 * x) * x
-    return (x < -1.0).where(left, (x < 0.0).where(log1p(-0.5 - 0.5 * _small_erf(size * math.sqrt(0.5))), right))
+    return (x < -1.0).where(left, (x < 0.0).where(log1p(-0.5 - 0.5 * _small_erf(magnitude * math.sqrt(0.5))), right))
 
 
 _INVERSE_NEAR = (
@@ -140,18 +140,20 @@ _INVERSE_FAR = (
 @in_double
 def erfinv(p: Value) -> Value:
     """The x at which erf(x) is p: one step of Halley's method from the value of a polynomial."""
-    size = abs(p)
-    complement = 1.0 - size
-    w = -log(complement * (1.0 + size))
+    magnitude = abs(p)
+    complement = 1.0 - magnitude
+    w = -log(complement * (1.0 + magnitude))
     w = (w > 40.0).where(p.like(40.0), w)
-    start = (w < 5.0).where(polynomial(w - 2.5, _INVERSE_NEAR), polynomial(w.sqrt() - 4.0, _INVERSE_FAR)) * size
+    start = (w < 5.0).where(polynomial(w - 2.5, _INVERSE_NEAR), polynomial(w.sqrt() - 4.0, _INVERSE_FAR)) * magnitude
     # the derivative of erf is 2 e^(-x^2) / root pi. The residual is by erf near 0, else by e^(x^2) erfc
     grown = exp_pair(-minus_square(start))
-    lost = (size < 0.75).where((_small_erf(start) - size) * grown, complement * grown - erfcx(start))
+    lost = (magnitude < 0.75).where((_small_erf(start) - magnitude) * grown, complement * grown - erfcx(start))
     step = lost * (math.sqrt(math.pi) / 2)
     size_of_inverse = start - step / (1.0 + start * step)
-    size_of_inverse = (size == 1.0).where(p.like(math.inf), (size > 1.0).where(p.like(math.nan), size_of_inverse))
-    return (size < 1e-8).where(p * (math.sqrt(math.pi) / 2), size_of_inverse.copysign(p))
+    size_of_inverse = (magnitude == 1.0).where(
+        p.like(math.inf), (magnitude > 1.0).where(p.like(math.nan), size_of_inverse)
+    )
+    return (magnitude < 1e-8).where(p * (math.sqrt(math.pi) / 2), size_of_inverse.copysign(p))
 
 
 ERROR_FUNCTIONS: dict[str, ScalarRow] = {

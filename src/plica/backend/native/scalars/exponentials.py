@@ -44,14 +44,14 @@ _SHORT_Q = {
         2.500005903458657e-08,
     ),
 }
-"""Q with one term less for float64, for functions in which an error of 0.04 units in the last place does not count."""
+"""Q with one term less for float64, for functions that may lose 0.04 units in the last place."""
 LN2 = {
     DType.FLOAT32: (0.693359375, -2.12194440054690583e-4),
     DType.FLOAT64: (6.93147180369123816490e-01, 1.90821492927058770002e-10),
 }
 """Two parts whose sum is ln 2; the first has so few bits that its product with any exponent is exact."""
-_REACH = {DType.FLOAT32: (-104.0, 89.0), DType.FLOAT64: (-746.0, 710.0)}
-"""Below the first exponentials are 0, above the second they are infinite."""
+_RANGE = {DType.FLOAT32: (-104.0, 89.0), DType.FLOAT64: (-746.0, 710.0)}
+"""The exponential of x is 0 for x below the first number, and infinite for x above the second."""
 
 
 def between(x: Value, low: float, high: float) -> Value:
@@ -83,13 +83,13 @@ def _of_reduced(bits: Value, r: Value, low: Value) -> Value:
 
 def exp(x: Value) -> Value:
     """e^x. The sum r + r^2 Q(r) is below 1/2, so that its rounding error is at most a quarter of a last place."""
-    bits, r, low = _reduced(between(x, *_REACH[x.dtype]))
+    bits, r, low = _reduced(between(x, *_RANGE[x.dtype]))
     return times_power(1.0 + (r + (low + r * r * polynomial(r, _SHORT_Q[x.dtype]))), bits)
 
 
 def exp_half(x: Value) -> Value:
     """e^x / 2, which overflows later than e^x."""
-    bits, r, low = _reduced(between(x, _REACH[x.dtype][0], _REACH[x.dtype][1] + 1.0))
+    bits, r, low = _reduced(between(x, _RANGE[x.dtype][0], _RANGE[x.dtype][1] + 1.0))
     return _of_reduced(bits - 1, r, low)
 
 
@@ -114,7 +114,7 @@ def exp2(x: Value) -> Value:
 def expm1(x: Value) -> Value:
     """e^x - 1 = 2^n ((e^r - 1) + (1 - 2^-n)); near 0 n is 0."""
     form = format_of(x)
-    bits, r, low = _reduced(between(x, -50.0, _REACH[x.dtype][1]))
+    bits, r, low = _reduced(between(x, -50.0, _RANGE[x.dtype][1]))
     grown, lost = _in_order(r, low + r * r * polynomial(r, _Q[x.dtype]))
     first, second = split_exponent(bits, form)
     inverse = power(2 * form.bias - first, form) * power(2 * form.bias - second, form)
@@ -124,9 +124,9 @@ def expm1(x: Value) -> Value:
 
 def tanh(x: Value) -> Value:
     """(e^2x - 1) / (e^2x + 1), or 1 - 2 / (e^2x + 1) if |x| is at least 1/2."""
-    size = abs(x)
-    grown = expm1(between(size + size, 0.0, 60.0))
-    near = size < 0.5
+    magnitude = abs(x)
+    grown = expm1(between(magnitude + magnitude, 0.0, 60.0))
+    near = magnitude < 0.5
     ratio = near.where(grown, 2.0) / (grown + 2.0)
     return near.where(ratio, 1.0 - ratio).copysign(x)
 

@@ -89,9 +89,9 @@ _ATANH = (
 
 def _sin_pi(x: Value) -> tuple[Value, Value]:
     """The sine and the cosine of pi x, for x in -1/2 to 1/2."""
-    size = abs(x)
-    steep = size > 0.25
-    angle = as_pair(steep.where(0.5 - size, size), x) * constant_pair(math.pi, 1.2246467991473532e-16, x)
+    magnitude = abs(x)
+    steep = magnitude > 0.25
+    angle = as_pair(steep.where(0.5 - magnitude, magnitude), x) * constant_pair(math.pi, 1.2246467991473532e-16, x)
     high = angle.sum
     sine, cosine = sin_and_cos(high, (angle.high - high) + angle.low)
     return steep.where(cosine, sine).copysign(x), steep.where(sine, cosine)
@@ -122,14 +122,14 @@ def lgamma_of_positive(x: Value) -> Value:
 
 @in_double
 def lgamma(x: Value) -> Value:
-    """The logarithm of the size of the gamma function."""
+    """The logarithm of the absolute value of the gamma function."""
 
     def reflected() -> Value:
-        size = abs(x)
-        sine, _ = _sin_pi(size - size.round_even())
-        value = log(math.pi / (size * abs(sine))) - lgamma_of_positive(size)
-        value = (size < 1e-20).where(-log(size), value)
-        return (size.trunc() == size).where(x.like(math.inf), value)
+        magnitude = abs(x)
+        sine, _ = _sin_pi(magnitude - magnitude.round_even())
+        value = log(math.pi / (magnitude * abs(sine))) - lgamma_of_positive(magnitude)
+        value = (magnitude < 1e-20).where(-log(magnitude), value)
+        return (magnitude.trunc() == magnitude).where(x.like(math.inf), value)
 
     return branch(x > 0.0, lambda: lgamma_of_positive(x), reflected)
 
@@ -144,7 +144,7 @@ def _digamma_of_positive(x: Value) -> Value:
         low = x < 1.0
         start = (low.where(x + 1.0, x), low.where(-1.0 / x, 0.0))
         y, total = loop(start, lambda y, _: y > 2.0, lambda y, total: (y - 1.0, total + 1.0 / (y - 1.0)))
-        # below 1 the sum y = x + 1 is rounded, an error that shows where digamma is nearly 0
+        # below 1 the sum y = x + 1 is rounded; where digamma is nearly 0, this would be a large relative error
         beyond = low.where(x - (_ROOT[0] - 1.0), y - _ROOT[0]) - _ROOT[1]
         return beyond * polynomial(y - 1.5, _DIGAMMA) + total
 

@@ -27,25 +27,25 @@ def to_float32(x: Value) -> Value:
     bits = x.bits_as(_U16).astype(_U32)
     if x.dtype == DType.BFLOAT16:
         return (bits << 16).bits_as(_F32)
-    size, exponent = (bits & 0x7FFF) << 13, bits & 0x7C00
-    subnormal = ((size + (113 << 23)).bits_as(_F32) - 2.0**-14).bits_as(_U32)
-    infinite = (exponent == 0x7C00).where(size | _INFINITE, size + (112 << 23))
-    size = (exponent == 0).where(subnormal, infinite)
-    return (size | ((bits & 0x8000) << 16)).bits_as(_F32)
+    magnitude, exponent = (bits & 0x7FFF) << 13, bits & 0x7C00
+    subnormal = ((magnitude + (113 << 23)).bits_as(_F32) - 2.0**-14).bits_as(_U32)
+    infinite = (exponent == 0x7C00).where(magnitude | _INFINITE, magnitude + (112 << 23))
+    magnitude = (exponent == 0).where(subnormal, infinite)
+    return (magnitude | ((bits & 0x8000) << 16)).bits_as(_F32)
 
 
 def from_float32(x: Value, dtype: DType) -> Value:
     """A float32 as float16 or bfloat16, rounded to even."""
     bits = x.bits_as(_U32)
-    size, sign = bits & 0x7FFFFFFF, (bits >> 16) & 0x8000
+    magnitude, sign = bits & 0x7FFFFFFF, (bits >> 16) & 0x8000
     if dtype == DType.BFLOAT16:
         rounded = (bits + 0x7FFF + ((bits >> 16) & 1)) >> 16
-        result = (size > _INFINITE).where(sign | 0x7FC0, rounded)
+        result = (magnitude > _INFINITE).where(sign | 0x7FC0, rounded)
         return result.astype(_U16).bits_as(dtype)
-    normal = (size - (112 << 23) + 0xFFF + ((size >> 13) & 1)) >> 13
-    subnormal = (size.bits_as(_F32) + 0.5).bits_as(_U32) - 0x3F000000
-    result = (size < 0x38800000).where(subnormal, normal)
-    result = (size >= 0x47800000).where((size > _INFINITE).where(size.like(0x7E00), 0x7C00), result)
+    normal = (magnitude - (112 << 23) + 0xFFF + ((magnitude >> 13) & 1)) >> 13
+    subnormal = (magnitude.bits_as(_F32) + 0.5).bits_as(_U32) - 0x3F000000
+    result = (magnitude < 0x38800000).where(subnormal, normal)
+    result = (magnitude >= 0x47800000).where((magnitude > _INFINITE).where(magnitude.like(0x7E00), 0x7C00), result)
     return (result | sign).astype(_U16).bits_as(dtype)
 
 
@@ -56,7 +56,7 @@ def odd_float32(x: Value) -> Value:
     """
     near = x.astype(_F32)
     back, bits = near.astype(DType.FLOAT64), near.bits_as(_U32)
-    # the next float towards x, if the last bit is not set
+    # if the last bit is not set, the next float in the direction of x
     farther = abs(x) > abs(back)
     moved = farther.where(bits + 1, bits - 1)
     even = ((bits & 1) == 0) & (x != back) & (abs(back) < float("inf")) & (x == x)

@@ -19,11 +19,11 @@ from plica.ir.dtypes import DType
 @in_double
 def sinh(x: Value) -> Value:
     """(e^x - e^-x) / 2."""
-    size = abs(x)
-    grown = expm1((size < 1.0).where(size, 1.0))
-    half = exp_half(size)
+    magnitude = abs(x)
+    grown = expm1((magnitude < 1.0).where(magnitude, 1.0))
+    half = exp_half(magnitude)
     near = 0.5 * (grown + grown / (grown + 1.0))
-    return (size < 1.0).where(near, half - 0.25 / half).copysign(x)
+    return (magnitude < 1.0).where(near, half - 0.25 / half).copysign(x)
 
 
 @in_double
@@ -36,11 +36,11 @@ def cosh(x: Value) -> Value:
 @in_double
 def asinh(x: Value) -> Value:
     """log(|x| + root(x^2 + 1)) with the sign of x."""
-    size = abs(x)
-    far = size > 2.0**28
-    safe = far.where(x.like(1.0), size)
+    magnitude = abs(x)
+    far = magnitude > 2.0**28
+    safe = far.where(x.like(1.0), magnitude)
     square = safe * safe
-    value = log1p(far.where(size - 1.0, safe + square / (1.0 + (1.0 + square).sqrt())))
+    value = log1p(far.where(magnitude - 1.0, safe + square / (1.0 + (1.0 + square).sqrt())))
     return (value + far.where(x.like(math.log(2)), 0.0)).copysign(x)
 
 
@@ -56,10 +56,10 @@ def acosh(x: Value) -> Value:
 @in_double
 def atanh(x: Value) -> Value:
     """log((1 + x) / (1 - x)) / 2."""
-    size = abs(x)
-    double, complement = size + size, 1.0 - size
-    near = double + double * size / complement
-    return (0.5 * log1p((size < 0.5).where(near, double / complement))).copysign(x)
+    magnitude = abs(x)
+    double, complement = magnitude + magnitude, 1.0 - magnitude
+    near = double + double * magnitude / complement
+    return (0.5 * log1p((magnitude < 0.5).where(near, double / complement))).copysign(x)
 
 
 def hypot(x: Value, y: Value) -> Value:
@@ -83,8 +83,8 @@ def pow_(x: Value, y: Value) -> Value:
     if x.dtype.kind == "int":
         return power_of_integers(x, y)
     if x.dtype == DType.FLOAT32:
-        return in_double(lambda x, y: _with_signs(x, y, lambda size: exp(y * log(size))))(x, y)
-    return _with_signs(x, y, lambda size: _power_of_positive(size, y))
+        return in_double(lambda x, y: _with_signs(x, y, lambda magnitude: exp(y * log(magnitude))))(x, y)
+    return _with_signs(x, y, lambda magnitude: _power_of_positive(magnitude, y))
 
 
 def _power_of_positive(x: Value, y: Value) -> Value:
@@ -97,16 +97,16 @@ def _power_of_positive(x: Value, y: Value) -> Value:
 
 def _with_signs(x: Value, y: Value, of_positive: Callable[[Value], Value]) -> Value:
     """x^y for any x and y as IEEE 754 defines it, from `of_positive`, which raises positive finite numbers to y."""
-    size = abs(x)
-    end = (size == 0.0) | (size == math.inf)
-    power = of_positive(end.where(x.like(2.0), size))
-    power = end.where(((size == 0.0) ^ (y > 0.0)).where(x.like(math.inf), 0.0), power)
+    magnitude = abs(x)
+    end = (magnitude == 0.0) | (magnitude == math.inf)
+    power = of_positive(end.where(x.like(2.0), magnitude))
+    power = end.where(((magnitude == 0.0) ^ (y > 0.0)).where(x.like(math.inf), 0.0), power)
     is_integer = y.trunc() == y
     half = y * 0.5
     odd = is_integer & (half.trunc() != half) & (abs(y) < math.inf)
     negative = x.bits_as(DType.INT64) < 0
     power = (negative & odd).where(-power, power)
-    power = ((x < 0.0) & (size < math.inf) & ~is_integer).where(x.like(math.nan), power)
+    power = ((x < 0.0) & (magnitude < math.inf) & ~is_integer).where(x.like(math.nan), power)
     power = ((x != x) | (y != y)).where(x + y, power)
     # 1 to any power, any number to the power of 0, and -1 to the power of infinity are 1
     always = (x == 1.0) | (y == 0.0) | ((x == -1.0) & (abs(y) == math.inf))

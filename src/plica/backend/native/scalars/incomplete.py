@@ -21,9 +21,9 @@ from plica.backend.native.scalars.values import Value, branch, entry, lookup, lo
 from plica.ir.dtypes import DType
 from plica.ops.quadrature import LEGENDRE_40
 
-_DEEP = 45.0  # exp(-45) is below the last place of float64
-_RAISED = 2  # how often the recurrence raises `a` by 1: the tails of a small `a` are too long for the nodes
-_STEPS = 8  # steps of third order, from starts that are right to a few places
+_MAX_DROP = 45.0  # exp(-45) is smaller than the last place of 1.0 in float64
+_RAISES = 2  # how often the recurrence raises `a` by 1: the tails of a small `a` are too long for the nodes
+_STEPS = 8  # steps of Halley's method (third order), from starts with a few right digits
 _LIMIT = 690.0  # the largest logarithm of a solution
 _TINY = 1e-300
 _PLACES, _WEIGHTS = zip(*LEGENDRE_40, strict=True)
@@ -35,9 +35,9 @@ stirling_error_of_positive = shared(gammas.stirling_error_of_positive)
 
 
 class _Tail(NamedTuple):
-    """The lesser one of the two tails, exactly or nearly: exp(log_density) * share."""
+    """The smaller of the two tails, or one about as small: exp(log_density) * share."""
 
-    left: Value  # whether it is the left one
+    left: Value  # whether it is the left tail
     log_density: Value  # of log(x), or of logit(x)
     share: Value
     slope: Value  # the derivative of log_density
@@ -78,10 +78,10 @@ def _deviance(a: Value, log_ratio: Value, away: Value) -> Value:
 def _gamma_tail(a: Value, x: Value) -> _Tail:
     """The left tail of x below the larger one of a and 1, the right one above."""
     left = x < a.maximum(1.0)
-    raised, sign = left.where(a + _RAISED, a), left.where(a.like(1.0), -1.0)
+    raised, sign = left.where(a + _RAISES, a), left.where(a.like(1.0), -1.0)
     integral = _integral(lambda v: sign * raised * v + x * expm1(-sign * v), _gamma_reach(raised, x, left))
     below = integral  # S(a) = (1 + x S(a + 1)) / a on the left
-    for step in reversed(range(_RAISED)):
+    for step in reversed(range(_RAISES)):
         below = (1.0 + left.where(x, 0.0) * below) / (a + step)
     log_density = _deviance(a, log(x) - log(a), x - a) + 0.5 * log(a)
     log_density = log_density - HALF_LOG_TWO_PI - stirling_error_of_positive(a)
@@ -89,21 +89,21 @@ def _gamma_tail(a: Value, x: Value) -> _Tail:
 
 
 def _gamma_reach(a: Value, x: Value, left: Value) -> Value:
-    """A v at which `drop` is `_DEEP`, or a little more."""
+    """A v at which `drop` is `_MAX_DROP`, or a little more."""
     x = x.maximum(_TINY)
-    square = (2 * _DEEP / x).sqrt()  # from the right, drop is at least x v^2 / 2
-    right = _repeated(5, square, lambda right: log1p((_DEEP + a * right) / x))
+    square = (2 * _MAX_DROP / x).sqrt()  # from the right, drop is at least x v^2 / 2
+    right = _repeated(5, square, lambda right: log1p((_MAX_DROP + a * right) / x))
 
     def newton(reach: Value) -> Value:  # convex, and the start is above the root
         lost = expm1(-reach)
-        return reach - (a * reach + x * lost - _DEEP) / (a - x * (1.0 + lost)).maximum(_TINY)
+        return reach - (a * reach + x * lost - _MAX_DROP) / (a - x * (1.0 + lost)).maximum(_TINY)
 
-    reach = _repeated(6, _least_reach((_DEEP + x) / a, square), newton)
+    reach = _repeated(6, _least_reach((_MAX_DROP + x) / a, square), newton)
     return left.where(reach, right.minimum(square))
 
 
 def _least_reach(line: Value, square: Value) -> Value:
-    """The lesser of two bounds: that of the asymptote, and that of a parabola, which holds up to 1."""
+    """The smaller of two bounds on the reach: one from the asymptote, and one from a parabola, which holds up to 1."""
     square = square * math.sqrt(math.e)
     return (square < 1.0).where(line.minimum(square), line)
 
@@ -114,10 +114,10 @@ def _beta_tail(a: Value, b: Value, x: Value, y: Value) -> _Tail:
     slope = a - (a + b) * x
     first, second = left.where(a, b), left.where(b, a)
     near, far = left.where(x, y), left.where(y, x)
-    raised, total = first + _RAISED, first + second
+    raised, total = first + _RAISES, first + second
     reach = _beta_reach(raised, second, near, far)
     share = _integral(lambda v: _beta_drop(raised, second, near, far, v), reach)
-    for step in reversed(range(_RAISED)):  # S(a) = (1 + x (a + b) S(a + 1)) / a
+    for step in reversed(range(_RAISES)):  # S(a) = (1 + x (a + b) S(a + 1)) / a
         share = (1.0 + near * (total + step) * share) / (first + step)
     # a number near 1 has few digits of its distance to 1: the rest is computed from the lesser of x and y
     low = near < 0.5
@@ -147,17 +147,17 @@ def _beta_drop(a: Value, b: Value, x: Value, y: Value, v: Value) -> Value:
 
 
 def _beta_reach(a: Value, b: Value, x: Value, y: Value) -> Value:
-    """A v at which `drop` is `_DEEP`, or a little more."""
+    """A v at which `drop` is `_MAX_DROP`, or a little more."""
     total = a + b
-    square = (2 * _DEEP / (total * x * y).maximum(_TINY)).sqrt()
-    start = _least_reach((_DEEP - total * log(y)) / a, square)
+    square = (2 * _MAX_DROP / (total * x * y).maximum(_TINY)).sqrt()
+    start = _least_reach((_MAX_DROP - total * log(y)) / a, square)
     # if x is near 1, drop grows like an exponential, and Newton's steps from far away are of length 1
-    right = _repeated(5, start, lambda right: log1p(expm1(((_DEEP + b * right) / total).minimum(_LIMIT)) / y))
+    right = _repeated(5, start, lambda right: log1p(expm1(((_MAX_DROP + b * right) / total).minimum(_LIMIT)) / y))
 
     def newton(reach: Value) -> Value:
         complement = y / (y + x * exp(-reach))  # 1 - t, t = x e^-v / (y + x e^-v)
         slope = (complement < 0.5).where(total * complement - b, a - total * (1.0 - complement))
-        return reach - (_beta_drop(a, b, x, y, reach) - _DEEP) / slope.maximum(_TINY)
+        return reach - (_beta_drop(a, b, x, y, reach) - _MAX_DROP) / slope.maximum(_TINY)
 
     return _repeated(6, (x < 0.5).where(start, right.minimum(start)), newton)
 

@@ -9,10 +9,10 @@ _STEP = 11
 """How many bits of the quotient each step computes: together with 53 bits they fit in 64."""
 
 
-def _decoded(size: Value) -> tuple[Value, Value]:
+def _decoded(magnitude: Value) -> tuple[Value, Value]:
     """(e, m) of a float64 m 2^(e - 1075), m an integer, from its bits without the sign."""
-    field = size >> 52
-    fraction = size & _FRACTION
+    field = magnitude >> 52
+    fraction = magnitude & _FRACTION
     normal = field != 0
     return normal.where(field, 1).astype(_I64), normal.where(fraction | (1 << 52), fraction)
 
@@ -52,7 +52,7 @@ def remainder_of_floats(x: Value, y: Value) -> Value:
 def floor_divide_floats(x: Value, y: Value) -> Value:
     """The quotient x / y rounded down; x / y itself where y is 0.
 
-    Source: numpy's `divmod`, which subtracts the remainder from x first, so that the quotient is nearly an integer.
+    Source: numpy's `divmod`: it divides x minus the remainder by y, which gives nearly an integer.
     """
     remainder = truncated_remainder(x, y)
     quotient = (x - remainder) / y

@@ -122,10 +122,10 @@ def _beyond_quarters(k: Value, t: Value, sign: Value | float) -> Value:
 @in_double
 def atan(x: Value) -> Value:
     """The angle of a tangent, between -pi / 2 and pi / 2."""
-    size = abs(x)
-    beyond, far = size > math.sqrt(2) - 1, size > math.sqrt(2) + 1
-    above = far.where(x.like(-1.0), beyond.where(size - 1.0, size))
-    below = far.where(size, beyond.where(size + 1.0, 1.0))
+    magnitude = abs(x)
+    beyond, far = magnitude > math.sqrt(2) - 1, magnitude > math.sqrt(2) + 1
+    above = far.where(x.like(-1.0), beyond.where(magnitude - 1.0, magnitude))
+    below = far.where(magnitude, beyond.where(magnitude + 1.0, 1.0))
     k = far.where(x.like(2.0), beyond.where(x.like(1.0), 0.0))
     return _beyond_quarters(k, above / below, 1.0).copysign(x)
 
@@ -158,9 +158,9 @@ def _asin_small(y: Value) -> Value:
     return y * polynomial(y, _ASIN)
 
 
-def _half_angle(size: Value) -> tuple[Value, Value]:
-    """Two parts whose sum is asin(root((1 - size) / 2)), for size in 1/2 to 1."""
-    z = (1.0 - size) * 0.5
+def _half_angle(magnitude: Value) -> tuple[Value, Value]:
+    """Two parts whose sum is asin(root((1 - magnitude) / 2)), for a magnitude in 1/2 to 1."""
+    z = (1.0 - magnitude) * 0.5
     root = z.sqrt()
     high = high_bits(root)
     low = (root == 0.0).where(root, (z - high * high) / (root + high))
@@ -170,10 +170,10 @@ def _half_angle(size: Value) -> tuple[Value, Value]:
 @in_double
 def asin(x: Value) -> Value:
     """The angle of a sine."""
-    size = abs(x)
-    high, low = _half_angle(size)
+    magnitude = abs(x)
+    high, low = _half_angle(magnitude)
     far = _HALF_PI[0] - (2.0 * high - (_HALF_PI[1] - 2.0 * low))
-    return (size < 0.5).where(x + x * _asin_small(x * x), far.copysign(x))
+    return (magnitude < 0.5).where(x + x * _asin_small(x * x), far.copysign(x))
 
 
 @in_double

@@ -114,7 +114,7 @@ class Value(NamedTuple):
         return self._compare("not_equal", other)
 
     def __abs__(self) -> "Value":
-        """The size of a float."""
+        """The absolute value of a float."""
         return self._apply("absolute")
 
     def sqrt(self) -> "Value":
@@ -138,7 +138,7 @@ class Value(NamedTuple):
         return self._apply("round_even")
 
     def copysign(self, other: Operand) -> "Value":
-        """The size of this float with the sign of another one."""
+        """The absolute value of this float with the sign of another one."""
         return self._apply("copysign", other)
 
     def minimum(self, other: Operand) -> "Value":

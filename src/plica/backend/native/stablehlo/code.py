@@ -47,7 +47,7 @@ class Code:
 
     Attributes:
         first: Lines at the beginning of the function: sizes and constants.
-        lines: The lines after them.
+        lines: The lines that follow.
     """
 
     def __init__(self) -> None:

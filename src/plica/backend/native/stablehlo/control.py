@@ -33,7 +33,7 @@ def _common_sizes(emitter: Emitter, equation: Equation, programs: Sequence[Progr
         size = sizes.pop()
         if sizes or size is None:
             raise UnsupportedError(
-                f"{_where(equation)}: what it returns has sizes that differ from branch to branch; StableHLO has no "
+                f"{_location(equation)}: what it returns has sizes that differ from branch to branch; StableHLO has no "
                 "such type. Export with --to native."
             )
         emitter.learn(equation.outputs[index], size)
@@ -41,7 +41,7 @@ def _common_sizes(emitter: Emitter, equation: Equation, programs: Sequence[Progr
     return common
 
 
-def _where(equation: Equation) -> str:
+def _location(equation: Equation) -> str:
     return f"{equation.source}: {equation.op.name}" if equation.source else equation.op.name
 
 
@@ -77,32 +77,32 @@ def _results(emitter: Emitter, program: Program) -> list[Value]:
 
 
 class _Loop:
-    """The body of a loop: binds its sizes, and checks that they stay the same."""
+    """The body of a loop: binds its sizes, and checks that no iteration changes them."""
 
     def __init__(self, emitter: Emitter, equation: Equation, body: Program, implicit: Sequence[Operand]) -> None:
         self.emitter = emitter
         self.body = body
-        self._kept: list[Dim] = []
+        self._constant_sizes: list[Dim] = []
         sizes = body.inputs[: body.num_implicit_inputs]
         _bind(emitter, sizes, implicit)
         for var, operand in zip(sizes, implicit, strict=True):
             size = emitter.known_operand(operand)
             if size is None:
                 raise UnsupportedError(
-                    f"{_where(equation)}: the size {var.name} depends on the values of arrays; sizes in StableHLO "
+                    f"{_location(equation)}: the size {var.name} depends on the values of arrays; sizes in StableHLO "
                     "follow from the shapes of the arguments alone. Export with --to native."
                 )
-            self._kept.append(size)
+            self._constant_sizes.append(size)
 
     def results(self, equation: Equation, inputs: Sequence[Value]) -> list[Value]:
         """The results of an iteration for its explicit inputs."""
         body = self.body
         self.emitter.bind(body.arguments, inputs)
         values = self.emitter.run(body)[body.num_implicit_outputs :]
-        for size, output in zip(self._kept, body.outputs, strict=False):
+        for size, output in zip(self._constant_sizes, body.outputs, strict=False):
             if self.emitter.known(body.size_of(output)) != size:
                 raise UnsupportedError(
-                    f"{_where(equation)}: a size changes from turn to turn, which loops of StableHLO cannot carry. "
+                    f"{_location(equation)}: a size changes from turn to turn, which loops of StableHLO cannot carry. "
                     "Export with --to native, or keep the array as large as it gets."
                 )
         return values
@@ -110,13 +110,13 @@ class _Loop:
     def sizes(self, equation: Equation) -> list[Value]:
         """The implicit outputs of the loop."""
         implicit = equation.outputs[: equation.params["num_implicit_outputs"]]
-        for var, size in zip(implicit, self._kept, strict=True):
+        for var, size in zip(implicit, self._constant_sizes, strict=True):
             self.emitter.learn(var, size)
-        return [self.emitter.size(size) for size in self._kept[: len(implicit)]]
+        return [self.emitter.size(size) for size in self._constant_sizes[: len(implicit)]]
 
 
 def _carried(values: Sequence[Value], like: Sequence[Value]) -> list[Value]:
-    """Values with the shapes of the carried ones."""
+    """The values, reshaped to the shapes of the carried values `like`."""
     return [value.reshape(carried.shape) for value, carried in zip(values, like, strict=True)]
 
 
@@ -125,28 +125,28 @@ def _for_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     body: Program = params["body"]
     consts, implicit, bounds, carries = split(equation.inputs, params["body_nconsts"], params["num_implicit_inputs"], 3)
     _bind(emitter, body.consts, consts)
-    inside = _Loop(emitter, equation, body, implicit)
+    loop_body = _Loop(emitter, equation, body, implicit)
     lower, upper, step = map(emitter.read, bounds)
 
-    start = _starting(emitter, body.arguments[1:], carries)
+    start = _first_values(emitter, body.arguments[1:], carries)
 
     def iteration(number: Value, *state: Value) -> list[Value]:
-        return [number + 1, *_carried(inside.results(equation, [number * step + lower, *state]), state)]
+        return [number + 1, *_carried(loop_body.results(equation, [number * step + lower, *state]), state)]
 
     # XLA optimizes, and some of its versions accept, only loops that count from 0 by a constant
     count = _trip_count(lower, upper, step)
     _, *carried = loop([count.like(0), *start], lambda number, *_: number < count, iteration)
-    return [*inside.sizes(equation), *carried]
+    return [*loop_body.sizes(equation), *carried]
 
 
 def _trip_count(lower: Value, upper: Value, step: Value) -> Value:
     """How many values there are from `lower` to `upper`; 0 if the step is 0."""
     distance = (step > 0).where(upper - lower, lower - upper)
-    by = step.absolute().maximum(1)
-    return step.equals(0).where(0, ((distance + by - 1) / by).maximum(0))
+    step_size = step.absolute().maximum(1)
+    return step.equals(0).where(0, ((distance + step_size - 1) / step_size).maximum(0))
 
 
-def _starting(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> list[Value]:
+def _first_values(emitter: Emitter, variables: Sequence[Var], operands: Sequence[Operand]) -> list[Value]:
     return [emitter.as_type(emitter.read(operand), var.type) for var, operand in zip(variables, operands, strict=True)]
 
 
@@ -158,15 +158,15 @@ def _while_loop(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     _bind(emitter, cond.consts, cond_consts)
     _bind(emitter, body.consts, consts)
     _bind(emitter, cond.inputs[: cond.num_implicit_inputs], implicit)
-    inside = _Loop(emitter, equation, body, implicit)
+    loop_body = _Loop(emitter, equation, body, implicit)
 
     def going(*state: Value) -> Value:
         emitter.bind(cond.arguments, state)
         return emitter.run(cond)[0]
 
-    start = _starting(emitter, body.arguments, carries)
-    carried = loop(start, going, lambda *state: _carried(inside.results(equation, state), state))
-    return [*inside.sizes(equation), *carried]
+    start = _first_values(emitter, body.arguments, carries)
+    carried = loop(start, going, lambda *state: _carried(loop_body.results(equation, state), state))
+    return [*loop_body.sizes(equation), *carried]
 
 
 def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
@@ -175,32 +175,32 @@ def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     counts = (params["body_nconsts"], params["num_implicit_inputs"], params["num_carries"])
     consts, implicit, carries, stacked = split(equation.inputs, *counts)
     _bind(emitter, body.consts, consts)
-    inside = _Loop(emitter, equation, body, implicit)
+    loop_body = _Loop(emitter, equation, body, implicit)
     rows = [emitter.read(operand) for operand in stacked]
     count, reverse = emitter.known(params["length"]), params["reverse"]
     if count is None:
-        raise UnsupportedError(f"{_where(equation)}: the number of steps depends on the values of arrays.")
+        raise UnsupportedError(f"{_location(equation)}: the number of steps depends on the values of arrays.")
     length = emitter.size(count)
-    sizes = inside.sizes(equation)
+    sizes = loop_body.sizes(equation)
     types = [output.type for output in equation.outputs[len(sizes) + len(carries) :]]
-    empty = [length.like(0, type_.dtype).spread(emitter.shape(type_, _where(equation))) for type_ in types]
+    empty = [length.like(0, type_.dtype).spread(emitter.shape(type_, _location(equation))) for type_ in types]
 
     def step(iteration: Value, *state: Value) -> list[Value]:
         index = length - iteration - 1 if reverse else iteration
         rows_at_index = [array.take(index, 0) for array in rows]
-        results = inside.results(equation, [*state[: len(carries)], *rows_at_index])
+        results = loop_body.results(equation, [*state[: len(carries)], *rows_at_index])
         carried = _carried(results[: len(carries)], state[: len(carries)])
         stacks = map(_with_row, state[len(carries) :], results[len(carries) :], [index] * len(empty))
         return [iteration + 1, *carried, *stacks]
 
-    start = _starting(emitter, body.arguments[: len(carries)], carries)
+    start = _first_values(emitter, body.arguments[: len(carries)], carries)
     first = length.like(0)
     _, *carried = loop([first, *start, *empty], lambda count, *_: count < length, step)
     return [*sizes, *carried]
 
 
 def _with_row(stack: Value, row: Value, index: Value) -> Value:
-    """A stack with a row at an index; a stack without rows stays as it is."""
+    """A stack with a row at an index; a stack without rows is returned unchanged."""
     code, entry = stack.code, ((), stack.dtype)
     region = code.region([entry] * 2, lambda _, new: [new])
     numbers = (

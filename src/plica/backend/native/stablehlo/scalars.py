@@ -176,9 +176,9 @@ def _unoptimized(x: Value) -> Value:
     return Value(x.code, x.code.apply("optimization_barrier", [x.tensor], x.shape, x.dtype))
 
 
-def copysign(size: Value, sign: Value) -> Value:
-    """The size of a float with the sign of another one, by their bits."""
-    integers = words(size.dtype)
+def copysign(magnitude: Value, sign: Value) -> Value:
+    """The absolute value of a float with the sign of another one, by their bits."""
+    integers = words(magnitude.dtype)
     sign_bit = integers.limits[0]
-    bits = (size.bits_as(integers) & integers.limits[1]) | (sign.bits_as(integers) & sign_bit)
-    return bits.bits_as(size.dtype)
+    bits = (magnitude.bits_as(integers) & integers.limits[1]) | (sign.bits_as(integers) & sign_bit)
+    return bits.bits_as(magnitude.dtype)

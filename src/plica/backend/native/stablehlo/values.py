@@ -153,7 +153,7 @@ class Value(NamedTuple):
         return self.map("is_finite", dtype=DType.BOOL)
 
     def absolute(self) -> "Value":
-        """The size of each entry."""
+        """The absolute value of each entry."""
         return self.map("abs", dtype=real_dtype(self.dtype))
 
     def maximum(self, other: Operand) -> "Value":
@@ -246,7 +246,7 @@ class Value(NamedTuple):
         return self.reduce("add", 0, axes, keep=keep)
 
     def max(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
-        """Largest entries; the least number of the dtype if there are none."""
+        """Largest entries; the lowest number of the dtype if there are none."""
         return self.reduce("maximum", self.least, axes, keep=keep)
 
     def min(self, axes: Sequence[int], *, keep: bool = False) -> "Value":
@@ -259,7 +259,7 @@ class Value(NamedTuple):
 
     @property
     def least(self) -> complex:
-        """The least number of the dtype."""
+        """The lowest number of the dtype."""
         return -math.inf if self.dtype.kind == "float" else self.dtype.limits[0]
 
     @property

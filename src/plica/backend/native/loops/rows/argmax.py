@@ -38,10 +38,10 @@ def _best(kind: str) -> Row:
         def better(value: Scalar, best: Scalar) -> Scalar:
             if x.dtype.kind != "float":
                 return writer.compare(kind, value, best)
-            is_known = writer.compare("equal", best, best)  # NaN is best
-            not_more = writer.compare("less_equal" if kind == "greater" else "greater_equal", value, best)
-            is_more = writer.compute("xor", not_more, writer.number(True, DType.BOOL))
-            return writer.compute("and", is_more, is_known)
+            is_number = writer.compare("equal", best, best)  # NaN is best
+            is_not_better = writer.compare("less_equal" if kind == "greater" else "greater_equal", value, best)
+            is_greater = writer.compute("xor", is_not_better, writer.number(True, DType.BOOL))
+            return writer.compute("and", is_greater, is_number)
 
         if other_axes and other_axes[-1] == len(x.dims) - 1 and target is not None:
             _best_by_rows(block, x, axis, other_axes, worst, better, target, values, extreme)
@@ -74,7 +74,7 @@ def _best(kind: str) -> Row:
 def _extremes(
     block: Block, equation: Equation, x: Value, axis: int, dims: Sequence[Index], kind: str
 ) -> tuple[Array | None, Combine | None]:
-    """Memory for the extreme entries and their combination, if a later equation computes these; else None.
+    """Memory for the extreme entries, and the operation that combines two; None if no later equation computes them.
 
     The best entry so far and the extreme one differ at most in the sign of a zero.
     """
@@ -100,7 +100,7 @@ def _best_by_rows(
     values: Array | None,
     extreme: Combine | None,
 ) -> None:
-    """The positions by rows of the result: there is a row of the best entries so far, and one of their positions."""
+    """Write the positions, a row of the result at a time: one row has the best entries so far, one their positions."""
     writer, buffer = block.writer, target.buffer
     assert buffer is not None, "it is new memory"
     *outside, last = other_axes

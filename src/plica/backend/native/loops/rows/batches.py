@@ -2,9 +2,9 @@
 
     einsum("fbi,fbj,foij->fbo", x, y, w)    for each f: (b, ij), whose entries are products of x and y, times (ij, o)
 
-One factor is the right matrix, the others together are the left one. A matrix is read and written where it lies, if its
-rows, or its columns, are runs of memory at one distance. Others are copied, for one index of the batch at a time, and
-products of factors some rows at a time, so that they stay in the cache.
+One factor is the right matrix, the others together are the left one. A matrix is read and written in place if its rows,
+or its columns, are runs of memory at one distance. Other matrices are copied, for one index of the batch at a time.
+Products of factors are copied some rows at a time, so that they stay in the cache.
 """
 
 from collections.abc import Mapping, Sequence
@@ -72,7 +72,7 @@ class Batches:
         with writer.nest([sizes[letter] for letter in self.batch]) as index, block.scratch():
             at = dict(zip(self.batch, index, strict=True))
             right = _matrix(block, [self.right], sizes, self.steps, self.columns, at)
-            if _where_it_lies(writer, (target, result), self.rows, self.columns, at) is not None:
+            if _in_place(writer, (target, result), self.rows, self.columns, at) is not None:
                 self._put_rows(block, sizes, right, (target, result), at)
                 return
             letters = self.rows + self.columns
@@ -99,31 +99,31 @@ class Batches:
             self._put_product(block, some, room, right, target, {**at, first: begin})
 
     def _put_product(self, block: Block, sizes: Sizes, room: Index, right: _Matrix, target: Factor, at: Sizes) -> None:
-        """Write the rows from an index of the first letter on; a copy of the left matrix has room for that many."""
+        """Write the rows from an index of the first letter on; a copy of the left matrix has `room` rows."""
         writer = block.writer
         left = _matrix(block, self.left, sizes, self.rows, self.steps, at, {self.rows[0]: room})
-        into = _where_it_lies(writer, target, self.rows, self.columns, at)
-        assert into is not None, "callers pass matrices"
+        product_matrix = _in_place(writer, target, self.rows, self.columns, at)
+        assert product_matrix is not None, "callers pass matrices"
         rows, columns, steps = (
             writer.product([sizes[letter] for letter in letters]) for letters in (self.rows, self.columns, self.steps)
         )
-        if into.turned:  # the transposed result is a product of transposed matrices
+        if product_matrix.turned:  # the transposed result is a product of transposed matrices
             left, right = right._replace(turned=not right.turned), left._replace(turned=not left.turned)
             rows, columns = columns, rows
         writer.put(
             Product(
-                (into.buffer, into.start),
+                (product_matrix.buffer, product_matrix.start),
                 (left.buffer, left.start),
                 (right.buffer, right.start),
                 (rows, columns, steps),
-                (into.width, left.width, right.width),
+                (product_matrix.width, left.width, right.width),
                 (left.turned, right.turned),
             )
         )
 
 
 def batches_of(factors: Sequence[Factor], result: str) -> Batches | None:
-    """A sum of products as products of matrices, whose left one has the fewest letters; None if it is none."""
+    """A sum of products as products of matrices, the left one with the fewest letters; None if there is none."""
     options = [_with_right(factors, number, result) for number in reversed(range(len(factors)))]
     return min((option for option in options if option), key=lambda option: len(option.letters()), default=None)
 
@@ -142,12 +142,15 @@ def _with_right(factors: Sequence[Factor], number: int, result: str) -> Batches 
 
 
 def _run(letters: str, term: str) -> str:
-    """The last of some letters, and those that stand in front of it in a term: as one, they are an axis of a matrix."""
+    """The longest end of `letters` that is consecutive in a term, so that its axes can be one axis of a matrix.
+
+    For example, the end of "abc" in "dbc" is "bc".
+    """
     return next((letters[first:] for first in range(len(letters)) if letters[first:] in term), "")
 
 
-def _where_it_lies(writer: Writer, factor: Factor, high: str, wide: str, at: Sizes) -> _Matrix | None:
-    """The matrix with the axes `high` and `wide`, at an index along the other axes; None if it is no runs of memory."""
+def _in_place(writer: Writer, factor: Factor, high: str, wide: str, at: Sizes) -> _Matrix | None:
+    """The matrix with the axes `high` and `wide`, at an index along the others; None if it cannot be read in place."""
     x, term = factor
     if x.buffer is None:
         return None
@@ -165,7 +168,7 @@ def _where_it_lies(writer: Writer, factor: Factor, high: str, wide: str, at: Siz
 def _matrix(
     block: Block, factors: Sequence[Factor], sizes: Sizes, high: str, wide: str, at: Sizes, room: Sizes = _NOTHING
 ) -> _Matrix:
-    """The matrix of the products of some factors, where it lies or copied.
+    """The matrix of the products of some factors, in place or copied.
 
     Args:
         block: Where it is written.
@@ -177,7 +180,7 @@ def _matrix(
         room: The sizes that a copy has room for, where they are not those of `sizes`.
     """
     writer = block.writer
-    matrix = _where_it_lies(writer, factors[0], high, wide, at) if len(factors) == 1 else None
+    matrix = _in_place(writer, factors[0], high, wide, at) if len(factors) == 1 else None
     if matrix is not None:
         return matrix
     last = [letter for _, term in factors for letter in term if letter in high + wide][-1]

@@ -108,30 +108,30 @@ class Contraction:
         self._sizes = {letter: sizes[letter] for letter in letters}
         self._summed = [letter for letter in letters if letter not in result]
 
-    def _entries(self, number_of_letter: Mapping[str, Index]) -> list[Scalar]:
-        return [x.read([number_of_letter[letter] for letter in term]) for x, term in self._factors]
+    def _entries(self, index_of_letter: Mapping[str, Index]) -> list[Scalar]:
+        return [x.read([index_of_letter[letter] for letter in term]) for x, term in self._factors]
 
-    def _added(self, total: Scalar, number_of_letter: Mapping[str, Index]) -> Scalar:
+    def _added(self, total: Scalar, index_of_letter: Mapping[str, Index]) -> Scalar:
         writer = self._block.writer
-        first, *others = self._entries(number_of_letter)
+        first, *others = self._entries(index_of_letter)
         for factor in others[:-1]:
             first = writer.apply("multiply", [first, factor], self._dtype, {})
         return (
             writer.compute("sum_product", total, first, others[-1]) if others else writer.compute("sum", total, first)
         )
 
-    def total(self, number_of_letter: Mapping[str, Index]) -> Scalar:
+    def total(self, index_of_letter: Mapping[str, Index]) -> Scalar:
         """One entry of the result."""
         writer = self._block.writer
         if not self._summed:
-            first, *others = self._entries(number_of_letter)
+            first, *others = self._entries(index_of_letter)
             for factor in others:
                 first = writer.apply("multiply", [first, factor], self._dtype, {})
             return first
         cell = writer.cell(self._dtype)
         writer.put(Put(cell, writer.number(0, self._dtype)))
         with writer.nest([self._sizes[letter] for letter in self._summed]) as steps:
-            inner = {**number_of_letter, **dict(zip(self._summed, steps, strict=True))}
+            inner = {**index_of_letter, **dict(zip(self._summed, steps, strict=True))}
             writer.put(Put(cell, self._added(writer.get(cell), inner)))
         return writer.get(cell)
 
@@ -156,7 +156,7 @@ class Contraction:
         return any(term.endswith(self._result[-1]) for _, term in self._factors)
 
     def _shared(self) -> str | None:
-        """A letter of the result whose rows share all factors that have the last letter; None if there is none."""
+        """A letter of the result whose rows share all factors with the last letter, or None: b of `bi,io->bo`."""
         last = self._result[-1]
         wide = {letter for _, term in self._factors if last in term for letter in term}
         return next((letter for letter in reversed(self._result) if letter not in wide), None)
@@ -193,13 +193,13 @@ class Contraction:
                 self._add_up([(at, memory_of(target), self._begin(target, at))])
 
     def _begin(self, target: Array, at: Mapping[str, Index]) -> Index:
-        """Where a row of the result begins."""
+        """The offset in memory at which a row of the result begins."""
         writer, outside = self._block.writer, self._result[:-1]
         row = writer.flat([at[letter] for letter in outside], [self._sizes[letter] for letter in outside])
         return writer.add(target.start, writer.multiply(row, self._sizes[self._result[-1]]))
 
     def _add_up(self, rows: Sequence[_Row]) -> None:
-        """Rows of the result, each in memory of its own."""
+        """Compute rows of the result, each in its own memory."""
         writer = self._block.writer
         with writer.nest([self._sizes[self._result[-1]]]) as (column,):
             for _, buffer, begin in rows:

@@ -1,6 +1,7 @@
 """Linear equations and determinants by elimination with row exchanges, and Cholesky's factorization.
 
-Matrices are in the last two axes. A matrix of a batch without a result gives NaN, the others their results.
+Matrices are in the last two axes. A matrix without a result gives NaN: a singular one or, for Cholesky's factorization,
+one that is not positive definite. The other matrices of its batch get their results.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -112,9 +113,9 @@ def _pivot(block: Block, a: _Matrix, size: Index, dtype: DType, step: Index) -> 
     best, pivot_row = writer.cell(dtype, largest), writer.cell(DType.INT64, step)
     for row in _steps(block, size, following):
         value = writer.compute("absolute", a[row, step])
-        is_more = writer.compare("greater", value, writer.get(best))
-        writer.put(Put(best, writer.select(is_more, value, writer.get(best))))
-        writer.put(Put(pivot_row, writer.select(is_more, row, writer.get(pivot_row))))
+        is_larger = writer.compare("greater", value, writer.get(best))
+        writer.put(Put(best, writer.select(is_larger, value, writer.get(best))))
+        writer.put(Put(pivot_row, writer.select(is_larger, row, writer.get(pivot_row))))
     pivot = writer.get(pivot_row)
     return writer.compare("not_equal", pivot, step), pivot
 
@@ -144,7 +145,7 @@ def _solved(block: Block, a: _Matrix, size: Index, b: _Matrix, columns: Index, d
 
 
 def _batched(block: Block, x: Array, run: Callable[[_Matrix, Index, Sequence[Index]], None]) -> None:
-    """Run `each` for a copy of every matrix, with its number and its index in the batch."""
+    """Call `run` for a copy of each matrix, with its number and its index in the batch."""
     writer = block.writer
     rows, columns = x.dims[-2:]
     with writer.nest(x.dims[:-2]) as outer, block.scratch():

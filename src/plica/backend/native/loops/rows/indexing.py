@@ -27,13 +27,13 @@ def from_front(block: Block, equation: Equation, index: Index, axis: int, size: 
         return BoundsError(outside_message(numbers[0], axis, numbers[1]))
 
     if isinstance(index, int):
-        counted: Index = writer.add(index, size) if index < 0 else index
+        counted_from_front: Index = writer.add(index, size) if index < 0 else index
     elif writer.is_natural(index):
-        counted = index
+        counted_from_front = index
     else:
         from_end = writer.add(index, size)
-        counted = writer.select(writer.compare("less", index, 0), from_end, index)
-    return _within(block, equation, counted, size, error, index)
+        counted_from_front = writer.select(writer.compare("less", index, 0), from_end, index)
+    return _within(block, equation, counted_from_front, size, error, index)
 
 
 def _within(
@@ -69,7 +69,7 @@ def index(block: Block, equation: Equation, operands: list[Value]) -> Value:
     return part_at(block, x, axis, from_front(block, equation, block.index(position), axis, x.dims[axis]))
 
 
-def _number_at(
+def _index_at(
     block: Block, value: Value, shape: tuple[Dim, ...], target: tuple[Dim, ...], index: Sequence[Index]
 ) -> Scalar:
     """One entry of an array of indices that is broadcast, in 64 bits."""
@@ -78,7 +78,7 @@ def _number_at(
 
 
 def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
-    """Parts of an array at indices along some axes."""
+    """Parts of an array at indices along some axes; the index arrays are broadcast, and their axes come first."""
     writer, (x, *positions), var = block.writer, operands, equation.outputs[0]
     assert isinstance(x, Array), "it has axes"
     axes = [normal_axis(axis, len(x.dims)) for axis in equation.params["axes"]]
@@ -91,29 +91,31 @@ def gather(block: Block, equation: Equation, operands: list[Value]) -> Value:
         for position in positions
     ]
 
-    def numbers_at(outer: Sequence[Index]) -> dict[int, Index]:
+    def indices_at(outer: Sequence[Index]) -> dict[int, Index]:
         return {
-            axis: from_front(block, equation, _number_at(block, position, shape, common, outer), axis, x.dims[axis])
+            axis: from_front(block, equation, _index_at(block, position, shape, common, outer), axis, x.dims[axis])
             for axis, position, shape in zip(axes, positions, shapes, strict=True)
         }
 
     if not var.type.shape:
-        numbers = numbers_at(())
+        numbers = indices_at(())
         return x.read([numbers[axis] for axis in range(len(x.dims))])
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
     with writer.nest(target.dims[: len(common)]) as outer:
-        numbers = numbers_at(outer)
+        numbers = indices_at(outer)
         with writer.nest([x.dims[axis] for axis in other_axes]) as inner:
-            number_of_axis = dict(zip(other_axes, inner, strict=True)) | numbers
-            value = x.read([number_of_axis[axis] for axis in range(len(x.dims))])
+            index_of_axis = dict(zip(other_axes, inner, strict=True)) | numbers
+            value = x.read([index_of_axis[axis] for axis in range(len(x.dims))])
             offset = writer.flat([*outer, *inner], target.dims)
             writer.store(target.buffer, writer.add(target.start, offset), value)
     return target
 
 
-def _rows_of(block: Block, equation: Equation, x: Array, entry: Callable[[Sequence[Index]], Sequence[Index]]) -> Value:
-    """A new array of entries of another one; each index is checked before it is read."""
+def _array_of_entries(
+    block: Block, equation: Equation, x: Array, entry: Callable[[Sequence[Index]], Sequence[Index]]
+) -> Value:
+    """A new array of entries of `x`; `entry` checks each index before it is read."""
     writer, var = block.writer, equation.outputs[0]
     target = block.new(var, block.dims(var.type))
     assert target.buffer is not None, "it is new memory"
@@ -134,7 +136,7 @@ def take(block: Block, equation: Equation, operands: list[Value]) -> Value:
         number = within(block, equation, positions.read([at[axis]]), x.dims[axis])
         return [*at[:axis], number, *at[axis + 1 :]]
 
-    return _rows_of(block, equation, x, entry)
+    return _array_of_entries(block, equation, x, entry)
 
 
 def take_along_axis(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -148,7 +150,7 @@ def take_along_axis(block: Block, equation: Equation, operands: list[Value]) -> 
         number = within(block, equation, positions.read(at), x.dims[axis])
         return [*at[:axis], number, *at[axis + 1 :]]
 
-    return _rows_of(block, equation, x, entry)
+    return _array_of_entries(block, equation, x, entry)
 
 
 def lookup(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -161,7 +163,7 @@ def lookup(block: Block, equation: Equation, operands: list[Value]) -> Value:
         fold, row, unit = at
         return [fold, unit, within(block, equation, positions.read([fold, row]), table.dims[2])]
 
-    return _rows_of(block, equation, table, entry)
+    return _array_of_entries(block, equation, table, entry)
 
 
 def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
@@ -176,8 +178,8 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
         if isinstance(part, tuple):
             slices[axis] = tuple(map(block.size, part))
             require_slice(block, equation, axis, x.dims[axis], *slices[axis])
-    target = _written(block, equation, x)
-    values, *positions = (_apart(block, array, target) for array in (values, *positions))
+    target = _result_memory(block, equation, x)
+    values, *positions = (_copied_if_shared(block, array, target) for array in (values, *positions))
     shapes = [operand.type.shape for operand in equation.inputs[2:]]
     common = broadcast(*shapes)
     dims = [*map(block.size, common)]
@@ -190,7 +192,7 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
     with writer.nest(outer_dims) as outer:
         indices: dict[int, Index] = {
             axis: from_front(
-                block, equation, _number_at(block, position, shape_of_index, common, outer), axis, x.dims[axis]
+                block, equation, _index_at(block, position, shape_of_index, common, outer), axis, x.dims[axis]
             )
             for axis, position, shape_of_index in zip(axes_at, positions, shapes, strict=True)
         }
@@ -207,7 +209,7 @@ def update(block: Block, equation: Equation, operands: list[Value]) -> Value:
     return target
 
 
-def _written(block: Block, equation: Equation, x: Array) -> Array:
+def _result_memory(block: Block, equation: Equation, x: Array) -> Array:
     """The memory of the result: that of the old array, or a copy."""
     if block.may_write(equation.inputs[0], x):
         return x
@@ -216,7 +218,7 @@ def _written(block: Block, equation: Equation, x: Array) -> Array:
     return target
 
 
-def _apart(block: Block, value: Value, target: Array) -> Value:
+def _copied_if_shared(block: Block, value: Value, target: Array) -> Value:
     """A value that is written to a target, copied if it reads the target."""
     if isinstance(value, int):
         return block.scalar(value)

@@ -1,4 +1,4 @@
-"""Layers of circuits: looked-up rows, and sums of products and trees of these, which are functions of vectors."""
+"""Layers of circuits: looked-up rows, and sums of products and trees of these, which are vectorized functions."""
 
 from collections.abc import Sequence
 
@@ -78,7 +78,7 @@ def _source(types: tuple[ArrayType, ...]) -> Source:
 def _written(
     block: Block, equation: Equation, operands: list[Value], kernel: WriteKernel, units: int
 ) -> Value | tuple[Value, ...]:
-    """The results of a function of vectors: the sums, and what rows were divided by if they were rescaled."""
+    """The results of a vectorized function: the sums, and the divisors of rows if they were rescaled."""
     results: list[Array] = [block.new(var, block.dims(var.type)) for var in equation.outputs]
     with block.scratch():
         room = block.temporary(results[0].dtype, [MOST_ROWS * units])

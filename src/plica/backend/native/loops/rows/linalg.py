@@ -114,7 +114,7 @@ def _is_below(writer: Writer, limits: Sequence[tuple[Index, int]]) -> Scalar | b
 
 
 def _without_own_letters(block: Block, batches: Batches, sizes: Mapping[str, Index], like: Array) -> Batches:
-    """The products after letters of one matrix alone, which the result lacks, are summed over."""
+    """The products, after sums over letters that only one matrix has and the result lacks."""
     kept = batches.batch + batches.rows + batches.columns + batches.steps
 
     def summed(factors: Sequence[Factor]) -> Sequence[Factor]:

@@ -189,24 +189,24 @@ class _LogSum:
         weight. A softmax has no entry above 1.
         """
         writer, limits = self.block.writer, self.limits
-        least = min(float(limits.tiny) / float(limits.eps) * self.lost, float(limits.max))
+        smallest_sum = min(float(limits.tiny) / float(limits.eps) * self.lost, float(limits.max))
         if self.form == "log_softmax":
-            return writer.number(least, self.dtype)
-        most = writer.cell(self.dtype)
-        writer.put(Put(most, writer.number(1, self.dtype)))
+            return writer.number(smallest_sum, self.dtype)
+        largest_weight = writer.cell(self.dtype)
+        writer.put(Put(largest_weight, writer.number(1, self.dtype)))
         weight = self.weight[0]
         assert weight.flat is not None, "it lies in memory"
         with writer.loop(writer.product(weight.dims), is_interleaved=True) as offset:
             size = writer.compute("absolute", weight.flat(offset))
-            writer.put(Put(most, writer.compute("maximum", writer.get(most), size)))
-        scaled = writer.compute("multiply", writer.get(most), writer.number(least, self.dtype))
+            writer.put(Put(largest_weight, writer.compute("maximum", writer.get(largest_weight), size)))
+        scaled = writer.compute("multiply", writer.get(largest_weight), writer.number(smallest_sum, self.dtype))
         return writer.compute("minimum", scaled, writer.number(float(limits.max), self.dtype))
 
     def _is_lost(self, total: Scalar, shifts: Sequence[Scalar], limit: Scalar) -> Scalar:
         """Whether a sum may have lost digits.
 
-        Zeros have lost none: one of their shifts is the least number. NaN may be infinity times a number that
-        underflowed.
+        A sum that is exactly 0 has lost none: one of its shifts is the lowest finite number. NaN may be infinity times
+        a number that underflowed.
         """
         writer, limits = self.block.writer, self.limits
         is_small = writer.compare("less", total, limit)
@@ -342,7 +342,9 @@ def _written(
         arrays[count - 1 :] = [reshaped(block.writer, x, [1, *x.dims]) for x in arrays[count - 1 :]]
         shapes = [*shapes[: count - 1], *((1, *shape) for shape in shapes[count - 1 :])]
         terms[-1], result = _ONE + terms[-1], _ONE
-    if form is not None and len(set(terms[-1])) < len(terms[-1]):  # logarithms of a diagonal are one, too
+    if form is not None and len(set(terms[-1])) < len(
+        terms[-1]
+    ):  # a repeated letter: the diagonal of the logarithms is read too
         arrays[-1] = reshaped(block.writer, _logarithms(block, arrays[-1], form), arrays[-2].dims)
         shapes, form = [*shapes[:-1], shapes[-2]], "log"
         terms.append(terms[-1])

@@ -16,17 +16,17 @@ Combine = Callable[[Scalar, Scalar], Scalar]
 
 
 def least(dtype: DType) -> complex:
-    """The least number of a dtype."""
+    """The lowest number of a dtype: minus infinity of floats."""
     return -inf if dtype.kind == "float" else dtype.limits[0]
 
 
 def most(dtype: DType) -> complex:
-    """The largest number of a dtype."""
+    """The largest number of a dtype: infinity of floats."""
     return inf if dtype.kind == "float" else dtype.limits[1]
 
 
 def apply_of(block: Block, name: str) -> Combine:
-    """A combination by an elementwise operation."""
+    """A function that combines two scalars by an elementwise operation of this name."""
     return lambda a, b: block.writer.apply(name, [a, b], a.dtype, {})
 
 
@@ -34,8 +34,8 @@ def joined_index(
     other_axes: Sequence[int], outer: Sequence[Index], axes: Sequence[int], inner: Sequence[Index]
 ) -> list[Index]:
     """The index of an entry, from its parts along two groups of axes."""
-    numbers = dict(zip([*other_axes, *axes], [*outer, *inner], strict=True))
-    return [numbers[axis] for axis in sorted(numbers)]
+    index_of_axis = dict(zip([*other_axes, *axes], [*outer, *inner], strict=True))
+    return [index_of_axis[axis] for axis in sorted(index_of_axis)]
 
 
 def operand(block: Block, value: Value) -> Array:

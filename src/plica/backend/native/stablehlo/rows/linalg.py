@@ -69,7 +69,7 @@ def _pair(letters: str, x: Value, other_letters: str, y: Value, later: str) -> t
 
 
 def batched(x: Value, y: Value, rank: int) -> tuple[str, list[str], list[Value]]:
-    """Letters for the batch axes of two operands, which are all but the last `rank` of each, and broadcast.
+    """Letters for the batch axes of two operands; these are all axes but the last `rank`, and are broadcast.
 
     Returns: the letters of the result, those of each operand, and the operands without the axes that are broadcast.
     """

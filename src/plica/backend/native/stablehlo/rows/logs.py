@@ -1,7 +1,7 @@
 """Sums of products whose factors are logarithms, or directions and sizes.
 
 The product is computed from exponentials divided by the largest one of their row. If terms of an entry may have
-underflowed, all entries are computed again, term by term, in a branch that runs only then.
+underflowed, a branch that runs only in this case computes all entries again, term by term.
 """
 
 import math
@@ -105,7 +105,7 @@ def _exact(terms: Sequence[str], factors: Sequence[Value], result: str) -> Value
 def _directed_matmul(
     direction: Value, size: Value, weight: Value, *logarithms: Value, logs: str | None = None
 ) -> tuple[Value, Value]:
-    """The operation with an axis for the terms of each sum, which are divided by the largest of them."""
+    """`directed_matmul` with an axis for the terms of each sum; each term is divided by the largest of its sum."""
     zero = weight.like(0)
     if logarithms:
         log_weight = _logarithms(logarithms[0], logs or "log")

@@ -66,17 +66,17 @@ def _bits(key: Value, shape: Shape, width: int) -> Value:
 
 
 def _half_open(key: Value, shape: Shape, digits: int) -> Value:
-    # k 2**-p
+    # k 2**-p, for p digits and a whole k below 2**p
     return _bits(key, shape, digits).astype(DType.FLOAT64) * 2.0**-digits
 
 
 def _centred(key: Value, shape: Shape, digits: int) -> Value:
-    # (2 k + 1 - 2**p) 2**-p
+    # (2 k + 1 - 2**p) 2**-p, for p digits and a whole k below 2**p
     return (_bits(key, shape, digits) * 2 + (1 - (1 << digits))).astype(DType.FLOAT64) * 2.0**-digits
 
 
 def _open(key: Value, shape: Shape, digits: int) -> Value:
-    # (2 k + 1) 2**-63, rounded, below 1
+    # (2 k + 1) 2**-63, for a whole k below 2**62; rounded, but to less than 1
     odd = _bits(key, shape, 63) | 1
     scaled = odd.astype(DType.FLOAT32 if digits < 53 else DType.FLOAT64) * 2.0**-63
     return scaled.minimum(1 - 2.0**-digits).astype(_DTYPES[digits])

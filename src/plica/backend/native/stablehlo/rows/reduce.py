@@ -65,7 +65,7 @@ def power_of_two(x: Value) -> Value:
 
 def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
     def first_index(x: Value, *, axis: int, keepdims: bool) -> Value:
-        # the first of the best, or the first NaN
+        # the index of the first best entry, or of the first NaN
         is_best = x.equals(best(x, (axis,), keep=True))
         if x.dtype.kind == "float":
             is_best = is_best | x.is_nan()
@@ -77,7 +77,7 @@ def _extreme(best: Callable[..., Value]) -> Callable[..., Value]:
 
 
 def _accumulation(name: str, neutral: complex) -> Row:
-    """An accumulation in log2(size) steps: after step k an entry combines the 2^k entries up to its index."""
+    """An accumulation in log2(size) steps: after step k, an entry combines the 2^k entries that end at its index."""
 
     def row(call: Call) -> Value:
         x = call.inputs[0].astype(call.dtype)
