@@ -31,7 +31,7 @@ from plica.symbolic.semirings import Bound, Semiring
 
 _CHUNK_BYTES = 2**22  # bytes of the widest activation of a chunk of rows: a larger one leaves the cache
 _MIN_ROWS, _MAX_ROWS = 64, 512  # rows of a chunk
-_ALONE = 3 * 2**22  # multiplications that one thread finishes before other threads would have started
+_ALONE = 3 * 2**23  # multiplications that one thread finishes before other threads would have started
 _ENTRY = 16  # multiplications of layers that take as long as an entry of another operation
 _RESULT, _BOUND = "log_likelihood", "proven"
 
