@@ -1,7 +1,7 @@
 """Native files whose code is another one and whose hashes are right: each is refused or answers, and no process dies.
 
-The code is cut short, its head says something else, or it is no library of Plica. Other bytes of the code are not
-changed: whoever makes hashes right could as well write what the code does.
+The code is cut short, its head says something else, a segment is said to be longer, or it is no library of Plica. Other
+bytes of the code are not changed: whoever makes hashes right could as well write what the code does.
 
 Run as a program, it loads such files and asks those that load: `python -m tests.harness.forged_libraries FILE COUNT
 SEED LIBRARY ...`. It prints what each is before it loads it, and then how many there were and how many loaded.
@@ -22,7 +22,7 @@ from tests.harness.forged_files import ask
 
 _HEAD = 64  # bytes
 _SEGMENT = 56
-_PLACE, _LENGTH = (8, 16), (32, 40)  # of a segment in the file, within its description
+_LENGTH = (32, 40)  # bytes of the description of a segment: how long it is in the file
 
 
 def ask_libraries(path: Path, count: int, others: Sequence[Path] = ()) -> int:
@@ -53,10 +53,9 @@ def forgeries(code: bytes, count: int, seed: int) -> Iterator[tuple[str, bytes]]
                 place = draw.randrange(_HEAD)
                 data[place] = draw.choice((0, 1, 2, 3, 183, 255, data[place] ^ 1 << draw.randrange(8)))
                 told = f"byte {place} is {data[place]}"
-            case "segment":  # where it lies in the file
-                place = draw.randrange(*draw.choice((_PLACE, _LENGTH)))
-                start = segments + _SEGMENT * draw.randrange(number) + place
-                data[start] ^= 1 << draw.randrange(8)
+            case "segment":  # which is said to be longer: a shorter one would be other code
+                start = segments + _SEGMENT * draw.randrange(number) + draw.randrange(*_LENGTH)
+                data[start] |= 1 << draw.randrange(8)
                 told = f"byte {start} of a segment is {data[start]}"
         if data != code:
             yield told, bytes(data)

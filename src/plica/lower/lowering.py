@@ -338,7 +338,7 @@ class LoweringScope:
 
         def in_linear() -> Tracer:
             if logs_are_better and not is_bounded and directed is not None:
-                direction, size = directed()
+                direction, size = _with_equal_axes(*directed())
                 product: Tracer = direction * exponential(xp, size)
                 return product
             if logs_are_better and not is_bounded and not self.semiring.negative:
@@ -461,6 +461,12 @@ def _exp(number: float) -> float:
 def _as_array(part: Tracer | float, numbers: Tracer) -> Tracer:
     """A part of a value besides its `numbers (F, B, K)`, as an array with an axis of folds."""
     return xp.full((numbers.dims[0], 1, 1), part, dtype=numbers.dtype) if isinstance(part, float) else part
+
+
+def _with_equal_axes(*arrays: Tracer) -> list[Tracer]:
+    """Arrays `(F, ..., C)`; where one of them has rows of data along axis 1, the others get such an axis, of size 1."""
+    rank = max(len(array.dims) for array in arrays)
+    return [xp.expand_dims(array, axis=1) if len(array.dims) < rank else array for array in arrays]
 
 
 def _of_equal_rows(arrays: dict[int, Tracer]) -> dict[int, Tracer]:

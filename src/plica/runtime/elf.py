@@ -35,8 +35,10 @@ def check_whole(code: bytes | memoryview) -> None:
         raise _cut_short(end, len(code))
     kinds = set()
     for index in range(num_segments):
-        segment, _, offset, *_, length, _, _ = _SEGMENT.unpack_from(code, segments + index * segment_bytes)
+        segment, _, offset, _, _, length, memory, _ = _SEGMENT.unpack_from(code, segments + index * segment_bytes)
         kinds.add(segment)
+        if length > memory:
+            raise _no_library()
         if offset + length > len(code):
             raise _cut_short(offset + length, len(code))
     if _DYNAMIC not in kinds:

@@ -17,7 +17,7 @@ from tests.harness.statistics import assert_distribution, frequencies
 
 FLAGS = tuple(itertools.product((True, False), repeat=2))
 SEMIRINGS = ("lse-sum", "sum-product", "lse-sum", "signed-lse-sum", "lse-sum", "complex-lse-sum")
-SEEDS = [pytest.param(seed, marks=() if seed < 4 else pytest.mark.full) for seed in range(60)]
+SEEDS = [pytest.param(seed, marks=() if seed in (0, 1, 2, 3, 53) else pytest.mark.full) for seed in range(60)]
 FEW_SEEDS = [pytest.param(seed, marks=() if seed < 1 else pytest.mark.full) for seed in range(15)]
 
 
