@@ -7,7 +7,11 @@ import pytest
 import torch
 from torch.fx.experimental.proxy_tensor import make_fx
 
+import plica
 from plica.backend.torch import huge_pages
+from plica.backend.torch.operations import reduce
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.layers import CategoricalLayer, SumLayer
 
 
 @pytest.fixture(autouse=True)
@@ -49,6 +53,23 @@ def test_no_such_pages(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(huge_pages, "_HUGE", -1)  # which the system refuses
     a = torch.rand(2, 3, 4)
     torch.testing.assert_close(huge_pages.matmul(a, a.mT), a @ a.mT)
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+def test_softmax(axis: int) -> None:
+    for x in (torch.rand(3, 4, 5).mT, torch.rand(3, 4, dtype=torch.float64), torch.rand(3, 0, 2)):
+        torch.testing.assert_close(huge_pages.softmax(x, axis), torch.softmax(x, axis), rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(("least", "function"), [(4 * 2 * 8, "kernels.softmax"), (4 * 2 * 8 + 1, "torch.softmax")])
+def test_softmaxes_of_large_parameters_are_asked_for_huge_pages(
+    monkeypatch: pytest.MonkeyPatch, least: int, function: str
+) -> None:
+    monkeypatch.setattr(reduce, "LARGE", least)  # bytes
+    x, total = CategoricalLayer([0], 8, num_categories=3), SumLayer(8, 2)
+    circuit = plica.compile(Circuit([x, total], {total: [x]}, [total]), optimize=False).train()
+    circuit(torch.tensor([[1]]))
+    assert f"{function}(" in circuit.code
 
 
 def test_memory_is_lent_to_one_result_at_a_time() -> None:

@@ -1,9 +1,9 @@
-"""Large products of matrices in huge pages, which are cached for the next product, where the system has such pages.
+"""Large products of matrices and softmaxes in huge pages, which are cached for the next one, where the system has them.
 
 Memory of tens of megabytes is new at each call. The first write to each page of it waits for the system; with pages of
-4 KiB that takes longer than a product that fills them. So a large product is written to huge pages, and freed pages are
-cached. The system may take cached pages when it needs them (`MADV_FREE`). A posterior of 128 images of 28x28 pixels
-takes 1.7 times as long without (`benchmarks/README.md`).
+4 KiB that takes longer than a product that fills them. So a large result is written to huge pages, and freed pages are
+cached. The system may take cached pages when it needs them (`MADV_FREE`). Without products, a posterior of 128 images
+of 28x28 pixels takes 1.7 times as long, and without softmaxes of weights a row takes twice (`benchmarks/README.md`).
 
 >>> matmul(torch.ones(2, 3, 4), torch.ones(2, 4, 5)).shape
 torch.Size([2, 3, 5])
@@ -36,6 +36,13 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     if len(a) != len(b) or not _is_worth_it(shape, a, b):
         return torch.matmul(a, b)
     return torch.bmm(a, b, out=_empty(shape, a.dtype))
+
+
+def softmax(x: Tensor, axis: int) -> Tensor:
+    """`torch.softmax`."""
+    if not x.is_floating_point() or not _is_worth_it(x.shape, x):
+        return torch.softmax(x, axis)
+    return torch.softmax(x, axis, out=_empty(x.shape, x.dtype))
 
 
 def _is_worth_it(shape: Sequence[int], *arrays: Tensor) -> bool:

@@ -25,6 +25,7 @@ from plica.backend.torch.host import steps as steps
 from plica.backend.torch.host import with_entries as with_entries
 from plica.backend.torch.host import wrap as wrap
 from plica.backend.torch.huge_pages import matmul as matmul
+from plica.backend.torch.huge_pages import softmax as softmax
 from plica.backend.torch.indexing import gather as gather
 from plica.backend.torch.indexing import index as index
 from plica.backend.torch.indexing import located

@@ -1,5 +1,8 @@
 """Rows of reductions."""
 
+from math import prod
+
+from plica.backend.torch.huge_pages import LARGE
 from plica.backend.torch.operations.call import Call, Row, Text, Unsigned, along, dtype_source, function, wide
 from plica.ir.sizes import Size
 
@@ -44,6 +47,13 @@ def _none_or(axis_row: Text) -> Text:
     return lambda call: axis_row(call) if call.params["axis"] else _copy(call)
 
 
+def _softmax(call: Call) -> str:
+    # sizes of arguments are not known here: only softmaxes of parameters are asked whether they are large
+    (type_,) = (output.type for output in call.equation.outputs)
+    size = prod(dim for dim in type_.shape if isinstance(dim, int)) * type_.dtype.numpy.itemsize
+    return along("kernels.softmax" if size >= LARGE else "torch.softmax")(call)
+
+
 REDUCE: dict[str, Row] = {
     "sum": Row(wide(_none_or(_reduction("torch.sum")))),
     "mean": Row(_none_or(_reduction("torch.mean"))),
@@ -59,7 +69,7 @@ REDUCE: dict[str, Row] = {
     ),
     "argmax": Row(_extreme("torch.argmax"), unsigned=Unsigned.ORDERED),
     "argmin": Row(_extreme("torch.argmin"), unsigned=Unsigned.ORDERED),
-    "softmax": Row(along("torch.softmax")),
+    "softmax": Row(_softmax),
     "log_softmax": Row(along("torch.log_softmax")),
     "cumulative_sum": Row(wide(along("torch.cumsum"))),
     "cumulative_prod": Row(wide(along("torch.cumprod"))),
