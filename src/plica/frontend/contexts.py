@@ -27,8 +27,7 @@ from plica.lower.queries.query import Query
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
-from plica.symbolic.layers import Layer, LayerRow
-from plica.symbolic.operators import OperatorRow
+from plica.symbolic.layers import Layer, LayerRow, OperatorRow
 from plica.symbolic.parameters import ParameterLike, ParameterRow
 from plica.symbolic.semirings import Semiring
 

@@ -20,6 +20,7 @@ from plica.symbolic import initializers, parameters
 from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.layers import (
     LAYER_ROWS,
+    OPERATOR_ROWS,
     FusedLayer,
     FusedRow,
     InnerLayer,
@@ -27,11 +28,11 @@ from plica.symbolic.layers import (
     InputRow,
     Layer,
     LayerRow,
+    OperatorRow,
     ProductLayer,
     ProductRow,
     SumRow,
 )
-from plica.symbolic.operators import OperatorRow
 from plica.symbolic.parameters import LeafRow, OperationRow, ParameterInput, ParameterNode, ParameterOp, ParameterRow
 
 Row = TypeVar("Row")
@@ -177,7 +178,9 @@ class CompilationRules:
         )
     )
     operators: Registry[OperatorRow] = field(
-        default_factory=lambda: Registry("add_operator_rule", _OPERATOR_KINDS, lambda row: (row.operator, row.layers))
+        default_factory=lambda: Registry(
+            "add_operator_rule", _OPERATOR_KINDS, lambda row: (row.operator, row.layers), OPERATOR_ROWS
+        )
     )
     queries: Registry[Query[Any]] = field(
         default_factory=lambda: Registry("add_query_rule", _QUERY_KINDS, lambda query: query.function, QUERIES)

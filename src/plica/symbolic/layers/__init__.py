@@ -41,6 +41,12 @@ from plica.symbolic.layers.log_normal import LogNormalLayer as LogNormalLayer
 from plica.symbolic.layers.module import ModuleLayer as ModuleLayer
 from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLayer as MultivariateGaussianLayer
 from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer as NegativeBinomialLayer
+from plica.symbolic.layers.operator_rows import CircuitBlock as CircuitBlock
+from plica.symbolic.layers.operator_rows import OperatorKey as OperatorKey
+from plica.symbolic.layers.operator_rows import OperatorRegistry as OperatorRegistry
+from plica.symbolic.layers.operator_rows import OperatorRow as OperatorRow
+from plica.symbolic.layers.operator_rows import operator_table, operators_of
+from plica.symbolic.layers.operator_rows import rule_of as rule_of
 from plica.symbolic.layers.poisson import PoissonLayer as PoissonLayer
 from plica.symbolic.layers.polynomial import PolynomialLayer as PolynomialLayer
 from plica.symbolic.layers.rounded_logistic import RoundedLogisticLayer as RoundedLogisticLayer
@@ -62,9 +68,11 @@ from plica.symbolic.layers.uniform import UniformLayer as UniformLayer
 from plica.symbolic.layers.von_mises import VonMisesLayer as VonMisesLayer
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
-__all__ += ["DISTRIBUTIONS", "LAYER_ROWS", "LayerRow"]
+__all__ += ["DISTRIBUTIONS", "LAYER_ROWS", "OPERATOR_ROWS", "LayerRow", "OperatorKey"]
 
 LAYER_ROWS: Mapping[type[Layer], LayerRow] = layer_table(rows_of(globals().values()))
+
+OPERATOR_ROWS: Mapping[OperatorKey, OperatorRow] = operator_table(operators_of(globals().values()))
 
 # Templates, data files and the command line choose these by name.
 DISTRIBUTIONS: Mapping[str, Distribution] = distribution_table(

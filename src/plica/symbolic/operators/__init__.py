@@ -1,0 +1,4 @@
+"""Operators from circuit to circuit: the walks that apply the rules of layers (`plica.symbolic.layers.operator_rows`)."""
+
+from plica.symbolic.layers.operator_rows import CircuitBlock as CircuitBlock
+from plica.symbolic.layers.operator_rows import OperatorRow as OperatorRow
