@@ -54,11 +54,12 @@ class Circuit:
         in_layers: The inputs of each inner layer, in order; input layers may be left out. A layer may be read twice.
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
+        data_scope: The variables that have a column in the data; by default those that `data_scope` says.
 
     Raises:
         GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
         ShapeError: A layer of another arity or number of units than its neighbour expects.
-        InputError: No value of a variable is legal for all layers that read it.
+        InputError: No value of a variable is legal for all layers that read it; or a variable has no column.
     """
 
     def __init__(
@@ -68,6 +69,7 @@ class Circuit:
         outputs: Iterable[Layer],
         *,
         operation: CircuitOperation | None = None,
+        data_scope: Scope | None = None,
     ) -> None:
         self._inputs, self._outputs = edges("Circuit", layers, in_layers, outputs, "layers")
         _check_listed(self._inputs, in_layers, self._outputs)
@@ -80,6 +82,7 @@ class Circuit:
         self._scopes = _layer_scopes(self._layers, self._inputs)
         self._live = _live_layers(self._layers, self._inputs, self._outputs)
         self._domains = self._meet_domains()
+        self._data_scope = self._find_data_scope() if data_scope is None else self._checked_data_scope(data_scope)
 
     @classmethod
     def from_operation(
@@ -89,9 +92,10 @@ class Circuit:
         outputs: Iterable[Layer],
         *,
         operation: CircuitOperation,
+        data_scope: Scope | None = None,
     ) -> "Circuit":
         """A circuit that remembers the operator and the circuits from which it was made."""
-        return cls(layers, in_layers, outputs, operation=operation)
+        return cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
         """The same object: a circuit is immutable, and compared by identity."""
@@ -123,6 +127,15 @@ class Circuit:
         return Scope.union(*(self._scopes[layer] for layer in self._outputs))
 
     @property
+    def data_scope(self) -> Scope:
+        """The variables that have a column in the data: column v is variable v, and those outside `scope` are ignored.
+
+        A circuit that was made from others takes their data, whatever variables are left. Otherwise it is the scope.
+        It is empty where the scope is: then there is no data.
+        """
+        return self._data_scope
+
+    @property
     def num_variables(self) -> int:
         """The number of variables of the scope."""
         return len(self.scope)
@@ -137,7 +150,8 @@ class Circuit:
         """The circuit of the layers that the outputs depend on; the same object where that is every layer."""
         if len(self._live) == len(self._layers):
             return self
-        return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
+        inputs = {layer: self._inputs[layer] for layer in self._live}
+        return Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope)
 
     @property
     def live_layers(self) -> tuple[Layer, ...]:
@@ -203,13 +217,13 @@ class Circuit:
         kind, _, details = repr(layer).partition("(")
         return f"{kind}({self._index[layer]}, {details}"
 
-    def topological_ordering(self) -> tuple[Layer, ...]:
+    def topological_ordering(self) -> Listing[Layer]:
         """Every layer, each after its inputs."""
-        return self._layers
+        return self.layers
 
-    def layerwise_topological_ordering(self) -> tuple[tuple[Layer, ...], ...]:
+    def layerwise_topological_ordering(self) -> Listing[tuple[Layer, ...]]:
         """The layers by level: a layer is one level above its highest input."""
-        return layerwise_topological_order(self._layers, self._inputs.__getitem__)
+        return Listing(layerwise_topological_order(self._layers, self._inputs.__getitem__))
 
     def subgraph(self, *outputs: Layer) -> "Circuit":
         """The circuit of some layers of this one and of all layers that they depend on; the layers are shared."""
@@ -290,6 +304,31 @@ class Circuit:
                     f"{child.num_output_units} in {self.layer_name(child)}; change either number, or put a "
                     "SumLayer between"
                 )
+
+    def _find_data_scope(self) -> Scope:
+        """The variables of the scope, and those of the data of the operands."""
+        if not self.scope or self._operation is None:
+            return self.scope
+        return Scope.union(self.scope, *(operand.data_scope for operand in self._operation.operands))
+
+    def _checked_data_scope(self, data_scope: Scope) -> Scope:
+        """A given data scope, of a circuit that has data.
+
+        Raises:
+            InputError: The circuit reads a variable outside of it, or has no variables.
+        """
+        lacking = self.scope - data_scope
+        if lacking:
+            raise InputError(
+                f"Circuit: the outputs depend on the variable(s) {lacking!s}, which data_scope {data_scope!s} lacks; "
+                "add them, or leave out data_scope"
+            )
+        if data_scope and not self.scope:
+            raise InputError(
+                f"Circuit: data_scope is {data_scope!s}, but the outputs depend on no variable, so that there is no "
+                "data; leave out data_scope"
+            )
+        return data_scope
 
     def _meet_domains(self) -> dict[int, Domain]:
         domains: dict[int, Domain] = {}

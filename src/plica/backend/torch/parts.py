@@ -148,7 +148,7 @@ class TorchLayer(TorchPart):
 
 @final
 class TorchInputLayer(nn.Module):
-    """A compiled layer that reads variables; made by `TorchCompiler.compile_layer`.
+    """A compiled layer without inputs; made by `TorchCompiler.compile_layer`.
 
     Args:
         circuit: The circuit of the layer alone.
@@ -159,7 +159,7 @@ class TorchInputLayer(nn.Module):
         self.circuit = circuit
 
     def forward(self, x: Tensor | None = None) -> Tensor:
-        """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring.
+        """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring; B is 1 without variables.
 
         Args:
             x: `(B, D)` as for a circuit: column v is variable v, NaN is missing. Columns after the layer's variables
@@ -167,7 +167,7 @@ class TorchInputLayer(nn.Module):
         """
         width = input_width(self.circuit.symbolic)
         units: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
-        return units.permute(1, 0, 2)
+        return units.permute(1, 0, 2) if width else units[None]
 
 
 @final

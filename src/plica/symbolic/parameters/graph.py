@@ -15,7 +15,7 @@ from typing import TypeAlias, final
 from plica.arguments import edges, found, looked_up
 from plica.errors import DTypeError, GraphError, ShapeError
 from plica.graph.listing import Listing
-from plica.graph.order import topological_order
+from plica.graph.order import layerwise_topological_order, topological_order
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, kind_of
 from plica.symbolic.parameters.nodes import ParameterInput, ParameterOp, Shape
@@ -100,6 +100,14 @@ class Parameter:
         """The widest kind of number among the leaves, real at least."""
         kinds = [kind_of(leaf) for leaf in self.leaves]
         return max([DataType.REAL, *kinds], key=lambda kind: kind.value)
+
+    def topological_ordering(self) -> Listing[Node]:
+        """Every node, each after its inputs."""
+        return self.nodes
+
+    def layerwise_topological_ordering(self) -> Listing[tuple[Node, ...]]:
+        """The nodes by level: a node is one level above its highest input."""
+        return Listing(layerwise_topological_order(self._nodes, self._in_nodes.__getitem__))
 
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
         """The inputs of one node."""
