@@ -51,7 +51,7 @@ class Builder:
                 f"the block that a rule gave leaves {len(opened)} inner layer(s) without inputs, expected "
                 f"{int(bool(inputs))}; list the inputs of the others in its in_layers"
             )
-        edges = {**block.in_layers, **{layer: inputs for layer in opened}}
+        edges = {**block.in_layers, **dict.fromkeys(opened, inputs)}
         for layer in block.layers:
             self.add(layer, *edges.get(layer, ()))
         return block.output
@@ -91,14 +91,14 @@ class Builder:
         while rest:
             together, rest = _overlapping(rest)
             apart.append(self._spread(together, sizes) if len(together) > 1 else together[0])
-        return self._transposed(self._outer(sorted(apart, key=lambda factor: factor[1]), sizes), sizes)[0]
+        return self._transposed(self._outer(sorted(apart, key=lambda factor: factor[1])), sizes)[0]
 
     def _hadamard(self, layers: Sequence[Layer]) -> Layer:
         if len(layers) == 1:
             return layers[0]
         return self.add(HadamardLayer(layers[0].num_output_units, len(layers)), *layers)
 
-    def _outer(self, factors: Sequence[Factor], sizes: Sequence[int]) -> Factor:
+    def _outer(self, factors: Sequence[Factor]) -> Factor:
         """The outer product of factors without a common axis; its axes in their order."""
         if len(factors) == 1:
             return factors[0]
@@ -134,7 +134,7 @@ class Builder:
                     lacking = [axis for axis in lacking if axis not in factor[1]]
             if lacking:
                 joined.append((self._constant_ones(prod(sizes[axis] for axis in lacking)), tuple(lacking)))
-            layers.append(self._transposed(self._outer(joined, sizes), sizes)[0])
+            layers.append(self._transposed(self._outer(joined), sizes)[0])
         return self._hadamard(layers), every
 
     def _constant_ones(self, units: int) -> Layer:

@@ -6,8 +6,8 @@ replaced by its derivative; so this holds for a derivative of any order with res
 
 from __future__ import annotations
 
-from typing import Any, final
 from dataclasses import dataclass, field
+from typing import Any, final
 
 from plica.errors import ShapeError, UnsupportedError
 from plica.symbolic.circuit import Circuit, CircuitOperation
@@ -65,8 +65,8 @@ class _Derivatives:
         is_product = isinstance(layer, ProductLayer) and type(layer) in LAYOUTS
         if not is_product and not isinstance(layer, SumLayer):
             raise UnsupportedError(
-                f"differentiate: {self.circuit.layer_name(layer)} is no sum and no product layer of Plica; describe the "
-                "circuit by these, before anything is optimized"
+                f"differentiate: {self.circuit.layer_name(layer)} is no sum and no product layer of Plica; describe "
+                "the circuit by these, before anything is optimized"
             )
         images = [
             self.known[child, variable] if (child, variable) in self.known else self.builder.copy(self.circuit, child)

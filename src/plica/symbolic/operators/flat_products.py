@@ -136,8 +136,8 @@ _Runs: TypeAlias = list[list[int]]
 def _refinement(first: tuple[int, ...], second: tuple[int, ...]) -> tuple[_Runs, _Runs, tuple[int, ...]] | None:
     """Sizes of axes that split both; for each axis of both, the new axes that replace it. None if there are none."""
     if first == second:
-        runs = [[axis] for axis in range(len(first))]
-        return runs, runs, first
+        alone = [[axis] for axis in range(len(first))]
+        return alone, alone, first
     rests = [list(reversed(first)), list(reversed(second))]  # of each side, what is not split yet; the next axis last
     runs: list[_Runs] = [[[]], [[]]]
     parts: list[int] = []

@@ -82,7 +82,8 @@ class _Product:
         return self._copies[key]
 
     def _of_inputs(self, left: Operand, right: Operand) -> Layer:
-        assert isinstance(left, InputLayer) and isinstance(right, InputLayer), "the step says so"
+        assert isinstance(left, InputLayer), "the step says so"
+        assert isinstance(right, InputLayer), "the step says so"
         row = rule_of(self.registry, "multiply", left, right)
         if row is None:
             names = f"{self.first.layer_name(left)} and {self.second.layer_name(right)}"

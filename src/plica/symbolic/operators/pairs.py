@@ -192,8 +192,8 @@ class Pairs:
 
     def _distributed(self, left: Operand, right: Operand, sums: tuple[bool, bool]) -> Distribute:
         terms: list[tuple[Operand, ...]] = []
-        sides = ((left, right, self.first), (right, left, self.second))
-        for is_sum, (operand, other, graph) in zip(sums, sides, strict=True):
+        sides = (left, self.first), (right, self.second)
+        for is_sum, (operand, graph) in zip(sums, sides, strict=True):
             if not is_sum:
                 terms.append((operand,))
                 continue

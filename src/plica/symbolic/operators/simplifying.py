@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import Any
+from typing import Any, cast
 
 from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.layers import HadamardLayer, KroneckerLayer, Layer, OuterProductLayer, TransposeLayer, held_layers
 from plica.symbolic.operators.building import Builder
-from plica.symbolic.parameters import Parameter, ParameterInput, dereferenced, setting_key
+from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterInput, dereferenced, setting_key
 
 
 def simplified(circuit: Circuit, operation: CircuitOperation) -> Circuit:
@@ -45,7 +45,7 @@ def _layer_key(layer: Layer) -> Hashable:
         names = tuple(name.partition(".")[0] for name in held.sub_layers)
         settings = tuple((name, setting_key(value)) for name, value in held.config.items() if name not in names)
         params = tuple((name, _parameter_key(parameter)) for name, parameter in held.params.items())
-        opaque = tuple((name, id_of) for name, id_of in held.opaque.items())
+        opaque = tuple((name, setting_key(value)) for name, value in held.opaque.items())
         keys.append((start, type(held), settings, params, opaque))
     return tuple(keys)
 
@@ -55,8 +55,10 @@ def _parameter_key(parameter: Parameter) -> Hashable:
     number = {node: index for index, node in enumerate(parameter.nodes)}
 
     def key(node: Any) -> Hashable:
+        if isinstance(node, ConstantParameter):
+            return type(node), node.shape, setting_key(node.value)
         if isinstance(node, ParameterInput):
-            return dereferenced(node)
+            return cast(Hashable, dereferenced(node))
         return (
             type(node),
             setting_key(node.config),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import (
@@ -13,7 +14,6 @@ from plica.symbolic.layers import (
     PolynomialLayer,
     ProductLayer,
 )
-from plica.errors import UnsupportedError
 from plica.symbolic.operators.building import Builder
 from plica.symbolic.parameters import ConstantParameter
 from plica.symbolic.scope import Scope

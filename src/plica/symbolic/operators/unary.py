@@ -103,8 +103,8 @@ def observed(circuit: Circuit, values: Mapping[int, Any], operation: CircuitOper
             return layer.copyref()
         if not layer.scope <= known:
             raise UnsupportedError(
-                f"evidence: {circuit.layer_name(layer)} reads {layer.scope!s}, of which {layer.scope & known!s} alone is "
-                "observed; observe all of its variables, or integrate the others first"
+                f"evidence: {circuit.layer_name(layer)} reads {layer.scope!s}, of which {layer.scope & known!s} alone "
+                "is observed; observe all of its variables, or integrate the others first"
             )
         return EvidenceLayer(layer.copyref(), observation=_observation(circuit, layer, values))
 
