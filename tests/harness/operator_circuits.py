@@ -62,9 +62,7 @@ def _multiply(first: Any, second: Any) -> CircuitBlock:
     tables = _table(first), _table(second)
     weight = Parameter.from_binary(OuterProductParameter(*(table.shape for table in tables), axis=0), *tables)
     units = first.num_output_units * second.num_output_units
-    return CircuitBlock.from_layer(
-        EmbeddingLayer(first.scope, units, num_states=tables[0].shape[1], weight=weight)
-    )
+    return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=tables[0].shape[1], weight=weight))
 
 
 _TABLES = (CategoricalLayer, EmbeddingLayer)

@@ -145,7 +145,7 @@ def check_sample(case: InputCase) -> None:
     layer = input_layer(case)
     folds, rng = Folds(layer), np.random.default_rng(2)
     units = rng.integers(0, UNITS, (F, SAMPLES))
-    uniforms = rng.uniform(size=(F, SAMPLES, case.num_variables))
+    uniforms = rng.uniform(size=(F, SAMPLES, layer.num_uniforms))
     drawn = folds.run(
         lambda params, chosen, u: case.row.sample(xp, layer, params, chosen, u), units, uniforms, batched={0: 1, 1: 1}
     )

@@ -189,6 +189,11 @@ class InputLayer(Layer):
         return 0
 
     @property
+    def num_uniforms(self) -> int:
+        """How many uniform numbers a sample takes: most often one for each variable."""
+        return self.num_variables
+
+    @property
     def unsummed(self) -> str | None:
         """Why its variables cannot be summed out; None if they can."""
         return None

@@ -10,10 +10,9 @@ from dataclasses import dataclass
 from typing import Any, final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from plica.errors import DTypeError, InputError, UnsupportedError
-from plica.ir.op import unsupported
+from plica.ir.op import Unsupported, unsupported
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign, input_scope
 from plica.symbolic.layers.rows import InputRow, SubLayer
@@ -74,13 +73,14 @@ class MarginalLayer(FieldsLayer, InputLayer):
         """Whether each variable of the layer stays, in ascending order."""
         return tuple(variable in self.scope for variable in self.layer.scope)
 
+    @property
+    def num_uniforms(self) -> int:
+        """As many as a sample of the layer takes: the variables that are integrated are drawn too."""
+        return self.layer.num_uniforms
+
     def fold_settings(self) -> Hashable:
         """The key of any input layer, and which variables stay."""
         return InputLayer.fold_settings(self), self.stays
-
-
-def _positions(layer: MarginalLayer) -> NDArray[np.int64]:
-    return np.flatnonzero(layer.stays)
 
 
 def _spread(xp: Namespace, layer: MarginalLayer, x: Array, fill: Any) -> Array:
@@ -95,29 +95,26 @@ def _spread(xp: Namespace, layer: MarginalLayer, x: Array, fill: Any) -> Array:
     return xp.concat(columns, axis=2)
 
 
-def _held(params: Params) -> SubLayer:
+def _column(params: Params, name: str) -> tuple[SubLayer, Any]:
+    """The layer that is held, and a column of its row.
+
+    Raises:
+        UnsupportedError: The row lacks the column.
+    """
     held: SubLayer = params.sub_layers["layer"]
-    if held.row.partial is None:
-        raise UnsupportedError(
-            f"{held.layer!r} is integrated over some of its variables, but its row has no 'partial'; give the InputRow "
-            "a function (xp, semiring, layer, params, x, missing), or integrate all its variables"
-        )
-    return held
+    column = getattr(held.row, name)
+    if column is None or isinstance(column, Unsupported):
+        why = f"its row has no {name!r}" if column is None else column.why
+        raise UnsupportedError(f"{held.layer!r}, which is integrated over some of its variables: {why}.")
+    return held, column
 
 
 def _partial(
     xp: Namespace, semiring: Semiring, layer: MarginalLayer, params: Params, x: Array, missing: Array
 ) -> Value:
-    held = _held(params)
-    inside = layer.domain.inside
-    value: Value = held.row.partial(
-        xp,
-        semiring,
-        held.layer,
-        held.params,
-        _spread(xp, layer, x, inside),
-        _spread(xp, layer, missing, fill=True),
-    )
+    held, partial = _column(params, "partial")
+    values, are_missing = _spread(xp, layer, x, layer.domain.inside), _spread(xp, layer, missing, fill=True)
+    value: Value = partial(xp, semiring, held.layer, held.params, values, are_missing)
     return value
 
 
@@ -126,26 +123,35 @@ def _body(xp: Namespace, semiring: Semiring, layer: MarginalLayer, params: Param
 
 
 def _marginal(xp: Namespace, semiring: Semiring, layer: MarginalLayer, params: Params) -> Value:  # noqa: ARG001
-    held = _held(params)
-    value: Value = held.row.marginal(xp, semiring, held.layer, held.params)
+    held, marginal = _column(params, "marginal")
+    value: Value = marginal(xp, semiring, held.layer, held.params)
     return value
 
 
-def _moment(name: str) -> Any:
-    def rule(xp: Namespace, layer: MarginalLayer, params: Params) -> Array:  # (F, K, num_variables)
-        held = _held(params)
-        moments = getattr(held.row, name)(xp, held.layer, held.params)
-        return xp.concat([moments[:, :, at : at + 1] for at in _positions(layer).tolist()], axis=2)
+def _kept(xp: Namespace, layer: MarginalLayer, x: Array) -> Array:
+    """The entries along the last axis of the variables that stay."""
+    return xp.concat([x[..., at : at + 1] for at in np.flatnonzero(layer.stays).tolist()], axis=-1)
 
-    return rule
+
+def _sample(xp: Namespace, layer: MarginalLayer, params: Params, units: Array, uniforms: Array) -> Array:
+    held, sample = _column(params, "sample")
+    return _kept(xp, layer, sample(xp, held.layer, held.params, units, uniforms))
+
+
+def _mean(xp: Namespace, layer: MarginalLayer, params: Params) -> Array:
+    held, mean = _column(params, "mean")
+    return _kept(xp, layer, mean(xp, held.layer, held.params))
+
+
+def _variance(xp: Namespace, layer: MarginalLayer, params: Params) -> Array:
+    held, variance = _column(params, "variance")
+    return _kept(xp, layer, variance(xp, held.layer, held.params))
 
 
 def _covariance(xp: Namespace, layer: MarginalLayer, params: Params) -> Array:
-    held = _held(params)
-    matrix = held.row.covariance(xp, held.layer, held.params)  # (F, K, V, V)
-    positions = _positions(layer).tolist()
-    rows = xp.concat([matrix[:, :, at : at + 1] for at in positions], axis=2)
-    return xp.concat([rows[:, :, :, at : at + 1] for at in positions], axis=3)
+    held, covariance = _column(params, "covariance")
+    matrix = covariance(xp, held.layer, held.params)  # (F, K, V, V), symmetric
+    return _kept(xp, layer, xp.matrix_transpose(_kept(xp, layer, matrix)))
 
 
 _NOT_WHOLE = "a layer of which some variables were integrated is not {}; ask the circuit that has all its variables"
@@ -155,11 +161,11 @@ ROW = InputRow(
     body=_body,
     marginal=_marginal,
     partial=_partial,
-    sample=unsupported(_NOT_WHOLE.format("sampled")),
+    sample=_sample,
     maximum=unsupported(_NOT_WHOLE.format("maximized")),
     mode=unsupported(_NOT_WHOLE.format("maximized")),
-    mean=_moment("mean"),
-    variance=_moment("variance"),
+    mean=_mean,
+    variance=_variance,
     covariance=_covariance,
     interval=unsupported(_NOT_WHOLE.format("asked for intervals")),
 )
