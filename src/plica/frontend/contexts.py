@@ -29,6 +29,7 @@ from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.layers import Layer, LayerRow, OperatorRow
+from plica.symbolic.operators.registry import ACTIVE_REGISTRY
 from plica.symbolic.parameters import ParameterLike, ParameterRow
 from plica.symbolic.semirings import Semiring
 
@@ -92,11 +93,11 @@ class PipelineContext(OperatorMethods):
         return PipelineContext()
 
     def __enter__(self) -> PipelineContext:
-        _ACTIVE.set((*_ACTIVE.get(), self))
+        _activate((*_ACTIVE.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _ACTIVE.set(_ACTIVE.get()[:-1])
+        _activate(_ACTIVE.get()[:-1])
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """Compile a circuit, and before it those that it was made from; a second call returns the same object."""
@@ -222,6 +223,12 @@ class PipelineContext(OperatorMethods):
 
 _ACTIVE: ContextVar[tuple[PipelineContext, ...]] = ContextVar("plica_pipeline", default=())
 """The contexts that a thread, or a task, is in; the innermost one last."""
+
+
+def _activate(contexts: tuple[PipelineContext, ...]) -> None:
+    """Make some contexts the active ones; operators on circuits use the rules of the innermost one."""
+    _ACTIVE.set(contexts)
+    ACTIVE_REGISTRY.set(contexts[-1]._rules.operators if contexts else None)
 
 
 @overload

@@ -18,12 +18,12 @@ from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain
-from plica.symbolic.layers import InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers import CircuitBlock, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
+from plica.symbolic.operators.pairs import are_compatible
 from plica.symbolic.scope import Scope
 from plica.symbolic.structure import (
     StructuralProperties,
-    are_compatible,
     check_smooth_and_decomposable,
     first_not_decomposable,
     first_not_smooth,
@@ -31,17 +31,30 @@ from plica.symbolic.structure import (
     splits_alike,
 )
 
-__all__ = ["Circuit", "CircuitOperation", "StructuralProperties", "StructuralPropertyError", "are_compatible"]
+__all__ = [
+    "Circuit",
+    "CircuitBlock",
+    "CircuitOperation",
+    "StructuralProperties",
+    "StructuralPropertyError",
+    "are_compatible",
+]
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CircuitOperation:
-    """The operator and the circuits from which a circuit was made."""
+    """The operator and the circuits from which a circuit was made.
+
+    Args:
+        operator: Its name: `multiply`, `integrate`, ...
+        operands: The circuits, in order.
+        metadata: The settings of the operator.
+    """
 
     operator: str
     operands: tuple["Circuit", ...]
-    config: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @final
@@ -297,10 +310,10 @@ class Circuit:
                 f"Circuit: {self.layer_name(layer)} expects {layer.arity} input(s), found {len(inputs)}; "
                 f"construct it with arity={len(inputs)} or change its entry in in_layers"
             )
-        for child in inputs:
-            if child.num_output_units != layer.num_input_units:
+        for child, width in zip(inputs, layer.input_widths, strict=True):
+            if child.num_output_units != width:
                 raise ShapeError(
-                    f"Circuit: {self.layer_name(layer)} expects inputs of {layer.num_input_units} unit(s), found "
+                    f"Circuit: {self.layer_name(layer)} expects inputs of {width} unit(s), found "
                     f"{child.num_output_units} in {self.layer_name(child)}; change either number, or put a "
                     "SumLayer between"
                 )

@@ -121,8 +121,8 @@ class Parameter:
     def ref(self) -> "Parameter":
         """A parameter that computes the same from references to the leaves of this one."""
         copies: dict[Node, Node] = {node: _reference(node) for node in self._nodes}
-        in_nodes = {copies[node]: [copies[child] for child in self._in_nodes[node]] for node in self._nodes}
-        return Parameter(copies.values(), in_nodes, [copies[output] for output in self._outputs])
+        in_nodes = {copies[node]: tuple([copies[child] for child in self._in_nodes[node]]) for node in self._nodes}
+        return _from_checked(in_nodes, *(copies[output] for output in self._outputs))
 
     def __repr__(self) -> str:
         names = " -> ".join(type(node).__name__ for node in self._nodes[-4:])
@@ -180,10 +180,10 @@ ParameterLike: TypeAlias = Parameter | ParameterInput
 ParameterFactory: TypeAlias = Callable[[Shape], ParameterLike]
 
 
-def _from_checked(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Parameter:
-    """A parameter of one output from nodes that were checked, each after its inputs."""
+def _from_checked(in_nodes: dict[Node, tuple[Node, ...]], *outputs: Node) -> Parameter:
+    """A parameter from nodes that were checked, each after its inputs."""
     parameter = object.__new__(Parameter)
-    parameter._in_nodes, parameter._nodes, parameter._outputs = in_nodes, tuple(in_nodes), (output,)
+    parameter._in_nodes, parameter._nodes, parameter._outputs = in_nodes, tuple(in_nodes), outputs
     return parameter
 
 
