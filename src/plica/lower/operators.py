@@ -3,7 +3,7 @@
 An operator takes circuits, compiled or as they are described, and gives a compiled one, which shares their tensors.
 
 >>> sorted(OPERATORS)[:3]
-['concatenate', 'condition', 'conjugate']
+['concatenate', 'conjugate', 'differentiate']
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 from inspect import Parameter, Signature, signature
 from typing import Any, final, overload
 
+from plica.symbolic import functional
 from plica.symbolic.circuit import Circuit
-
-_MODULE = "plica.symbolic.functional"
 
 
 @final
@@ -53,7 +51,7 @@ class Operator:
     @property
     def function(self) -> Callable[..., Circuit]:
         """The function of circuits as they are described, which takes the `registry` of a context."""
-        function: Callable[..., Circuit] = getattr(import_module(_MODULE), self.name)
+        function: Callable[..., Circuit] = getattr(functional, self.name)
         return function
 
     def calling(
@@ -113,7 +111,6 @@ class OperatorMethods(ABC):
 
     concatenate = Operator(of_sequence=True)
     evidence = Operator()
-    condition = Operator()
     integrate = Operator()
     marginal = Operator()
     multiply = Operator()
@@ -124,7 +121,6 @@ class OperatorMethods(ABC):
     rename = Operator()
     smooth = Operator()
     simplify = Operator()
-    normalize = Operator()
 
 
 OPERATORS: Mapping[str, Operator] = {

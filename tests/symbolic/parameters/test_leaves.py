@@ -105,7 +105,7 @@ def test_an_initializer_may_come_and_go_before_compilation() -> None:
     layer = GaussianLayer([0], 2, mean=other)
     circuit = plica.compile(Circuit([layer], {}, [layer]))
     assert "mean" not in circuit.state_dict()
-    with pytest.raises(UnsupportedError, match="the leaf mean was compiled"):
+    with pytest.raises(UnsupportedError, match="the leaf 'mean' was compiled"):
         other.initializer = NormalInitializer()
 
 

@@ -20,6 +20,7 @@ from plica.symbolic.layers import (
     TransposeLayer,
 )
 from plica.symbolic.operators.flat_products import Axes
+from plica.symbolic.scope import Scope
 
 Factor = tuple[Layer, Axes]
 """A layer, and the axes along which its units are laid out, in this order."""
@@ -68,12 +69,14 @@ class Builder:
                 self._copies[circuit, found] = self.add(found.copyref(), *inputs)
         return self._copies[circuit, layer]
 
-    def circuit(self, outputs: Iterable[Layer], operation: CircuitOperation) -> Circuit:
+    def circuit(
+        self, outputs: Iterable[Layer], operation: CircuitOperation, data_scope: Scope | None = None
+    ) -> Circuit:
         """The circuit of all that the outputs read."""
         kept = list(outputs)
         layers = topological_order(kept, self.inputs.__getitem__)
         edges = {layer: self.inputs[layer] for layer in layers if self.inputs[layer]}
-        return Circuit.from_operation(layers, edges, kept, operation=operation)
+        return Circuit.from_operation(layers, edges, kept, operation=operation, data_scope=data_scope)
 
     def product(self, factors: Sequence[Factor], sizes: Sequence[int]) -> Layer:
         """The product of some factors, whose units are laid out on the axes `0 .. len(sizes) - 1` in order.

@@ -37,7 +37,7 @@ from plica.symbolic.scope import Scope
 Rule = Callable[[Layer], CircuitBlock | Layer]
 
 
-def mapped(circuit: Circuit, rule: Rule, operation: CircuitOperation) -> Circuit:
+def mapped(circuit: Circuit, rule: Rule, operation: CircuitOperation, data_scope: Scope | None = None) -> Circuit:
     """The circuit with a new layer, or a block of them, for each of its layers that an output reads."""
     builder = Builder()
     images: dict[Layer, Layer] = {}
@@ -45,7 +45,7 @@ def mapped(circuit: Circuit, rule: Rule, operation: CircuitOperation) -> Circuit
         image = rule(layer)
         block = image if isinstance(image, CircuitBlock) else CircuitBlock.from_layer(image)
         images[layer] = builder.add_block(block, [images[child] for child in circuit.layer_inputs(layer)])
-    return builder.circuit([images[layer] for layer in circuit.outputs], operation)
+    return builder.circuit([images[layer] for layer in circuit.outputs], operation, data_scope)
 
 
 def checked_scope(what: str, circuit: Circuit, scope: Any) -> Scope:
@@ -181,7 +181,8 @@ def renamed(circuit: Circuit, mapping: Mapping[int, int], operation: CircuitOper
             _rename(circuit.layer_name(layer), copy, names)
         return copy
 
-    return mapped(circuit, rule, operation)
+    columns = Scope(names.get(variable, variable) for variable in circuit.data_scope)  # as the operand's are renamed
+    return mapped(circuit, rule, operation, columns)
 
 
 def _rename(name: str, layer: InputLayer, names: Mapping[int, int]) -> None:
