@@ -285,7 +285,7 @@ def test_an_empty_scope_takes_no_argument() -> None:
 
     layer = ConstantValueLayer(2, value=ConstantParameter(2, value=[1.0, 2.0]))
     circuit = Circuit([layer], {}, [layer])
-    assert plica.compile(circuit)().shape == (1, 1, 2)
+    assert plica.compile(circuit)().shape == (1, 2)
 
 
 def test_a_context_of_the_default_backend() -> None:

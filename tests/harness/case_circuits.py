@@ -29,7 +29,10 @@ def circuit_of(case: LayerCase) -> Circuit:
     read: list[Any] = []
     for layer in layers:
         scopes = [[0 if isinstance(case.row, SumRow) else place] for place in range(layer.arity)]
-        made = [CategoricalLayer(scope, layer.num_input_units, num_categories=2) for scope in scopes]
+        made = [
+            CategoricalLayer(scope, width, num_categories=2)
+            for scope, width in zip(scopes, layer.input_widths, strict=True)
+        ]
         read, edges = read + made, {**edges, layer: made}
     return Circuit([*read, *layers], edges, layers)
 

@@ -61,6 +61,11 @@ def _outer(op: Any, x: Array, y: Array) -> Array:
     return (np.expand_dims(x, at + 1) * np.expand_dims(y, at)).reshape(op.shape)
 
 
+def _blocks(op: Any, x: Array, y: Array) -> Array:
+    pairs = itertools.product(np.split(x, op.blocks1, axis=1), np.split(y, op.blocks2, axis=1))
+    return np.concatenate([np.kron(first, second) for first, second in pairs], axis=1)
+
+
 def _diagonals(_: Any, weights: Array) -> Array:
     return np.concatenate([np.diag(weights[:, place]) for place in range(weights.shape[1])], axis=1)
 
@@ -69,6 +74,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "SumParameter": lambda _, a, b: a + b,
     "LogAddExpParameter": lambda _, a, b: np.logaddexp(a, b),
     "HadamardParameter": lambda _, a, b: a * b,
+    "BlockKroneckerParameter": _blocks,
     "KroneckerParameter": lambda _, a, b: np.kron(a, b),
     "OuterProductParameter": _outer,
     "ExpParameter": lambda _, x: np.exp(x),

@@ -145,7 +145,7 @@ def check_sample(case: InputCase) -> None:
     layer = input_layer(case)
     folds, rng = Folds(layer), np.random.default_rng(2)
     units = rng.integers(0, UNITS, (F, SAMPLES))
-    uniforms = rng.uniform(size=(F, SAMPLES, case.num_variables))
+    uniforms = rng.uniform(size=(F, SAMPLES, layer.num_uniforms))
     drawn = folds.run(
         lambda params, chosen, u: case.row.sample(xp, layer, params, chosen, u), units, uniforms, batched={0: 1, 1: 1}
     )
@@ -403,7 +403,7 @@ def check_inner_body(case: InnerCase) -> None:
     """The value from those of the inputs, in every semiring, for folds."""
     layer = case.build()
     folds, rng = Folds(layer), np.random.default_rng(4)
-    inputs = [rng.uniform(0.1, 1, (F, B, layer.num_input_units)) for _ in range(layer.arity)]
+    inputs = [rng.uniform(0.1, 1, (F, B, width)) for width in layer.input_widths]
     for semiring in SEMIRINGS.values():
         space = SPACES[semiring.algebra.name]
         expected = [
@@ -421,7 +421,7 @@ def check_inner_body(case: InnerCase) -> None:
 def check_route(case: InnerCase) -> None:
     """A unit of a product is the product of the units that its route names."""
     layer, rng = case.build(), np.random.default_rng(5)
-    inputs = [rng.uniform(size=(1, layer.num_input_units)) for _ in range(layer.arity)]
+    inputs = [rng.uniform(size=(1, width)) for width in layer.input_widths]
     values = case.reference(LINEAR, layer, {}, inputs)[0]
     units = np.arange(layer.num_output_units)[None]
     routes = run_rule(lambda chosen: case.row.route(xp, layer, chosen), units)
@@ -434,7 +434,7 @@ def check_choose(case: InnerCase) -> None:
     """The terms that a sum chooses among add up to it."""
     layer = case.build()
     folds, rng = Folds(layer), np.random.default_rng(6)
-    inputs = [rng.uniform(size=(1, layer.num_input_units)) for _ in range(layer.arity)]
+    inputs = [rng.uniform(size=(1, width)) for width in layer.input_widths]
     units = np.concatenate(inputs, axis=1)[0]
     logs = folds.run(lambda params: case.row.choose.log_weights(xp, layer, params))
     reads = np.broadcast_to(case.row.choose.reads(layer), logs.shape[1:])

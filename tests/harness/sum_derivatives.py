@@ -53,8 +53,8 @@ def _check_sum(case: InnerCase, semiring: Any, turn: int, numbers: Sequence[floa
         point[name] = rounded(choices)
         if logarithmic and case.multiplies_logs:
             point[name][point[name] == 0] = 1.0
-    for place in range(layer.arity):
-        point[f"input {place}"] = rounded(rng.permuted(np.resize(numbers, (_ROWS, layer.num_input_units)), axis=1))
+    for place, width in enumerate(layer.input_widths):
+        point[f"input {place}"] = rounded(rng.permuted(np.resize(numbers, (_ROWS, width)), axis=1))
     inputs = [name for name in point if name not in case.parameters]
     steps = {name: np.where(np.isfinite(one) & (one != 0), np.abs(one), 1.0) for name, one in point.items()}
     steps |= {name: np.where(np.isfinite(point[name]), steps[name], 0.0) for name in inputs}

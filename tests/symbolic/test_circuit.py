@@ -1,6 +1,7 @@
 import copy
 import dataclasses
 import pickle
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ from plica.symbolic.circuit import Circuit, CircuitOperation, are_compatible
 from plica.symbolic.domains import POSITIVE_REALS, REALS, finite
 from plica.symbolic.layers import (
     CategoricalLayer,
+    ConstantValueLayer,
     GaussianLayer,
     HadamardLayer,
     InputLayer,
@@ -256,6 +258,73 @@ def test_sixty_doublings_are_sixty_one_layers() -> None:
     circuit = repeated(60, 2)
     assert len(circuit.layers) == 61
     assert circuit.layer_outputs(circuit.layers[0]) == (circuit.layers[1],) * 2
+
+
+def test_topological_orders_are_iterators() -> None:
+    circuit = chained((0, 1), (2, 3))
+    for order in (circuit.topological_ordering(), circuit.layerwise_topological_ordering()):
+        assert isinstance(order, Iterator)
+        first, second = next(order), next(order)
+        assert (first, second) == (order[0], order[1])
+        assert len(order) == len(list(order))
+    assert next(circuit.topological_ordering()) is circuit.layers[0]
+    assert next(circuit.layerwise_topological_ordering()) == tuple(circuit.input_layers)
+
+
+def test_the_data_scope_is_that_of_the_operands() -> None:
+    whole = chained((0, 1), (2, 3))
+    part = chained((0, 1), variables=2)
+    assert (whole.data_scope, part.data_scope) == (Scope(range(3)), Scope(range(2)))
+    layers, edges, outputs = part.layers, part.layers_inputs, part.outputs
+    derived = Circuit(layers, edges, outputs, operation=CircuitOperation("integrate", (whole,)))
+    assert (derived.scope, derived.data_scope) == (Scope(range(2)), Scope(range(3)))
+    assert derived.live is derived
+    unread = Circuit([*layers, coin(9)], edges, outputs, operation=CircuitOperation("integrate", (whole,)))
+    assert unread.live.data_scope == unread.data_scope == Scope(range(3))
+    assert derived.subgraph(*outputs).data_scope == Scope(range(2)), "a circuit of its own"
+    again = Circuit(layers, edges, outputs, operation=CircuitOperation("copy", (derived, part)))
+    assert again.data_scope == Scope(range(3))
+    given = Circuit.from_operation(
+        layers, edges, outputs, operation=CircuitOperation("rename", (whole,)), data_scope=Scope([0, 1, 7])
+    )
+    assert given.data_scope == Scope([0, 1, 7])
+
+
+def test_a_circuit_without_variables_has_no_data() -> None:
+    constant = ConstantValueLayer(1, value=2.0)
+    operation = CircuitOperation("integrate", (chained((0, 1), (2, 3)),))
+    total = Circuit([constant], {}, [constant], operation=operation)
+    assert total.data_scope == total.scope == Scope([])
+    part = chained((0, 1), variables=2)
+    both = Circuit(part.layers, part.layers_inputs, part.outputs, operation=CircuitOperation("multiply", (part, total)))
+    assert both.data_scope == Scope(range(2))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: Circuit(*_of(chained((0, 1), (2, 3))), data_scope=Scope([0, 5])),
+            r"depend on the variable\(s\) .*\{1, 2\}.*, which data_scope .*\{0, 5\}.* lacks; add them",
+        ),
+        (
+            lambda: Circuit(*_of(bag_of_constants()), data_scope=Scope([0])),
+            r"data_scope is .*\{0\}.*, but the outputs depend on no variable",
+        ),
+    ],
+)
+def test_wrong_data_scopes(make: Callable[[], Circuit], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+def _of(circuit: Circuit) -> tuple[Any, Any, Any]:
+    return circuit.layers, circuit.layers_inputs, circuit.outputs
+
+
+def bag_of_constants() -> Circuit:
+    layer = ConstantValueLayer(1, value=2.0)
+    return Circuit([layer], {}, [layer])
 
 
 def test_deep_chains_need_no_recursion() -> None:

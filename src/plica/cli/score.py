@@ -74,6 +74,11 @@ def _write(model: "Model", data: Path, out: Path, hidden: set[int], **options: A
 
     from plica.queries import log_likelihood
 
+    if not model.width:
+        raise InputError(
+            "the model has no variables, so that there are no rows to score; its value is what plica.load(MODEL)() "
+            "gives, and what `plica run` writes of the file that `plica export` makes of it"
+        )
     hidden_variables = sorted(hidden)
     with torch.no_grad(), reading(model, data, **options) as (rows, batches):
         extra_columns = _extra_columns(model, rows, out)

@@ -88,6 +88,7 @@ class CircuitRecord(TypedDict):
     """A circuit: layers, the indices of their inputs, the parameter nodes of all layers, and the modules of layers.
 
     The class of a module, `package.Class`, tells the user which module to make; nothing is imported by this name.
+    `data_scope` lists the variables with a column in the data, where these are not those of the scope.
     """
 
     layers: list[LayerRecord]
@@ -95,6 +96,7 @@ class CircuitRecord(TypedDict):
     outputs: list[int]
     nodes: list[NodeRecord]
     modules: NotRequired[dict[str, ModuleRecord]]
+    data_scope: NotRequired[list[int]]
 
 
 _SHOWN = 100  # characters of a key that a message shows
@@ -130,7 +132,7 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
     """A circuit as JSON values, and the arrays among its settings by the keys that the JSON names.
 
     Parameter nodes form one table for the whole circuit, so that shared nodes stay shared. Modules form another, by
-    their keys in a state dict. The operator that made the circuit is left out.
+    their keys in a state dict. The operator that made the circuit is left out, but not the data that it takes.
 
     Raises:
         UnsupportedError: A class is not in `classes`, or a setting has no form in a file.
@@ -147,6 +149,8 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
     }
     if encoder.modules:
         structure["modules"] = {key: record_of(module) for key, module in module_keys.items() if key in encoder.modules}
+    if circuit.data_scope != circuit.scope:
+        structure["data_scope"] = list(circuit.data_scope)
     return structure, encoder.arrays
 
 
@@ -187,8 +191,9 @@ def decode_circuit(
         for number, (layer, row) in enumerate(zip(layers, structure["inputs"], strict=True))
     }
     outputs = [layers[_index(i, len(layers), "circuit.outputs", "layer")] for i in structure["outputs"]]
+    data_scope = decoder.data_scope(structure.get("data_scope"))
     try:
-        circuit = Circuit(layers, inputs, outputs)
+        circuit = Circuit(layers, inputs, outputs, data_scope=data_scope)
     except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
         raise cannot_rebuild("the circuit", error) from error
     check_keys(circuit, given_modules)
@@ -365,6 +370,9 @@ class _Decoder:
         self._budget.spend(where, "a scope", highest // _VARIABLES_PER_NUMBER)
         self._budget.reserve(where, f"data with a column {highest}", highest * _NUMBERS_PER_COLUMN)
         return Scope(variables)
+
+    def data_scope(self, variables: list[int] | None) -> Scope | None:
+        return None if variables is None else self._items({"data_scope": {"scope": variables}}, "circuit")["data_scope"]
 
     def domain(self, encoded: DomainRecord, where: str) -> Domain:
         domain: Domain = construct(Domain, where, (), self._items(encoded, where))

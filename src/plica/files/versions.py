@@ -3,7 +3,7 @@
 A step changes only the JSON: the names, shapes and values of tensors stay, so that `state_dict`s of old files fit.
 
 >>> UPGRADES.keys()
-dict_keys([1, 2])
+dict_keys([1, 2, 3])
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,13 @@ from typing import Any
 Json = Any
 Upgrade = Callable[[Json], None]
 
-VERSION = 3  # reading upgrades files of older versions to it
+VERSION = 4  # reading upgrades files of older versions to it
 
 
 def version_of(circuit: Json) -> int:
     """The oldest version that can express an encoded circuit; files state it, so that older readers can read them."""
+    if "data_scope" in circuit:
+        return 4
     return 3 if "modules" in circuit or any(item.keys() == {"domain"} for item in _objects(circuit)) else 2
 
 
@@ -69,5 +71,9 @@ def _without_modules(_: Json) -> None:
     """2 -> 3: settings may be modules and domains, and a file of version 2 has none."""
 
 
+def _without_data_scope(_: Json) -> None:
+    """3 -> 4: a circuit may say which variables its data has, and one of version 3 has those of its scope."""
+
+
 # version: the step from it to the next
-UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits, 2: _without_modules}
+UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits, 2: _without_modules, 3: _without_data_scope}

@@ -22,12 +22,14 @@ from plica.graph.limits import MAX_STEPS
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.program import Bound, Program
 from plica.lower.layer_map import CompiledLayer
+from plica.lower.operators import Operator, OperatorMethods
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.queries.query import Query
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer, InitializerRow
 from plica.symbolic.layers import Layer, LayerRow, OperatorRow
+from plica.symbolic.operators.registry import ACTIVE_REGISTRY
 from plica.symbolic.parameters import ParameterLike, ParameterRow
 from plica.symbolic.semirings import Semiring
 
@@ -41,8 +43,11 @@ _OF_PROGRAMS = ("consts", "backend")
 
 
 @final
-class PipelineContext:
+class PipelineContext(OperatorMethods):
     """Options and rules that compile circuits; also a context manager.
+
+    The operators of `plica.symbolic.functional` are methods, which take compiled circuits of this context, or described
+    ones, and give a compiled one.
 
     Args:
         backend: `"torch"`.
@@ -88,15 +93,19 @@ class PipelineContext:
         return PipelineContext()
 
     def __enter__(self) -> PipelineContext:
-        _ACTIVE.set((*_ACTIVE.get(), self))
+        _activate((*_ACTIVE.get(), self))
         return self
 
     def __exit__(self, *_: object) -> None:
-        _ACTIVE.set(_ACTIVE.get()[:-1])
+        _activate(_ACTIVE.get()[:-1])
 
     def compile(self, circuit: Circuit) -> TorchCircuit:
-        """Compile a circuit; a second call returns the same object."""
+        """Compile a circuit, and before it those that it was made from; a second call returns the same object."""
         return self._compiler.compile(circuit)
+
+    def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
+        """The result of an operator, compiled: `OperatorMethods.apply_operator` says more."""
+        return self._compiler.apply_operator(operator, *arguments, **settings)
 
     def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
         """Compile one layer alone: from the units of its inputs, or from data, to its units, each with a fold axis."""
@@ -216,6 +225,12 @@ _ACTIVE: ContextVar[tuple[PipelineContext, ...]] = ContextVar("plica_pipeline", 
 """The contexts that a thread, or a task, is in; the innermost one last."""
 
 
+def _activate(contexts: tuple[PipelineContext, ...]) -> None:
+    """Make some contexts the active ones; operators on circuits use the rules of the innermost one."""
+    _ACTIVE.set(contexts)
+    ACTIVE_REGISTRY.set(contexts[-1]._rules.operators if contexts else None)
+
+
 @overload
 def compile(circuit: Circuit, ctx: PipelineContext | None = None, **options: Any) -> TorchCircuit: ...  # noqa: A001
 
@@ -235,7 +250,7 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
         DTypeError: There is no such option.
     """
     if isinstance(circuit, Program | Bound):
-        context = _given(ctx)
+        context = given_context(ctx)
         unknown = [name for name in options if name not in _OF_PROGRAMS]
         if unknown:
             raise DTypeError(
@@ -279,7 +294,7 @@ def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineCo
     Raises:
         UnsupportedError: `options` were given together with a context, which has its own.
     """
-    context = _given(ctx)
+    context = given_context(ctx)
     if context is not None and options:
         raise UnsupportedError(
             f"the options {', '.join(options)} belong to the context; give them to PipelineContext(...) instead."
@@ -287,7 +302,7 @@ def _context(ctx: PipelineContext | None, options: dict[str, Any]) -> PipelineCo
     return context or PipelineContext(**options)
 
 
-def _given(ctx: PipelineContext | None) -> PipelineContext | None:
+def given_context(ctx: PipelineContext | None) -> PipelineContext | None:
     """The context that was given, else the active one."""
     if not isinstance(ctx, PipelineContext | None):
         raise DTypeError(f"ctx must be a PipelineContext, {found(ctx)}")
@@ -296,7 +311,7 @@ def _given(ctx: PipelineContext | None) -> PipelineContext | None:
 
 def has_context(ctx: PipelineContext | None) -> bool:
     """Whether there is a context: the one that was given, or an active one."""
-    return _given(ctx) is not None
+    return given_context(ctx) is not None
 
 
 def _load_compiler(backend: str) -> type[TorchCompiler]:

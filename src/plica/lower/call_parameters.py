@@ -42,6 +42,10 @@ class RowAxis:
         folds, *shape = array.dims
         return xp.broadcast_to(xp.expand_dims(array, axis=1), (folds, self.count, *shape))
 
+    def repeat_rows(self, array: Tracer) -> Tracer:
+        """An array `(F, B, K)` or `(F, 1, K)` as `(F, B, K)`."""
+        return xp.broadcast_to(array, (array.dims[0], self.count, array.dims[2]))
+
     def merge_array(self, array: Tracer, folds: int) -> Tracer:
         """An array `(F, B, ...)` or `(F, 1, ...)` as `(F*B, 1, ...)`: a batch of one row for each merged fold."""
         return xp.expand_dims(self._merged(array, folds), axis=1)

@@ -33,8 +33,8 @@ _WIDER = {DType.UINT16: DType.INT32, DType.UINT32: DType.INT64, DType.UINT64: DT
 
 
 def input_width(circuit: Circuit) -> int:
-    """The number of columns of the data: column v is variable v."""
-    return max(circuit.scope) + 1 if circuit.scope else 0
+    """The number of columns of the data: column v is variable v, up to the last one of `Circuit.data_scope`."""
+    return max(circuit.data_scope) + 1 if circuit.data_scope else 0
 
 
 def column_domains(circuit: Circuit) -> tuple[Domain, ...]:

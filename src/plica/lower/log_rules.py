@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plica.symbolic.parameters import (
+    BlockKroneckerParameter,
+    BlockKroneckerSumParameter,
     ClampParameter,
     ClampSignParameter,
     ClampSizeParameter,
@@ -235,6 +237,9 @@ MOVED = (IndexParameter, ConcatParameter, FlattenParameter, ConjugateParameter)
 _moved = _product(copied)
 
 LOG_RULES: dict[type[Any], Rule] = {
+    BlockKroneckerParameter: _product(
+        lambda op: BlockKroneckerSumParameter(*op.in_shapes, blocks1=op.blocks1, blocks2=op.blocks2)
+    ),
     HadamardParameter: _product(lambda op: SumParameter(*op.in_shapes)),
     KroneckerParameter: _product(lambda op: KroneckerSumParameter(*op.in_shapes)),
     OuterProductParameter: _product(lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis)),
@@ -250,5 +255,12 @@ LOG_RULES: dict[type[Any], Rule] = {
     **dict.fromkeys(MOVED, _moved),
 }
 
-PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter, SquareParameter)
+PRODUCTS = (
+    BlockKroneckerParameter,
+    HadamardParameter,
+    KroneckerParameter,
+    OuterProductParameter,
+    ReduceProductParameter,
+    SquareParameter,
+)
 """Operations that may underflow for any inputs."""

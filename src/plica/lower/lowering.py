@@ -104,6 +104,8 @@ class LoweringScope:
         check_constants(self.folded.described, self.dtype, self.folded.row_if_any)
         self.trace = Trace(self.builder, constant=self._array)
         self._keys = leaf_keys(self.folded.described)
+        for leaf in self._keys:
+            leaf.mark_compiled()
         # First of all names, so that a leaf has the same name in every Program of the circuit.
         self._names = {key: self.builder.reserve(name_of(key)) for key in self._keys.values()}
         self._opaque = {
@@ -181,6 +183,10 @@ class LoweringScope:
         `RowAxis.merge_array` makes them. `RowAxis.split_array` turns its result into `(F, B, ...)`.
         """
         return self._rows if any(self.given.values()) and parameters_by_row(group.members, self.given) else None
+
+    def with_rows(self, value: Value) -> Value:
+        """A value without data, `(F, 1, K)`, as `(F, B, K)` where some parameter has a value for each row."""
+        return self.semiring.map(xp, self._rows.repeat_rows, value) if any(self.given.values()) else value
 
     def parameters(self, group: FoldedLayer) -> Params:
         """The parameters of a group, each `(F, *shape)`; shorter ones padded where the row allows it.

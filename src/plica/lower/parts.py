@@ -65,7 +65,7 @@ class LayerPart:
     @staticmethod
     def of(layer: InnerLayer, semiring: Semiring, rows: LayerRows) -> "LayerPart":
         """The part for a layer and the rows of a context."""
-        inputs = [PartInput(Scope([index]), layer.num_input_units) for index in range(layer.arity)]
+        inputs = [PartInput(Scope([index]), width) for index, width in enumerate(layer.input_widths)]
         return LayerPart(single_groups(Circuit([*inputs, layer], {layer: inputs}, [layer]), rows=rows), semiring)
 
     @property
@@ -86,8 +86,8 @@ class LayerPart:
     def _lower(self, dtype: DType, input_dtype: DType, owners: Owners) -> Lowered:
         scope = LoweringScope(self.folded, self.semiring, dtype, owners)
         with scope.trace.active():
-            shape = (1, "b", self.layer.num_input_units)
-            given = [scope.argument(f"x{index}", shape, input_dtype) for index in range(self.layer.arity)]
+            widths = enumerate(self.layer.input_widths)
+            given = [scope.argument(f"x{index}", (1, "b", width), input_dtype) for index, width in widths]
             inputs = [self.semiring.from_result(xp, argument) for argument in given]
             group = self.folded.groups[-1]
             with scope.builder.at(repr(self.layer)):

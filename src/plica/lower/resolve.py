@@ -99,7 +99,13 @@ class Resolver:
             moved[layer]: [moved[input_layer] for input_layer in circuit.layer_inputs(layer)]
             for layer in circuit.layers
         }
-        return Circuit(moved.values(), edges, [moved[layer] for layer in circuit.outputs], operation=circuit.operation)
+        return Circuit(
+            moved.values(),
+            edges,
+            [moved[layer] for layer in circuit.outputs],
+            operation=circuit.operation,
+            data_scope=circuit.data_scope,
+        )
 
     def layer(self, layer: AnyLayer, applied: Applied | None = None) -> AnyLayer:
         """The layer, or a copy with its parameters resolved.

@@ -18,12 +18,12 @@ from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import consumers, layerwise_topological_order, topological_order
 from plica.symbolic.domains import Domain
-from plica.symbolic.layers import InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers import CircuitBlock, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
+from plica.symbolic.operators.pairs import are_compatible
 from plica.symbolic.scope import Scope
 from plica.symbolic.structure import (
     StructuralProperties,
-    are_compatible,
     check_smooth_and_decomposable,
     first_not_decomposable,
     first_not_smooth,
@@ -31,17 +31,30 @@ from plica.symbolic.structure import (
     splits_alike,
 )
 
-__all__ = ["Circuit", "CircuitOperation", "StructuralProperties", "StructuralPropertyError", "are_compatible"]
+__all__ = [
+    "Circuit",
+    "CircuitBlock",
+    "CircuitOperation",
+    "StructuralProperties",
+    "StructuralPropertyError",
+    "are_compatible",
+]
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class CircuitOperation:
-    """The operator and the circuits from which a circuit was made."""
+    """The operator and the circuits from which a circuit was made.
+
+    Args:
+        operator: Its name: `multiply`, `integrate`, ...
+        operands: The circuits, in order.
+        metadata: The settings of the operator.
+    """
 
     operator: str
     operands: tuple["Circuit", ...]
-    config: dict[str, Any] = field(default_factory=dict)
+    metadata: dict[str, Any] = field(default_factory=dict)
 
 
 @final
@@ -54,11 +67,12 @@ class Circuit:
         in_layers: The inputs of each inner layer, in order; input layers may be left out. A layer may be read twice.
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
+        data_scope: The variables that have a column in the data; by default those that `data_scope` says.
 
     Raises:
         GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
         ShapeError: A layer of another arity or number of units than its neighbour expects.
-        InputError: No value of a variable is legal for all layers that read it.
+        InputError: No value of a variable is legal for all layers that read it; or a variable has no column.
     """
 
     def __init__(
@@ -68,6 +82,7 @@ class Circuit:
         outputs: Iterable[Layer],
         *,
         operation: CircuitOperation | None = None,
+        data_scope: Scope | None = None,
     ) -> None:
         self._inputs, self._outputs = edges("Circuit", layers, in_layers, outputs, "layers")
         _check_listed(self._inputs, in_layers, self._outputs)
@@ -80,6 +95,7 @@ class Circuit:
         self._scopes = _layer_scopes(self._layers, self._inputs)
         self._live = _live_layers(self._layers, self._inputs, self._outputs)
         self._domains = self._meet_domains()
+        self._data_scope = self._find_data_scope() if data_scope is None else self._checked_data_scope(data_scope)
 
     @classmethod
     def from_operation(
@@ -89,9 +105,10 @@ class Circuit:
         outputs: Iterable[Layer],
         *,
         operation: CircuitOperation,
+        data_scope: Scope | None = None,
     ) -> "Circuit":
         """A circuit that remembers the operator and the circuits from which it was made."""
-        return cls(layers, in_layers, outputs, operation=operation)
+        return cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
         """The same object: a circuit is immutable, and compared by identity."""
@@ -123,6 +140,15 @@ class Circuit:
         return Scope.union(*(self._scopes[layer] for layer in self._outputs))
 
     @property
+    def data_scope(self) -> Scope:
+        """The variables that have a column in the data: column v is variable v, and those outside `scope` are ignored.
+
+        A circuit that was made from others takes their data, whatever variables are left. Otherwise it is the scope.
+        It is empty where the scope is: then there is no data.
+        """
+        return self._data_scope
+
+    @property
     def num_variables(self) -> int:
         """The number of variables of the scope."""
         return len(self.scope)
@@ -137,7 +163,8 @@ class Circuit:
         """The circuit of the layers that the outputs depend on; the same object where that is every layer."""
         if len(self._live) == len(self._layers):
             return self
-        return Circuit(self._live, {layer: self._inputs[layer] for layer in self._live}, self._outputs)
+        inputs = {layer: self._inputs[layer] for layer in self._live}
+        return Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope)
 
     @property
     def live_layers(self) -> tuple[Layer, ...]:
@@ -203,13 +230,13 @@ class Circuit:
         kind, _, details = repr(layer).partition("(")
         return f"{kind}({self._index[layer]}, {details}"
 
-    def topological_ordering(self) -> tuple[Layer, ...]:
+    def topological_ordering(self) -> Listing[Layer]:
         """Every layer, each after its inputs."""
-        return self._layers
+        return self.layers
 
-    def layerwise_topological_ordering(self) -> tuple[tuple[Layer, ...], ...]:
+    def layerwise_topological_ordering(self) -> Listing[tuple[Layer, ...]]:
         """The layers by level: a layer is one level above its highest input."""
-        return layerwise_topological_order(self._layers, self._inputs.__getitem__)
+        return Listing(layerwise_topological_order(self._layers, self._inputs.__getitem__))
 
     def subgraph(self, *outputs: Layer) -> "Circuit":
         """The circuit of some layers of this one and of all layers that they depend on; the layers are shared."""
@@ -283,13 +310,38 @@ class Circuit:
                 f"Circuit: {self.layer_name(layer)} expects {layer.arity} input(s), found {len(inputs)}; "
                 f"construct it with arity={len(inputs)} or change its entry in in_layers"
             )
-        for child in inputs:
-            if child.num_output_units != layer.num_input_units:
+        for child, width in zip(inputs, layer.input_widths, strict=True):
+            if child.num_output_units != width:
                 raise ShapeError(
-                    f"Circuit: {self.layer_name(layer)} expects inputs of {layer.num_input_units} unit(s), found "
+                    f"Circuit: {self.layer_name(layer)} expects inputs of {width} unit(s), found "
                     f"{child.num_output_units} in {self.layer_name(child)}; change either number, or put a "
                     "SumLayer between"
                 )
+
+    def _find_data_scope(self) -> Scope:
+        """The variables of the scope, and those of the data of the operands."""
+        if not self.scope or self._operation is None:
+            return self.scope
+        return Scope.union(self.scope, *(operand.data_scope for operand in self._operation.operands))
+
+    def _checked_data_scope(self, data_scope: Scope) -> Scope:
+        """A given data scope, of a circuit that has data.
+
+        Raises:
+            InputError: The circuit reads a variable outside of it, or has no variables.
+        """
+        lacking = self.scope - data_scope
+        if lacking:
+            raise InputError(
+                f"Circuit: the outputs depend on the variable(s) {lacking!s}, which data_scope {data_scope!s} lacks; "
+                "add them, or leave out data_scope"
+            )
+        if data_scope and not self.scope:
+            raise InputError(
+                f"Circuit: data_scope is {data_scope!s}, but the outputs depend on no variable, so that there is no "
+                "data; leave out data_scope"
+            )
+        return data_scope
 
     def _meet_domains(self) -> dict[int, Domain]:
         domains: dict[int, Domain] = {}

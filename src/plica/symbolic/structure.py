@@ -1,14 +1,15 @@
-"""Structural properties of circuits: whether one is smooth and decomposable, and whether two are compatible.
+"""Structural properties of one circuit; whether two are compatible is told by `operators/pairs.py`.
 
 >>> from plica.symbolic.circuit import Circuit
 >>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
 >>> x, y = (CategoricalLayer([v], 4, num_categories=2) for v in range(2))
 >>> product = HadamardLayer(4)
 >>> circuit = Circuit([x, y, product], {product: [x, y]}, [product])
->>> first_not_decomposable(circuit) is None, are_compatible(circuit, circuit)
+>>> first_not_decomposable(circuit) is None, splits_alike(circuit)
 (True, True)
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias, final
 
@@ -26,6 +27,11 @@ class LayerGraph(Protocol):
     @property
     def scope(self) -> Scope:
         """The variables that the outputs depend on."""
+        ...
+
+    @property
+    def outputs(self) -> Sequence[Layer]:
+        """The output layers."""
         ...
 
     @property
@@ -121,25 +127,6 @@ def check_smooth_and_decomposable(circuit: LayerGraph, what: str) -> None:
             f"variables: {_input_scopes(circuit, layer)}. Give the inputs of a product scopes that are "
             "disjoint."
         )
-
-
-def are_compatible(first: LayerGraph, second: LayerGraph) -> bool:
-    """Whether the product of two circuits is a smooth and decomposable circuit of at most the product of their sizes.
-
-    Both must be smooth and decomposable. Where a product of each has the same scope, restricted to the variables of
-    both circuits, they must split it alike. An omni-compatible circuit is compatible with every other one.
-
-    Source: Vergari et al., "A Compositional Atlas of Tractable Circuit Operations", 2021, definition 4.
-    """
-    if not all(circuit.is_smooth and circuit.is_decomposable for circuit in (first, second)):
-        return False
-    if first.is_omni_compatible or second.is_omni_compatible:
-        return True
-    common = first.scope & second.scope
-    splits, other_splits = product_splits(first, common), product_splits(second, common)
-    return splits.keys() == other_splits.keys() and all(
-        len(ways | other_splits[scope]) == 1 for scope, ways in splits.items()
-    )
 
 
 def product_splits(circuit: LayerGraph, variables: Scope) -> Splits:

@@ -48,7 +48,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     return space.from_log(found)
 
 
-class _Gaussian:
+class Gaussian:
     """SciPy's distribution, and those of sums of its variables."""
 
     def __init__(self, mean: Array, covariance: Array) -> None:
@@ -74,10 +74,11 @@ class _Gaussian:
 
 def _distributions(layer: Any, params: Params) -> list[Any]:  # noqa: ARG001
     factors = _factors(params).astype(float)
-    return [_Gaussian(mean, one @ one.T) for mean, one in zip(params["mean"].astype(float), factors, strict=True)]
+    return [Gaussian(mean, one @ one.T) for mean, one in zip(params["mean"].astype(float), factors, strict=True)]
 
 
-def _covariances(layer: Any, params: Params) -> Array:  # noqa: ARG001
+def covariances(layer: Any, params: Params) -> Array:  # noqa: ARG001
+    """The covariance matrix of each unit."""
     return np.stack([one @ one.T for one in _factors(params)])
 
 
@@ -111,7 +112,7 @@ _FACTORS = Numbers(
     ),
     _factor,
 )
-_POINTS = np.array(
+POINTS = np.array(
     [[0.0, 1.0, -2.0], [0.0, 0.0, 0.0], [-1e6, 3.0, 1e6], [30.0, -1e3, 1e-30], [1e30, 0.0, 0.0], [np.inf, 0.0, 1.0]]
 )
 
@@ -130,7 +131,7 @@ def _case(name: str, layer: Any, second: str, variables: int, **settings: Any) -
         num_variables=variables,
         means=lambda _, params: params["mean"],
         variances=lambda _, params: (_factors(params) ** 2).sum(axis=-1),
-        covariances=_covariances,
+        covariances=covariances,
         refused=(
             Refused(lambda: layer([], 2), ShapeError, "the number of variables must be at least 1"),
             Refused(
@@ -139,7 +140,7 @@ def _case(name: str, layer: Any, second: str, variables: int, **settings: Any) -
                 f"{second} and {second}_factory",
             ),
         ),
-        points=lambda _: _POINTS[:, :variables],
+        points=lambda _: POINTS[:, :variables],
         wrong=(),
         sampled=(),
         starts=(),

@@ -12,6 +12,7 @@ from plica.symbolic.layers import (
     ConstantValueLayer,
     EvidenceLayer,
     GaussianLayer,
+    IntegratedLayer,
     PolynomialLayer,
     SumLayer,
 )
@@ -98,6 +99,18 @@ def _observed(space: Space, layer: Any, params: Params) -> Array:
     return _HELD[type(held)](space, held, under("layer", params), x)[0]
 
 
+def integrated(make: Callable[[int], Any]) -> Callable[[Sequence[int], int], IntegratedLayer]:
+    """Layers whose variables are integrated."""
+    return lambda _, units: IntegratedLayer(make(units))
+
+
+def _integrated(space: Space, layer: Any, params: Params) -> Array:
+    """The sum that the reference of the layer is in ordinary numbers, in every algebra."""
+    held = layer.layer
+    x = np.full((1, max(held.scope) + 1), np.nan)
+    return space.from_linear(_HELD[type(held)](LINEAR, held, under("layer", params), x)[0])
+
+
 def _states(categories: int) -> Callable[[int], CategoricalLayer]:
     return lambda units: CategoricalLayer([3], units, num_categories=categories)
 
@@ -119,6 +132,8 @@ _WRONG = (
         "is a state, which is known when the circuit is described",
     ),
 )
+
+_NOT_INTEGRATED = (Refused(lambda: IntegratedLayer(_NO_INPUT), DTypeError, "expected an input layer, found SumLayer"),)
 
 _STATE = Numbers(((1.0,),), lambda _, shape, __: np.ones(shape), shared=True, fixed=True)
 
@@ -173,5 +188,21 @@ CASES = (
             "layer.coeff": signed_weights(3),
         },
         alike=(observed(lambda units: PolynomialLayer([1], units, degree=1), 2.0),),
+    ),
+    _case(
+        "integrated states",
+        IntegratedLayer,
+        integrated(lambda units: CategoricalLayer([3], units, num_categories=3, logits_factory=normal)),
+        _integrated,
+        refused=_NOT_INTEGRATED,
+        alike=(integrated(lambda units: CategoricalLayer([3], units, num_categories=2, logits_factory=normal)),),
+        parameters={"layer.logits": logits(3)},
+    ),
+    _case(
+        "integrated real number",
+        IntegratedLayer,
+        integrated(lambda units: GaussianLayer([2], units)),
+        _integrated,
+        parameters={"layer.mean": PLACE, "layer.stddev": SCALE},
     ),
 )

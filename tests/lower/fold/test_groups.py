@@ -225,6 +225,8 @@ def test_groups_say_what_they_are() -> None:
     circuit = pixels(layer="tucker", values=2)
     plain = TorchCompiler(optimize=False).compile(circuit)
     assert plain.topological_ordering() == plain.layers
+    assert next(plain.topological_ordering()) is plain.layers[0] is next(plain.inputs)
+    assert plain.inputs == tuple(group for group in plain.layers if group.kind == "input")
     kinds = {(group.kind, group.layer_class) for group in plain.layers}
     assert kinds == {("input", CategoricalLayer), ("product", KroneckerLayer), ("sum", SumLayer)}
     assert sum(group.num_folds for group in plain.layers) == len(circuit.layers)

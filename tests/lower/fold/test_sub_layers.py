@@ -137,7 +137,7 @@ def test_a_circuit_of_observations_alone_has_no_variables() -> None:
     compiler = TorchCompiler(dtype="float64")
     compiler.add_layer_rule(OBSERVED_ROW)
     compiled = compiler.compile(circuit)
-    assert compiled().shape == (1, 1, 1)
+    assert compiled().shape == (1, 1)
     assert compiled().exp() < 1
 
 

@@ -48,6 +48,17 @@ def test_nodes_come_in_topological_order() -> None:
     assert list(map(next, parts)) == [tensor, tensor, softmax]
 
 
+def test_topological_orders_are_iterators() -> None:
+    leaves = [TensorParameter(2, initializer=NormalInitializer()) for _ in range(2)]
+    exp, total = ExpParameter((2,)), SumParameter((2,), (2,))
+    parameter = Parameter.from_binary(total, Parameter.from_unary(exp, leaves[0]), leaves[1])
+    order, levels = parameter.topological_ordering(), parameter.layerwise_topological_ordering()
+    assert [next(order) for _ in range(4)] == [leaves[0], exp, leaves[1], total]
+    assert [next(levels) for _ in range(3)] == [(leaves[0], leaves[1]), (exp,), (total,)]
+    with pytest.raises(StopIteration):
+        next(order)
+
+
 def test_sequence_and_binary_share_what_is_shared() -> None:
     base = Parameter.from_sequence(leaf(3), ExpParameter((3,)), SquareParameter((3,)))
     assert [type(node).__name__ for node in base.nodes] == ["TensorParameter", "ExpParameter", "SquareParameter"]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from plica.errors import ShapeError, UnsupportedError
+from plica.errors import DTypeError, ShapeError, UnsupportedError
 from plica.symbolic.semirings import LSE_SUM, MAX_SUM, SCALED, SEMIRINGS, SUM_PRODUCT, Bound, Law, Semiring, Stage
 from tests.harness.together import grouped
 
@@ -142,6 +142,9 @@ def test_sums_and_products_along_an_axis(row: Semiring, axis: int, size: int) ->
             expected = pair(expected, part)
         np.testing.assert_allclose(whole(x, axis=axis), expected, rtol=1e-12)
         np.testing.assert_allclose(whole(x, axis=axis, keepdims=True), expected.unsqueeze(axis), rtol=1e-12)
+        assert torch.equal(whole(x, dim=axis), whole(x, axis))
+        assert torch.equal(whole(x, dim=axis, keepdim=True), whole(x, axis, True))
+        assert torch.equal(whole(x, axis, keepdim=True), whole(x, axis, keepdims=True))
 
 
 def test_numbers_of_numpy_and_gradients_of_torch() -> None:
@@ -156,6 +159,11 @@ def test_numbers_of_numpy_and_gradients_of_torch() -> None:
 def test_illegal_neighbours() -> None:
     with pytest.raises(ShapeError, match=r"axis 2 is outside an array of shape \(3,\)"):
         SEMIRINGS["lse-sum"].sum(torch.zeros(3), axis=2)
+    for operation in (SEMIRINGS["lse-sum"].sum, SEMIRINGS["lse-sum"].prod):
+        with pytest.raises(DTypeError, match="axis and dim are one setting, found axis=0 and dim=1; give one of them"):
+            operation(torch.zeros(3, 3), axis=0, dim=1)
+        with pytest.raises(ShapeError, match=r"axis 2 is outside an array of shape \(3,\)"):
+            operation(torch.zeros(3), dim=2)
     with pytest.raises(UnsupportedError, match="a number of scaled is several arrays"):
         SCALED.add(torch.zeros(3), torch.zeros(3))
     with pytest.raises(

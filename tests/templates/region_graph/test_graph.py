@@ -59,6 +59,8 @@ def test_views() -> None:
     assert graph.outputs == (AB,)
     assert graph.inner_nodes == (SPLIT, AB)
     assert graph.inner_region_nodes == ()
+    assert next(graph.topological_ordering()) == A
+    assert next(graph.layerwise_topological_ordering()) == (A, B)
     iterators: list[Any] = [graph.nodes, graph.region_nodes, graph.partition_nodes, graph.inputs, graph.outputs]
     assert list(map(next, iterators)) == [A, A, SPLIT, A, AB]
     assert (graph.scope, graph.num_variables) == (Scope([0, 1]), 2)

@@ -17,7 +17,8 @@ from plica.backend.torch.logs import is_abstract
 from plica.backend.torch.record import record_call
 from plica.backend.torch.scoring import ScoringModule
 from plica.constants.report import FoldReport
-from plica.errors import DTypeError, InputError
+from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.graph.listing import Listing
 from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import CircuitArrays, InitializerRows
@@ -25,6 +26,7 @@ from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.groups import FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
 from plica.lower.leaves import name_of
+from plica.lower.operators import Operator, OperatorMethods
 from plica.symbolic.circuit import StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
@@ -33,8 +35,11 @@ from plica.tracing.tracer import Tracer
 
 
 @final
-class TorchCircuit(ScoringModule):
+class TorchCircuit(ScoringModule, OperatorMethods):
     """A compiled circuit with its tensors; made by `TorchCompiler.compile`.
+
+    The operators of `plica.symbolic.functional` are methods: `circuit.integrate()` compiles the integral where this
+    circuit was compiled, and the two share tensors.
 
     Args:
         compiled: The circuit as it is computed.
@@ -57,9 +62,33 @@ class TorchCircuit(ScoringModule):
         self.saved_with: Mapping[str, Any] = {}
         self._needs = bool(self._givable.needed)
         self.queries: dict[Hashable, Any] = {}  # the lowered queries by key; `queries` fills it
+        self._compiler: OperatorMethods | None = None
+        self._operands: tuple[TorchCircuit, ...] = ()
 
+    is_operand = True
     backend = "torch"  # the library of its arrays; by it `plica.queries` finds the functions that answer
     _forgotten = (*ScoringModule._forgotten, "queries")
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**super().__getstate__(), "_compiler": None, "_operands": ()}  # a copy has tensors of its own
+
+    def remember_origin(self, compiler: OperatorMethods, operands: tuple[TorchCircuit, ...]) -> None:
+        """Remember the compiler, and keep the compiled operands of `symbolic.operation` alive."""
+        self._compiler, self._operands = compiler, operands
+
+    def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
+        """The result of an operator, compiled as this circuit was: `OperatorMethods.apply_operator` says more.
+
+        Raises:
+            UnsupportedError: The circuit is a copy, or another operand was compiled elsewhere.
+        """
+        if self._compiler is None:
+            raise UnsupportedError(
+                f"{operator.name}: the circuit is a copy, so that no context has its tensors; compile a circuit of "
+                "its own, plica.compile(circuit.symbolic), and load_state_dict(circuit.state_dict())"
+            )
+        result: TorchCircuit = self._compiler.apply_operator(operator, *arguments, **settings)
+        return result
 
     @property
     def layer_map(self) -> LayerMap:
@@ -72,6 +101,11 @@ class TorchCircuit(ScoringModule):
         return self.symbolic.scope
 
     @property
+    def data_scope(self) -> Scope:
+        """The variables that have a column in the data: those of the circuits that this one was made from."""
+        return self.symbolic.data_scope
+
+    @property
     def num_variables(self) -> int:
         """The number of variables."""
         return len(self.scope)
@@ -82,24 +116,30 @@ class TorchCircuit(ScoringModule):
         return self.symbolic.properties
 
     @property
-    def layers(self) -> tuple[FoldedLayer, ...]:
-        """The layers as compiled."""
-        return self.folded.groups
-
-    def topological_ordering(self) -> tuple[FoldedLayer, ...]:
+    def layers(self) -> Listing[FoldedLayer]:
         """The layers as compiled, each after its inputs."""
-        return self.folded.groups
+        return Listing(self.folded.groups)
+
+    @property
+    def inputs(self) -> Listing[FoldedLayer]:
+        """The layers as compiled that read no other layer, in order."""
+        return Listing(group for group in self.folded.groups if group.kind == "input")
+
+    def topological_ordering(self) -> Listing[FoldedLayer]:
+        """The layers as compiled, each after its inputs."""
+        return self.layers
 
     def forward(self, x: Tensor | None = None, parameters: Mapping[str, Tensor] | None = None) -> Tensor:
         """The circuit's value for each row of data, computed in its own dtype: under autocast too.
 
         Args:
-            x: `(B, D)`, column v is variable v. Integers, or floats where NaN means missing (the variable is summed
-                out). Nothing for a circuit without variables.
+            x: `(B, D)`, column v is variable v, up to the last of `data_scope`; columns outside `scope` are ignored.
+                Integers, or floats where NaN means missing (the variable is summed out). Nothing for a circuit
+                without variables.
             parameters: Tensors that stand for leaves in this call alone, by the keys of the state dict: of the shape
                 of the leaf, or `(B, *shape)` with numbers for each row.
 
-        Shapes: (B, outputs, units).
+        Shapes: (B, outputs, units). Without variables (outputs, units), unless parameters are given for each row.
         Values: In the semiring: logarithms under `lse-sum`, ordinary numbers under `sum-product`.
 
         Raises:
@@ -267,7 +307,7 @@ class TorchCircuit(ScoringModule):
 
     def _constant(self, x: Tensor | None, given: GivenTensors) -> Tensor:
         if x is not None:
-            raise InputError("the circuit has no variables left; call it without an argument.")
+            raise InputError("the circuit has no variables left; call it without an argument: circuit().")
         if self._data.width:
             raise InputError(
                 f"the circuit has {self.num_variables} variables; call it with data of shape (B, {self._data.width})."

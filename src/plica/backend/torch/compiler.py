@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import copy
 from dataclasses import replace
-from typing import Any, TypeVar, final
+from typing import Any, Self, TypeVar, final
+from weakref import WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -19,9 +21,10 @@ from plica.backend.torch.program_module import ProgramModule
 from plica.backend.torch.reals import real_dtype
 from plica.constants.policy import FoldPolicy
 from plica.constants.store.cache import FoldCache, checked_cache
-from plica.errors import DTypeError
+from plica.errors import DTypeError, UnsupportedError
 from plica.forks import ForkSafeLock
 from plica.graph.limits import MAX_STEPS
+from plica.graph.order import topological_order
 from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import InitializerRows
@@ -29,6 +32,7 @@ from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
 from plica.lower.layer_map import CompiledLayer
 from plica.lower.leaves import Leaf, Pointer, leaf_keys
+from plica.lower.operators import Operator, OperatorMethods
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.programs import Programs
@@ -44,14 +48,21 @@ Part = TypeVar("Part", TorchLayer, TorchParameter)
 
 @final
 class CompiledCircuitsMap:
-    """Symbolic and compiled circuits, each found from the other, by identity; and the layers of all of them."""
+    """Symbolic and compiled circuits, each found from the other, by identity; and the layers of all of them.
+
+    It keeps no compiled circuit alive.
+    """
 
     def __init__(self) -> None:
-        self._compiled: dict[Circuit, TorchCircuit] = {}
+        self._compiled: WeakValueDictionary[Circuit, TorchCircuit] = WeakValueDictionary()
 
     def add(self, circuit: Circuit, compiled: TorchCircuit) -> None:
         """Remember a pair."""
         self._compiled[circuit] = compiled
+
+    def find(self, circuit: Circuit) -> TorchCircuit | None:
+        """The compiled circuit of a symbolic one; None if there is none."""
+        return self._compiled.get(circuit)
 
     def is_compiled(self, circuit: Circuit) -> bool:
         """Whether `circuit` was compiled."""
@@ -80,8 +91,8 @@ class CompiledCircuitsMap:
 
 
 @final
-class TorchCompiler:
-    """Compiles circuits; those of one compiler share the tensors of the leaves that they share.
+class TorchCompiler(OperatorMethods):
+    """Compiles circuits, and those that they were made from; they share the tensors of the leaves that they share.
 
     Args:
         semiring: A name or a row.
@@ -127,6 +138,7 @@ class TorchCompiler:
         )
         self.policy, self.cache = policy, checked_cache("TorchCompiler", cache)
         self.circuits = CompiledCircuitsMap()
+        self._kept: dict[TorchCircuit, None] | None = {}
         self._compiling = ForkSafeLock()  # circuits that are compiled at one time would not share tensors
         self._dtype = None if dtype is None else getattr(torch, real_dtype(dtype).value)
         self._owners: dict[TensorParameter, Leaf] = {}
@@ -137,25 +149,62 @@ class TorchCompiler:
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialized; the same object when called again.
 
+        The circuits that it was made from (`circuit.operation`) are compiled before it.
+
         Raises:
             UnsupportedError: The semiring cannot carry the circuit's numbers.
             StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
         """
         if not isinstance(circuit, Circuit):
             raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
-        if not self.circuits.is_compiled(circuit):
+        compiled = self.circuits.find(circuit)
+        if compiled is None:
             with self._compiling:
-                self._add(circuit)
-        return self.circuits.get_compiled_circuit(circuit)
+                *_, compiled = [self._added(part) for part in topological_order([circuit], _operands)]
+        if self._kept is not None:
+            self._kept[compiled] = None
+        return compiled
 
-    def _add(self, circuit: Circuit) -> None:
-        if not self.circuits.is_compiled(circuit):
+    def _added(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit of one whose operands are compiled."""
+        compiled = self.circuits.find(circuit)
+        if compiled is None:
             with (
                 torch.inference_mode(False),
                 without_collection(),
             ):  # the circuit may be trained outside of inference mode
                 compiled = self._compile(circuit)
+            operands = tuple(map(self.circuits.get_compiled_circuit, _operands(circuit)))
+            compiled.remember_origin(self._keeping_none(), operands)
             self.circuits.add(circuit, compiled)
+        return compiled
+
+    def _keeping_none(self) -> Self:
+        """This compiler, but that it keeps no circuit alive; so circuits may refer to it without a cycle."""
+        compiler = copy(self)
+        compiler._kept = None
+        compiler._layers, compiler._parameters = {}, {}
+        return compiler
+
+    def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
+        """The result of an operator, compiled: `OperatorMethods.apply_operator` says more."""
+        given = [self._described(operator, argument) for argument in arguments]
+        named = {name: self._described(operator, argument) for name, argument in settings.items()}
+        return self.compile(operator.function(*given, **named, registry=self.compilation_rules.operators))
+
+    def _described(self, operator: Operator, argument: Any) -> Any:
+        """An argument of an operator, with described circuits in place of compiled ones."""
+        if isinstance(argument, list | tuple) and any(isinstance(item, TorchCircuit) for item in argument):
+            return [self._described(operator, item) for item in argument]
+        if not isinstance(argument, TorchCircuit):
+            return argument
+        if not self.circuits.has_symbolic(argument):
+            raise UnsupportedError(
+                f"{operator.name}: {argument.symbolic!r} was compiled in another context, or is a copy, so that the "
+                "result would not have its tensors; give the context that compiled it, or compile it in this one: "
+                "ctx.compile(circuit.symbolic)"
+            )
+        return argument.symbolic
 
     @property
     def semiring(self) -> Semiring:
@@ -296,3 +345,8 @@ class TorchCompiler:
             if folded is tensor:
                 return leaf.members
         raise KeyError("the tensor holds no parameters of the circuits of this compiler")
+
+
+def _operands(circuit: Circuit) -> tuple[Circuit, ...]:
+    """The circuits from which a circuit was made."""
+    return () if circuit.operation is None else circuit.operation.operands

@@ -74,6 +74,11 @@ class DataCheck:
                 "take real numbers" if x.is_complex() else "convert it, as by x.to(torch.float32) or x.dequantize()"
             )
             raise DTypeError(f"a circuit takes integers or floats, found {x.dtype}; {advice}.")
+        if not self._width and (x.ndim != 2 or x.shape[1]):
+            raise InputError(
+                f"the circuit has no variables left, found data of shape {tuple(x.shape)}; call it without an "
+                "argument: circuit()."
+            )
         if x.ndim != 2 or x.shape[1] != self._width:
             raise InputError(
                 f"the circuit expects data of shape (B, {self._width}), one column for each variable up to "

@@ -126,10 +126,12 @@ class TorchLayer(TorchPart):
             kinds = ", ".join(type(tensor).__name__ for tensor in x)
             raise DTypeError(f"{layer!r}: inputs must be torch tensors, found {kinds}; use torch.as_tensor.")
         shapes = [tuple(tensor.shape) for tensor in x]
-        expected = (1, shapes[0][1] if shapes and len(shapes[0]) == 3 else "B", layer.num_input_units)
-        if len(x) != layer.arity or any(shape != expected for shape in shapes):
+        rows = shapes[0][1] if shapes and len(shapes[0]) == 3 else "B"
+        expected = [(1, rows, width) for width in layer.input_widths]
+        if shapes != expected:
+            listed = " and ".join(map(str, dict.fromkeys(expected)))
             raise ShapeError(
-                f"{layer!r}: expected {layer.arity} input(s) of shape {expected}, found {shapes}; give one tensor for "
+                f"{layer!r}: expected {layer.arity} input(s) of shape {listed}, found {shapes}; give one tensor for "
                 "each input, with the fold axis of size 1 ahead"
             )
         if any(tensor.dtype != x[0].dtype or not (tensor.is_floating_point() or tensor.is_complex()) for tensor in x):
@@ -148,7 +150,7 @@ class TorchLayer(TorchPart):
 
 @final
 class TorchInputLayer(nn.Module):
-    """A compiled layer that reads variables; made by `TorchCompiler.compile_layer`.
+    """A compiled layer without inputs; made by `TorchCompiler.compile_layer`.
 
     Args:
         circuit: The circuit of the layer alone.
@@ -159,7 +161,7 @@ class TorchInputLayer(nn.Module):
         self.circuit = circuit
 
     def forward(self, x: Tensor | None = None) -> Tensor:
-        """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring.
+        """The units of the layer, `(1, B, K)` with a fold axis ahead, in the semiring; B is 1 without variables.
 
         Args:
             x: `(B, D)` as for a circuit: column v is variable v, NaN is missing. Columns after the layer's variables
@@ -167,7 +169,7 @@ class TorchInputLayer(nn.Module):
         """
         width = input_width(self.circuit.symbolic)
         units: Tensor = self.circuit(x[:, :width] if isinstance(x, Tensor) and x.ndim == 2 else x)
-        return units.permute(1, 0, 2)
+        return units.permute(1, 0, 2) if width else units[None]
 
 
 @final

@@ -107,7 +107,7 @@ def check_layers(applied: Applied[Layer], scopes: dict[Layer, Scope]) -> None:
             raise GraphError(f"{_where(applied)}: it made {layer!r}, which is no layer")
         scopes[layer] = layer.scope if isinstance(layer, InputLayer) else Scope.union(*map(scopes.__getitem__, inputs))
         given = [child.num_output_units for child in inputs]
-        wanted = [layer.num_input_units] * layer.arity
+        wanted = list(layer.input_widths)
         if given != wanted:
             raise GraphError(f"{_where(applied)}: it made {layer!r}, which reads {wanted} units, and gave it {given}")
     _check_output(applied, lambda layer: layer.num_output_units, "unit(s)")

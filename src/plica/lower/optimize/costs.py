@@ -19,8 +19,10 @@ from plica.symbolic.layers import (
     HadamardLayer,
     KroneckerLayer,
     Layer,
+    OuterProductLayer,
     SumLayer,
     TensorDotLayer,
+    TransposeLayer,
     TuckerLayer,
     held_layers,
 )
@@ -130,6 +132,11 @@ def _kronecker(layer: KroneckerLayer) -> Work:
     return (products, products)
 
 
+def _outer_product(layer: OuterProductLayer) -> Work:
+    products = sum(prod(layer.sizes[:count]) for count in range(2, layer.arity + 1))
+    return (products, products)
+
+
 def _tucker(layer: TuckerLayer) -> Work:
     # inputs are contracted one after another, each leaving a tensor with one axis less
     contractions = sum(layer.num_input_units**power for power in range(1, layer.arity + 1))
@@ -148,6 +155,7 @@ def _einsum(op: EinsumParameter) -> int:
 _LAYERS: dict[type[Layer], Callable[[Any], Work]] = {
     HadamardLayer: lambda layer: (layer.num_input_units * (layer.arity - 1), layer.num_output_units),
     KroneckerLayer: _kronecker,
+    OuterProductLayer: _outer_product,
     SumLayer: _sum,
     TuckerLayer: _tucker,
     CPTLayer: lambda layer: (
@@ -155,6 +163,7 @@ _LAYERS: dict[type[Layer], Callable[[Any], Work]] = {
         layer.num_output_units,
     ),
     TensorDotLayer: _tensor_dot,
+    TransposeLayer: lambda layer: (0, layer.num_output_units),
 }
 
 _OPERATIONS: dict[type[ParameterOp], Callable[[Any], int]] = {

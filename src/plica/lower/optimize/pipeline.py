@@ -262,7 +262,10 @@ class _Loop:
         """The circuit now; the original one where nothing was done."""
         if not self._fired:
             return self._original
-        return Circuit(self._nodes, self._inputs, self._outputs, operation=self._original.operation)
+        original = self._original
+        return Circuit(
+            self._nodes, self._inputs, self._outputs, operation=original.operation, data_scope=original.data_scope
+        )
 
     def provenance(self) -> Provenance:
         """The layers that each layer became so far."""

@@ -24,6 +24,8 @@ class Inputs(Protocol):
 def layer_values(scope: LoweringScope, data: Inputs | None, read: list[list[Value]] | None = None) -> list[Value]:
     """The value of every group, in order: `(F, B, K)`, or `(F, 1, K)` without data, where no variable is known.
 
+    Without data there are rows nevertheless where parameters are given for each.
+
     Args:
         scope: The Program under construction. Its semiring defines sums and products, and reduces variables that are
             not known: they are summed out, or take their largest value.
@@ -129,5 +131,6 @@ def _value(
         assert isinstance(layer, InputLayer), "input rows belong to input layers"
         params = scope.parameters(group)
         value = row.reduced(xp, semiring, layer, params) if data is None else data.value(row, group, params)
-        return _checked(scope, group, value)
+        checked = _checked(scope, group, value)
+        return scope.with_rows(checked) if data is None else checked
     return inner_value(scope, group, inputs, is_due=is_due)

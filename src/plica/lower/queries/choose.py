@@ -22,14 +22,14 @@ from plica.lower.queries.filled import FilledRows
 from plica.lower.queries.shares import at_one_scale
 from plica.lower.queries.top_down import Message
 from plica.lower.queries.units import checked
-from plica.symbolic.layers import Choice, InputRow, Layer, LayerRow, ProductRow, SumRow
+from plica.symbolic.layers import Choice, InputLayer, InputRow, Layer, LayerRow, ProductRow, SumRow
 from plica.symbolic.semirings import Params, Value
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 # table: (F, K, N), rows: (F, B) of K, uniforms: (F, B) in [0, 1) -> (F, B), one of N
 Term: TypeAlias = Callable[[Tracer, Tracer, Tracer | None], Tracer]
-# the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_variables) -> (F, B, num_variables)
+# the row's column, layer, parameters, units: (F, B), uniforms: (F, B, num_uniforms) -> (F, B, num_variables)
 Fill: TypeAlias = Callable[[Any, Layer, Params, Tracer, Tracer | None], Tracer]
 _SHAPES = {"sample": "(F, B, num_variables)", "mode": "(F, K, num_variables)"}
 
@@ -56,7 +56,7 @@ class Chooser:
         """How many uniform numbers a layer takes for each row of data."""
         if not self.draws or isinstance(row, ProductRow):
             return 0
-        return layer.num_input_units if isinstance(row, InputRow) else 1
+        return layer.num_uniforms if isinstance(layer, InputLayer) else 1
 
 
 @dataclass(slots=True)

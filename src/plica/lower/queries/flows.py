@@ -92,7 +92,8 @@ class Flows:
             self.inputs.append((group, flow))
             return ()
         if isinstance(row, ProductRow):
-            messages = [self._gathered(flow, route, layer.num_input_units) for route in self.routes[group]]
+            routes = zip(self.routes[group], layer.input_widths, strict=True)
+            messages = [self._gathered(flow, route, width) for route, width in routes]
         else:
             assert isinstance(row, SumRow), "a query checks its rows first"
             assert isinstance(row.choose, Choice), "a query checks its rows first"

@@ -1,5 +1,7 @@
 """The score of a circuit as a Program: `(B, D)` data in, `(B, outputs, units)` out; the upward pass alone.
 
+A circuit without variables has no data, and its Program gives `(outputs, units)`.
+
 Data: integers, or floats where NaN means missing. A missing variable is summed out, which needs a smooth and
 decomposable circuit. A category that no layer has makes its row NaN; nothing indexes out of range.
 """
@@ -62,8 +64,9 @@ def lower_score(
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
 
-    Its arguments are the values of leaves that are `given`, and the data. In a semiring with a bound it has a second
-    result, `(B,)`: whether the bound holds for a row.
+    Its arguments are the values of leaves that are `given`, and the data. Its result is `(B, outputs, units)`; without
+    data, `(outputs, units)` unless leaves are given for each row. In a semiring with a bound it has a second result,
+    `(B,)`, or `(1,)` without data: whether the bound holds for a row.
     """
     scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
@@ -78,7 +81,11 @@ def _score(scope: LoweringScope, input_dtype: DType) -> list[Tracer]:
         data = InputData(scope, x)
     outputs = scope.read(layer_values(scope, data), list(scope.folded.out_fold_idx))
     result = xp.permute_dims(scope.semiring.result(xp, outputs), (1, 0, 2))  # (B, outputs, units)
-    results = [result if data is None else data.poison(result)]
+    if data is not None:
+        result = data.poison(result)
+    elif not any(scope.given.values()):
+        result = result[0]  # no rows
+    results = [result]
     scope.keep_unread()
     if scope.semiring.proven is not None:
         results.append(xp.all(scope.semiring.proven(xp, outputs), axis=(0, 2)))

@@ -1,7 +1,7 @@
 """The layers of circuits, and the table of what each computes: the rows of what is imported here.
 
 >>> sorted(layer.__name__ for layer in LAYER_ROWS if issubclass(layer, ProductLayer))
-['HadamardLayer', 'KroneckerLayer']
+['HadamardLayer', 'KroneckerLayer', 'OuterProductLayer', 'TransposeLayer']
 """
 
 from collections.abc import Mapping
@@ -35,9 +35,11 @@ from plica.symbolic.layers.geometric import GeometricLayer as GeometricLayer
 from plica.symbolic.layers.hadamard import HadamardLayer as HadamardLayer
 from plica.symbolic.layers.histogram import HistogramLayer as HistogramLayer
 from plica.symbolic.layers.histogram import histogram_edges as histogram_edges
+from plica.symbolic.layers.integrated import IntegratedLayer as IntegratedLayer
 from plica.symbolic.layers.kronecker import KroneckerLayer as KroneckerLayer
 from plica.symbolic.layers.laplace import LaplaceLayer as LaplaceLayer
 from plica.symbolic.layers.log_normal import LogNormalLayer as LogNormalLayer
+from plica.symbolic.layers.marginal import MarginalLayer as MarginalLayer
 from plica.symbolic.layers.module import ModuleLayer as ModuleLayer
 from plica.symbolic.layers.multivariate_gaussian import MultivariateGaussianLayer as MultivariateGaussianLayer
 from plica.symbolic.layers.negative_binomial import NegativeBinomialLayer as NegativeBinomialLayer
@@ -47,6 +49,7 @@ from plica.symbolic.layers.operator_rows import OperatorRegistry as OperatorRegi
 from plica.symbolic.layers.operator_rows import OperatorRow as OperatorRow
 from plica.symbolic.layers.operator_rows import operator_table, operators_of
 from plica.symbolic.layers.operator_rows import rule_of as rule_of
+from plica.symbolic.layers.outer_product import OuterProductLayer as OuterProductLayer
 from plica.symbolic.layers.poisson import PoissonLayer as PoissonLayer
 from plica.symbolic.layers.polynomial import PolynomialLayer as PolynomialLayer
 from plica.symbolic.layers.rounded_logistic import RoundedLogisticLayer as RoundedLogisticLayer
@@ -63,6 +66,7 @@ from plica.symbolic.layers.rows import with_sub_layers as with_sub_layers
 from plica.symbolic.layers.student_t import StudentTLayer as StudentTLayer
 from plica.symbolic.layers.sum import SumLayer as SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer as TensorDotLayer
+from plica.symbolic.layers.transpose import TransposeLayer as TransposeLayer
 from plica.symbolic.layers.tucker import TuckerLayer as TuckerLayer
 from plica.symbolic.layers.uniform import UniformLayer as UniformLayer
 from plica.symbolic.layers.von_mises import VonMisesLayer as VonMisesLayer

@@ -25,7 +25,7 @@ from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, Shape, setting_key
 from plica.symbolic.scope import Scope
 
-_MAX_BITS = 62  # of a number of units
+MAX_BITS = 62  # of a number of units
 
 
 class Layer(NodeKind):
@@ -71,6 +71,11 @@ class Layer(NodeKind):
     @abstractmethod
     def params(self) -> dict[str, Parameter]:
         """The parameters, by the names of the constructor and of the attributes."""
+
+    @property
+    def input_widths(self) -> tuple[int, ...]:
+        """The number of units of each input: most often one number for all."""
+        return (self.num_input_units,) * self.arity
 
     @property
     def evaluated_params(self) -> dict[str, Parameter]:
@@ -184,6 +189,11 @@ class InputLayer(Layer):
         return 0
 
     @property
+    def num_uniforms(self) -> int:
+        """How many uniform numbers a sample takes: most often one for each variable."""
+        return self.num_variables
+
+    @property
     def unsummed(self) -> str | None:
         """Why its variables cannot be summed out; None if they can."""
         return None
@@ -261,7 +271,8 @@ def layer_details(layer: Layer) -> str:
     """The details of a layer in messages: `scope={3}, 16` or `arity=2, 16 -> 16`."""
     if isinstance(layer, InputLayer):
         return f"scope={layer.scope!s}, {layer.num_output_units}"
-    return f"arity={layer.arity}, {layer.num_input_units} -> {layer.num_output_units}"
+    widths = " and ".join(map(str, dict.fromkeys(layer.input_widths)))
+    return f"arity={layer.arity}, {widths} -> {layer.num_output_units}"
 
 
 def settings_key(layer: Layer) -> tuple[Hashable, Hashable]:
@@ -328,7 +339,7 @@ def positive(owner: str, name: str, value: int) -> int:
 
 def check_power(owner: str, units: int, arity: int) -> None:
     """Raise if a layer with one unit for each combination of input units would have too many units."""
-    if units > 1 and arity * math.log2(units) > _MAX_BITS:
+    if units > 1 and arity * math.log2(units) > MAX_BITS:
         raise ShapeError(
             f"{owner}: one unit for every choice of {units} units from {arity} inputs is more than can be counted; use "
             "fewer inputs or units, or a HadamardLayer"

@@ -35,7 +35,7 @@ Reduced: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]
 Partial: TypeAlias = Callable[[Namespace, Semiring, Any, Params, Array, Array], Value]
 # x and missing as above -> the parameters of each unit given the rest of each row: each (F*B, *shape)
 Conditional: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Params]
-# units: (F, B) integers >= 0, uniforms: (F, B, num_variables) in [0, 1) -> (F, B, num_variables)
+# units: (F, B) integers >= 0, uniforms: (F, B, num_uniforms) in [0, 1) -> (F, B, num_variables)
 Sample: TypeAlias = Callable[[Namespace, Any, Params, Array, Array], Array]
 # -> (F, C, K): the value at each of C states
 States: TypeAlias = Callable[[Namespace, Semiring, Any, Params], Value]

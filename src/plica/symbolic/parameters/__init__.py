@@ -50,6 +50,8 @@ from plica.symbolic.parameters.nodes import UnaryOp as UnaryOp
 from plica.symbolic.parameters.nodes import setting_key as setting_key
 from plica.symbolic.parameters.polynomials import PolynomialDifferential as PolynomialDifferential
 from plica.symbolic.parameters.polynomials import PolynomialProduct as PolynomialProduct
+from plica.symbolic.parameters.products import BlockKroneckerParameter as BlockKroneckerParameter
+from plica.symbolic.parameters.products import BlockKroneckerSumParameter as BlockKroneckerSumParameter
 from plica.symbolic.parameters.products import KroneckerParameter as KroneckerParameter
 from plica.symbolic.parameters.products import KroneckerSumParameter as KroneckerSumParameter
 from plica.symbolic.parameters.products import OuterProductParameter as OuterProductParameter

@@ -15,7 +15,7 @@ from typing import TypeAlias, final
 from plica.arguments import edges, found, looked_up
 from plica.errors import DTypeError, GraphError, ShapeError
 from plica.graph.listing import Listing
-from plica.graph.order import topological_order
+from plica.graph.order import layerwise_topological_order, topological_order
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters.leaves import ConstantParameter, ReferenceParameter, kind_of
 from plica.symbolic.parameters.nodes import ParameterInput, ParameterOp, Shape
@@ -101,6 +101,14 @@ class Parameter:
         kinds = [kind_of(leaf) for leaf in self.leaves]
         return max([DataType.REAL, *kinds], key=lambda kind: kind.value)
 
+    def topological_ordering(self) -> Listing[Node]:
+        """Every node, each after its inputs."""
+        return self.nodes
+
+    def layerwise_topological_ordering(self) -> Listing[tuple[Node, ...]]:
+        """The nodes by level: a node is one level above its highest input."""
+        return Listing(layerwise_topological_order(self._nodes, self._in_nodes.__getitem__))
+
     def node_inputs(self, node: Node) -> tuple[Node, ...]:
         """The inputs of one node."""
         return looked_up("Parameter.node_inputs", self._in_nodes, node, "node")
@@ -113,8 +121,8 @@ class Parameter:
     def ref(self) -> "Parameter":
         """A parameter that computes the same from references to the leaves of this one."""
         copies: dict[Node, Node] = {node: _reference(node) for node in self._nodes}
-        in_nodes = {copies[node]: [copies[child] for child in self._in_nodes[node]] for node in self._nodes}
-        return Parameter(copies.values(), in_nodes, [copies[output] for output in self._outputs])
+        in_nodes = {copies[node]: tuple([copies[child] for child in self._in_nodes[node]]) for node in self._nodes}
+        return _from_checked(in_nodes, *(copies[output] for output in self._outputs))
 
     def __repr__(self) -> str:
         names = " -> ".join(type(node).__name__ for node in self._nodes[-4:])
@@ -172,10 +180,10 @@ ParameterLike: TypeAlias = Parameter | ParameterInput
 ParameterFactory: TypeAlias = Callable[[Shape], ParameterLike]
 
 
-def _from_checked(in_nodes: dict[Node, tuple[Node, ...]], output: Node) -> Parameter:
-    """A parameter of one output from nodes that were checked, each after its inputs."""
+def _from_checked(in_nodes: dict[Node, tuple[Node, ...]], *outputs: Node) -> Parameter:
+    """A parameter from nodes that were checked, each after its inputs."""
     parameter = object.__new__(Parameter)
-    parameter._in_nodes, parameter._nodes, parameter._outputs = in_nodes, tuple(in_nodes), (output,)
+    parameter._in_nodes, parameter._nodes, parameter._outputs = in_nodes, tuple(in_nodes), outputs
     return parameter
 
 

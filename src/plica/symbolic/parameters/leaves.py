@@ -6,28 +6,29 @@
 True
 """
 
-from collections.abc import Hashable, Iterable
-from dataclasses import dataclass
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import FrozenInstanceError, dataclass, field, fields
 from typing import Any, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from plica.arguments import flag, found
-from plica.errors import DTypeError, ShapeError
+from plica.errors import DTypeError, ShapeError, UnsupportedError
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer, numbers_of
 from plica.symbolic.parameters.nodes import ParameterInput, Shape, as_shape, setting_key
 
 
 @final
-@dataclass(frozen=True, slots=True, eq=False, init=False)
+@dataclass(slots=True, eq=False, init=False)
 class TensorParameter(ParameterInput):
-    """A tensor that the compiled circuit owns.
+    """A tensor that the compiled circuit owns; immutable, but for its initializer until it is compiled.
 
     Args:
         shape: The sizes.
-        initializer: Fills the tensor at first; None for a leaf whose value each call passes.
+        initializer: Fills the tensor at first; None for a leaf whose value each call passes. It may be assigned until
+            a circuit, layer or parameter with the leaf is compiled.
         learnable: Whether training changes it.
         dtype: The kind of its numbers.
         name: Its key in a `state_dict`; without one, the layer's index and the parameter's name.
@@ -38,6 +39,7 @@ class TensorParameter(ParameterInput):
     learnable: bool
     dtype: DataType
     name: str | None
+    is_compiled: bool = field(repr=False)
 
     def __init__(
         self,
@@ -52,18 +54,44 @@ class TensorParameter(ParameterInput):
         learnable = flag(owner, "learnable", learnable)
         if not isinstance(dtype, DataType):
             raise DTypeError(f"{owner}: dtype must be one of DataType, such as DataType.REAL, {found(dtype)}")
-        if not isinstance(initializer, Initializer | None):
-            raise DTypeError(f"{owner}: expected an initializer, such as NormalInitializer(), {found(initializer)}")
+        _check_initializer(initializer, sizes)
         if not isinstance(name, str | None):
             raise DTypeError(f"{owner}: name must be a text, {found(name)}")
-        if initializer is not None and not initializer.allows_shape(sizes):
-            raise ShapeError(
-                f"TensorParameter: {type(initializer).__name__} with {initializer.config} cannot fill shape {sizes}; "
-                "change the shape, or the value, axis or number of concentrations of the initializer"
-            )
         if learnable and dtype == DataType.INTEGER:
             raise DTypeError("TensorParameter: integers cannot be learned; pass learnable=False or dtype=DataType.REAL")
-        _set(self, shape=sizes, initializer=initializer, learnable=learnable, dtype=dtype, name=name)
+        _set(self, shape=sizes, initializer=initializer, learnable=learnable, dtype=dtype, name=name, is_compiled=False)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Assign the initializer.
+
+        Raises:
+            UnsupportedError: The leaf was compiled.
+            DTypeError: `value` is neither an initializer nor None.
+            ShapeError: It does not fill the shape of the leaf.
+            FrozenInstanceError: Another attribute is assigned.
+        """
+        if name != "initializer":
+            raise FrozenInstanceError(f"cannot assign to field {name!r}")
+        if self.is_compiled:
+            raise UnsupportedError(
+                f"TensorParameter: the leaf {self.name or self!r} was compiled, and its tensor filled, so that its "
+                "initializer stays; assign it before the circuit is compiled, or fill the tensor of the compiled one"
+            )
+        _check_initializer(value, self.shape)
+        _set(self, initializer=value)
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+    def __getstate__(self) -> list[Any]:
+        return [getattr(self, item.name) for item in fields(self)]
+
+    def __setstate__(self, state: Sequence[Any]) -> None:
+        _set(self, **{item.name: value for item, value in zip(fields(self), state, strict=True)})
+
+    def mark_compiled(self) -> None:
+        """Note that the leaf was compiled: from now on its initializer stays."""
+        _set(self, is_compiled=True)
 
     @property
     def config(self) -> dict[str, Any]:
@@ -167,6 +195,17 @@ def kind_of(leaf: ParameterInput) -> DataType:
     if isinstance(leaf, TensorParameter | ConstantParameter | ReferenceParameter):
         return leaf.dtype
     return DataType.REAL
+
+
+def _check_initializer(initializer: Any, shape: Shape) -> None:
+    """Refuse an initializer that is none, or that does not fill a shape."""
+    if not isinstance(initializer, Initializer | None):
+        raise DTypeError(f"TensorParameter: expected an initializer, such as NormalInitializer(), {found(initializer)}")
+    if initializer is not None and not initializer.allows_shape(shape):
+        raise ShapeError(
+            f"TensorParameter: {type(initializer).__name__} with {initializer.config} cannot fill shape {shape}; "
+            "change the shape, or the value, axis or number of concentrations of the initializer"
+        )
 
 
 def _set(node: object, **values: object) -> None:

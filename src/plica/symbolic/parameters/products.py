@@ -1,7 +1,7 @@
 """Products and sums over every pair of entries; in the result, the entry of the second input changes fastest.
 
->>> KroneckerParameter((2, 3), (4, 5)).shape
-(8, 15)
+>>> KroneckerParameter((2, 3), (4, 5)).shape, BlockKroneckerParameter((2, 6), (4, 5), blocks1=2, blocks2=1).shape
+((8, 15), (8, 30))
 >>> OuterSumParameter((2, 3), (2, 5), axis=-1).shape
 (2, 15)
 """
@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from plica.arguments import integer
 from plica.errors import ShapeError
 from plica.ir.ranges import Range
 from plica.symbolic.parameters.nodes import (
@@ -64,6 +65,68 @@ class KroneckerParameter(KroneckerOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class KroneckerSumParameter(KroneckerOp):
     """Sums in place of the products of a Kronecker product: its logarithm, from the logarithms of both inputs."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("add")
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sums of all pairs."""
+        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerOp(BinaryOp):
+    """An operation on every pair of entries of two matrices, the pairs of blocks of columns one after another.
+
+    Columns are those of a Kronecker product in another order: `[A_1 kron B_1, A_1 kron B_2, .., A_2 kron B_1, ..]`.
+
+    Args:
+        blocks1: The number of blocks of the first input, side by side.
+        blocks2: That of the second.
+    """
+
+    blocks1: int = field(kw_only=True)
+    blocks2: int = field(kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """`(O*P, H*G*I*J)` from H blocks `(O, H*I)` and G blocks `(P, G*J)`."""
+        name = type(self).__name__
+        for shape, blocks in ((self.in_shape1, self.blocks1), (self.in_shape2, self.blocks2)):
+            if len(shape) != 2 or shape[1] % integer(name, "a number of blocks", blocks, least=1):
+                raise ShapeError(
+                    f"{name}: expected a matrix of {blocks} block(s) of columns, found shape {shape}; give the number "
+                    "of inputs of the sum layer whose weight it is"
+                )
+        return self.in_shape1[0] * self.in_shape2[0], self.in_shape1[1] * self.in_shape2[1]
+
+    def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+        """The inputs as `(F, O, 1, H, 1, I, 1)` and `(F, 1, P, 1, G, 1, J)`."""
+        (rows1, columns1), (rows2, columns2) = self.in_shape1, self.in_shape2
+        left = (rows1, 1, self.blocks1, 1, columns1 // self.blocks1, 1)
+        right = (1, rows2, 1, self.blocks2, 1, columns2 // self.blocks2)
+        return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (first.shape[0], *right))
+
+    def joined(self, xp: Namespace, pairs: Array) -> Array:
+        """`(F, O, P, H, G, I, J)` as `(F, O*P, H*G*I*J)`."""
+        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerParameter(BlockKroneckerOp):
+    """The Kronecker products of all pairs of blocks: the weight of the product of two sums of several inputs."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The products of all pairs."""
+        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerSumParameter(BlockKroneckerOp):
+    """Sums in place of the products of a `BlockKroneckerParameter`: its logarithm, from those of both inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
 

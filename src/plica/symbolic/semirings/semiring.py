@@ -20,7 +20,7 @@ from typing import Any, TypeAlias, TypeVar, final
 
 from plica.arguments import known, shown
 from plica.eager import namespace
-from plica.errors import ShapeError, UnsupportedError
+from plica.errors import DTypeError, ShapeError, UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.symbolic.semirings.algebra import Algebra
 from plica.symbolic.semirings.weights import Weight
@@ -155,13 +155,33 @@ class Semiring:
         values = [self.from_result(xp, array) for array in xp.broadcast_arrays(*arrays)]
         return self.result(xp, accumulate(partial(self.product, xp), values))
 
-    def sum(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
-        """The sum of `x` in this semiring along an axis; the neutral element where the axis is empty."""
-        return self._along(lambda xp, a, b: self.total(xp, [a, b]), self.zero, x, axis, keepdims)
+    def sum(
+        self, x: Array, axis: int = -1, keepdims: bool = False, *, dim: int | None = None, keepdim: bool = False
+    ) -> Array:
+        """The sum of `x` in this semiring along an axis; the neutral element where the axis is empty.
 
-    def prod(self, x: Array, axis: int = -1, keepdims: bool = False) -> Array:
-        """The product of `x` in this semiring along an axis; the neutral element where the axis is empty."""
-        return self._along(self.product, self.one, x, axis, keepdims)
+        Args:
+            x: An array of any library.
+            axis: The axis, the last one by default.
+            keepdims: Whether the axis stays, with size 1.
+            dim: The axis, as torch calls it.
+            keepdim: `keepdims`, as torch calls it.
+
+        Raises:
+            ShapeError: There is no such axis.
+            DTypeError: `axis` and `dim` are two axes.
+        """
+        chosen = _one_axis("sum", axis, dim)
+        return self._along(lambda xp, a, b: self.total(xp, [a, b]), self.zero, x, chosen, keepdims or keepdim)
+
+    def prod(
+        self, x: Array, axis: int = -1, keepdims: bool = False, *, dim: int | None = None, keepdim: bool = False
+    ) -> Array:
+        """The product of `x` in this semiring along an axis; the neutral element where the axis is empty.
+
+        Args and errors are those of `sum`.
+        """
+        return self._along(self.product, self.one, x, _one_axis("prod", axis, dim), keepdims or keepdim)
 
     def map_from(self, x: Array, other: Semiring) -> Array:
         """Numbers of another semiring in this one: `Semiring.from_name("lse-sum").map_from(0.5, linear)` is log 0.5.
@@ -247,6 +267,21 @@ def accumulate(operation: Callable[[Item, Item], Item], values: Sequence[Item]) 
     for value in values[1:]:
         result = operation(result, value)
     return result
+
+
+def _one_axis(operation: str, axis: int, dim: int | None) -> int:
+    """The axis of an operation, which has two names.
+
+    Raises:
+        DTypeError: Both are given, and differ.
+    """
+    if dim is None or axis == dim:
+        return axis
+    if axis != -1:
+        raise DTypeError(
+            f"{operation}: axis and dim are one setting, found axis={axis} and dim={dim}; give one of them"
+        )
+    return dim
 
 
 def _concatenated(xp: Namespace, first: Array, last: Array) -> Array:

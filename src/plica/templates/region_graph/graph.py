@@ -96,13 +96,13 @@ class RegionGraph:
         """The partitions, each after its parts."""
         return Listing(node for node in self._nodes if isinstance(node, PartitionNode))
 
-    def topological_ordering(self) -> tuple[RegionGraphNode, ...]:
+    def topological_ordering(self) -> Listing[RegionGraphNode]:
         """Every node, each after its inputs."""
-        return self._nodes
+        return self.nodes
 
-    def layerwise_topological_ordering(self) -> tuple[tuple[RegionGraphNode, ...], ...]:
+    def layerwise_topological_ordering(self) -> Listing[tuple[RegionGraphNode, ...]]:
         """The nodes by level: a node is one level above its highest input."""
-        return layerwise_topological_order(self._nodes, self._in_nodes.__getitem__)
+        return Listing(layerwise_topological_order(self._nodes, self._in_nodes.__getitem__))
 
     def subgraph(self, *roots: RegionNode) -> RegionGraph:
         """The region graph of some regions of this graph and of all below them; the nodes are shared."""

@@ -83,11 +83,11 @@ def score_entry_programs(
 
     chunk = rows_per_chunk(folded, dtype)
     rows = _rows_axis(folded)
+    stages = cascade(semiring) if rows else cascade(semiring)[-1:]  # no rows: one number is not worth a bound
 
     def entry_program(entry: str, body: ProgramWithConstants, *results: str) -> EntryProgram:
         return EntryProgram(entry, join_layers(body), results, rows, chunk, text=text)
 
-    stages = cascade(semiring)
     exact = name if len(stages) == 1 else f"{name}_exact"
     for stage in stages:
         body = lowered(stage.semiring)

@@ -96,4 +96,4 @@ class IntegrateQuery:
             scope: [variable in scope for variable in range(x.shape[1])] for scope in dict.fromkeys(scopes)
         }
         rows = torch.tensor([known[scope] for scope in scopes], dtype=torch.bool, device=x.device)
-        return rows.reshape(-1, x.shape[1]).expand(x.shape)
+        return rows.reshape(len(scopes), x.shape[1]).expand(x.shape)

@@ -108,6 +108,8 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
         return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
 
     program = carried(circuit, ("log values", x.dtype), lower)
+    if not circuit.scope:
+        return _logs(program(circuit)[0, 0], carrier).expand(len(x))
     results = in_parts(lambda part: program(circuit, part), program.rows_at_once, x)[:, 0, 0]
     if x.is_cpu and not is_abstract(results) and bool(results.detach().isnan().any()):
         circuit.checked(x, carrier)
@@ -128,7 +130,12 @@ def real_logs(logs: Tensor) -> Tensor:
 
 
 def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
-    """The values of a circuit for rows, `(B, outputs, units)`, in parts as `log_values` computes them."""
+    """The values of a circuit for rows, `(B, outputs, units)`, in parts as `log_values` computes them.
+
+    Without variables they are equal for all rows.
+    """
+    if not circuit.scope:
+        return circuit().repeat(len(x), 1, 1)
 
     def plan() -> int:
         return rows_within_budget(circuit.lowered(x.dtype).program)

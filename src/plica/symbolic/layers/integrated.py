@@ -1,0 +1,73 @@
+"""The integrated layer: an input layer whose variables are all summed or integrated out.
+
+>>> from plica.symbolic.layers import CategoricalLayer
+>>> IntegratedLayer(CategoricalLayer([3], 4, num_categories=5))
+IntegratedLayer(scope={}, 4)
+"""
+
+from dataclasses import dataclass
+from typing import final
+
+from plica.errors import DTypeError, UnsupportedError
+from plica.ir.op import Unsupported
+from plica.symbolic.domains import Domain
+from plica.symbolic.layers.base import FieldsLayer, InputLayer, Layer, assign
+from plica.symbolic.layers.variable_free import variable_free_row
+from plica.symbolic.parameters import Namespace
+from plica.symbolic.scope import Scope
+from plica.symbolic.semirings import Params, Semiring, Value
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
+class IntegratedLayer(FieldsLayer, InputLayer):
+    """The sum or the integral of an input layer over all its variables, which its row computes as `marginal`.
+
+    Args:
+        layer: The input layer; its tensors are those of this layer.
+
+    Raises:
+        DTypeError: `layer` is no input layer.
+        UnsupportedError: The layer says that its variables cannot be summed out.
+    """
+
+    layer: InputLayer
+
+    def __init__(self, layer: InputLayer) -> None:
+        name = "IntegratedLayer"
+        if not isinstance(layer, InputLayer):
+            raise DTypeError(f"{name}: expected an input layer, found {layer!r}; integrate input layers")
+        if layer.unsummed is not None:
+            raise UnsupportedError(f"{name}: the variables of {layer!r} cannot be summed out: {layer.unsummed}.")
+        assign(self, layer=layer)
+
+    @property
+    def scope(self) -> Scope:
+        """No variable."""
+        return Scope([])
+
+    @property
+    def domain(self) -> Domain:
+        """The domain of the layer; no data has to lie in it."""
+        return self.layer.domain
+
+    @property
+    def num_output_units(self) -> int:
+        """The number of units of the layer."""
+        return self.layer.num_output_units
+
+    @property
+    def sub_layers(self) -> dict[str, Layer]:
+        """The layer."""
+        return {"layer": self.layer}
+
+
+def _number(xp: Namespace, semiring: Semiring, layer: IntegratedLayer, params: Params) -> Value:  # noqa: ARG001
+    held = params.sub_layers["layer"]
+    if isinstance(held.row.marginal, Unsupported):
+        raise UnsupportedError(f"{held.layer!r} cannot be integrated: {held.row.marginal.why}.")
+    value: Value = held.row.marginal(xp, semiring, held.layer, held.params)
+    return value
+
+
+ROW = variable_free_row(IntegratedLayer, _number)
