@@ -21,6 +21,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from plica.symbolic.parameters import (
+    BlockKroneckerParameter,
+    BlockKroneckerSumParameter,
     ClampParameter,
     ClampSignParameter,
     ClampSizeParameter,
@@ -237,6 +239,7 @@ _moved = _product(copied)
 LOG_RULES: dict[type[Any], Rule] = {
     HadamardParameter: _product(lambda op: SumParameter(*op.in_shapes)),
     KroneckerParameter: _product(lambda op: KroneckerSumParameter(*op.in_shapes)),
+    BlockKroneckerParameter: _product(lambda op: BlockKroneckerSumParameter(*op.in_shapes, **op.config)),
     OuterProductParameter: _product(lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis)),
     GaussianProductStddev: _deviation,
     ReduceProductParameter: _product(lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis)),
@@ -250,5 +253,12 @@ LOG_RULES: dict[type[Any], Rule] = {
     **dict.fromkeys(MOVED, _moved),
 }
 
-PRODUCTS = (HadamardParameter, KroneckerParameter, OuterProductParameter, ReduceProductParameter, SquareParameter)
+PRODUCTS = (
+    HadamardParameter,
+    KroneckerParameter,
+    BlockKroneckerParameter,
+    OuterProductParameter,
+    ReduceProductParameter,
+    SquareParameter,
+)
 """Operations that may underflow for any inputs."""

@@ -4,12 +4,15 @@
 (8, 15)
 >>> OuterSumParameter((2, 3), (2, 5), axis=-1).shape
 (2, 15)
+>>> BlockKroneckerParameter((2, 3 * 4), (5, 6 * 7), arity1=3, arity2=6).shape == (2 * 5, 3 * 6 * 4 * 7)
+True
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from plica.arguments import integer
 from plica.errors import ShapeError
 from plica.ir.ranges import Range
 from plica.symbolic.parameters.nodes import (
@@ -64,6 +67,74 @@ class KroneckerParameter(KroneckerOp):
 @dataclass(frozen=True, slots=True, eq=False)
 class KroneckerSumParameter(KroneckerOp):
     """Sums in place of the products of a Kronecker product: its logarithm, from the logarithms of both inputs."""
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("add")
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sums of all pairs."""
+        return self.joined(xp, xp.add(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerOp(BinaryOp):
+    """An operation on every pair of entries of two matrices, whose columns are blocks of equal widths.
+
+    The weights of two sum layers of several inputs are such matrices, with one block for each input. Where `arity2` or
+    the width of the blocks of the first input is 1, the result is that of the plain Kronecker operation.
+
+    Source: Tracy and Singh, A new matrix product and its applications in partitioned matrix differentiation, 1972.
+    """
+
+    arity1: int = field(kw_only=True)
+    arity2: int = field(kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """`(O1*O2, H1*H2*I1*I2)` from `(O1, H1*I1)` and `(O2, H2*I2)`, where H1 and H2 are the arities."""
+        name = type(self).__name__
+        arities = tuple(integer(name, key, getattr(self, key), least=1) for key in ("arity1", "arity2"))
+        for shape, arity in zip(self.in_shapes, arities, strict=True):
+            if len(shape) != 2 or shape[1] % arity:
+                raise ShapeError(
+                    f"{name}: expected two matrices whose columns are {' and '.join(map(str, arities))} blocks of "
+                    f"equal widths, found {self.in_shape1} and {self.in_shape2}; give the weights of two sum layers "
+                    "and their arities"
+                )
+        (rows1, columns1), (rows2, columns2) = self.in_shapes
+        return (rows1 * rows2, columns1 * columns2)
+
+    def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
+        """The inputs as `(F, O1, 1, H1, 1, I1, 1)` and `(F, 1, O2, 1, H2, 1, I2)`."""
+        (rows1, columns1), (rows2, columns2) = self.in_shapes
+        left = (rows1, 1, self.arity1, 1, columns1 // self.arity1, 1)
+        right = (1, rows2, 1, self.arity2, 1, columns2 // self.arity2)
+        return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (second.shape[0], *right))
+
+    def joined(self, xp: Namespace, pairs: Array) -> Array:
+        """`(F, O1, O2, H1, H2, I1, I2)` as `(F, O1*O2, H1*H2*I1*I2)`."""
+        return xp.reshape(pairs, (pairs.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerParameter(BlockKroneckerOp):
+    """The Kronecker products of all pairs of blocks of two matrices, side by side: their Tracy-Singh product.
+
+    Column `(h1*H2 + h2) * I1*I2 + i1*I2 + i2` of row `o1*O2 + o2` is entry `(o1, h1*I1 + i1)` of the first input times
+    entry `(o2, h2*I2 + i2)` of the second.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
+    underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The products of all pairs."""
+        return self.joined(xp, xp.multiply(*self.paired(xp, arrays[0], arrays[1])))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class BlockKroneckerSumParameter(BlockKroneckerOp):
+    """Sums in place of the products of a `BlockKroneckerParameter`: its logarithm, from the logarithms of both."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
 
