@@ -237,9 +237,11 @@ MOVED = (IndexParameter, ConcatParameter, FlattenParameter, ConjugateParameter)
 _moved = _product(copied)
 
 LOG_RULES: dict[type[Any], Rule] = {
+    BlockKroneckerParameter: _product(
+        lambda op: BlockKroneckerSumParameter(*op.in_shapes, blocks1=op.blocks1, blocks2=op.blocks2)
+    ),
     HadamardParameter: _product(lambda op: SumParameter(*op.in_shapes)),
     KroneckerParameter: _product(lambda op: KroneckerSumParameter(*op.in_shapes)),
-    BlockKroneckerParameter: _product(lambda op: BlockKroneckerSumParameter(*op.in_shapes, **op.config)),
     OuterProductParameter: _product(lambda op: OuterSumParameter(*op.in_shapes, axis=op.axis)),
     GaussianProductStddev: _deviation,
     ReduceProductParameter: _product(lambda op: ReduceSumParameter(*op.in_shapes, axis=op.axis)),
@@ -254,9 +256,9 @@ LOG_RULES: dict[type[Any], Rule] = {
 }
 
 PRODUCTS = (
+    BlockKroneckerParameter,
     HadamardParameter,
     KroneckerParameter,
-    BlockKroneckerParameter,
     OuterProductParameter,
     ReduceProductParameter,
     SquareParameter,

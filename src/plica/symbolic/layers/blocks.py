@@ -1,10 +1,11 @@
-"""Blocks that several rules of operators give: constants, totals of tables, and layers that are multiplied by constants.
+"""Blocks that several rules of operators give: constants, totals of tables, layers times constants; and a check.
 
 >>> from plica.symbolic.layers import GaussianLayer
 >>> ones(GaussianLayer([0], 4)).output
 ConstantValueLayer(scope={}, 4)
 """
 
+from plica.errors import UnsupportedError
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.hadamard import HadamardLayer
@@ -36,3 +37,12 @@ def weighted(layer: InputLayer, logs: Parameter) -> CircuitBlock:
     """The units of a layer, each multiplied by a constant that is given as a logarithm: `(K,)`."""
     product = HadamardLayer(layer.num_output_units, arity=2)
     return CircuitBlock.from_nary_layer(product, layer, constants(logs).output)
+
+
+def check_equal_scopes(first: InputLayer, second: InputLayer) -> None:
+    """Refuse two layers to multiply that have different variables, an UnsupportedError."""
+    if first.scope != second.scope:
+        raise UnsupportedError(
+            f"multiply: {first!r} times {second!r}: a rule multiplies such layers of equal scopes alone; take layers "
+            "of the same variables in both circuits, or one layer for each variable under a HadamardLayer."
+        )

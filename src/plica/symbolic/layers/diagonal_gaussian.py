@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import final
 
-from plica.errors import UnsupportedError
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import (
     FieldsLayer,
@@ -24,7 +23,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
-from plica.symbolic.layers.blocks import ones, weighted
+from plica.symbolic.layers.blocks import check_equal_scopes, ones, weighted
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow, independent, normalized_total
 from plica.symbolic.layers.univariate import (
@@ -228,15 +227,6 @@ def _multiply(first: DiagonalGaussianLayer, second: DiagonalGaussianLayer) -> Ci
     log_partitions = Parameter.from_nary(GaussianProductLogPartition(*shapes), *operands)
     total = Parameter.from_unary(ReduceSumParameter(log_partitions.shape, axis=-1), log_partitions)
     return weighted(product, total)
-
-
-def check_equal_scopes(first: InputLayer, second: InputLayer) -> None:
-    """Refuse two layers to multiply that have different variables, an UnsupportedError."""
-    if first.scope != second.scope:
-        raise UnsupportedError(
-            f"multiply: {first!r} times {second!r}: a rule multiplies such layers of equal scopes alone; take layers "
-            "of the same variables in both circuits, or one layer for each variable under a HadamardLayer."
-        )
 
 
 def _integrate(layer: DiagonalGaussianLayer, *, scope: Scope) -> CircuitBlock:

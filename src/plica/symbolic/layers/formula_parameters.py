@@ -77,7 +77,9 @@ class LogStatesParameter(FormulaOp):
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The body of the layer's row, at the states."""
         params = _params(xp, self.layer, arrays)
-        x = xp.broadcast_to(xp.reshape(xp.arange(self.num_states), (1, -1, 1)), (arrays[0].shape[0], self.num_states, 1))
+        x = xp.broadcast_to(
+            xp.reshape(xp.arange(self.num_states), (1, -1, 1)), (arrays[0].shape[0], self.num_states, 1)
+        )
         value = type(self.layer).row.body(xp, LSE_SUM, self.layer, params, x)
         shape = (arrays[0].shape[0], *self.shape)
         return xp.broadcast_to(xp.matrix_transpose(LSE_SUM.to_log(xp, value)), shape)

@@ -9,7 +9,7 @@ import math
 from typing import final
 
 from plica.symbolic.domains import REALS
-from plica.symbolic.layers.blocks import constants, ones
+from plica.symbolic.layers.blocks import check_equal_scopes, constants, ones
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
@@ -89,6 +89,7 @@ class GaussianLayer(UnivariateLayer, name="gaussian"):
 
 def _multiply(first: GaussianLayer, second: GaussianLayer) -> CircuitBlock:
     """N(x; m, s) N(x; n, t) = exp(log_partition) N(x; mean, stddev), see `parameters/gaussians.py`."""
+    check_equal_scopes(first, second)
     means, stddevs = zip(*((layer.mean.ref(), layer.stddev.ref()) for layer in (first, second)), strict=True)
     operands = (means[0], stddevs[0], means[1], stddevs[1])
     shapes = [operand.shape for operand in operands]

@@ -13,7 +13,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,7 +32,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
-from plica.symbolic.layers.blocks import total_of_table
+from plica.symbolic.layers.blocks import check_equal_scopes, total_of_table
 from plica.symbolic.layers.distribution import Column, Distribution
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow
@@ -87,7 +87,6 @@ class HistogramLayer(FieldsLayer, InputLayer):
         InputError: Two ways to give one parameter, edges that do not increase.
     """
 
-    has_conjugate: ClassVar[bool] = True
     scope: Scope
     num_output_units: int
     num_bins: int
@@ -337,6 +336,7 @@ def _integrals(layer: HistogramLayer) -> states.StateTable:
 
 def _multiply(first: HistogramLayer, second: HistogramLayer) -> CircuitBlock:
     """Densities multiply within bins: the integral of the product is that of both, divided by the width of the bin."""
+    check_equal_scopes(first, second)
     if not _are_equal(first.edges, second.edges):
         raise UnsupportedError(
             f"multiply: {first!r} times {second!r}: their bins are not known to be equal; give both layers the same "

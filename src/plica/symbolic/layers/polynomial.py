@@ -23,6 +23,7 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import check_equal_scopes
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.layers.states import StateTable, TabulatedLayer
@@ -137,6 +138,7 @@ ROW = InputRow(
 
 
 def _multiply(first: PolynomialLayer, second: PolynomialLayer) -> CircuitBlock:
+    check_equal_scopes(first, second)
     coefficients = [layer.coeff.ref() for layer in (first, second)]
     product = Parameter.from_nary(PolynomialProduct(*(coeff.shape for coeff in coefficients)), *coefficients)
     return CircuitBlock.from_layer(_of_coefficients(first.scope, product))

@@ -52,9 +52,7 @@ class StateTable:
 
     def linear(self) -> Parameter:
         """The ordinary numbers."""
-        return (
-            Parameter.from_unary(ExpParameter(self.numbers.shape), self.numbers) if self.log_space else self.numbers
-        )
+        return Parameter.from_unary(ExpParameter(self.numbers.shape), self.numbers) if self.log_space else self.numbers
 
     def first_states(self, num_states: int) -> "StateTable":
         """The table of the first states."""

@@ -10,6 +10,7 @@ that both layers have, since data of a product lies in the domains of both. Two 
 """
 
 from plica.errors import InputError, UnsupportedError
+from plica.symbolic.layers.blocks import check_equal_scopes
 from plica.symbolic.layers.categorical import CategoricalLayer
 from plica.symbolic.layers.embedding import EmbeddingLayer
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
@@ -22,9 +23,8 @@ def multiply_tables(first: TabulatedLayer, second: TabulatedLayer) -> CircuitBlo
     Raises:
         UnsupportedError: The variable does not have finitely many states from 0 on in both domains.
     """
+    check_equal_scopes(first, second)
     names = f"multiply: {first!r} times {second!r}"
-    if first.scope != second.scope:
-        raise UnsupportedError(f"{names}: their scopes differ; a rule multiplies layers of one variable.")
     try:
         states = first.domain.meet(second.domain).num_states
     except InputError as error:
@@ -38,9 +38,7 @@ def multiply_tables(first: TabulatedLayer, second: TabulatedLayer) -> CircuitBlo
     table = first.state_table(states).times(second.state_table(states))
     units = table.numbers.shape[0]
     if table.signed:
-        return CircuitBlock.from_layer(
-            EmbeddingLayer(first.scope, units, num_states=states, weight=table.linear())
-        )
+        return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=states, weight=table.linear()))
     parameter = {"logits" if table.log_space else "probs": table.numbers}
     return CircuitBlock.from_layer(CategoricalLayer(first.scope, units, num_categories=states, **parameter))
 

@@ -3,7 +3,7 @@
 The results read the operands' own nodes; pass `parameter.ref()` where these belong to another circuit.
 
 >>> from plica.symbolic.parameters.factories import normal
->>> block_kronecker(normal((2, 3)), normal((4, 10)), arity1=1, arity2=2)
+>>> block_kronecker(normal((2, 3)), normal((4, 10)), blocks1=1, blocks2=2)
 Parameter((8, 30): TensorParameter -> TensorParameter -> BlockKroneckerParameter)
 >>> block_kronecker(normal((2, 3)), normal((4, 10)))
 Parameter((8, 30): TensorParameter -> TensorParameter -> KroneckerParameter)
@@ -73,7 +73,7 @@ def outer_sum(first: ParameterLike, second: ParameterLike, axis: int = 0) -> Par
     return Parameter.from_nary(OuterSumParameter(*(operand.shape for operand in operands), axis=axis), *operands)
 
 
-def block_kronecker(first: ParameterLike, second: ParameterLike, arity1: int = 1, arity2: int = 1) -> Parameter:
+def block_kronecker(first: ParameterLike, second: ParameterLike, blocks1: int = 1, blocks2: int = 1) -> Parameter:
     """The weight of the product of two sum layers, from their weights `(O1, H1*I1)` and `(O2, H2*I2)`.
 
     Column `(h1*H2 + h2) * I1*I2 + i1*I2 + i2` of the result, `(O1*O2, H1*H2*I1*I2)`, is the Kronecker product of column
@@ -82,16 +82,16 @@ def block_kronecker(first: ParameterLike, second: ParameterLike, arity1: int = 1
     """
     operands = [Parameter.from_input(operand) for operand in (first, second)]
     shapes = [operand.shape for operand in operands]
-    op = BlockKroneckerParameter(*shapes, arity1=arity1, arity2=arity2)  # checks the shapes
+    op = BlockKroneckerParameter(*shapes, blocks1=blocks1, blocks2=blocks2)  # checks the shapes
     if all(
-        isinstance(operand.output, MixingWeightParameter) and operand.output.in_shape[1] == arity
-        for operand, arity in zip(operands, (arity1, arity2), strict=True)
+        isinstance(operand.output, MixingWeightParameter) and operand.output.in_shape[1] == blocks
+        for operand, blocks in zip(operands, (blocks1, blocks2), strict=True)
     ):
         # blocks of diagonals: their Kronecker products are diagonals
         weights = [operand.subgraph(*operand.node_inputs(operand.output)) for operand in operands]
         weight = Parameter.from_nary(KroneckerParameter(*(weight.shape for weight in weights)), *weights)
         return Parameter.from_unary(MixingWeightParameter(weight.shape), weight)
-    if arity2 == 1 or shapes[0][1] == arity1:
+    if blocks2 == 1 or shapes[0][1] == blocks1:
         return Parameter.from_nary(KroneckerParameter(*shapes), *operands)
     return Parameter.from_nary(op, *operands)
 

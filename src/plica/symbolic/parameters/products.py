@@ -1,11 +1,9 @@
 """Products and sums over every pair of entries; in the result, the entry of the second input changes fastest.
 
->>> KroneckerParameter((2, 3), (4, 5)).shape
-(8, 15)
+>>> KroneckerParameter((2, 3), (4, 5)).shape, BlockKroneckerParameter((2, 6), (4, 5), blocks1=2, blocks2=1).shape
+((8, 15), (8, 30))
 >>> OuterSumParameter((2, 3), (2, 5), axis=-1).shape
 (2, 15)
->>> BlockKroneckerParameter((2, 3 * 4), (5, 6 * 7), arity1=3, arity2=6).shape == (2 * 5, 3 * 6 * 4 * 7)
-True
 """
 
 from collections.abc import Callable
@@ -77,51 +75,45 @@ class KroneckerSumParameter(KroneckerOp):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockKroneckerOp(BinaryOp):
-    """An operation on every pair of entries of two matrices, whose columns are blocks of equal widths.
+    """An operation on every pair of entries of two matrices, the pairs of blocks of columns one after another.
 
-    The weights of two sum layers of several inputs are such matrices, with one block for each input. Where `arity2` or
-    the width of the blocks of the first input is 1, the result is that of the plain Kronecker operation.
+    Columns are those of a Kronecker product in another order: `[A_1 kron B_1, A_1 kron B_2, .., A_2 kron B_1, ..]`.
 
-    Source: Tracy and Singh, A new matrix product and its applications in partitioned matrix differentiation, 1972.
+    Args:
+        blocks1: The number of blocks of the first input, side by side.
+        blocks2: That of the second.
     """
 
-    arity1: int = field(kw_only=True)
-    arity2: int = field(kw_only=True)
+    blocks1: int = field(kw_only=True)
+    blocks2: int = field(kw_only=True)
 
     def infer_shape(self) -> Shape:
-        """`(O1*O2, H1*H2*I1*I2)` from `(O1, H1*I1)` and `(O2, H2*I2)`, where H1 and H2 are the arities."""
+        """`(O*P, H*G*I*J)` from H blocks `(O, H*I)` and G blocks `(P, G*J)`."""
         name = type(self).__name__
-        arities = tuple(integer(name, key, getattr(self, key), least=1) for key in ("arity1", "arity2"))
-        for shape, arity in zip(self.in_shapes, arities, strict=True):
-            if len(shape) != 2 or shape[1] % arity:
+        for shape, blocks in ((self.in_shape1, self.blocks1), (self.in_shape2, self.blocks2)):
+            if len(shape) != 2 or shape[1] % integer(name, "a number of blocks", blocks, least=1):
                 raise ShapeError(
-                    f"{name}: expected two matrices whose columns are {' and '.join(map(str, arities))} blocks of "
-                    f"equal widths, found {self.in_shape1} and {self.in_shape2}; give the weights of two sum layers "
-                    "and their arities"
+                    f"{name}: expected a matrix of {blocks} block(s) of columns, found shape {shape}; give the number "
+                    "of inputs of the sum layer whose weight it is"
                 )
-        (rows1, columns1), (rows2, columns2) = self.in_shapes
-        return (rows1 * rows2, columns1 * columns2)
+        return self.in_shape1[0] * self.in_shape2[0], self.in_shape1[1] * self.in_shape2[1]
 
     def paired(self, xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
-        """The inputs as `(F, O1, 1, H1, 1, I1, 1)` and `(F, 1, O2, 1, H2, 1, I2)`."""
-        (rows1, columns1), (rows2, columns2) = self.in_shapes
-        left = (rows1, 1, self.arity1, 1, columns1 // self.arity1, 1)
-        right = (1, rows2, 1, self.arity2, 1, columns2 // self.arity2)
-        return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (second.shape[0], *right))
+        """The inputs as `(F, O, 1, H, 1, I, 1)` and `(F, 1, P, 1, G, 1, J)`."""
+        (rows1, columns1), (rows2, columns2) = self.in_shape1, self.in_shape2
+        left = (rows1, 1, self.blocks1, 1, columns1 // self.blocks1, 1)
+        right = (1, rows2, 1, self.blocks2, 1, columns2 // self.blocks2)
+        return xp.reshape(first, (first.shape[0], *left)), xp.reshape(second, (first.shape[0], *right))
 
     def joined(self, xp: Namespace, pairs: Array) -> Array:
-        """`(F, O1, O2, H1, H2, I1, I2)` as `(F, O1*O2, H1*H2*I1*I2)`."""
+        """`(F, O, P, H, G, I, J)` as `(F, O*P, H*G*I*J)`."""
         return xp.reshape(pairs, (pairs.shape[0], *self.shape))
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockKroneckerParameter(BlockKroneckerOp):
-    """The Kronecker products of all pairs of blocks of two matrices, side by side: their Tracy-Singh product.
-
-    Column `(h1*H2 + h2) * I1*I2 + i1*I2 + i2` of row `o1*O2 + o2` is entry `(o1, h1*I1 + i1)` of the first input times
-    entry `(o2, h2*I2 + i2)` of the second.
-    """
+    """The Kronecker products of all pairs of blocks: the weight of the product of two sums of several inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("multiply")
     underflow: ClassVar[Callable[..., float]] = underflow_of_products(lambda _: 1)
@@ -134,7 +126,7 @@ class BlockKroneckerParameter(BlockKroneckerOp):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class BlockKroneckerSumParameter(BlockKroneckerOp):
-    """Sums in place of the products of a `BlockKroneckerParameter`: its logarithm, from the logarithms of both."""
+    """Sums in place of the products of a `BlockKroneckerParameter`: its logarithm, from those of both inputs."""
 
     range: ClassVar[Callable[..., Range | None]] = range_as("add")
 
