@@ -11,7 +11,7 @@ from scipy import integrate, stats
 
 from plica.errors import UnsupportedError
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.initializers import ConstantTensorInitializer, NormalInitializer
+from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
     CategoricalLayer,
     CircuitBlock,
@@ -20,12 +20,11 @@ from plica.symbolic.layers import (
     EmbeddingLayer,
     EvidenceLayer,
     GaussianLayer,
-    HistogramLayer,
     ModuleLayer,
     MultivariateGaussianLayer,
     PolynomialLayer,
 )
-from plica.symbolic.parameters import ConjugateParameter, Parameter, TensorParameter
+from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.scope import Scope
 from tests.harness.circuits import tensor
 from tests.harness.layer_cases import InputCase
@@ -70,22 +69,17 @@ def expected_integral(case: InputCase, run: Compiled, layers: Any) -> Any:
         x = np.arange(states.num_states or 4000.0)[:, None].repeat(max(layers[0].scope) + 1, axis=1)
         return outer(*(run.reference(layer, x) for layer in layers)).sum(axis=0)
     kinds = [case.distributions(layer, run.params(layer)) for layer in layers]
-    scales = [case.totals(layer, run.params(layer)).astype(float) for layer in layers]
+    scales = [case.totals(layer, run.params(layer)).astype(float)[None] for layer in layers]
     if case.name.startswith(("uniform", "histogram")):
-        return np.array(
-            [
-                _of_steps(f, g) * s * t
-                for f, s in zip(kinds[0], scales[0], strict=True)
-                for g, t in zip(kinds[1], scales[1], strict=True)
-            ]
-        )
+        return np.array([_of_steps(f, g) for f in kinds[0] for g in kinds[1]]) * outer(*scales)[0]
     low, high = ENDS.get(case.name.split()[0], (-np.inf, np.inf))
-    total = [
-        integrate.quad(lambda x: f.pdf(x) * g.pdf(x), low, high, epsabs=0, epsrel=1e-11, limit=500)[0] * s * t
-        for f, s in zip(kinds[0], scales[0], strict=True)
-        for g, t in zip(kinds[1], scales[1], strict=True)
-    ]
-    return np.array(total)
+    return np.array([_quadrature(f, g, low, high) for f in kinds[0] for g in kinds[1]]) * outer(*scales)[0]
+
+
+def _quadrature(first: Any, second: Any, low: float, high: float) -> float:
+    """The integral of a product of densities."""
+    whole = integrate.quad(lambda x: first.pdf(x) * second.pdf(x), low, high, epsabs=0, epsrel=1e-11, limit=500)
+    return float(whole[0])
 
 
 def _of_steps(first: Any, second: Any) -> float:

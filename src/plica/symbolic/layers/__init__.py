@@ -6,7 +6,7 @@
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import any_input, families, table_products  # noqa: F401 - their rows of operators
+from plica.symbolic.layers import any_input, families, histogram_products, table_products  # noqa: F401 - their rows
 from plica.symbolic.layers.base import FusedLayer as FusedLayer
 from plica.symbolic.layers.base import InnerLayer as InnerLayer
 from plica.symbolic.layers.base import InputLayer as InputLayer

@@ -9,7 +9,6 @@ from plica.errors import UnsupportedError
 from plica.symbolic.layers.base import InputLayer, held_layers
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.parameters import conjugated, is_real
-from plica.symbolic.scope import Scope
 
 
 def _conjugate(layer: InputLayer) -> CircuitBlock:

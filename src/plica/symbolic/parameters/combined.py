@@ -77,8 +77,14 @@ def block_kronecker(first: ParameterLike, second: ParameterLike, blocks1: int = 
     """The weight of the product of two sum layers, from their weights `(O1, H1*I1)` and `(O2, H2*I2)`.
 
     Column `(h1*H2 + h2) * I1*I2 + i1*I2 + i2` of the result, `(O1*O2, H1*H2*I1*I2)`, is the Kronecker product of column
-    `h1*I1 + i1` of the first and column `h2*I2 + i2` of the second. It is a `KroneckerParameter` where that is the same:
-    where the second layer has one input, or those of the first have one unit. Two mixing weights give a mixing weight.
+    `h1*I1 + i1` of the first and column `h2*I2 + i2` of the second. The result is a `KroneckerParameter` where the
+    second layer has one input, or those of the first have one unit. Two mixing weights give a mixing weight.
+
+    Args:
+        first: The weight of the first layer.
+        second: That of the second.
+        blocks1: H1, the number of inputs of the first layer.
+        blocks2: H2, that of the second.
     """
     operands = [Parameter.from_input(operand) for operand in (first, second)]
     shapes = [operand.shape for operand in operands]

@@ -51,7 +51,7 @@ class MultivariateProductMean(MultivariateProductOp):
         return self.pairs_of_shape()
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """m + L (I + B^T B)^-1 B^T z."""
+        """M + L (I + B^T B)^-1 B^T z."""
         ratio, distance = _ratio(xp, *arrays), _distance(xp, *arrays)
         factor = xp.expand_dims(xp.tril(arrays[1]), axis=2)
         transposed = xp.matrix_transpose(ratio)
