@@ -25,7 +25,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
-from plica.symbolic.layers import LAYER_ROWS, Layer
+from plica.symbolic.layers import LAYER_ROWS, Layer, formula_parameters
 from plica.symbolic.parameters import (
     Parameter,
     ParameterInput,
@@ -125,7 +125,14 @@ def _public(module: Any, base: type) -> tuple[type, ...]:
 
 
 # Every class that a file may name: the library's own layers, parameter nodes and initializers.
-CLASSES: Classes = class_table((*LAYER_ROWS, *_public(parameters, ParameterNode), *_public(initializers, Initializer)))
+CLASSES: Classes = class_table(
+    (
+        *LAYER_ROWS,
+        *_public(parameters, ParameterNode),
+        *_public(formula_parameters, ParameterNode),
+        *_public(initializers, Initializer),
+    )
+)
 
 
 def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, dict[str, Array]]:

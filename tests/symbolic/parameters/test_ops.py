@@ -10,6 +10,8 @@ from scipy import stats
 from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
+    BlockKroneckerParameter,
+    BlockKroneckerSumParameter,
     ClampParameter,
     ClampSignParameter,
     ClampSizeParameter,
@@ -36,6 +38,9 @@ from plica.symbolic.parameters import (
     LogSoftplusParameter,
     MatMulParameter,
     MixingWeightParameter,
+    MultivariateProductFactor,
+    MultivariateProductLogPartition,
+    MultivariateProductMean,
     OuterProductParameter,
     OuterSumParameter,
     ParameterOp,
@@ -87,6 +92,34 @@ def gaussian_product(mean1, stddev1, mean2, stddev2):
     return mean.ravel(), stddev.ravel(), total.ravel()
 
 
+def multivariate_product(mean1, factor1, mean2, factor2):
+    """Mean, factor and logarithm of the integral of the product of each pair, by inverse covariances."""
+    found = []
+    for mean, factor in zip(mean1, np.tril(factor1), strict=True):
+        for other, other_factor in zip(mean2, np.tril(factor2), strict=True):
+            first, second = factor @ factor.T, other_factor @ other_factor.T
+            inverses = np.linalg.inv(first), np.linalg.inv(second)
+            covariance = np.linalg.inv(inverses[0] + inverses[1])
+            centre = covariance @ (inverses[0] @ mean + inverses[1] @ other)
+            total = stats.multivariate_normal(mean, first + second).logpdf(other)
+            found.append((centre, np.linalg.cholesky(covariance), total))
+    return [np.stack(column) for column in zip(*found, strict=True)]
+
+
+def block_kronecker(operation, blocks1, blocks2):
+    """One entry after another."""
+
+    def reference(x, y):
+        widths = x.shape[1] // blocks1, y.shape[1] // blocks2
+        result = np.zeros((len(x) * len(y), x.shape[1] * y.shape[1]))
+        for o1, o2, h1, h2, i1, i2 in np.ndindex(len(x), len(y), blocks1, blocks2, *widths):
+            column = (h1 * blocks2 + h2) * widths[0] * widths[1] + i1 * widths[1] + i2
+            result[o1 * len(y) + o2, column] = operation(x[o1, h1 * widths[0] + i1], y[o2, h2 * widths[1] + i2])
+        return result
+
+    return reference
+
+
 def mixing(x):
     return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
 
@@ -98,6 +131,10 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (HadamardParameter((2, 3), (2, 3)), np.multiply),
     (KroneckerParameter((2, 3), (4, 5)), np.kron),
     (KroneckerSumParameter((2, 3), (4, 5)), lambda x, y: np.log(np.kron(np.exp(x), np.exp(y)))),
+    (BlockKroneckerParameter((2, 6), (3, 4), blocks1=3, blocks2=2), block_kronecker(np.multiply, 3, 2)),
+    (BlockKroneckerParameter((2, 6), (3, 4), blocks1=3, blocks2=1), np.kron),
+    (BlockKroneckerParameter((2, 3), (3, 4), blocks1=3, blocks2=2), np.kron),
+    (BlockKroneckerSumParameter((2, 6), (3, 4), blocks1=2, blocks2=2), block_kronecker(np.add, 2, 2)),
     (LogMatMulExpParameter((2, 3), (3, 4)), lambda x, y: np.log(np.exp(x) @ np.exp(y))),
     (KroneckerParameter((3,), (2,)), np.kron),
     (OuterProductParameter((2, 3), (2, 4)), outer(np.multiply, -1)),
@@ -122,6 +159,13 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (GaussianProductStddev((2,), (3,)), lambda s, t: gaussian_product(s, s, t, t)[1]),
     (LogGaussianProductStddev((2,), (3,)), lambda s, t: np.log(gaussian_product(s, np.exp(s), t, np.exp(t))[1])),
     (GaussianProductLogPartition((2,), (2,), (3,), (3,)), lambda *four: gaussian_product(*four)[2]),
+    (GaussianProductStddev((2, 3), (1, 3)), lambda s, t: 1 / np.sqrt(1 / s**2 + 1 / t**2)),
+    *(
+        (kind((2, 3), (2, 3, 3), (2, 3), (2, 3, 3)), lambda *four, index=index: multivariate_product(*four)[index])
+        for index, kind in enumerate(
+            (MultivariateProductMean, MultivariateProductFactor, MultivariateProductLogPartition)
+        )
+    ),
     (PolynomialProduct((2, 3), (3, 2)), lambda x, y: np.stack([np.convolve(a, b) for a in x for b in y])),
     (PolynomialProduct((1, 1), (2, 4)), lambda x, y: x * y),
     (PolynomialDifferential((2, 5)), lambda x: np.stack([np.polynomial.polynomial.polyder(one) for one in x])),
@@ -280,6 +324,16 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: EinsumParameter((2, 3), (2, 3), equation="ab,ab"), ShapeError, "and '->' before"),
         (lambda: FlattenParameter((2, 3), start=1, end=2), ShapeError, "axes 1 to 2 are outside"),
         (lambda: GaussianProductStddev((2,), (2, 3)), ShapeError, r"expected shapes \(K1,\) and \(K2,\)"),
+        (
+            lambda: BlockKroneckerParameter((2, 3), (2, 4), blocks1=2, blocks2=2),
+            ShapeError,
+            r"matrix of 2 block\(s\) of columns, found shape \(2, 3\)",
+        ),
+        (
+            lambda: MultivariateProductMean((2, 3), (2, 3), (2, 3), (2, 3, 3)),
+            ShapeError,
+            r"expected mean \(K, V\) and factor \(K, V, V\)",
+        ),
         (lambda: GaussianProductMean((2,), (3,), (2,), (3,)), ShapeError, "a deviation for each mean, found shapes"),
         (lambda: PolynomialProduct((2,), (2, 3)), ShapeError, r"coefficients of shape \(K, degree\+1\), found \(2,\)"),
         (lambda: PolynomialDifferential((2, 3), order=0), InputError, "order must be at least 1, found 0"),

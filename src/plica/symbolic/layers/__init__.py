@@ -6,6 +6,7 @@
 
 from collections.abc import Mapping
 
+from plica.symbolic.layers import any_input, families, histogram_products, table_products  # noqa: F401 - their rows
 from plica.symbolic.layers.base import FusedLayer as FusedLayer
 from plica.symbolic.layers.base import InnerLayer as InnerLayer
 from plica.symbolic.layers.base import InputLayer as InputLayer
@@ -63,6 +64,8 @@ from plica.symbolic.layers.rows import SumRow as SumRow
 from plica.symbolic.layers.rows import layer_table as layer_table
 from plica.symbolic.layers.rows import rows_of
 from plica.symbolic.layers.rows import with_sub_layers as with_sub_layers
+from plica.symbolic.layers.states import StateTable as StateTable
+from plica.symbolic.layers.states import TabulatedLayer as TabulatedLayer
 from plica.symbolic.layers.student_t import StudentTLayer as StudentTLayer
 from plica.symbolic.layers.sum import SumLayer as SumLayer
 from plica.symbolic.layers.tensordot import TensorDotLayer as TensorDotLayer

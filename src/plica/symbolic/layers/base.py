@@ -162,6 +162,8 @@ class InputLayer(Layer):
 
     __slots__ = ()
     input_range: ClassVar[tuple[int, int | None]] = (0, 0)
+    has_conjugate: ClassVar[bool] = False
+    """Whether conjugates of the parameters give the conjugates of the units, as in sums and products of parameters."""
 
     if TYPE_CHECKING:  # declared only for type checkers, as in `Layer`
 

@@ -13,6 +13,7 @@ from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import times
 from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, gamma_deviance, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
+from plica.symbolic.semirings import Params
 
 _STEP = 2.0**-24  # from 1 down to the next number of float32
 
@@ -23,6 +24,8 @@ class BetaLayer(UnivariateLayer, name="beta"):
 
     At 0 and 1 a density may be infinite. There the layer has the density at 1.2e-38 and at 1 - 6e-8, the nearest normal
     numbers of float32.
+
+    The product of two such layers is one, times a constant; NaN where two concentrations add up to 1 or less.
     """
 
     alpha: Parameter = unit_parameter(
@@ -81,6 +84,13 @@ class BetaLayer(UnivariateLayer, name="beta"):
         right = xp.betaincc(a, b, low) - xp.betaincc(a, b, high)
         share = xp.where(xp.greater(low * b, (1.0 - low) * a), right, xp.betainc(a, b, high) - xp.betainc(a, b, low))
         return xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """Powers add; NaN where two concentrations add up to 1 or less, since the integral is infinite."""
+        sums = {name: first[name] + second[name] - 1.0 for name in ("alpha", "beta")}
+        finite = xp.logical_and(xp.greater(sums["alpha"], 0.0), xp.greater(sums["beta"], 0.0))
+        return {name: xp.where(finite, number, float("nan")) for name, number in sums.items()}
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:

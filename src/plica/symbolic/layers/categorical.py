@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, replace
-from typing import final
+from typing import ClassVar, final
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import states
@@ -23,7 +23,9 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import ones, total_of_table
 from plica.symbolic.layers.distribution import Distribution
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import normalized_total
 from plica.symbolic.parameters import (
     LogSoftmaxParameter,
@@ -41,7 +43,7 @@ from plica.symbolic.semirings import Params, Semiring, Value, Weight
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class CategoricalLayer(FieldsLayer, InputLayer):
+class CategoricalLayer(FieldsLayer, states.TabulatedLayer):
     """Distributions over the values 0 to C-1 of one variable.
 
     Args:
@@ -59,6 +61,7 @@ class CategoricalLayer(FieldsLayer, InputLayer):
         InputError: Two ways to give the parameter.
     """
 
+    has_conjugate: ClassVar[bool] = True
     scope: Scope
     num_output_units: int
     num_categories: int
@@ -107,6 +110,11 @@ class CategoricalLayer(FieldsLayer, InputLayer):
         """The number of categories."""
         return self.num_categories
 
+    def state_table(self, num_states: int) -> states.StateTable:
+        """The logits or the probabilities of the first categories."""
+        (parameter,) = self.params.values()
+        return states.StateTable(parameter.ref(), log_space=self.logits is not None).first_states(num_states)
+
     def fold_settings(self) -> Hashable:
         """The key of any input layer, and whether it is normalized."""
         return InputLayer.fold_settings(self), self.normalized
@@ -139,3 +147,10 @@ _ROW = states.input_row(
     distribution=Distribution("categorical", CategoricalLayer, ("logits", "probs"), _categories),
 )
 ROW = replace(_ROW, marginal=_marginal)
+
+
+def _integrate(layer: CategoricalLayer, *, scope: Scope) -> CircuitBlock:  # noqa: ARG001 - the variable of the layer
+    return ones(layer) if layer.normalized else total_of_table(layer.state_table(layer.num_categories))
+
+
+OPERATORS = (OperatorRow("integrate", (CategoricalLayer,), _integrate),)

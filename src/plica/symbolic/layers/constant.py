@@ -5,7 +5,7 @@ ConstantValueLayer(scope={}, 3)
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from plica.arguments import flag
 from plica.symbolic.domains import REALS, Domain
@@ -30,6 +30,7 @@ class ConstantValueLayer(FieldsLayer, InputLayer):
         ShapeError: A value of another shape.
     """
 
+    has_conjugate: ClassVar[bool] = True
     num_output_units: int
     log_space: bool
     value: Parameter

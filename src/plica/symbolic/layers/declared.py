@@ -16,6 +16,8 @@ The constructor, its documentation, `config`, `params` and the row `RayleighLaye
     settings(num_values), fitted(column)  as of a `Distribution`
     defaults(<settings>)  factories by their keywords, where the defaults of parameters follow from settings
     check(layer)          raises if the given parameters do not fit each other
+    product(xp, first, second)  where a product of two densities of the class is one, but for a constant: its
+                          parameters by name, from those of the two, `(F, K1, 1)` and `(F, 1, K2)`
 
 >>> from plica.symbolic.layers import GammaLayer
 >>> GammaLayer.parameter_names, GammaLayer.row.distribution.name
@@ -32,11 +34,10 @@ from typing import Any, ClassVar
 
 from numpy.typing import ArrayLike
 
-from plica.errors import GraphError, InputError
+from plica.errors import GraphError, InputError, UnsupportedError
 from plica.symbolic.domains import Domain
 from plica.symbolic.initializers import reals_of
 from plica.symbolic.layers.base import (
-    InputLayer,
     assign,
     at_most_one,
     choose_parameter,
@@ -44,8 +45,10 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
+from plica.symbolic.layers.formula_parameters import log_states
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
 from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.states import StateTable, TabulatedLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
     Parameter,
@@ -56,7 +59,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 
-_HOOKS = ("settings", "fitted", "defaults", "check")
+_HOOKS = ("settings", "fitted", "defaults", "check", "product")
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +105,7 @@ def constant_numbers(owner: str, value: ArrayLike, shape: Shape) -> Parameter:
     return Parameter.from_input(ConstantParameter(*(array.shape or shape), value=array))
 
 
-class UnivariateLayer(InputLayer):
+class UnivariateLayer(TabulatedLayer):
     """An input layer of one variable that is declared: see the head of this module."""
 
     parameter_names: ClassVar[tuple[str, ...]] = ()
@@ -207,6 +210,19 @@ class UnivariateLayer(InputLayer):
         """The parameters `(K,)` that the layer has, by name."""
         fields = vars(self)
         return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
+
+    def state_table(self, num_states: int) -> StateTable:
+        """The logarithms of the masses of states.
+
+        Raises:
+            UnsupportedError: The variable is real, so that the layer has densities and no masses.
+        """
+        if not self.domain.whole:
+            raise UnsupportedError(
+                f"{self!r} gives densities, and no masses of {num_states} states; take a layer of states or counts, or "
+                "a CategoricalLayer of the numbers that you mean."
+            )
+        return StateTable(log_states(self, num_states), log_space=True)
 
 
 def _check_names(kind: type[UnivariateLayer], declared: Iterable[str]) -> None:

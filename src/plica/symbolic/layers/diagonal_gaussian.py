@@ -23,6 +23,8 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import check_equal_scopes, ones, weighted
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow, independent, normalized_total
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
@@ -31,7 +33,19 @@ from plica.symbolic.layers.univariate import (
     standardized,
     symmetric_share,
 )
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.parameters import (
+    Array,
+    GaussianProductLogPartition,
+    GaussianProductMean,
+    GaussianProductStddev,
+    IndexParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    ReduceSumParameter,
+    normal,
+)
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
@@ -196,4 +210,39 @@ ROW = InputRow(
     variance=_variance,
     covariance=_covariance,
     interval=_interval,
+)
+
+
+def _multiply(first: DiagonalGaussianLayer, second: DiagonalGaussianLayer) -> CircuitBlock:
+    """The product of each variable's densities, see `parameters/gaussians.py`."""
+    check_equal_scopes(first, second)
+    operands = tuple(parameter.ref() for layer in (first, second) for parameter in (layer.mean, layer.stddev))
+    shapes = [operand.shape for operand in operands]
+    product = DiagonalGaussianLayer(
+        first.scope,
+        first.num_output_units * second.num_output_units,
+        mean=Parameter.from_nary(GaussianProductMean(*shapes), *operands),
+        stddev=Parameter.from_nary(GaussianProductStddev(shapes[1], shapes[3]), operands[1], operands[3]),
+    )
+    log_partitions = Parameter.from_nary(GaussianProductLogPartition(*shapes), *operands)
+    total = Parameter.from_unary(ReduceSumParameter(log_partitions.shape, axis=-1), log_partitions)
+    return weighted(product, total)
+
+
+def _integrate(layer: DiagonalGaussianLayer, *, scope: Scope) -> CircuitBlock:
+    """The layer of the remaining variables."""
+    remaining = layer.scope - scope
+    if not remaining:
+        return ones(layer)
+    indices = [index for index, variable in enumerate(layer.scope) if variable in remaining]
+    params = {
+        name: Parameter.from_unary(IndexParameter(parameter.shape, indices=indices, axis=-1), parameter.ref())
+        for name, parameter in layer.params.items()
+    }
+    return CircuitBlock.from_layer(DiagonalGaussianLayer(remaining, layer.num_output_units, **params))
+
+
+OPERATORS = (
+    OperatorRow("multiply", (DiagonalGaussianLayer, DiagonalGaussianLayer), _multiply),
+    OperatorRow("integrate", (DiagonalGaussianLayer,), _integrate),
 )

@@ -8,27 +8,28 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from plica.symbolic.domains import Domain, finite
 from plica.symbolic.layers import states
 from plica.symbolic.layers.base import (
     FieldsLayer,
-    InputLayer,
     assign,
     at_most_one,
     choose_parameter,
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import total_of_table
 from plica.symbolic.layers.distribution import Distribution
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.parameters import Parameter, ParameterFactory, ParameterLike, normal
 from plica.symbolic.scope import Scope
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class EmbeddingLayer(FieldsLayer, InputLayer):
+class EmbeddingLayer(FieldsLayer, states.TabulatedLayer):
     """Functions of the values 0 to C-1 of one variable: the factors of tensor networks.
 
     Sampling, moments and the most probable explanation need weights that are not negative. Their probabilities are the
@@ -46,6 +47,7 @@ class EmbeddingLayer(FieldsLayer, InputLayer):
         InputError: Both a weight and a factory.
     """
 
+    has_conjugate: ClassVar[bool] = True
     scope: Scope
     num_output_units: int
     num_states: int
@@ -76,6 +78,10 @@ class EmbeddingLayer(FieldsLayer, InputLayer):
         """The weight, by number of states."""
         return {"weight": "num_states"}
 
+    def state_table(self, num_states: int) -> states.StateTable:
+        """The numbers of the first states."""
+        return states.StateTable(self.weight.ref(), signed=True).first_states(num_states)
+
 
 def _states(num_values: int) -> dict[str, int]:
     """The settings for data of `num_values` values."""
@@ -88,3 +94,10 @@ ROW = states.input_row(
     padding={"weight": 0.0},  # states that some layers of a fold do not have
     distribution=Distribution("embedding", EmbeddingLayer, ("weight",), _states),
 )
+
+
+def _integrate(layer: EmbeddingLayer, *, scope: Scope) -> CircuitBlock:  # noqa: ARG001 - the variable of the layer
+    return total_of_table(layer.state_table(layer.num_states))
+
+
+OPERATORS = (OperatorRow("integrate", (EmbeddingLayer,), _integrate),)

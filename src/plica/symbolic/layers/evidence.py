@@ -6,7 +6,7 @@ EvidenceLayer(scope={}, 4)
 """
 
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,7 @@ class EvidenceLayer(FieldsLayer, InputLayer):
         InputError: A value that the layer does not take, or a tensor for states.
     """
 
+    has_conjugate: ClassVar[bool] = True
     layer: InputLayer
     observation: Parameter
 

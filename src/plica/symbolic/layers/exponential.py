@@ -14,6 +14,7 @@ from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import beyond
 from plica.symbolic.layers.univariate import LEAST_SPREAD, finite, log_difference, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
+from plica.symbolic.semirings import Params
 
 
 @final
@@ -40,6 +41,11 @@ class ExponentialLayer(UnivariateLayer, name="exponential"):
         # log(exp(-rate * low) - exp(-rate * high))
         ends = (-finite(xp, rate * xp.maximum(finite(xp, xp.astype(end, rate.dtype)), 0.0)) for end in (lower, upper))
         return log_difference(xp, *ends)
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:  # noqa: ARG004
+        """Rates add."""
+        return {"rate": first["rate"] + second["rate"]}
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:

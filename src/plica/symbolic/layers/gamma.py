@@ -13,6 +13,7 @@ from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import times
 from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, LEAST, finite, gamma_deviance, inside, positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory
+from plica.symbolic.semirings import Params
 
 
 @final
@@ -21,6 +22,8 @@ class GammaLayer(UnivariateLayer, name="gamma"):
 
     At 0 the density of a concentration below 1 is infinite. There the layer has the density at 1.2e-38, the smallest
     normal number of float32.
+
+    The product of two such layers is one, times a constant; NaN where two concentrations add up to 1 or less.
     """
 
     concentration: Parameter = unit_parameter(
@@ -59,6 +62,13 @@ class GammaLayer(UnivariateLayer, name="gamma"):
         right = xp.gammaincc(a, low) - xp.gammaincc(a, high)
         share = xp.where(xp.greater(low, a), right, xp.gammainc(a, high) - xp.gammainc(a, low))
         return xp.where(xp.greater(high, low), xp.clip(share, 0.0, 1.0), 0.0)
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """Rates and powers of x add; NaN where concentrations add up to 1 or less, since the integral is infinite."""
+        concentration = first["concentration"] + second["concentration"] - 1.0
+        concentration = xp.where(xp.greater(concentration, 0.0), concentration, float("nan"))
+        return {"concentration": concentration, "rate": first["rate"] + second["rate"]}
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:

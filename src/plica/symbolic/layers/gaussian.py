@@ -9,8 +9,10 @@ import math
 from typing import final
 
 from plica.symbolic.domains import REALS
+from plica.symbolic.layers.blocks import check_equal_scopes, constants, ones
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
@@ -19,7 +21,20 @@ from plica.symbolic.layers.univariate import (
     standardized,
     symmetric_share,
 )
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    GaussianProductLogPartition,
+    GaussianProductMean,
+    GaussianProductStddev,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    SumParameter,
+    normal,
+    outer_sum,
+)
+from plica.symbolic.scope import Scope
 
 
 @final
@@ -70,3 +85,39 @@ class GaussianLayer(UnivariateLayer, name="gaussian"):
             "mean_factory": around(column.mean, column.spread),
             "stddev_factory": beyond(column.spread * LEAST_SPREAD, column.spread),
         }
+
+
+def _multiply(first: GaussianLayer, second: GaussianLayer) -> CircuitBlock:
+    """N(x; m, s) N(x; n, t) = exp(log_partition) N(x; mean, stddev), see `parameters/gaussians.py`."""
+    check_equal_scopes(first, second)
+    means, stddevs = zip(*((layer.mean.ref(), layer.stddev.ref()) for layer in (first, second)), strict=True)
+    operands = (means[0], stddevs[0], means[1], stddevs[1])
+    shapes = [operand.shape for operand in operands]
+    log_partition = Parameter.from_nary(GaussianProductLogPartition(*shapes), *operands)
+    if first.log_partition is not None or second.log_partition is not None:
+        given = outer_sum(*map(_log_partition, (first, second)))
+        log_partition = Parameter.from_binary(SumParameter(given.shape, given.shape), log_partition, given)
+    product = GaussianLayer(
+        first.scope,
+        first.num_output_units * second.num_output_units,
+        mean=Parameter.from_nary(GaussianProductMean(*shapes), *operands),
+        stddev=Parameter.from_nary(GaussianProductStddev(shapes[1], shapes[3]), *stddevs),
+        log_partition=log_partition,
+    )
+    return CircuitBlock.from_layer(product)
+
+
+def _log_partition(layer: GaussianLayer) -> Parameter:
+    if layer.log_partition is not None:
+        return layer.log_partition.ref()
+    return Parameter.from_input(ConstantParameter(layer.num_output_units, value=0.0))
+
+
+def _integrate(layer: GaussianLayer, *, scope: Scope) -> CircuitBlock:  # noqa: ARG001 - the variable of the layer
+    return ones(layer) if layer.log_partition is None else constants(layer.log_partition.ref())
+
+
+OPERATORS = (
+    OperatorRow("multiply", (GaussianLayer, GaussianLayer), _multiply),
+    OperatorRow("integrate", (GaussianLayer,), _integrate),
+)

@@ -35,6 +35,12 @@ class GeometricLayer(trials.TrialLayer, name="geometric"):
     variance = staticmethod(lambda xp, params: trials.failures(xp, params, 2.0))
 
     @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """Failures multiply: with odds o = p / (1 - p) of successes, 1 + o = (1 + o1) (1 + o2)."""
+        logits = [success - failure for failure, success in (trials.log_shares(xp, side) for side in (first, second))]
+        return {"logits": xp.logaddexp(xp.logaddexp(*logits), logits[0] + logits[1])}
+
+    @staticmethod
     def sample(xp: Namespace, uniforms: Array, log_failure: Array) -> Array:
         # 1 - p rounds to 1 where p is tiny
         log_failure = xp.minimum(log_failure, -float(xp.finfo(log_failure.dtype).smallest_normal))

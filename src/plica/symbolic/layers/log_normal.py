@@ -22,6 +22,7 @@ from plica.symbolic.layers.univariate import (
     symmetric_share,
 )
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
+from plica.symbolic.semirings import Params
 
 
 @final
@@ -65,6 +66,14 @@ class LogNormalLayer(UnivariateLayer, name="log-normal"):
         most = xp.finfo(loc.dtype).max ** -0.5
         logs = (xp.safe_log(xp.maximum(xp.astype(end, loc.dtype), 0.0)) for end in (lower, upper))
         return symmetric_share(xp, xp.log_ndtr, *(standardized(xp, end, loc, log_scale, most) for end in logs))
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """A product of normal densities of log(x), times 1 / x once more, which moves the mean."""
+        deviation = xp.hypot(first["scale"], second["scale"])
+        shares = [xp.square(scale / deviation) for scale in (second["scale"], first["scale"])]
+        scale = first["scale"] * (second["scale"] / deviation)
+        return {"loc": first["loc"] * shares[0] + second["loc"] * shares[1] - xp.square(scale), "scale": scale}
 
     @staticmethod
     def fitted(column: Column) -> dict[str, ParameterFactory]:

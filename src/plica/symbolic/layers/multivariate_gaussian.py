@@ -26,13 +26,18 @@ from plica.symbolic.layers.base import (
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import check_equal_scopes, weighted
 from plica.symbolic.layers.diagonal_gaussian import chosen, normal_scores
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.univariate import HALF_LOG_TWO_PI, MIN_STDDEV, standardized
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
     HadamardParameter,
+    MultivariateProductFactor,
+    MultivariateProductLogPartition,
+    MultivariateProductMean,
     Namespace,
     Parameter,
     ParameterFactory,
@@ -286,3 +291,20 @@ ROW = InputRow(
         "samples"
     ),
 )
+
+
+def _multiply(first: MultivariateGaussianLayer, second: MultivariateGaussianLayer) -> CircuitBlock:
+    """The product of normal densities, see `parameters/multivariate.py`."""
+    check_equal_scopes(first, second)
+    operands = tuple(parameter.ref() for layer in (first, second) for parameter in (layer.mean, layer.scale_tril))
+    shapes = [operand.shape for operand in operands]
+    product = MultivariateGaussianLayer(
+        first.scope,
+        first.num_output_units * second.num_output_units,
+        mean=Parameter.from_nary(MultivariateProductMean(*shapes), *operands),
+        scale_tril=Parameter.from_nary(MultivariateProductFactor(*shapes), *operands),
+    )
+    return weighted(product, Parameter.from_nary(MultivariateProductLogPartition(*shapes), *operands))
+
+
+OPERATORS = (OperatorRow("multiply", (MultivariateGaussianLayer, MultivariateGaussianLayer), _multiply),)

@@ -8,22 +8,37 @@
 import operator
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
+
+import numpy as np
 
 from plica.errors import DTypeError, ShapeError
 from plica.ir.op import unsupported
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import (
     FieldsLayer,
-    InputLayer,
     assign,
     at_most_one,
     choose_parameter,
     input_scope,
     positive,
 )
+from plica.symbolic.layers.blocks import check_equal_scopes
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.rows import InputRow
-from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, ParameterLike, normal
+from plica.symbolic.layers.states import StateTable, TabulatedLayer
+from plica.symbolic.parameters import (
+    Array,
+    ConstantParameter,
+    MatMulParameter,
+    Namespace,
+    Parameter,
+    ParameterFactory,
+    ParameterLike,
+    PolynomialDifferential,
+    PolynomialProduct,
+    normal,
+)
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
@@ -33,7 +48,7 @@ _NO_DENSITY = "a polynomial is no density over all real numbers, whose integral 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
-class PolynomialLayer(FieldsLayer, InputLayer):
+class PolynomialLayer(FieldsLayer, TabulatedLayer):
     """Polynomials of one real variable: `coeff[k, 0] + coeff[k, 1] x + coeff[k, 2] x^2 + ...`.
 
     Their values have any sign: a number format of positive numbers, such as `lse-sum`, gives NaN where one is negative.
@@ -50,6 +65,7 @@ class PolynomialLayer(FieldsLayer, InputLayer):
         InputError: Both coefficients and a factory.
     """
 
+    has_conjugate: ClassVar[bool] = True
     scope: Scope
     num_output_units: int
     degree: int
@@ -79,6 +95,13 @@ class PolynomialLayer(FieldsLayer, InputLayer):
     def padded(self) -> dict[str, str]:
         """The coefficients, by degree."""
         return {"coeff": "degree"}
+
+    def state_table(self, num_states: int) -> StateTable:
+        """The values at states: coefficients times powers."""
+        powers = np.vander(np.arange(float(num_states)), self.degree + 1, increasing=True).T  # (degree + 1, C)
+        op = MatMulParameter(self.coeff.shape, powers.shape)
+        values = Parameter.from_binary(op, self.coeff.ref(), ConstantParameter(*powers.shape, value=powers))
+        return StateTable(values, signed=True)
 
 
 def _degree(name: str, degree: int) -> int:
@@ -111,4 +134,27 @@ ROW = InputRow(
     variance=unsupported(_NO_DENSITY),
     interval=unsupported(_NO_DENSITY),
     padding={"coeff": 0.0},
+)
+
+
+def _multiply(first: PolynomialLayer, second: PolynomialLayer) -> CircuitBlock:
+    check_equal_scopes(first, second)
+    coefficients = [layer.coeff.ref() for layer in (first, second)]
+    product = Parameter.from_nary(PolynomialProduct(*(coeff.shape for coeff in coefficients)), *coefficients)
+    return CircuitBlock.from_layer(_of_coefficients(first.scope, product))
+
+
+def _differentiate(layer: PolynomialLayer, *, variable: int, order: int) -> CircuitBlock:  # noqa: ARG001 - its own
+    derivative = Parameter.from_unary(PolynomialDifferential(layer.coeff.shape, order=order), layer.coeff.ref())
+    return CircuitBlock.from_layer(_of_coefficients(layer.scope, derivative))
+
+
+def _of_coefficients(scope: Scope, coeff: Parameter) -> PolynomialLayer:
+    units, size = coeff.shape
+    return PolynomialLayer(scope, units, degree=size - 1, coeff=coeff)
+
+
+OPERATORS = (
+    OperatorRow("multiply", (PolynomialLayer, PolynomialLayer), _multiply),
+    OperatorRow("differentiate", (PolynomialLayer,), _differentiate),
 )

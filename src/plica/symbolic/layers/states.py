@@ -4,11 +4,14 @@ Such a layer computes its table, a `Weight` of shape `(F, K, C)`: the number of 
 All columns of its row follow from that; `dataclasses.replace` changes those that have a better form.
 
     ROW = states.input_row(DiceLayer, lambda xp, layer, params: params.weight("probs"))
+
+A `TabulatedLayer` also gives its table as a parameter, by which operators on circuits multiply it with others.
 """
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -18,11 +21,66 @@ from plica.ir.dtypes import as_dtype
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.rows import InputRow
-from plica.symbolic.parameters import Array, Namespace
+from plica.symbolic.parameters import (
+    Array,
+    ExpParameter,
+    IndexParameter,
+    Namespace,
+    Parameter,
+    outer_product,
+    outer_sum,
+)
 from plica.symbolic.semirings import Logs, Params, Semiring, Value, Weight
 
 # -> (F, K, C): the numbers of all units and states
 Table: TypeAlias = Callable[[Namespace, Any, Params], Weight]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateTable:
+    """A table as a parameter.
+
+    Args:
+        numbers: `(K, C)`, the number of each unit at each state.
+        log_space: Whether `numbers` holds their logarithms.
+        signed: Whether a number may be negative.
+    """
+
+    numbers: Parameter
+    log_space: bool = False
+    signed: bool = False
+
+    def linear(self) -> Parameter:
+        """The ordinary numbers."""
+        return Parameter.from_unary(ExpParameter(self.numbers.shape), self.numbers) if self.log_space else self.numbers
+
+    def first_states(self, num_states: int) -> "StateTable":
+        """The table of the first states."""
+        if num_states == self.numbers.shape[-1]:
+            return self
+        chosen = IndexParameter(self.numbers.shape, indices=range(num_states), axis=-1)
+        return replace(self, numbers=Parameter.from_unary(chosen, self.numbers))
+
+    def times(self, other: "StateTable") -> "StateTable":
+        """The table of products: unit `i * K2 + j` is unit i of this one times unit j of the other."""
+        signed = self.signed or other.signed
+        if self.log_space and other.log_space:
+            return StateTable(outer_sum(self.numbers, other.numbers, axis=0), log_space=True, signed=signed)
+        return StateTable(outer_product(self.linear(), other.linear(), axis=0), signed=signed)
+
+
+class TabulatedLayer(InputLayer):
+    """A layer of one variable, whose numbers at finitely many states are a parameter."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def state_table(self, num_states: int) -> StateTable:
+        """The numbers at states 0 to `num_states` - 1, from references to the tensors of the layer.
+
+        Raises:
+            UnsupportedError: The layer has none.
+        """
 
 
 def input_row(

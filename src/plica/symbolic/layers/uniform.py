@@ -16,6 +16,7 @@ from plica.symbolic.layers.declared import UnivariateLayer, constant_numbers, un
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import beyond
 from plica.symbolic.parameters import Array, ConstantParameter, Namespace, Parameter, ParameterFactory
+from plica.symbolic.semirings import Params
 
 
 @final
@@ -68,6 +69,12 @@ class UniformLayer(UnivariateLayer, name="uniform"):
     mode = staticmethod(lambda low, high: 0.5 * low + 0.5 * high)  # of all the numbers that are equally likely
     expectation = mode
     variance = staticmethod(lambda xp, width: xp.square(width) / 12.0)
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """The common interval; if there is none, one in which the constant of the product is 0."""
+        low, high = xp.maximum(first["low"], second["low"]), xp.minimum(first["high"], second["high"])
+        return {"low": low, "high": xp.where(xp.less_equal(high, low), low + 1.0, high)}
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, low: Array, high: Array, width: Array) -> Array:

@@ -15,6 +15,7 @@ from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.layers.univariate import positive_normal
 from plica.symbolic.parameters import Array, Namespace, Parameter, ParameterFactory, normal
+from plica.symbolic.semirings import Params
 
 _LOG_TWO_PI = math.log(2.0 * math.pi)
 _MAX_DROP = 45.0  # exp(-45) is smaller than the last place of 1.0 in float64
@@ -48,6 +49,14 @@ class VonMisesLayer(UnivariateLayer, name="von-mises"):
         "an angle has no mean or variance that a mixture could average, since -pi and pi are one angle; take the mean "
         "of its sine and cosine over samples"
     )
+
+    @staticmethod
+    def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
+        """Vectors of these angles and lengths add."""
+        away = second["loc"] - first["loc"]
+        along = first["concentration"] + second["concentration"] * xp.cos(away)
+        across = second["concentration"] * xp.sin(away)
+        return {"loc": first["loc"] + xp.atan2(across, along), "concentration": xp.hypot(along, across)}
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, loc: Array, concentration: Array) -> Array:

@@ -5,6 +5,11 @@
 Parameter((3,): TensorParameter -> SquareParameter)
 """
 
+from plica.symbolic.parameters.combined import block_kronecker as block_kronecker
+from plica.symbolic.parameters.combined import conjugated as conjugated
+from plica.symbolic.parameters.combined import is_real as is_real
+from plica.symbolic.parameters.combined import outer_product as outer_product
+from plica.symbolic.parameters.combined import outer_sum as outer_sum
 from plica.symbolic.parameters.contract import EinsumParameter as EinsumParameter
 from plica.symbolic.parameters.contract import FlattenParameter as FlattenParameter
 from plica.symbolic.parameters.contract import LogEinsumExpParameter as LogEinsumExpParameter
@@ -39,6 +44,9 @@ from plica.symbolic.parameters.leaves import ConstantParameter as ConstantParame
 from plica.symbolic.parameters.leaves import ReferenceParameter as ReferenceParameter
 from plica.symbolic.parameters.leaves import TensorParameter as TensorParameter
 from plica.symbolic.parameters.leaves import dereferenced as dereferenced
+from plica.symbolic.parameters.multivariate import MultivariateProductFactor as MultivariateProductFactor
+from plica.symbolic.parameters.multivariate import MultivariateProductLogPartition as MultivariateProductLogPartition
+from plica.symbolic.parameters.multivariate import MultivariateProductMean as MultivariateProductMean
 from plica.symbolic.parameters.nodes import Array as Array
 from plica.symbolic.parameters.nodes import BinaryOp as BinaryOp
 from plica.symbolic.parameters.nodes import Namespace as Namespace

@@ -3,7 +3,8 @@
     N(x; m, s) N(x; n, t) = exp(log_partition) N(x; mean, stddev)
     r^2 = s^2 + t^2,  stddev = s t / r,  mean = m (t/r)^2 + n (s/r)^2,  log_partition = log N(m; n, r)
 
-Entry `i * K2 + j` belongs to entry i of the first layer and entry j of the second.
+Entry `i * K2 + j` belongs to entry i of the first layer and entry j of the second. Parameters of several variables have
+further axes, `(K, V)`: each variable is paired with itself.
 
 >>> GaussianProductMean((2,), (2,), (3,), (3,)).shape, GaussianProductStddev((2,), (3,)).shape
 ((6,), (6,))
@@ -19,22 +20,22 @@ from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, Paramete
 
 
 def _pairs_shape(op: ParameterOp, first: Shape, second: Shape) -> Shape:
-    if len(first) != 1 or len(second) != 1:
+    if not first or not second or first[1:] != second[1:]:
         raise ShapeError(
-            f"{type(op).__name__}: expected shapes (K1,) and (K2,), found {first} and {second}; give the parameters of "
-            "two Gaussian layers"
+            f"{type(op).__name__}: expected shapes (K1,) and (K2,), with equal further axes if any, found {first} and "
+            f"{second}; give the parameters of two Gaussian layers of the same variables"
         )
-    return (first[0] * second[0],)
+    return (first[0] * second[0], *first[1:])
 
 
 def _paired(xp: Namespace, first: Array, second: Array) -> tuple[Array, Array]:
-    """The inputs as `(F, K1, 1)` and `(F, 1, K2)`."""
+    """The inputs as `(F, K1, 1, ...)` and `(F, 1, K2, ...)`."""
     return xp.expand_dims(first, axis=2), xp.expand_dims(second, axis=1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class GaussianProductOp(ParameterOp):
-    """An operation on the mean and the deviation of each of two layers."""
+class TwoGaussiansOp(ParameterOp):
+    """An operation on the two parameters of each of two layers."""
 
     input_range: ClassVar[tuple[int, int | None]] = (4, 4)
     range: ClassVar[Callable[..., Range | None]] = lambda op, *_: ANYTHING  # noqa: ARG005
@@ -53,6 +54,11 @@ class GaussianProductOp(ParameterOp):
     def in_shapes(self) -> tuple[Shape, ...]:
         """The shapes of the means and the deviations."""
         return (self.in_shape1, self.in_shape2, self.in_shape3, self.in_shape4)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianProductOp(TwoGaussiansOp):
+    """An operation on the mean and the deviation of each of two layers."""
 
     def infer_shape(self) -> Shape:
         """`(K1 * K2,)`."""
