@@ -115,10 +115,13 @@ def diagram(table: Sequence[bool], order: Sequence[int]) -> str:
 
 
 def random_clauses(rng: Any, variables: int) -> list[list[int]]:
-    """About as many clauses of one to three literals as there are variables, of which a few may repeat or contradict."""
+    """About as many clauses of one to three literals as there are variables; a few may repeat."""
     count = int(rng.integers(0, variables + 3))
     return [
-        [int(variable + 1) * int(rng.choice([-1, 1])) for variable in rng.integers(0, variables, int(rng.integers(1, 4)))]
+        [
+            int(variable + 1) * int(rng.choice([-1, 1]))
+            for variable in rng.integers(0, variables, int(rng.integers(1, 4)))
+        ]
         for _ in range(count)
     ]
 
@@ -153,13 +156,15 @@ def ladder_count(rungs: int) -> int:
 
 
 def decision_graph(table: Sequence[bool], order: Sequence[int]) -> list[tuple[Any, ...]]:
-    """The decisions of a truth table: `("t",)`, `("f",)`, or `(variable, low, high)` with indices before it; root last."""
+    """The decisions of a truth table: `("t",)`, `("f",)`, or `(variable, low, high)` with earlier indices; root last."""
     values = dict(zip(itertools.product((0, 1), repeat=len(order)), table, strict=True))
     nodes: dict[tuple[Any, ...], int] = {}
 
     def node(assigned: dict[int, int]) -> int:
         if len(assigned) == len(order):
-            return nodes.setdefault(("ft"[values[tuple(assigned[variable] for variable in range(len(order)))]],), len(nodes))
+            return nodes.setdefault(
+                ("ft"[values[tuple(assigned[variable] for variable in range(len(order)))]],), len(nodes)
+            )
         variable = order[len(assigned)]
         low, high = (node({**assigned, variable: value}) for value in (0, 1))
         return low if low == high else nodes.setdefault((variable, low, high), len(nodes))
@@ -188,7 +193,8 @@ def c2d_text(table: Sequence[bool], order: Sequence[int]) -> str:
                 indices.append(add("O 0 0"))
             case (variable, low, high):
                 parts = [
-                    add("A 2", add(f"L {sign * (variable + 1)}"), indices[child]) for sign, child in ((-1, low), (1, high))
+                    add("A 2", add(f"L {sign * (variable + 1)}"), indices[child])
+                    for sign, child in ((-1, low), (1, high))
                 ]
                 indices.append(add(f"O {variable + 1} 2", *parts))
     return "\n".join([f"nnf {len(lines)} {edges} {len(order)}", *lines]) + "\n"

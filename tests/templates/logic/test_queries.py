@@ -1,6 +1,7 @@
 """Random clauses, compiled, against all assignments."""
 
 import itertools
+import math
 from fractions import Fraction
 from typing import Any
 
@@ -55,9 +56,8 @@ def test_counts_of_clauses(seed: int) -> None:
     assert formula.prune().model_count() == without_vtree(formula).model_count() == count
     assert formula.model_count(range(rows.shape[1] + 3)) == 8 * count
     weights = {v: (Fraction(int(rng.integers(-5, 5)), 7), Fraction(1, int(rng.integers(1, 5)))) for v in formula.scope}
-    expected = sum(
-        (np.prod([weights[v][value] for v, value in enumerate(row)]) for row in rows[models].tolist()), Fraction(0)
-    )
+    products = (math.prod(weights[v][value] for v, value in enumerate(row)) for row in rows[models].tolist())
+    expected = sum(products, Fraction(0))
     found = formula.weighted_model_count(weights)
     assert found == expected
     assert isinstance(found, Fraction | int)
@@ -176,7 +176,7 @@ def test_decisions_are_negated_wherever_their_literal_stands() -> None:
     x, not_x, y, z = LiteralNode(0), NegatedLiteralNode(0), LiteralNode(1), LiteralNode(2)
     for first, second in (([y, x], [z, not_x]), ([x], [y, not_x])):
         left, right, either = ConjunctionNode(), ConjunctionNode(), DisjunctionNode()
-        nodes = {left: first, right: second, either: [left, right]}
+        nodes: dict[Any, Any] = {left: first, right: second, either: [left, right]}
         formula = LogicalCircuit([x, not_x, y, z, *nodes], nodes, [either])
         rows = rows_of(3)
         np.testing.assert_array_equal(derivations(formula.negate(), rows), ~truth(formula, rows))
@@ -210,6 +210,7 @@ def twice() -> LogicalCircuit:
 
 
 OVERLAPPING = either_of(LiteralNode(0), LiteralNode(1))
+WRONG: Any = [0]  # an argument of another type
 UNDECIDED = either_of(LiteralNode(0), LiteralNode(1), is_deterministic=True)
 ONE = either_of(LiteralNode(0), NegatedLiteralNode(0))
 SEVERAL = LogicalCircuit(ONE.nodes, {node: ONE.node_inputs(node) for node in ONE.nodes}, ONE.nodes)
@@ -224,23 +225,35 @@ SEVERAL = LogicalCircuit(ONE.nodes, {node: ONE.node_inputs(node) for node in ONE
         (OVERLAPPING.negate, StructuralPropertyError, "negate needs a deterministic formula"),
         (twice().model_count, StructuralPropertyError, "model_count needs a decomposable formula"),
         (lambda: twice().entails(1), StructuralPropertyError, "entails needs a decomposable formula"),
-        (UNDECIDED.negate, StructuralPropertyError, "disjunction 2 of 3 nodes is not always true. Negate a diagram"),
+        (
+            UNDECIDED.negate,
+            StructuralPropertyError,
+            "of the primes of disjunction 2 of 3 nodes not always exactly one is true. Negate",
+        ),
         (SEVERAL.model_count, InputError, "model_count: expected one output, found 3; make a circuit for each"),
         (lambda: ONE.model_count([1]), InputError, r"the scope \{1\} lacks variables of the formula: \{0\}; add them"),
-        (lambda: ONE.weighted_model_count({1: (1, 1)}), InputError, r"weights name variables outside \{0\}: \{1\}; pass"),
+        (
+            lambda: ONE.weighted_model_count({1: (1, 1)}),
+            InputError,
+            r"weights name variables outside \{0\}: \{1\}; pass",
+        ),
         (lambda: ONE.weighted_model_count({0: (1, 1, 1)}), ShapeError, "expected two weights of variable 0"),
         (lambda: ONE.weighted_model_count({0: 1}), DTypeError, "the weights of variable 0 must be a sequence"),
-        (lambda: ONE.weighted_model_count(3), DTypeError, r"must be a mapping such as \{0: \(0.4, 0.6\)\}, or an array"),
+        (
+            lambda: ONE.weighted_model_count(3),
+            DTypeError,
+            r"must be a mapping such as \{0: \(0.4, 0.6\)\}, or an array",
+        ),
         (lambda: ONE.weighted_model_count(np.ones((1, 3))), ShapeError, r"expected weights of shape \(..., D, 2\)"),
         (lambda: ONE.condition({0: 2}), InputError, "condition: variable 0 must be 0 or 1, found 2"),
         (lambda: ONE.condition({3: 1}), InputError, r"condition: the formula has no variables \{3\}"),
-        (lambda: ONE.condition([0]), DTypeError, "condition: expected values of variables"),
+        (lambda: ONE.condition(WRONG), DTypeError, "condition: expected values of variables"),
         (lambda: ONE.entails(0), InputError, "0 is no literal"),
         (lambda: ONE.models(-1), ShapeError, "limit must be at least 0"),
         (lambda: LogicalCircuit.from_cnf([[1, 0]]), InputError, "0 is no literal; variables are 1 to"),
         (lambda: LogicalCircuit.from_cnf([[3]], num_variables=2), InputError, "3 is no literal; variables are 1 to 2"),
-        (lambda: LogicalCircuit.from_cnf([["x"]]), DTypeError, "a literal must be an integer"),
-        (lambda: LogicalCircuit.from_cnf([1]), DTypeError, "a clause must be a sequence"),
+        (lambda: LogicalCircuit.from_cnf([[WRONG]]), DTypeError, "a literal must be an integer"),
+        (lambda: LogicalCircuit.from_cnf([WRONG[0]]), DTypeError, "a clause must be a sequence"),
         (lambda: LogicalCircuit.from_pysdd(3), DTypeError, "expected an SddNode, found 3 of type int"),
         (lambda: either_of(LiteralNode(0), scope=[1]), InputError, r"lacks variables of the formula: \{0\}; add them"),
     ],
@@ -292,7 +305,12 @@ def test_a_chain_of_decisions_is_smooth_in_almost_linear_size() -> None:
     rest: Any = LiteralNode(variables - 1)
     nodes[rest] = ()
     for variable in reversed(range(variables - 1)):
-        true, false, both, either = LiteralNode(variable), NegatedLiteralNode(variable), ConjunctionNode(), DisjunctionNode()
+        true, false, both, either = (
+            LiteralNode(variable),
+            NegatedLiteralNode(variable),
+            ConjunctionNode(),
+            DisjunctionNode(),
+        )
         nodes |= {true: (), false: (), both: (false, rest), either: (true, both)}
         rest = either
     formula = LogicalCircuit(nodes, nodes, [rest])

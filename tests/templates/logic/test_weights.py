@@ -90,5 +90,7 @@ def test_literals_and_unit_weights_are_constants() -> None:
 
 def test_a_parameter_of_another_shape_is_refused() -> None:
     weights = {0: TensorParameter(2, 1, initializer=None)}
-    with pytest.raises(ShapeError, match=r"a parameter of shape \(1, 2\) for the weights of variable 0, found \(2, 1\)"):
+    with pytest.raises(
+        ShapeError, match=r"a parameter of shape \(1, 2\) for the weights of variable 0, found \(2, 1\)"
+    ):
         LogicalCircuit.from_cnf([[1]]).build_circuit(literal_weights=weights)

@@ -150,7 +150,8 @@ def literal_numbers(weights: Any, scope: Scope) -> LiteralNumbers:
         return lambda variable, value: pairs[variable][value] if variable in pairs else 1
     if not hasattr(weights, "shape"):
         raise DTypeError(
-            f"weighted_model_count: the weights must be a mapping such as {{0: (0.4, 0.6)}}, or an array; {found(weights)}"
+            "weighted_model_count: the weights must be a mapping such as {0: (0.4, 0.6)}, or an array; "
+            f"{found(weights)}"
         )
     if len(weights.shape) < 2 or weights.shape[-1] != 2 or weights.shape[-2] <= max(scope, default=-1):
         raise ShapeError(

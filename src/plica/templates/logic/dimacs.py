@@ -17,7 +17,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import final
 
-from plica.arguments import elements, integer as checked_integer
+from plica.arguments import elements
+from plica.arguments import integer as checked_integer
 from plica.errors import InputError
 from plica.symbolic.scope import MAX_VARIABLE, Scope
 from plica.templates.logic.lines import DamageError, damage_of, integer, lines, variable_of

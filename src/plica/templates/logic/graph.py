@@ -12,22 +12,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from itertools import combinations, islice
-from operator import and_
+from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
 from plica.arguments import edges, elements, flag, function, integer, looked_up
-from plica.errors import InputError, StructuralPropertyError
 from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
-from plica.templates.logic import build, compile, count, simplify
-from plica.templates.logic.checks import check_graph, circuit_scope, scopes_of
+from plica.templates.logic import build, count, simplify
+from plica.templates.logic.checks import check_graph, circuit_scope, excludes, free_variables, only_output, scopes_of
+from plica.templates.logic.clauses import compiled, from_node
 from plica.templates.logic.dimacs import CNF
 from plica.templates.logic.formula import Formula
 from plica.templates.logic.negate import negated
@@ -36,9 +34,7 @@ from plica.templates.logic.nodes import (
     ConjunctionNode,
     DisjunctionNode,
     Gate,
-    LiteralNode,
     LogicalNode,
-    NegatedLiteralNode,
 )
 from plica.templates.logic.smooth import places_in, smoothed, smoothed_by_vtree
 from plica.templates.logic.vtree import Vtree
@@ -101,37 +97,35 @@ class LogicalCircuit:
             InputError: A literal is 0, or of a variable that there is not.
         """
         cnf = clauses if isinstance(clauses, CNF) else CNF(clauses, num_variables)
-        return circuit_of(compile.compiled(cnf))
+        return circuit_of(compiled(cnf))
 
     @staticmethod
-    def from_dimacs(file: str | Path) -> LogicalCircuit:
+    def from_dimacs(path: str | Path) -> LogicalCircuit:
         """The diagram of the clauses of a DIMACS file, as `from_cnf` makes it; `CNF.load` reads its weights too.
 
         Raises:
             FileFormatError: The file is missing, empty, damaged, or of another format.
             MissingExtraError: The library `pysdd` is not installed.
         """
-        return LogicalCircuit.from_cnf(CNF.load(file))
+        return LogicalCircuit.from_cnf(CNF.load(path))
 
     @staticmethod
-    def from_nnf(file: str | Path, *, is_deterministic: bool = False) -> LogicalCircuit:
+    def from_nnf(path: str | Path, *, is_deterministic: bool = False) -> LogicalCircuit:
         """The formula of a `.nnf` file of c2d or d4; variable v is the file's variable v + 1.
 
         Files of d4 do not say how many nodes, edges and variables there are: pass the variables to `model_count`, and
         know that the loss of whole lines may stay unseen.
 
         Args:
-            file: The file.
+            path: The file.
             is_deterministic: As for the constructor.
 
         Raises:
             FileFormatError: The file is missing, empty, damaged, or of another format.
         """
-        formula = read_nnf(file)
+        formula = read_nnf(path)
         nodes = formula.in_nodes
-        return LogicalCircuit(
-            nodes, nodes, formula.outputs, is_deterministic=is_deterministic, scope=formula.scope
-        )
+        return LogicalCircuit(nodes, nodes, formula.outputs, is_deterministic=is_deterministic, scope=formula.scope)
 
     @staticmethod
     def from_pysdd(node: Any) -> LogicalCircuit:
@@ -141,7 +135,7 @@ class LogicalCircuit:
             DTypeError: The argument is no such node.
             MissingExtraError: The library is not installed.
         """
-        return circuit_of(compile.from_node(node))
+        return circuit_of(from_node(node))
 
     @property
     def nodes(self) -> Listing[LogicalNode]:
@@ -196,26 +190,7 @@ class LogicalCircuit:
     @cached_property
     def is_deterministic(self) -> bool:
         """Whether no two inputs of a disjunction are true at once, by the caller's word or by opposite literals."""
-        return self._is_known_deterministic or self._excludes()
-
-    def _excludes(self) -> bool:
-        """Whether any two inputs of every disjunction imply opposite literals."""
-        implied: dict[LogicalNode, tuple[Scope, Scope]] = {}  # the variables that must be true, and false
-        for node in self._nodes:
-            true, false = ([implied[child][value] for child in self._in_nodes[node]] for value in range(2))
-            match node:
-                case LiteralNode():
-                    implied[node] = (self._scopes[node], Scope())
-                case NegatedLiteralNode():
-                    implied[node] = (Scope(), self._scopes[node])
-                case DisjunctionNode():
-                    pairs = combinations(range(len(true)), 2)
-                    if not all(true[i] & false[j] or false[i] & true[j] for i, j in pairs):
-                        return False
-                    implied[node] = (reduce(and_, true), reduce(and_, false))
-                case _:
-                    implied[node] = (Scope.union(*true), Scope.union(*false))
-        return True
+        return self._is_known_deterministic or excludes(self._in_nodes, self._scopes)
 
     def _of(self, kind: type[Gate]) -> list[LogicalNode]:
         return [node for node in self._nodes if isinstance(node, kind)]
@@ -257,28 +232,10 @@ class LogicalCircuit:
 
     def _root(self, query: str, *, deterministic: bool = True) -> LogicalNode:
         """The output; raises unless the circuit has what a query needs."""
-        if len(self._outputs) != 1:
-            raise InputError(f"{query}: expected one output, found {len(self._outputs)}; make a circuit for each")
-        if not self.is_decomposable:
-            raise StructuralPropertyError(
-                f"{query} needs a decomposable formula, but the inputs of a conjunction share variables; compile the "
-                "formula, for example with LogicalCircuit.from_cnf"
-            )
-        if deterministic and not self.is_deterministic:
-            raise StructuralPropertyError(
-                f"{query} needs a deterministic formula, but inputs of a disjunction may be true at once; compile the "
-                "formula, for example with LogicalCircuit.from_cnf, or pass is_deterministic=True if you know that it is"
-            )
-        return self._outputs[0]
-
-    def _free(self, query: str, scope: Iterable[int] | None) -> Scope:
-        """The variables of a wanted scope that the circuit does not have."""
-        wanted = self._scope if scope is None else Scope(scope)
-        if not self._scope <= wanted:
-            raise InputError(
-                f"{query}: the scope {wanted!s} lacks variables of the formula: {self._scope - wanted!s}; add them"
-            )
-        return wanted - self._scope
+        lacks = "" if self.is_decomposable else "decomposable"
+        if not lacks and deterministic and not self.is_deterministic:
+            lacks = "deterministic"
+        return only_output(query, self._outputs, lacks)
 
     def model_count(self, scope: Iterable[int] | None = None) -> int:
         """The number of models, exactly.
@@ -291,8 +248,9 @@ class LogicalCircuit:
             InputError: The scope lacks a variable of the circuit, or there are several outputs.
         """
         self._root("model_count")
+        free = free_variables("model_count", self._scope, scope)
         models: int = self._total(lambda variable, value: 1)  # noqa: ARG005
-        return models << len(self._free("model_count", scope))
+        return models << len(free)
 
     def weighted_model_count(self, weights: Any, scope: Iterable[int] | None = None) -> Any:
         """The sum over all models of the product of the weights of their literals: exact for integers and fractions.
@@ -311,7 +269,7 @@ class LogicalCircuit:
             DTypeError: The weights are neither a mapping nor an array.
         """
         self._root("weighted_model_count")
-        free = self._free("weighted_model_count", scope)
+        free = free_variables("weighted_model_count", self._scope, scope)
         numbers = count.literal_numbers(weights, self._scope | free)
         result = self._total(numbers)
         for variable in free:
@@ -386,9 +344,7 @@ class LogicalCircuit:
         """
         self._root("negate")
         in_nodes, outputs = negated(self._in_nodes, self._outputs)
-        return LogicalCircuit(
-            in_nodes, in_nodes, outputs, is_deterministic=True, scope=self._scope, vtree=self._vtree
-        )
+        return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=True, scope=self._scope, vtree=self._vtree)
 
     def build_circuit(
         self,

@@ -1,8 +1,8 @@
-"""Reads text files of formulas line by line, and says which line is wrong.
+r"""Reads text files of formulas line by line, and says which line is wrong.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "formula.cnf"
->>> _ = path.write_text("p cnf 1 1\\n1 zero\\n")
+>>> _ = path.write_text("p cnf 1 1\n1 zero\n")
 >>> lines(path, lambda words: [integer(word) for word in words if word not in ("p", "cnf")])
 Traceback (most recent call last):
 plica.errors.FileFormatError: ...formula.cnf, line 2: expected a number, found 'zero'; write the file again
@@ -50,8 +50,13 @@ def damage_of(where: str) -> Iterator[None]:
         raise FileFormatError(f"{where}: {error}; {error.advice}") from None
 
 
-def lines(file: str | Path, read: Callable[[list[str]], None]) -> None:
+def lines(file: str | Path, read: Callable[[list[str]], None], *, must_end: bool = False) -> None:
     """Call `read` with the words of each line that has some.
+
+    Args:
+        file: The file.
+        read: Reads a line, given as its words.
+        must_end: Whether the last line must have a line break. Without one, its last number may have been cut.
 
     Raises:
         DTypeError: The file is no path.
@@ -67,6 +72,9 @@ def lines(file: str | Path, read: Callable[[list[str]], None]) -> None:
         if words:
             with damage_of(f"{file}, line {number}"):
                 read(words)
+    if must_end and text and not text.endswith("\n"):
+        with damage_of(str(file)):
+            raise DamageError("the last line has no line break, and may be cut", "add one if the file is whole")
 
 
 def integer(word: str) -> int:

@@ -33,7 +33,9 @@ from plica.templates.logic.nodes import (
 from plica.templates.logic.simplify import Parts
 
 Rest: TypeAlias = tuple[LogicalNode, ...]
-Elements: TypeAlias = list[tuple[LogicalNode, Rest]]  # the prime of each input of a disjunction, and its other conjuncts
+Elements: TypeAlias = list[
+    tuple[LogicalNode, Rest]
+]  # the prime of each input of a disjunction, and its other conjuncts
 
 _OPPOSITE: dict[type[Literal], type[Literal]] = {LiteralNode: NegatedLiteralNode, NegatedLiteralNode: LiteralNode}
 
@@ -102,8 +104,8 @@ class _Negation:
                 pairs = zip(primes, inputs, strict=True)
                 return [(prime, tuple(one for one in conjuncts if one is not prime)) for prime, conjuncts in pairs]
         raise StructuralPropertyError(
-            f"negate needs disjunctions that decide, but exactly one of the primes of disjunction {self._name(node)} is "
-            "not always true. Negate a diagram of SDD.load or LogicalCircuit.from_cnf, before prune()."
+            f"negate needs disjunctions that decide, but of the primes of disjunction {self._name(node)} not always "
+            "exactly one is true. Negate a diagram of SDD.load or LogicalCircuit.from_cnf, before prune()."
         )
 
     def _name(self, node: LogicalNode) -> str:

@@ -1,6 +1,6 @@
 """Reads formulas in negation normal form, as the compilers c2d and d4 write them.
 
-The dialect of c2d, also that of dsharp, minic2d and miniC2D's relatives:
+The dialect of c2d, which other compilers write too:
 
     nnf 5 4 2               the numbers of nodes, of edges and of variables
     L 1                     a literal: the variable from 1 on, negative where negated
@@ -40,7 +40,12 @@ from plica.templates.logic.nodes import (
     TopNode,
 )
 
-_D4_NODES: dict[str, type[LogicalNode]] = {"o": DisjunctionNode, "a": ConjunctionNode, "t": TopNode, "f": BottomNode}
+_D4_NODES: dict[str, type[DisjunctionNode | ConjunctionNode | TopNode | BottomNode]] = {
+    "o": DisjunctionNode,
+    "a": ConjunctionNode,
+    "t": TopNode,
+    "f": BottomNode,
+}
 
 
 def read_nnf(file: str | Path) -> Formula:
@@ -61,7 +66,7 @@ def read_nnf(file: str | Path) -> Formula:
             reader = _C2d() if words[0] == "nnf" else _D4()
         reader.read(words)
 
-    lines(file, read)
+    lines(file, read, must_end=True)
     with damage_of(str(file)):
         if reader is None:
             raise DamageError("expected a line of nnf (c2d), or of o, a, t or f (d4), found none")
@@ -165,7 +170,9 @@ class _D4:
         if words[0] in _D4_NODES:
             kind, numbers = _D4_NODES[words[0]], [integer(word) for word in words[1:]]
             if len(numbers) != 2 or numbers[1] != 0:
-                raise DamageError(f"expected the id of a node and 0 after {words[0]}, found {' '.join(words[1:])[:40]!r}")
+                raise DamageError(
+                    f"expected the id of a node and 0 after {words[0]}, found {' '.join(words[1:])[:40]!r}"
+                )
             if numbers[0] in self.nodes:
                 raise DamageError(f"node {numbers[0]} is there twice")
             self.nodes[numbers[0]] = node = kind()

@@ -43,9 +43,9 @@ class PSDD:
 
     @staticmethod
     def load(file: str | Path, vtree: str | Path | None = None) -> Circuit:
-        """The circuit of a file, whose value is a probability; variable v is the file's variable v + 1, with states 0 and 1.
+        """The circuit of a file, whose value is a probability; variable v is the file's variable v + 1.
 
-        Probabilities of the file are learnable parameters: softmaxes of its logarithms. Elements of probability 0 are
+        The states of variables are 0 and 1. Probabilities of the file are learnable parameters: softmaxes of its logarithms. Elements of probability 0 are
         left out.
 
         Args:
@@ -56,7 +56,7 @@ class PSDD:
             FileFormatError: A file is missing, empty, damaged, of another format, or probabilities do not add up to 1.
         """
         reader = _Reader(None if vtree is None else _scopes_of(vtree))
-        lines(file, reader.read)
+        lines(file, reader.read, must_end=True)
         with damage_of(str(file)):
             return reader.result()
 
@@ -167,9 +167,7 @@ class _Reader:
                 self.in_layers[products[-1]] = (self.layers[prime], self.layers[sub])
         layer = products[0]
         if len(products) > 1:
-            layer = SumLayer(
-                1, 1, len(products), weight=_normalized(SoftmaxParameter((1, len(products))), weights)
-            )
+            layer = SumLayer(1, 1, len(products), weight=_normalized(SoftmaxParameter((1, len(products))), weights))
             self.in_layers[layer] = tuple(products)
         self._add(number, tree_id, layer, prime_scope | sub_scope)
 

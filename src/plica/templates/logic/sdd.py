@@ -1,8 +1,8 @@
-"""Reads sentential decision diagrams; the module `sdd_format` describes their files.
+r"""Reads sentential decision diagrams; the module `sdd_format` describes their files.
 
 >>> import tempfile
 >>> path = Path(tempfile.mkdtemp()) / "implication.sdd"
->>> _ = path.write_text("sdd 5\\nL 0 0 1\\nL 1 0 -1\\nL 2 2 2\\nT 3\\nD 4 1 2 0 2 1 3\\n")
+>>> _ = path.write_text("sdd 5\nL 0 0 1\nL 1 0 -1\nL 2 2 2\nT 3\nD 4 1 2 0 2 1 3\n")
 >>> SDD.load(path).model_count()
 3
 """

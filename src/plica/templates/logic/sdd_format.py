@@ -45,7 +45,7 @@ def read_sdd(file: str | Path, vtree: str | Path | None = None) -> Formula:
     """
     tree, tree_nodes = (None, {}) if vtree is None else read_vtree(vtree)
     reader = _Reader(tree, tree_nodes)
-    lines(file, reader.read)
+    lines(file, reader.read, must_end=True)
     with damage_of(str(file)):
         return reader.result()
 
@@ -153,7 +153,8 @@ class _Reader:
             for node_id in ids:
                 if not self.scopes[node_id] <= self._tree_scope(child):
                     raise DamageError(
-                        f"the {kind} {node_id} has variables that are not below node {tree_id} of the vtree on that side"
+                        f"the {kind} {node_id} has variables that are not below node {tree_id} of the vtree, on that "
+                        "side"
                     )
 
     def _tree_node(self, tree_id: int) -> int:

@@ -3,7 +3,8 @@
 An input that lacks a variable v becomes its conjunction with `v or not v`. Nodes that add variables are shared.
 
 >>> from plica.templates.logic.nodes import ConjunctionNode, DisjunctionNode, LiteralNode, NegatedLiteralNode
->>> x, not_x, y, both, either = LiteralNode(0), NegatedLiteralNode(0), LiteralNode(1), ConjunctionNode(), DisjunctionNode()
+>>> x, not_x, y = LiteralNode(0), NegatedLiteralNode(0), LiteralNode(1)
+>>> both, either = ConjunctionNode(), DisjunctionNode()
 >>> nodes = {x: (), not_x: (), y: (), both: (x, y), either: (both, not_x)}
 >>> scopes = {x: Scope([0]), not_x: Scope([0]), y: Scope([1]), both: Scope([0, 1]), either: Scope([0, 1])}
 >>> smooth, _ = smoothed(nodes, [either], scopes, Scope([0, 1]))
@@ -147,9 +148,7 @@ def add_either(nodes: NewNodes, variable: int) -> LogicalNode:
     return either
 
 
-def places_in(
-    vtree: Vtree, in_nodes: InNodes, scopes: Mapping[LogicalNode, Scope]
-) -> dict[LogicalNode, int]:
+def places_in(vtree: Vtree, in_nodes: InNodes, scopes: Mapping[LogicalNode, Scope]) -> dict[LogicalNode, int]:
     """The lowest node of a vtree above all variables of each node that has some.
 
     Args:

@@ -148,7 +148,9 @@ def read_vtree(file: str | Path) -> tuple[Vtree, dict[int, int]]:
     lines(file, reader.read)
     with damage_of(str(file)):
         if reader.count is None or reader.count != len(reader.nodes) or not reader.nodes:
-            raise DamageError(f"expected {reader.count or 'a line vtree with a number of'} nodes, found {len(reader.nodes)}")
+            raise DamageError(
+                f"expected {reader.count or 'a line vtree with a number of'} nodes, found {len(reader.nodes)}"
+            )
         try:
             return Vtree(reader.nodes), reader.indices
         except GraphError as error:
@@ -185,7 +187,9 @@ class _Reader:
                     raise DamageError(f"node {unknown[0]} is not among the lines before")
                 self._add(number, (self.indices[left], self.indices[right]))
             case _:
-                expected = "vtree and the number of nodes" if self.count is None else "L id variable, or I id left right"
+                expected = (
+                    "vtree and the number of nodes" if self.count is None else "L id variable, or I id left right"
+                )
                 raise DamageError(f"expected {expected}, found {' '.join(words)[:40]!r}")
 
     def _add(self, number: int, node: VtreeNode) -> None:

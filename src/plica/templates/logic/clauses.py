@@ -100,8 +100,11 @@ def _renamed(formula: Formula, variables: Sequence[int]) -> Formula:
         return formula
     new: dict[LogicalNode, LogicalNode] = {}
     for node in formula.in_nodes:
-        is_literal = isinstance(node, LiteralNode | NegatedLiteralNode)
-        new[node] = type(node)(variables[node.variable]) if is_literal else node
+        match node:
+            case LiteralNode(variable) | NegatedLiteralNode(variable):
+                new[node] = type(node)(variables[variable])
+            case _:
+                new[node] = node
     in_nodes = {new[node]: tuple(new[child] for child in inputs) for node, inputs in formula.in_nodes.items()}
     outputs = [new[output] for output in formula.outputs]
     vtree = None if formula.vtree is None else formula.vtree.renamed(variables)
