@@ -156,7 +156,7 @@ def ladder_count(rungs: int) -> int:
 
 
 def decision_graph(table: Sequence[bool], order: Sequence[int]) -> list[tuple[Any, ...]]:
-    """The decisions of a truth table: `("t",)`, `("f",)`, or `(variable, low, high)` with earlier indices; root last."""
+    """The decisions of a truth table: `("t",)`, `("f",)`, or `(variable, low, high)` of earlier ones; root last."""
     values = dict(zip(itertools.product((0, 1), repeat=len(order)), table, strict=True))
     nodes: dict[tuple[Any, ...], int] = {}
 

@@ -45,8 +45,8 @@ class PSDD:
     def load(file: str | Path, vtree: str | Path | None = None) -> Circuit:
         """The circuit of a file, whose value is a probability; variable v is the file's variable v + 1.
 
-        The states of variables are 0 and 1. Probabilities of the file are learnable parameters: softmaxes of its logarithms. Elements of probability 0 are
-        left out.
+        The states of variables are 0 and 1. Probabilities of the file are learnable parameters, softmaxes of its
+        logarithms. Elements of probability 0 are left out.
 
         Args:
             file: The file.
