@@ -40,6 +40,10 @@ NEEDS: Mapping[str, Mapping[str, str]] = {
     },
     "sklearn": {"digits": "from plica.files.datasets import digits; digits()"},
     "pyarrow": {"parquet": "from plica.files.rows.parquet import require_pyarrow; require_pyarrow()"},
+    "pysdd": {
+        "clauses": "from plica.templates.logic import LogicalCircuit; LogicalCircuit.from_cnf([[1, -2]])",
+        "a node": "from plica.templates.logic import LogicalCircuit; LogicalCircuit.from_pysdd(None)",
+    },
     "cryptography": {
         "make_keys": "plica.native.make_keys()",
         "a signed file": "from plica.runtime.signature import sign; sign(b'k' * 32, b'head')",

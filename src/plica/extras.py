@@ -19,6 +19,7 @@ LIBRARIES: Mapping[str, tuple[str, str]] = {  # root module: the name of the lib
     "llvmlite": ("llvmlite", "loops"),
     "matplotlib": ("matplotlib", "draw"),
     "pyarrow": ("pyarrow", "parquet"),
+    "pysdd": ("pysdd", "logic"),
     "sklearn": ("scikit-learn", "digits"),
     "torch": ("PyTorch", "torch"),
     "ziglang": ("ziglang", "native"),

@@ -112,3 +112,107 @@ def diagram(table: Sequence[bool], order: Sequence[int]) -> str:
     if root != len(lines) - 1:  # a constant: the root is the last node of a file
         lines = [line for line in lines if not line.startswith(f"{'FT'[root]} ")] + [f"{'FT'[root]} {root}"]
     return "\n".join(["c a comment", f"sdd {len(lines)}", *lines]) + "\n"
+
+
+def random_clauses(rng: Any, variables: int) -> list[list[int]]:
+    """About as many clauses of one to three literals as there are variables; a few may repeat."""
+    count = int(rng.integers(0, variables + 3))
+    return [
+        [
+            int(variable + 1) * int(rng.choice([-1, 1]))
+            for variable in rng.integers(0, variables, int(rng.integers(1, 4)))
+        ]
+        for _ in range(count)
+    ]
+
+
+def satisfied(clauses: Sequence[Sequence[int]], rows: Array) -> Array:
+    """Whether each row makes a literal of every clause true."""
+    models = np.ones(len(rows), dtype=bool)
+    for clause in clauses:
+        models &= np.any([rows[:, abs(literal) - 1] == (literal > 0) for literal in clause], axis=0)
+    return models
+
+
+def ladder(rungs: int) -> list[list[int]]:
+    """The clauses of a ladder: rung i has variables 2 i + 1 and 2 i + 2, and is joined with the next one alone."""
+    clauses = []
+    for first in range(1, 2 * rungs, 2):
+        clauses.append([first, first + 1])
+        if first + 2 < 2 * rungs:
+            clauses += [[-first, first + 2, first + 3], [-first - 1, -first - 3]]
+    return clauses
+
+
+def ladder_count(rungs: int) -> int:
+    """The number of models of a ladder, rung by rung."""
+    states = [(a, b) for a in (0, 1) for b in (0, 1) if a or b]
+    counts = dict.fromkeys(states, 1)
+    for _ in range(rungs - 1):
+        counts = {
+            (c, d): sum(n for (a, b), n in counts.items() if (not a or c or d) and not (b and d)) for c, d in states
+        }
+    return sum(counts.values())
+
+
+def decision_graph(table: Sequence[bool], order: Sequence[int]) -> list[tuple[Any, ...]]:
+    """The decisions of a truth table: `("t",)`, `("f",)`, or `(variable, low, high)` of earlier ones; root last."""
+    values = dict(zip(itertools.product((0, 1), repeat=len(order)), table, strict=True))
+    nodes: dict[tuple[Any, ...], int] = {}
+
+    def node(assigned: dict[int, int]) -> int:
+        if len(assigned) == len(order):
+            return nodes.setdefault(
+                ("ft"[values[tuple(assigned[variable] for variable in range(len(order)))]],), len(nodes)
+            )
+        variable = order[len(assigned)]
+        low, high = (node({**assigned, variable: value}) for value in (0, 1))
+        return low if low == high else nodes.setdefault((variable, low, high), len(nodes))
+
+    root = node({})
+    return list(nodes)[: root + 1]
+
+
+def c2d_text(table: Sequence[bool], order: Sequence[int]) -> str:
+    """The file of a truth table in the dialect of c2d."""
+    lines: list[str] = []
+    indices: list[int] = []
+    edges = 0
+
+    def add(line: str, *inputs: int) -> int:
+        nonlocal edges
+        edges += len(inputs)
+        lines.append(" ".join([line, *map(str, inputs)]))
+        return len(lines) - 1
+
+    for node in decision_graph(table, order):
+        match node:
+            case ("t",):
+                indices.append(add("A 0"))
+            case ("f",):
+                indices.append(add("O 0 0"))
+            case (variable, low, high):
+                parts = [
+                    add("A 2", add(f"L {sign * (variable + 1)}"), indices[child])
+                    for sign, child in ((-1, low), (1, high))
+                ]
+                indices.append(add(f"O {variable + 1} 2", *parts))
+    return "\n".join([f"nnf {len(lines)} {edges} {len(order)}", *lines]) + "\n"
+
+
+def d4_text(table: Sequence[bool], order: Sequence[int]) -> str:
+    """The file of a truth table in the dialect of d4, with the root first and literals at edges."""
+    graph = decision_graph(table, order)
+    number = {index: len(graph) - index for index in range(len(graph))}
+    lines = [f"{node[0] if len(node) == 1 else 'o'} {number[index]} 0" for index, node in enumerate(graph)][::-1]
+    for index, node in enumerate(graph):
+        if len(node) == 3:
+            variable, low, high = node
+            lines += [f"{number[index]} {number[child]} {s * (variable + 1)} 0" for s, child in ((-1, low), (1, high))]
+    return "\n".join(lines) + "\n"
+
+
+def without_vtree(formula: LogicalCircuit) -> LogicalCircuit:
+    """The same nodes, of which nobody says how conjunctions split their variables."""
+    nodes = {node: formula.node_inputs(node) for node in formula.nodes}
+    return LogicalCircuit(nodes, nodes, formula.outputs, is_deterministic=True, scope=formula.scope)

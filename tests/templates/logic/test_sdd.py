@@ -84,10 +84,12 @@ SMALL = "sdd 4\nL 0 0 1\nL 1 0 -1\nT 2\nD 3 1 2 0 2 1 2\n"
         ("D 3 1 2 0 2 1 2", "D 3 1 0", "line 5: expected 0 elements of a prime and a sub, found 0 numbers"),
         ("2 1 2\n", "2 1 7\n", "line 5: node 7 is not among the lines before"),
         ("2 1 2\n", "2 1 3\n", "line 5: node 3 is not among the lines before"),
+        ("D 3 1 2 0 2 1 2", "D 3 1 1 0 2", "line 5: the primes 0 are not exclusive and exhaustive"),
         ("D 3 1 2 0 2 1 2", "D 3 1 3 0 2 1 2 0 2", "line 5: the primes 0, 1, 0 are not exclusive"),
-        ("L 1 0 -1", "L 1 0 1", "line 5: the primes 0, 1 are not exclusive"),
-        ("L 0 0 1", "L 0 0 -1", "line 5: the primes 0, 1 are not exclusive"),
+        ("L 1 0 -1", "L 1 0 1", "line 5: the primes 0, 1 are not exclusive and exhaustive: exactly one must be true"),
+        ("L 0 0 1", "L 0 0 -1", "line 5: the primes 0, 1 are not exclusive and exhaustive: exactly one must be true"),
         ("T 2", "T ٢", "line 4: expected a number"),
+        ("2 1 2\n", "2 1 2", "the last line has no line break, and may be cut; add one if the file is whole"),
         ("2 1 2\n", "2 1 0\n", "line 5: the prime 1 and its sub 0 have a variable in common"),
     ],
 )
@@ -147,7 +149,7 @@ def _mutated(lines: list[list[str]], rng: random.Random) -> str:
             del line[rng.randrange(len(line))]
         case _:
             line.insert(rng.randrange(len(line) + 1), rng.choice(_TOKENS))
-    return "\n".join(map(" ".join, lines))
+    return "\n".join(map(" ".join, lines)) + "\n"
 
 
 @pytest.mark.parametrize("count", [300, pytest.param(10_000, marks=pytest.mark.full)])

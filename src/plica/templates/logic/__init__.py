@@ -9,6 +9,7 @@
 Circuit(7 layers, 2 variables, 1 output(s) of 1 unit(s))
 """
 
+from plica.templates.logic.dimacs import CNF as CNF
 from plica.templates.logic.graph import LogicalCircuit as LogicalCircuit
 from plica.templates.logic.nodes import BottomNode as BottomNode
 from plica.templates.logic.nodes import ConjunctionNode as ConjunctionNode
@@ -17,6 +18,8 @@ from plica.templates.logic.nodes import LiteralNode as LiteralNode
 from plica.templates.logic.nodes import LogicalNode as LogicalNode
 from plica.templates.logic.nodes import NegatedLiteralNode as NegatedLiteralNode
 from plica.templates.logic.nodes import TopNode as TopNode
+from plica.templates.logic.psdd import PSDD as PSDD
 from plica.templates.logic.sdd import SDD as SDD
+from plica.templates.logic.vtree import Vtree as Vtree
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]

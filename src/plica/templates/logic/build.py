@@ -6,7 +6,9 @@ that is zero nowhere.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
 
 from plica.arguments import found, function
 from plica.errors import DTypeError, InputError, ShapeError
@@ -18,6 +20,7 @@ from plica.symbolic.parameters import (
     HadamardParameter,
     Parameter,
     ParameterFactory,
+    ParameterInput,
     ParameterLike,
 )
 from plica.symbolic.scope import Scope
@@ -32,7 +35,7 @@ from plica.templates.logic.nodes import (
 )
 from plica.templates.parameterization import InputFactory, ones
 
-LiteralWeights: TypeAlias = Mapping[int, Sequence[float]] | ParameterFactory
+LiteralWeights: TypeAlias = Mapping[int, Sequence[float] | ParameterLike] | ParameterFactory
 Mask: TypeAlias = tuple[int, int]  # 0 where a layer is zero: if its variable is false, and if it is true
 
 _FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
@@ -201,22 +204,38 @@ class _Stack:
         return layer
 
     def _masked(self, variable: int, mask: Mask) -> ParameterLike:
-        if isinstance(self.weights, Mapping):
-            weights = reals_of("build_circuit", self.weights.get(variable, (1.0, 1.0)))
-            if weights.shape != _SHAPE[1:]:
-                raise ShapeError(
-                    f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "
-                    f"literal, found {self.weights[variable]!r}"
-                )
-            return ConstantParameter(*_SHAPE, value=[weights * mask])
+        """The weights of a variable, with zeros outside a mask; a parameter is one tensor for all masks."""
         known = self._parameters.get(variable)
-        weight = Parameter.from_input(self.weights(_SHAPE)) if known is None else known.ref()
+        weight = self._weight(variable) if known is None else known.ref()
+        if not isinstance(weight, Parameter):
+            return ConstantParameter(*_SHAPE, value=[weight * mask])
         self._parameters.setdefault(variable, weight)
         if mask == _EITHER:
             return weight
         return Parameter.from_binary(
             HadamardParameter(_SHAPE, _SHAPE), weight, ConstantParameter(*_SHAPE, value=[mask])
         )
+
+    def _weight(self, variable: int) -> Parameter | NDArray[Any]:
+        """The weights of a variable as the caller gives them: a parameter `(1, 2)`, or numbers `(2,)`."""
+        if not isinstance(self.weights, Mapping):
+            return Parameter.from_input(self.weights(_SHAPE))
+        given = self.weights.get(variable, (1.0, 1.0))
+        if isinstance(given, Parameter | ParameterInput):
+            weight = Parameter.from_input(given)
+            if weight.shape != _SHAPE:
+                raise ShapeError(
+                    f"build_circuit: expected a parameter of shape {_SHAPE} for the weights of variable {variable}, "
+                    f"found {weight.shape}"
+                )
+            return weight
+        numbers = reals_of("build_circuit", given)
+        if numbers.shape != _SHAPE[1:]:
+            raise ShapeError(
+                f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "
+                f"literal, found {given!r}"
+            )
+        return numbers
 
 
 def _either(inputs: Sequence[LogicalNode]) -> int | None:

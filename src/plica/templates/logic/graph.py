@@ -5,33 +5,39 @@
 >>> formula = LogicalCircuit([x, not_x, either], {either: [x, not_x]}, [either])
 >>> formula.node_scope(either), formula.is_smooth, formula.is_deterministic
 (Scope({0}), True, True)
+>>> formula.model_count(), formula.model_count(range(3)), list(formula.models())
+(2, 8, [{0: 1}, {0: 0}])
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from functools import reduce
-from itertools import combinations
-from operator import and_
-from typing import final, get_args
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any, final
 
-from plica.arguments import edges, flag, function, looked_up
-from plica.errors import DTypeError, GraphError
+from plica.arguments import edges, elements, flag, function, integer, looked_up
 from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import ParameterFactory
 from plica.symbolic.scope import Scope
-from plica.templates.logic import build, simplify
+from plica.templates.logic import build, count, simplify
+from plica.templates.logic.checks import check_graph, circuit_scope, excludes, free_variables, only_output, scopes_of
+from plica.templates.logic.clauses import compiled, from_node
+from plica.templates.logic.dimacs import CNF
+from plica.templates.logic.formula import Formula
+from plica.templates.logic.negate import negated
+from plica.templates.logic.nnf import read_nnf
 from plica.templates.logic.nodes import (
     ConjunctionNode,
     DisjunctionNode,
     Gate,
-    LiteralNode,
     LogicalNode,
-    NegatedLiteralNode,
 )
+from plica.templates.logic.smooth import places_in, smoothed, smoothed_by_vtree
+from plica.templates.logic.vtree import Vtree
 from plica.templates.parameterization import InputFactory
 
 
@@ -45,10 +51,14 @@ class LogicalCircuit:
         outputs: The roots of the formula.
         is_deterministic: Whether the caller knows that no two inputs of a disjunction are true at once. If not, the
             graph finds it where inputs imply opposite literals.
+        scope: The variables, over which models are counted; by default those of the vtree, or of the outputs.
+        vtree: The tree by which every conjunction splits its variables; `smooth` follows it.
 
     Raises:
-        GraphError: There is a cycle, a node is not listed, a gate has no inputs, or a constant or a literal has some.
+        GraphError: There is a cycle, a node is not listed, a gate has no inputs, or a constant or a literal has some;
+            or a conjunction does not split its variables as the vtree does.
         DTypeError: An item is no node.
+        InputError: The scope lacks a variable, or has others than the vtree.
     """
 
     def __init__(
@@ -58,12 +68,74 @@ class LogicalCircuit:
         outputs: Iterable[LogicalNode],
         *,
         is_deterministic: bool = False,
+        scope: Iterable[int] | None = None,
+        vtree: Vtree | None = None,
     ) -> None:
-        self._in_nodes, self._outputs = edges("LogicalCircuit", nodes, in_nodes, outputs, "nodes")
+        listed, self._outputs = edges("LogicalCircuit", nodes, in_nodes, outputs, "nodes")
         self._is_known_deterministic = is_deterministic
-        _check(self._in_nodes, in_nodes, self._outputs)
-        self._nodes: tuple[LogicalNode, ...] = topological_order(self._in_nodes, self._in_nodes.__getitem__)
-        self._scopes = _scopes(self._nodes, self._in_nodes)
+        check_graph(listed, in_nodes, self._outputs)
+        self._nodes: tuple[LogicalNode, ...] = topological_order(listed, listed.__getitem__)
+        self._in_nodes = {node: listed[node] for node in self._nodes}
+        self._scopes = scopes_of(self._in_nodes)
+        used = Scope.union(*(self._scopes[node] for node in self._outputs))
+        wanted = None if scope is None else Scope(scope)
+        self._scope = circuit_scope(used, wanted, None if vtree is None else vtree.scope)
+        self._vtree = vtree
+        if vtree is not None:
+            places_in(vtree, self._in_nodes, self._scopes)  # raises where the circuit does not follow it
+
+    @staticmethod
+    def from_cnf(clauses: CNF | Iterable[Iterable[int]], *, num_variables: int | None = None) -> LogicalCircuit:
+        """The diagram of clauses, compiled by the library `pysdd`, with its vtree.
+
+        Args:
+            clauses: The literals of each clause: v + 1 says that variable v is true, -(v + 1) that it is false.
+            num_variables: The number of variables, from 0 on; by default the variables are those of the clauses.
+
+        Raises:
+            MissingExtraError: The library is not installed; `pip install 'plica[logic]'` does so.
+            InputError: A literal is 0, or of a variable that there is not.
+        """
+        cnf = clauses if isinstance(clauses, CNF) else CNF(clauses, num_variables)
+        return circuit_of(compiled(cnf))
+
+    @staticmethod
+    def from_dimacs(path: str | Path) -> LogicalCircuit:
+        """The diagram of the clauses of a DIMACS file, as `from_cnf` makes it; `CNF.load` reads its weights too.
+
+        Raises:
+            FileFormatError: The file is missing, empty, damaged, or of another format.
+            MissingExtraError: The library `pysdd` is not installed.
+        """
+        return LogicalCircuit.from_cnf(CNF.load(path))
+
+    @staticmethod
+    def from_nnf(path: str | Path, *, is_deterministic: bool = False) -> LogicalCircuit:
+        """The formula of a `.nnf` file of c2d or d4; variable v is the file's variable v + 1.
+
+        Files of d4 do not say how many nodes, edges and variables there are: pass the variables to `model_count`, and
+        know that the loss of whole lines may stay unseen.
+
+        Args:
+            path: The file.
+            is_deterministic: As for the constructor.
+
+        Raises:
+            FileFormatError: The file is missing, empty, damaged, or of another format.
+        """
+        formula = read_nnf(path)
+        nodes = formula.in_nodes
+        return LogicalCircuit(nodes, nodes, formula.outputs, is_deterministic=is_deterministic, scope=formula.scope)
+
+    @staticmethod
+    def from_pysdd(node: Any) -> LogicalCircuit:
+        """The diagram of an `SddNode` of the library `pysdd`, over all variables of its manager, with its vtree.
+
+        Raises:
+            DTypeError: The argument is no such node.
+            MissingExtraError: The library is not installed.
+        """
+        return circuit_of(from_node(node))
 
     @property
     def nodes(self) -> Listing[LogicalNode]:
@@ -83,15 +155,20 @@ class LogicalCircuit:
         """The variables that a node depends on."""
         return looked_up("LogicalCircuit.node_scope", self._scopes, node, "node")
 
-    @cached_property
+    @property
     def scope(self) -> Scope:
-        """The variables of the outputs."""
-        return Scope.union(*(self._scopes[node] for node in self._outputs))
+        """The variables, over which models are counted."""
+        return self._scope
 
     @property
     def num_variables(self) -> int:
-        """The number of variables of the outputs."""
-        return len(self.scope)
+        """The number of variables."""
+        return len(self._scope)
+
+    @property
+    def vtree(self) -> Vtree | None:
+        """The tree by which every conjunction splits its variables, if it is known."""
+        return self._vtree
 
     @cached_property
     def is_smooth(self) -> bool:
@@ -113,26 +190,7 @@ class LogicalCircuit:
     @cached_property
     def is_deterministic(self) -> bool:
         """Whether no two inputs of a disjunction are true at once, by the caller's word or by opposite literals."""
-        return self._is_known_deterministic or self._excludes()
-
-    def _excludes(self) -> bool:
-        """Whether any two inputs of every disjunction imply opposite literals."""
-        implied: dict[LogicalNode, tuple[Scope, Scope]] = {}  # the variables that must be true, and false
-        for node in self._nodes:
-            true, false = ([implied[child][value] for child in self._in_nodes[node]] for value in range(2))
-            match node:
-                case LiteralNode():
-                    implied[node] = (self._scopes[node], Scope())
-                case NegatedLiteralNode():
-                    implied[node] = (Scope(), self._scopes[node])
-                case DisjunctionNode():
-                    pairs = combinations(range(len(true)), 2)
-                    if not all(true[i] & false[j] or false[i] & true[j] for i, j in pairs):
-                        return False
-                    implied[node] = (reduce(and_, true), reduce(and_, false))
-                case _:
-                    implied[node] = (Scope.union(*true), Scope.union(*false))
-        return True
+        return self._is_known_deterministic or excludes(self._in_nodes, self._scopes)
 
     def _of(self, kind: type[Gate]) -> list[LogicalNode]:
         return [node for node in self._nodes if isinstance(node, kind)]
@@ -143,15 +201,150 @@ class LogicalCircuit:
         Constants are removed, except outputs that are constant; so are gates of one input, and nodes that no output
         depends on.
         """
-        return self._rebuilt(simplify.pruned(self._nodes, self._in_nodes, self._outputs))
+        return self._rebuilt(simplify.pruned(self._in_nodes, self._outputs))
 
     def smooth(self) -> LogicalCircuit:
-        """The same formula with `v or not v` beside the inputs of disjunctions that lack a variable v of the others."""
-        return self._rebuilt(simplify.smoothed(self._nodes, self._in_nodes, self._outputs, self._scopes))
+        """The same formula, such that all inputs of a disjunction and all outputs mention the same variables.
+
+        Where a variable v lacks, `v or not v` is added in a conjunction. The size stays linear, up to a logarithm, as
+        `plica.templates.logic.smooth` says. With a vtree the formula is pruned and then structured decomposable.
+        """
+        if self._vtree is None:
+            return self._rebuilt(smoothed(self._in_nodes, self._outputs, self._scopes, self._scope))
+        pruned = self.prune()
+        return self._rebuilt(smoothed_by_vtree(pruned._in_nodes, pruned._outputs, self._vtree))
 
     def _rebuilt(self, parts: simplify.Parts) -> LogicalCircuit:
         in_nodes, outputs = parts
-        return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=self.is_deterministic)
+        return LogicalCircuit(
+            in_nodes,
+            in_nodes,
+            outputs,
+            is_deterministic=self.is_deterministic,
+            scope=self._scope,
+            vtree=self._vtree,
+        )
+
+    @cached_property
+    def _smooth(self) -> LogicalCircuit:
+        """The formula without constants, and smooth."""
+        return self.prune().smooth()
+
+    def _root(self, query: str, *, deterministic: bool = True) -> LogicalNode:
+        """The output; raises unless the circuit has what a query needs."""
+        lacks = "" if self.is_decomposable else "decomposable"
+        if not lacks and deterministic and not self.is_deterministic:
+            lacks = "deterministic"
+        return only_output(query, self._outputs, lacks)
+
+    def model_count(self, scope: Iterable[int] | None = None) -> int:
+        """The number of models, exactly.
+
+        Args:
+            scope: The variables over which models are counted; by default those of the circuit.
+
+        Raises:
+            StructuralPropertyError: The formula is not decomposable, or not known to be deterministic.
+            InputError: The scope lacks a variable of the circuit, or there are several outputs.
+        """
+        self._root("model_count")
+        free = free_variables("model_count", self._scope, scope)
+        models: int = self._total(lambda variable, value: 1)  # noqa: ARG005
+        return models << len(free)
+
+    def weighted_model_count(self, weights: Any, scope: Iterable[int] | None = None) -> Any:
+        """The sum over all models of the product of the weights of their literals: exact for integers and fractions.
+
+        Args:
+            weights: For some variables, the weights of the negative and of the positive literal, such as
+                `{0: (0.3, 0.7)}`; weights are 1 elsewhere. A weight may be an array, for example of the weights in
+                each row. Or an array `(..., D, 2)` of the weights of variables 0 to D - 1.
+            scope: The variables over which models are summed; by default those of the circuit.
+
+        Raises:
+            StructuralPropertyError: The formula is not decomposable, or not known to be deterministic.
+            InputError: The scope lacks a variable of the circuit, a variable outside it has weights, or there are
+                several outputs.
+            ShapeError: A variable does not have two weights, or the array has another shape.
+            DTypeError: The weights are neither a mapping nor an array.
+        """
+        self._root("weighted_model_count")
+        free = free_variables("weighted_model_count", self._scope, scope)
+        numbers = count.literal_numbers(weights, self._scope | free)
+        result = self._total(numbers)
+        for variable in free:
+            result = result * (numbers(variable, 0) + numbers(variable, 1))
+        return result
+
+    def _total(self, numbers: count.LiteralNumbers) -> Any:
+        return count.total(self._smooth._in_nodes, self._smooth._outputs[0], numbers)
+
+    def models(self, limit: int | None = None) -> Iterator[dict[int, int]]:
+        """The models, each once, as values 0 and 1 of all variables of the circuit, in a fixed order.
+
+        Args:
+            limit: The number of models after which to stop; by default all are listed.
+
+        Raises:
+            StructuralPropertyError: The formula is not decomposable, or not known to be deterministic.
+            InputError: There are several outputs.
+        """
+        self._root("models")
+        stop = None if limit is None else integer("models", "limit", limit, least=0)
+        return islice(count.models(self._smooth._in_nodes, self._smooth._outputs[0]), stop)
+
+    def entails(self, clause: int | Iterable[int]) -> bool:
+        """Whether every model makes a literal of a clause true; literals are those of `from_cnf`.
+
+        Args:
+            clause: A literal, or several. No literal at all asks whether there is no model.
+
+        Raises:
+            StructuralPropertyError: The formula is not decomposable.
+            InputError: A literal is 0, or there are several outputs.
+        """
+        root = self._root("entails", deterministic=False)
+        literals = elements("entails", "clause", clause) if isinstance(clause, Iterable) else (clause,)
+        (checked,) = CNF([literals]).clauses
+        if any(-literal in checked for literal in checked):
+            return True
+        return not count.is_satisfiable(self._in_nodes, root, {abs(one) - 1: int(one < 0) for one in checked})
+
+    def condition(self, assignment: Mapping[int, int]) -> LogicalCircuit:
+        """The formula where some variables have these values, over the other variables.
+
+        Args:
+            assignment: A value, 0 or 1, for each of these variables.
+
+        Raises:
+            DTypeError: The assignment is no mapping.
+            InputError: A value is neither 0 nor 1, or the circuit lacks a variable.
+        """
+        known = count.assignment_of("condition", assignment, self._scope)
+        in_nodes = simplify.conditioned(self._in_nodes, known)
+        new = dict(zip(self._nodes, in_nodes, strict=True))
+        scope = self._scope - Scope(known)
+        return LogicalCircuit(
+            in_nodes,
+            in_nodes,
+            [new[output] for output in self._outputs],
+            is_deterministic=self.is_deterministic,
+            scope=scope,
+            vtree=None if self._vtree is None else self._vtree.restricted(scope),
+        )
+
+    def negate(self) -> LogicalCircuit:
+        """The formula that is true where this one is false, in linear time; deterministic, with the same vtree.
+
+        Raises:
+            StructuralPropertyError: The formula is not decomposable, not known to be deterministic, or a disjunction is
+                no decision: of the first conjuncts of its inputs, or of literals of two inputs, exactly one must be
+                true. Diagrams of `SDD.load` and `from_cnf` are such, before `prune`.
+            InputError: There are several outputs.
+        """
+        self._root("negate")
+        in_nodes, outputs = negated(self._in_nodes, self._outputs)
+        return LogicalCircuit(in_nodes, in_nodes, outputs, is_deterministic=True, scope=self._scope, vtree=self._vtree)
 
     def build_circuit(
         self,
@@ -180,8 +373,9 @@ class LogicalCircuit:
                 and another input has. Queries that sum a variable out refuse a circuit that is not smooth.
             scope: The variables of the circuit, which may be more than the formula's; by default those of the formula.
             literal_weights: For some variables, the weights of its negative and its positive literal, such as
-                `{0: (0.3, 0.7)}`; or a parameter factory, called with the shape `(1, 2)` for each variable. By default
-                all are one.
+                `{0: (0.3, 0.7)}`, or a parameter `(1, 2)`; or a parameter factory, called with the shape `(1, 2)` for
+                each variable. By default all are one. `TensorParameter(1, 2, initializer=None, name="w0")` is one that
+                each call gives, for all rows or for each.
 
         Raises:
             InputError: There is no variable, the scope lacks a variable of the formula, or a factory of literals is
@@ -192,7 +386,7 @@ class LogicalCircuit:
         if weight_factory is not None:
             function("build_circuit", "weight_factory", weight_factory)
         variables = build.circuit_scope(self.scope, scope, literal_weights)
-        simple = self.prune().smooth() if smooth else self.prune()
+        simple = self._smooth if smooth else self.prune()
         outputs = [(node, simple.node_scope(node)) for node in simple.outputs]
         options = build.Options(literals, literal_weights, weight_factory)
         in_nodes = {node: simple.node_inputs(node) for node in simple.nodes}
@@ -202,39 +396,13 @@ class LogicalCircuit:
         return f"LogicalCircuit({len(self._nodes)} nodes, {self.num_variables} variables)"
 
 
-def _scopes(
-    nodes: Iterable[LogicalNode], in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]]
-) -> dict[LogicalNode, Scope]:
-    scopes: dict[LogicalNode, Scope] = {}
-    for node in nodes:
-        if isinstance(node, LiteralNode | NegatedLiteralNode):
-            scopes[node] = Scope([node.variable])
-        else:
-            scopes[node] = Scope.union(*(scopes[child] for child in in_nodes[node]))
-    return scopes
-
-
-def _check(
-    listed: Mapping[LogicalNode, object],
-    in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
-    outputs: tuple[LogicalNode, ...],
-) -> None:
-    for node in listed:
-        if not isinstance(node, get_args(LogicalNode)):
-            raise DTypeError(f"LogicalCircuit: expected nodes such as LiteralNode(0), found {node!r}")
-        if isinstance(node, Gate) and not in_nodes.get(node):
-            raise GraphError(
-                f"LogicalCircuit: a {type(node).__name__} has no inputs; name them in in_nodes, or use a TopNode or a "
-                "BottomNode"
-            )
-    for node, inputs in in_nodes.items():
-        if inputs and not isinstance(node, Gate):
-            raise GraphError(f"LogicalCircuit: {node} has inputs; put a ConjunctionNode or a DisjunctionNode there")
-        for unknown in (node, *inputs):
-            if unknown not in listed:
-                raise GraphError(f"LogicalCircuit: in_nodes names {unknown}, which is not listed; add it to `nodes`")
-    if not outputs:
-        raise GraphError("LogicalCircuit: there are no outputs; pass the root")
-    for node in outputs:
-        if node not in listed:
-            raise GraphError(f"LogicalCircuit: the output {node} is not listed; add it to `nodes`")
+def circuit_of(formula: Formula) -> LogicalCircuit:
+    """The checked circuit of a formula."""
+    return LogicalCircuit(
+        formula.in_nodes,
+        formula.in_nodes,
+        formula.outputs,
+        is_deterministic=formula.is_deterministic,
+        scope=formula.scope,
+        vtree=formula.vtree,
+    )
