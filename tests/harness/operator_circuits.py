@@ -84,7 +84,15 @@ class TableRules:
         return self.own.get(key) or OPERATOR_ROWS.get(key)
 
 
+class NoRules:
+    """A registry without any rule, so that operators do what they do by default."""
+
+    def find(self, key: OperatorKey) -> OperatorRow | None:  # noqa: ARG002
+        return None
+
+
 RULES = TableRules()
+NO_RULES = NoRules()
 
 
 # Values.

@@ -37,6 +37,7 @@ from plica.symbolic.parameters import (
 from plica.templates import pgms
 from plica.templates.data_modalities import image_data
 from tests.harness.operator_circuits import (
+    NO_RULES,
     RULES,
     TableRules,
     circuit,
@@ -282,7 +283,7 @@ def test_refusals() -> None:
         multiply(built({twice: [leaf(0, 2), leaf(0, 2)]}, twice), rough, registry=RULES)
     lone = built({}, leaf(0, 2))
     with pytest.raises(UnsupportedError, match=r"no rule for the product of EmbeddingLayer\(0, .*add_operator_rule"):
-        multiply(lone, lone, registry=TableRules({("multiply", (Layer, Layer)): None}))  # type: ignore[dict-item]
+        multiply(lone, lone, registry=NO_RULES)
     with pytest.raises(DTypeError, match="expected a circuit"):
         multiply(lone, 3)  # type: ignore[arg-type]
     wrong = OperatorRow("multiply", (EmbeddingLayer, EmbeddingLayer), lambda a, _: CircuitBlock.from_layer(a.copyref()))

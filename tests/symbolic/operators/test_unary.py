@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from plica.errors import DTypeError, InputError, ShapeError, StructuralPropertyError, UnsupportedError
+from plica.pipeline import PipelineContext
 from plica.symbolic import functional
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
@@ -26,6 +27,7 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
     CategoricalLayer,
     CircuitBlock,
+    ConstantValueLayer,
     DiagonalGaussianLayer,
     EmbeddingLayer,
     EvidenceLayer,
@@ -40,6 +42,7 @@ from plica.symbolic.layers import (
     SumLayer,
     TransposeLayer,
 )
+from plica.symbolic.operators.registry import BUILT_IN, current_registry
 from plica.symbolic.parameters import (
     ConstantParameter,
     MixingWeightParameter,
@@ -51,6 +54,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 from tests.harness.operator_circuits import (
+    NO_RULES,
     RULES,
     STATES,
     TableRules,
@@ -131,12 +135,12 @@ def test_integrals_of_layers_of_several_variables() -> None:
     leaves = {one: np.abs(number) + 0.5 for one, number in numbers(rng, whole).items()}
     x = np.concatenate([rows(rng), rng.normal(size=(5, 4))], axis=1)
     for some in ([4], [1, 9], [0, 4, 9], [1, 4, 9]):
-        result = integrate(whole, some)
+        result = integrate(whole, some, registry=NO_RULES)
         kinds = [type(found) for found in result.input_layers]
         assert (MarginalLayer in kinds) == (len(Scope(some) & layer.scope) < 3)
         assert (IntegratedLayer in kinds) == (0 in some or len(some) == 3)
         close(values(result, leaves, x), values(whole, leaves, masked(x, some)))
-        again = integrate(result, whole.scope - Scope(some))
+        again = integrate(result, whole.scope - Scope(some), registry=NO_RULES)
         close(values(again, leaves, x), values(whole, leaves, masked(x, whole.scope)))
 
 
@@ -178,7 +182,7 @@ def test_evidence_may_be_a_parameter_of_real_variables() -> None:
 
 
 def test_marginals_are_renamed_with_the_layer_that_they_hold() -> None:
-    whole = marginal(built({}, DiagonalGaussianLayer([1, 4, 9], 2)), [1, 9])
+    whole = marginal(built({}, DiagonalGaussianLayer([1, 4, 9], 2)), [1, 9], registry=NO_RULES)
     result = rename(whole, {1: 2})
     (layer,) = result.input_layers
     assert isinstance(layer, MarginalLayer)
@@ -208,7 +212,7 @@ def test_conjugates() -> None:
     assert np.allclose(np.diagonal(values(square, leaves, x).reshape(5, 3, 3), 0, 1, 2).imag.astype(float), 0)
     table = built({}, EmbeddingLayer([0], 2, weight_factory=complex_normal))
     with pytest.raises(UnsupportedError, match=r"EmbeddingLayer\(0, .* has complex parameters, and there is no rule"):
-        conjugate(table, registry=TableRules({("conjugate", (Layer,)): None}))  # type: ignore[dict-item]
+        conjugate(table, registry=NO_RULES)
 
 
 def _polynomial(layer: Any, *, variable: int, order: int) -> CircuitBlock:
@@ -351,9 +355,30 @@ def test_refusals() -> None:
     with pytest.raises(InputError, match="variables 0 and 1 would both become 1"):
         rename(rough, {0: 1})
     with pytest.raises(UnsupportedError, match=r"no rule for CategoricalLayer\(0"):
-        differentiate(built({}, CategoricalLayer([0], 2, num_categories=2)), registry=TableRules({}))
+        differentiate(built({}, CategoricalLayer([0], 2, num_categories=2)), registry=NO_RULES)
     with pytest.raises(InputError, match="there are no circuits"):
         concatenate([])
     for name in functional.__all__:
         with pytest.raises(DTypeError):
             getattr(functional, name)(3, *[2] * (name in ("evidence", "marginal", "mixture", "power", "rename")))
+
+
+def test_rules_are_those_of_the_active_context() -> None:
+    table = built({}, EmbeddingLayer([0], 2))
+
+    def doubled(layer: Any, *, scope: Scope) -> CircuitBlock:
+        assert scope == layer.scope
+        return CircuitBlock.from_layer(ConstantValueLayer(2, value=2.0))
+
+    row = OperatorRow("integrate", (EmbeddingLayer,), doubled)
+    with PipelineContext() as outer:
+        outer.add_operator_rule(row, override=True)
+        assert isinstance(integrate(table).outputs[0], ConstantValueLayer)
+        with PipelineContext():
+            assert current_registry() is not BUILT_IN
+            assert not isinstance(integrate(table).outputs[0], ConstantValueLayer)
+        assert isinstance(integrate(table).outputs[0], ConstantValueLayer)
+        assert not isinstance(integrate(table, registry=BUILT_IN).outputs[0], ConstantValueLayer)
+    assert current_registry() is BUILT_IN
+    with pytest.raises(DTypeError, match="registry must find rows of operators by a method"):
+        integrate(table, registry=3)  # type: ignore[arg-type]
