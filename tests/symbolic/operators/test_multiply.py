@@ -176,9 +176,9 @@ def test_mixing_weights_stay_mixing_weights() -> None:
 
 def test_layers_that_several_read_interior_outputs_and_dead_layers() -> None:
     x, y, product = leaf(0, 2), leaf(1, 2), HadamardLayer(2)
-    sums = [SumLayer(2, 2, weight_factory=normal) for _ in range(3)]
+    sums: list[Layer] = [SumLayer(2, 2, weight_factory=normal) for _ in range(3)]
     total, dead = SumLayer(2, 2, 2, weight_factory=normal), SumLayer(2, 5)
-    edges: dict[Layer, list[Layer]] = {product: [x, y], **{one: [product] for one in sums}, total: sums[:2]}
+    edges: dict[Layer, list[Layer]] = {product: [x, y], **{one: [product] for one in sums}, total: list(sums[:2])}
     first = Circuit([x, y, product, dead, *sums, total], {**edges, dead: [x]}, [total, product, sums[2]])
     result = check_product(first, two_parts(KroneckerLayer, (0, 1), 2))
     assert len(result.outputs) == 3

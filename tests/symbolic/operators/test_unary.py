@@ -230,7 +230,7 @@ POLYNOMIALS = TableRules(
 @pytest.mark.parametrize("order", [1, 2])
 def test_derivatives_of_each_output_in_ascending_order_of_variables(order: int) -> None:
     variables = (11, 3, 8, 20)  # a set would give 3, 8, 11 and 20 in another order than their own
-    inputs = [PolynomialLayer([variable], 2, degree=3) for variable in variables]
+    inputs: list[Layer] = [PolynomialLayer([variable], 2, degree=3) for variable in variables]
     pairs, sums, top = [HadamardLayer(2), HadamardLayer(2)], [SumLayer(2, 2) for _ in range(2)], HadamardLayer(2)
     turned, total = TransposeLayer((2,), (0,)), SumLayer(2, 2, weight_factory=normal)
     edges: dict[Layer, list[Layer]] = {pairs[0]: inputs[:2], pairs[1]: inputs[2:]}
@@ -273,9 +273,9 @@ def test_circuits_joined() -> None:
     mixed = mixture(one, weights)
     check_made(mixed, "mixture", *one, weights=weights)
     close(values(mixed, leaves, x), sum(weight * value for weight, value in zip(weights, each, strict=True)))
-    by_unit = ConstantParameter(2, len(one), value=rng.normal(size=(2, len(one))))
-    expected = sum(by_unit.value[None, None, :, at] * value for at, value in enumerate(each))
-    close(values(mixture(one, by_unit), leaves, x), expected)
+    by_unit = rng.normal(size=(2, len(one)))
+    expected = sum(by_unit[None, None, :, at] * value for at, value in enumerate(each))
+    close(values(mixture(one, ConstantParameter(*by_unit.shape, value=by_unit)), leaves, x), expected)
     with pytest.raises(InputError, match="expected numbers or a parameter as weights"):
         mixture(one[:2], ["a", "b"])
     with pytest.raises(ShapeError, match="expected 2 weight"):
@@ -364,21 +364,21 @@ def test_refusals() -> None:
 
 
 def test_rules_are_those_of_the_active_context() -> None:
-    table = built({}, EmbeddingLayer([0], 2))
+    table, constant = built({}, EmbeddingLayer([0], 2)), ConstantValueLayer(2, value=2.0)
 
     def doubled(layer: Any, *, scope: Scope) -> CircuitBlock:
         assert scope == layer.scope
-        return CircuitBlock.from_layer(ConstantValueLayer(2, value=2.0))
+        return CircuitBlock.from_layer(constant)
 
     row = OperatorRow("integrate", (EmbeddingLayer,), doubled)
     with PipelineContext() as outer:
         outer.add_operator_rule(row, override=True)
-        assert isinstance(integrate(table).outputs[0], ConstantValueLayer)
+        assert integrate(table).outputs[0] is constant
         with PipelineContext():
             assert current_registry() is not BUILT_IN
-            assert not isinstance(integrate(table).outputs[0], ConstantValueLayer)
-        assert isinstance(integrate(table).outputs[0], ConstantValueLayer)
-        assert not isinstance(integrate(table, registry=BUILT_IN).outputs[0], ConstantValueLayer)
+            assert integrate(table).outputs[0] is not constant
+        assert integrate(table).outputs[0] is constant
+        assert integrate(table, registry=BUILT_IN).outputs[0] is not constant
     assert current_registry() is BUILT_IN
     with pytest.raises(DTypeError, match="registry must find rows of operators by a method"):
         integrate(table, registry=3)  # type: ignore[arg-type]
