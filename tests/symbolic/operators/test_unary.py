@@ -12,6 +12,7 @@ from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.functional import (
     concatenate,
+    condition,
     conjugate,
     differentiate,
     evidence,
@@ -19,6 +20,7 @@ from plica.symbolic.functional import (
     marginal,
     mixture,
     multiply,
+    normalize,
     rename,
     simplify,
     smooth,
@@ -322,6 +324,33 @@ def test_simpler_circuits_have_the_same_values() -> None:
     assert len(simplify(built({}, table, other)).layers) == 2, "other constants are other layers"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_quotients_by_the_integral(seed: int) -> None:
+    whole, rng = draw(seed + 60)
+    leaves, x = {one: np.abs(number) for one, number in numbers(rng, whole).items()}, rows(rng)
+    result = normalize(whole, registry=RULES)
+    check_made(result, "normalize", whole)
+    total = values(whole, leaves, masked(x[:1], whole.scope))
+    close(values(result, leaves, x), values(whole, leaves, x) / total)
+    first, *rest = whole.scope
+    given = condition(whole, {first: 1}, registry=RULES)
+    check_made(given, "condition", whole, obs={first: 1})
+    assert given.scope == whole.scope - Scope([first])
+    known = x.copy()
+    known[:, first] = 1
+    close(values(given, leaves, x), values(whole, leaves, known) / values(whole, leaves, masked(known[:1], rest)))
+
+
+def test_quotients_that_are_refused() -> None:
+    whole = built({}, GaussianLayer([3], 2))
+    for refused, layer in (
+        (lambda: normalize(whole, registry=NO_RULES), "IntegratedLayer"),
+        (lambda: condition(whole, {3: 0.5}, registry=NO_RULES), "EvidenceLayer"),
+    ):
+        with pytest.raises(UnsupportedError, match=rf"the value of {layer}\(0, .* is no parameter; .*'constant'"):
+            refused()
+
+
 def test_products_of_what_operators_give() -> None:
     whole, rng = draw(9, 3)
     leaves, x = numbers(rng, whole), rows(rng)
@@ -360,7 +389,9 @@ def test_refusals() -> None:
         concatenate([])
     for name in functional.__all__:
         with pytest.raises(DTypeError):
-            getattr(functional, name)(3, *[2] * (name in ("evidence", "marginal", "mixture", "power", "rename")))
+            getattr(functional, name)(
+                3, *[2] * (name in ("condition", "evidence", "marginal", "mixture", "power", "rename"))
+            )
 
 
 def test_rules_are_those_of_the_active_context() -> None:
