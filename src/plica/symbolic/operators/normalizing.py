@@ -103,7 +103,7 @@ class _Values:
             if block is None or not isinstance(block.output, ConstantValueLayer):
                 raise UnsupportedError(
                     f"{self.what}: the value of {self.circuit.layer_name(layer)} is no parameter; give a context a "
-                    f"rule by add_operator_rule(OperatorRow('constant', ({type(layer).__name__},), rule)) that returns a "
+                    f"rule by add_operator_rule(OperatorRow('constant', ({type(layer).__name__},), rule)) that gives a "
                     "ConstantValueLayer"
                 )
             layer = block.output
