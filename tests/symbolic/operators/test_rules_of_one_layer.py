@@ -160,12 +160,12 @@ def _moments(params: Any) -> tuple[Any, Any]:
 def test_a_part_of_a_diagonal_gaussian_is_integrated() -> None:
     layer = DiagonalGaussianLayer([1, 3, 4], 2)
     part = applied("integrate", layer, scope=Scope([3]))
-    assert part.output.scope == Scope([1, 4])
+    assert part.output.config["scope"] == Scope([1, 4])
     run, x = compiled([part], "lse-sum", [layer]), np.random.default_rng(0).normal(size=(4, 5))
     missing = x.copy()
     missing[:, 3] = np.nan
     np.testing.assert_allclose(run(x)[:, 0], run.reference(layer, missing).astype(float), rtol=1e-12)
-    assert applied("integrate", layer, scope=layer.scope).output.scope == Scope([])
+    assert isinstance(applied("integrate", layer, scope=layer.scope).output, ConstantValueLayer)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])

@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -124,6 +125,12 @@ def mixing(x):
     return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
 
 
+MULTIVARIATE: tuple[Any, ...] = (
+    MultivariateProductMean,
+    MultivariateProductFactor,
+    MultivariateProductLogPartition,
+)
+
 # operation, what it computes of one fold
 TABLE: list[tuple[ParameterOp, object]] = [
     (SumParameter((2, 3), (2, 3)), np.add),
@@ -162,9 +169,7 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (GaussianProductStddev((2, 3), (1, 3)), lambda s, t: 1 / np.sqrt(1 / s**2 + 1 / t**2)),
     *(
         (kind((2, 3), (2, 3, 3), (2, 3), (2, 3, 3)), lambda *four, index=index: multivariate_product(*four)[index])
-        for index, kind in enumerate(
-            (MultivariateProductMean, MultivariateProductFactor, MultivariateProductLogPartition)
-        )
+        for index, kind in enumerate(MULTIVARIATE)
     ),
     (PolynomialProduct((2, 3), (3, 2)), lambda x, y: np.stack([np.convolve(a, b) for a in x for b in y])),
     (PolynomialProduct((1, 1), (2, 4)), lambda x, y: x * y),
