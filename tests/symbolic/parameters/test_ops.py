@@ -93,6 +93,13 @@ def gaussian_product(mean1, stddev1, mean2, stddev2):
     return mean.ravel(), stddev.ravel(), total.ravel()
 
 
+MULTIVARIATE: tuple[Any, ...] = (
+    MultivariateProductMean,
+    MultivariateProductFactor,
+    MultivariateProductLogPartition,
+)
+
+
 def multivariate_product(mean1, factor1, mean2, factor2):
     """Mean, factor and logarithm of the integral of the product of each pair, by inverse covariances."""
     found = []
@@ -124,12 +131,6 @@ def block_kronecker(operation, blocks1, blocks2):
 def mixing(x):
     return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
 
-
-MULTIVARIATE: tuple[Any, ...] = (
-    MultivariateProductMean,
-    MultivariateProductFactor,
-    MultivariateProductLogPartition,
-)
 
 # operation, what it computes of one fold
 TABLE: list[tuple[ParameterOp, object]] = [
