@@ -61,7 +61,7 @@ def integrated(block: CircuitBlock, scope: Any) -> CircuitBlock:
     return CircuitBlock.from_nary_layer(HadamardLayer(block.output.num_output_units, len(totals)), *totals)
 
 
-def _total(layer: InputLayer, scope: Any) -> Any:
+def _total(layer: Any, scope: Any) -> Any:
     row = rule_of(BuiltIn, "integrate", layer)
     return row.rule(layer, scope=scope).output if row else ConstantValueLayer(layer.num_output_units, value=1.0)
 

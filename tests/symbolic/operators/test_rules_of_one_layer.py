@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from scipy import integrate, stats
 
 from plica.errors import UnsupportedError
@@ -160,12 +161,12 @@ def _moments(params: Any) -> tuple[Any, Any]:
 def test_a_part_of_a_diagonal_gaussian_is_integrated() -> None:
     layer = DiagonalGaussianLayer([1, 3, 4], 2)
     part = applied("integrate", layer, scope=Scope([3]))
-    assert part.output.scope == Scope([1, 4])
+    assert part.output.config["scope"] == Scope([1, 4])
     run, x = compiled([part], "lse-sum", [layer]), np.random.default_rng(0).normal(size=(4, 5))
     missing = x.copy()
     missing[:, 3] = np.nan
     np.testing.assert_allclose(run(x)[:, 0], run.reference(layer, missing).astype(float), rtol=1e-12)
-    assert applied("integrate", layer, scope=layer.scope).output.scope == Scope([])
+    assert isinstance(applied("integrate", layer, scope=layer.scope).output, ConstantValueLayer)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5])
@@ -274,6 +275,31 @@ def test_gradients_of_squares(case: InputCase) -> None:
         with np.errstate(divide="ignore"):
             products = np.log(outer(unit, unit))[:, None]
         return (np.where(weights == 0, 0, products) * weights).sum()
+
+    expected = finite_differences(function, {key: run.leaves[leaf] for key, leaf in leaves.items()})
+    for key, gradient in gradients(run.circuit).items():
+        np.testing.assert_allclose(gradient, expected[key], rtol=1e-6, atol=1e-7, err_msg=key)
+
+
+@pytest.mark.parametrize("name", ["categorical by logits", "geometric", "gaussian with log_partition", "log-normal"])
+def test_gradients_of_integrals_of_squares(name: str) -> None:
+    """Of logarithms, through tensors that both factors share, against differences of sums of the layer's values."""
+    case = next(case for case in UNIVARIATE if case.name == name)
+    layer = case.build([0], 2)
+    run = compiled([integrated(applied("multiply", layer, layer), layer.scope)], "lse-sum", [layer])
+    (run.tensor(np.zeros((1, 1)))[0, 0] * torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)).sum().backward()
+    if layer.domain.whole:
+        x, step = np.arange(layer.domain.num_states or 400.0), 1.0
+    elif name == "log-normal":  # equidistant values of log(x), whose derivative is x
+        x = np.exp(np.linspace(-30, 30, 2001))
+        step = 0.03 * x[:, None]
+    else:
+        x, step = np.linspace(-40, 40, 4001), 0.02
+    leaves = {run.names[leaf]: leaf for leaf in run.leaves}
+
+    def function(values: Any) -> Any:
+        unit = run.reference(layer, x[:, None], {leaves[key]: array for key, array in values.items()})
+        return (np.log((outer(unit, unit) * step).sum(axis=0)) * [1.0, -2.0, 0.5, 3.0]).sum()
 
     expected = finite_differences(function, {key: run.leaves[leaf] for key, leaf in leaves.items()})
     for key, gradient in gradients(run.circuit).items():

@@ -23,6 +23,7 @@ from plica.symbolic.parameters import (
     TensorParameter,
     block_kronecker,
     conjugated,
+    dereferenced,
     is_real,
     normal,
 )
@@ -75,7 +76,7 @@ def _evaluated(op: Any, arrays: Any) -> Any:
 def test_mixing_weights_multiply_to_a_mixing_weight() -> None:
     weights = [leaf(2, 3), leaf(4, 2)]
     mixing = [Parameter.from_unary(MixingWeightParameter(weight.shape), weight) for weight in weights]
-    product = block_kronecker(*mixing, 3, 2)
+    product = block_kronecker(mixing[0], mixing[1], 3, 2)
     assert isinstance(product.output, MixingWeightParameter)
     dense = [evaluate(weight, values(*weights)).astype(float) for weight in mixing]
     op = BlockKroneckerParameter(*(weight.shape for weight in mixing), blocks1=3, blocks2=2)
@@ -102,7 +103,7 @@ def test_conjugates_keep_the_form_of_a_weight() -> None:
     for parameter in (kronecker, inner, total, bent, Parameter.from_unary(MixingWeightParameter((4, 6)), total)):
         conjugate = conjugated(parameter)
         assert type(conjugate.output) is type(parameter.output)
-        assert {node.deref() for node in conjugate.leaves} <= {first, second, third}
+        assert {dereferenced(node) for node in conjugate.leaves} <= {first, second, third}
         found = evaluate(conjugate, leaves)
         np.testing.assert_allclose(
             found.astype(complex), evaluate(parameter, leaves).conj().astype(complex), rtol=1e-14

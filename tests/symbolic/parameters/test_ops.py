@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,6 +93,13 @@ def gaussian_product(mean1, stddev1, mean2, stddev2):
     return mean.ravel(), stddev.ravel(), total.ravel()
 
 
+MULTIVARIATE: tuple[Any, ...] = (
+    MultivariateProductMean,
+    MultivariateProductFactor,
+    MultivariateProductLogPartition,
+)
+
+
 def multivariate_product(mean1, factor1, mean2, factor2):
     """Mean, factor and logarithm of the integral of the product of each pair, by inverse covariances."""
     found = []
@@ -173,9 +181,7 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (GaussianProductStddev((2, 3), (1, 3)), lambda s, t: 1 / np.sqrt(1 / s**2 + 1 / t**2)),
     *(
         (kind((2, 3), (2, 3, 3), (2, 3), (2, 3, 3)), lambda *four, index=index: multivariate_product(*four)[index])
-        for index, kind in enumerate(
-            (MultivariateProductMean, MultivariateProductFactor, MultivariateProductLogPartition)
-        )
+        for index, kind in enumerate(MULTIVARIATE)
     ),
     (PolynomialProduct((2, 3), (3, 2)), lambda x, y: np.stack([np.convolve(a, b) for a in x for b in y])),
     (PolynomialProduct((1, 1), (2, 4)), lambda x, y: x * y),

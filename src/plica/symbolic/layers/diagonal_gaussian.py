@@ -235,11 +235,11 @@ def _integrate(layer: DiagonalGaussianLayer, *, scope: Scope) -> CircuitBlock:
     if not remaining:
         return ones(layer)
     indices = [index for index, variable in enumerate(layer.scope) if variable in remaining]
-    params = {
-        name: Parameter.from_unary(IndexParameter(parameter.shape, indices=indices, axis=-1), parameter.ref())
-        for name, parameter in layer.params.items()
-    }
-    return CircuitBlock.from_layer(DiagonalGaussianLayer(remaining, layer.num_output_units, **params))
+    mean, stddev = (
+        Parameter.from_unary(IndexParameter(parameter.shape, indices=indices, axis=-1), parameter.ref())
+        for parameter in (layer.mean, layer.stddev)
+    )
+    return CircuitBlock.from_layer(DiagonalGaussianLayer(remaining, layer.num_output_units, mean=mean, stddev=stddev))
 
 
 OPERATORS = (

@@ -1,7 +1,7 @@
 """Parameters that the formulas of declared distributions compute: tables, integrals, and parameters of products.
 
 An operation reads the parameters of layers in order. Its `layer` tells it the class and the settings, and has
-placeholders as parameters.
+placeholders as parameters. It asks the row of the class, also where a context has replaced that row.
 
 >>> from plica.symbolic.layers import ExponentialLayer, PoissonLayer
 >>> log_states(PoissonLayer([0], 4), 3)

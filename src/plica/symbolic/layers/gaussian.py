@@ -95,7 +95,7 @@ def _multiply(first: GaussianLayer, second: GaussianLayer) -> CircuitBlock:
     shapes = [operand.shape for operand in operands]
     log_partition = Parameter.from_nary(GaussianProductLogPartition(*shapes), *operands)
     if first.log_partition is not None or second.log_partition is not None:
-        given = outer_sum(*map(_log_partition, (first, second)))
+        given = outer_sum(_log_partition(first), _log_partition(second))
         log_partition = Parameter.from_binary(SumParameter(given.shape, given.shape), log_partition, given)
     product = GaussianLayer(
         first.scope,

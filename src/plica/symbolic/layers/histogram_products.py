@@ -5,6 +5,8 @@
 HistogramLayer(scope={0}, 8)
 """
 
+from typing import Any
+
 import numpy as np
 
 from plica.errors import UnsupportedError
@@ -45,6 +47,7 @@ def _multiply(first: HistogramLayer, second: HistogramLayer) -> CircuitBlock:
     table = _integrals(first).times(_integrals(second))
     shape = table.numbers.shape
     log_density = _log_inverse_widths(first.edges.ref(), shape)
+    parameter: dict[str, Any]
     if table.log_space:
         parameter = {"logits": Parameter.from_binary(SumParameter(shape, shape), table.numbers, log_density)}
     else:
@@ -54,11 +57,12 @@ def _multiply(first: HistogramLayer, second: HistogramLayer) -> CircuitBlock:
     return CircuitBlock.from_layer(product)
 
 
-def _are_equal(edges: Parameter, others: Parameter) -> bool:
+def _are_equal(edges: Parameter, other_edges: Parameter) -> bool:
     """Whether two parameters of edges are one leaf, or equal constants."""
-    first, second = (dereferenced(parameter.output) for parameter in (edges, others))
+    first, second = (dereferenced(parameter.output) for parameter in (edges, other_edges))
     if isinstance(first, ConstantParameter) and isinstance(second, ConstantParameter):
-        return np.array_equal(*(np.broadcast_to(leaf.value, leaf.shape) for leaf in (first, second)))
+        numbers, others = (np.broadcast_to(leaf.value, leaf.shape) for leaf in (first, second))
+        return np.array_equal(numbers, others)
     return first is second
 
 

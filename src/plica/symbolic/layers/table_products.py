@@ -9,6 +9,8 @@ that both layers have, since data of a product lies in the domains of both. Two 
 {'scope': Scope({3}), 'num_output_units': 8, 'num_categories': 2}
 """
 
+from typing import Any
+
 from plica.errors import InputError, UnsupportedError
 from plica.symbolic.layers.blocks import check_equal_scopes
 from plica.symbolic.layers.categorical import CategoricalLayer
@@ -39,7 +41,7 @@ def multiply_tables(first: TabulatedLayer, second: TabulatedLayer) -> CircuitBlo
     units = table.numbers.shape[0]
     if table.signed:
         return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=states, weight=table.linear()))
-    parameter = {"logits" if table.log_space else "probs": table.numbers}
+    parameter: dict[str, Any] = {"logits" if table.log_space else "probs": table.numbers}
     return CircuitBlock.from_layer(CategoricalLayer(first.scope, units, num_categories=states, **parameter))
 
 
