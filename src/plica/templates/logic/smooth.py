@@ -46,7 +46,8 @@ def smoothed(in_nodes: InNodes, outputs: Iterable[LogicalNode], scope: Scope) ->
         scope: The variables that every output gets; a constant that is false stays without any.
     """
     order = _first_mentions(in_nodes, scope)
-    places = _places(in_nodes, {variable: position for position, variable in enumerate(order)})
+    positions = {variable: position for position, variable in enumerate(order)}
+    places = _places(in_nodes, positions)
     new: dict[LogicalNode, LogicalNode] = {}
     rebuilt: NewNodes = {}
     fillers = _Fillers(rebuilt, order)
@@ -57,7 +58,7 @@ def smoothed(in_nodes: InNodes, outputs: Iterable[LogicalNode], scope: Scope) ->
             inputs = tuple(fillers.filled(child, lacks) for child, lacks in zip(inputs, missing, strict=True))
         new[node] = type(node)() if isinstance(node, Gate) and inputs != before else node
         rebuilt[new[node]] = inputs
-    everywhere = 2 ** len(order) - 1
+    everywhere = sum(1 << positions[variable] for variable in scope)
     return rebuilt, [
         new[output] if isinstance(output, BottomNode) else fillers.filled(new[output], everywhere & ~places[output])
         for output in outputs
@@ -65,9 +66,9 @@ def smoothed(in_nodes: InNodes, outputs: Iterable[LogicalNode], scope: Scope) ->
 
 
 def _first_mentions(in_nodes: InNodes, scope: Scope) -> tuple[int, ...]:
-    """The variables of a scope, in the order in which nodes mention them; then those that none mentions."""
+    """The variables in the order in which nodes mention them; then those of the scope that none mentions."""
     variables = (node.variable for node in in_nodes if isinstance(node, LiteralNode | NegatedLiteralNode))
-    return tuple(dict.fromkeys([*(variable for variable in variables if variable in scope), *scope]))
+    return tuple(dict.fromkeys([*variables, *scope]))
 
 
 def _places(in_nodes: InNodes, positions: Mapping[int, int]) -> dict[LogicalNode, int]:
