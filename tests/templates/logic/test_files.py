@@ -153,6 +153,7 @@ def test_a_vtree_of_another_diagram(before: str, after: str, message: str, tmp_p
     [
         ([], "expected nodes of which each but the last, the root, has one parent"),
         ([(0,), (1,)], "each but the last"),
+        ([()], r"node 0 is \(\); expected \(variable,\) or \(left, right\)"),
         ([(0,), (0,), (0, 1)], "variable 0 has two leaves"),
         ([(0,), (1,), (0, 0)], "node 2 reads node 0, which is no earlier node or has a parent already"),
         ([(0,), (1,), (0, 5)], "node 2 reads node 5"),

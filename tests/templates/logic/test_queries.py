@@ -2,11 +2,13 @@
 
 import itertools
 import math
+from contextlib import suppress
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
 
 from plica.errors import DTypeError, InputError, ShapeError, StructuralPropertyError
 from plica.symbolic.scope import Scope
@@ -22,8 +24,10 @@ from plica.templates.logic import (
     TopNode,
 )
 from tests.harness.formulas import (
+    VARIABLES,
     derivations,
     diagram,
+    formulas,
     ladder,
     ladder_count,
     random_clauses,
@@ -73,8 +77,10 @@ def test_weights_of_each_row(seed: int) -> None:
     weights = rng.uniform(0.1, 2.0, (5, variables, 2))
     expected = [np.prod(one[np.arange(variables), rows[models]], axis=1).sum() for one in weights]
     by_variable = {v: (weights[:, v, 0], weights[:, v, 1]) for v in range(variables)}
-    for given in (weights, by_variable):
-        np.testing.assert_allclose(np.broadcast_to(formula.weighted_model_count(given), 5), expected, rtol=1e-12)
+    for weights_of_rows in (weights, by_variable):
+        np.testing.assert_allclose(
+            np.broadcast_to(formula.weighted_model_count(weights_of_rows), 5), expected, rtol=1e-12
+        )
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -261,6 +267,22 @@ SEVERAL = LogicalCircuit(ONE.nodes, {node: ONE.node_inputs(node) for node in ONE
 def test_refusals(ask: Any, error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         ask()
+
+
+@settings(max_examples=100)
+@given(formulas())
+def test_any_formula_is_answered_rightly_or_refused(formula: LogicalCircuit) -> None:
+    rows = rows_of(VARIABLES)
+    models = truth(formula, rows)
+    answers: list[Any] = [
+        lambda: formula.model_count(range(VARIABLES)) == models.sum(),
+        lambda: len(list(formula.models())) << VARIABLES - formula.num_variables == models.sum(),
+        lambda: (derivations(formula.negate(), rows) == ~models).all(),
+        lambda: formula.entails([1, -2]) == satisfied([[1, -2]], rows)[models].all(),
+    ]
+    for answer in answers:
+        with suppress(StructuralPropertyError):
+            assert answer()
 
 
 def test_a_node_of_the_library() -> None:

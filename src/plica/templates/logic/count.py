@@ -4,7 +4,7 @@
 >>> x, not_x, either = LiteralNode(0), NegatedLiteralNode(0), DisjunctionNode()
 >>> in_nodes = {x: (), not_x: (), either: (x, not_x)}
 >>> total(in_nodes, either, lambda variable, value: 1), list(models(in_nodes, either))
-(2, [{0: 0}, {0: 1}])
+(2, [{0: 1}, {0: 0}])
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -210,7 +210,7 @@ class LogicalCircuit:
         `plica.templates.logic.smooth` says. With a vtree the formula is pruned and then structured decomposable.
         """
         if self._vtree is None:
-            return self._rebuilt(smoothed(self._in_nodes, self._outputs, self._scopes, self._scope))
+            return self._rebuilt(smoothed(self._in_nodes, self._outputs, self._scope))
         pruned = self.prune()
         return self._rebuilt(smoothed_by_vtree(pruned._in_nodes, pruned._outputs, self._vtree))
 

@@ -6,8 +6,7 @@ An input that lacks a variable v becomes its conjunction with `v or not v`. Node
 >>> x, not_x, y = LiteralNode(0), NegatedLiteralNode(0), LiteralNode(1)
 >>> both, either = ConjunctionNode(), DisjunctionNode()
 >>> nodes = {x: (), not_x: (), y: (), both: (x, y), either: (both, not_x)}
->>> scopes = {x: Scope([0]), not_x: Scope([0]), y: Scope([1]), both: Scope([0, 1]), either: Scope([0, 1])}
->>> smooth, _ = smoothed(nodes, [either], scopes, Scope([0, 1]))
+>>> smooth, _ = smoothed(nodes, [either], Scope([0, 1]))
 >>> len(smooth)  # a conjunction of `not x` with `y or not y`: four nodes more
 9
 """
@@ -34,9 +33,7 @@ from plica.templates.logic.vtree import Vtree
 NewNodes = dict[LogicalNode, tuple[LogicalNode, ...]]
 
 
-def smoothed(
-    in_nodes: InNodes, outputs: Iterable[LogicalNode], scopes: Mapping[LogicalNode, Scope], scope: Scope
-) -> Parts:
+def smoothed(in_nodes: InNodes, outputs: Iterable[LogicalNode], scope: Scope) -> Parts:
     """The nodes with their inputs, such that all inputs of a disjunction have the same scope; and the outputs.
 
     The missing variables of an input are taken in blocks, which all inputs share. A formula of n variables and m edges
@@ -46,51 +43,66 @@ def smoothed(
     Args:
         in_nodes: The inputs of each node, each node after its inputs.
         outputs: The outputs.
-        scopes: The variables of each node.
         scope: The variables that every output gets; a constant that is false stays without any.
     """
+    order = _first_mentions(in_nodes, scope)
+    positions = {variable: position for position, variable in enumerate(order)}
+    places = _places(in_nodes, positions)
     new: dict[LogicalNode, LogicalNode] = {}
     rebuilt: NewNodes = {}
-    fillers = Fillers(rebuilt, _first_mentions(in_nodes, scope))
+    fillers = _Fillers(rebuilt, order)
     for node, before in in_nodes.items():
         inputs = tuple(new[child] for child in before)
         if isinstance(node, DisjunctionNode):
-            missing = [scopes[node] - scopes[child] for child in before]
+            missing = [places[node] & ~places[child] for child in before]
             inputs = tuple(fillers.filled(child, lacks) for child, lacks in zip(inputs, missing, strict=True))
         new[node] = type(node)() if isinstance(node, Gate) and inputs != before else node
         rebuilt[new[node]] = inputs
+    everywhere = sum(1 << positions[variable] for variable in scope)
     return rebuilt, [
-        new[output] if isinstance(output, BottomNode) else fillers.filled(new[output], scope - scopes[output])
+        new[output] if isinstance(output, BottomNode) else fillers.filled(new[output], everywhere & ~places[output])
         for output in outputs
     ]
 
 
-def _first_mentions(in_nodes: InNodes, scope: Scope) -> dict[int, int]:
-    """The position of each variable in the order in which nodes mention them; then those that none mentions."""
+def _first_mentions(in_nodes: InNodes, scope: Scope) -> tuple[int, ...]:
+    """The variables in the order in which nodes mention them; then those of the scope that none mentions."""
     variables = (node.variable for node in in_nodes if isinstance(node, LiteralNode | NegatedLiteralNode))
-    order = dict.fromkeys(variables)
-    order.update(dict.fromkeys(scope))
-    return {variable: position for position, variable in enumerate(order)}
+    return tuple(dict.fromkeys([*variables, *scope]))
 
 
-class Fillers:
+def _places(in_nodes: InNodes, positions: Mapping[int, int]) -> dict[LogicalNode, int]:
+    """The variables of each node, as a number with a bit for the position of each."""
+    places: dict[LogicalNode, int] = {}
+    for node, inputs in in_nodes.items():
+        bits = 0
+        if isinstance(node, LiteralNode | NegatedLiteralNode):
+            bits = 1 << positions[node.variable]
+        for child in inputs:
+            bits |= places[child]
+        places[node] = bits
+    return places
+
+
+class _Fillers:
     """Makes conjunctions with `v or not v`, which add v to a scope; there is one disjunction for each variable.
+
+    Sets of variables are numbers with a bit for the position of each. Block (start, size) has the variables at `size`
+    positions from `start` on; sizes are powers of two, and divide `start`.
 
     Args:
         nodes: The graph with its inputs; new nodes are added.
-        positions: The place of each variable in an order. Block (start, size) has the variables at `size` positions
-            from `start` on; sizes are powers of two, and divide `start`.
+        order: The variable at each position.
     """
 
-    def __init__(self, nodes: NewNodes, positions: Mapping[int, int]) -> None:
+    def __init__(self, nodes: NewNodes, order: Sequence[int]) -> None:
         self._nodes = nodes
-        self._positions = positions
-        self._variables = {position: variable for variable, position in positions.items()}
+        self._order = order
         self._blocks: dict[tuple[int, int], LogicalNode] = {}
-        self._sets: dict[Scope, LogicalNode] = {}
-        self._filled: dict[tuple[LogicalNode, Scope], LogicalNode] = {}
+        self._sets: dict[int, LogicalNode] = {}
+        self._filled: dict[tuple[LogicalNode, int], LogicalNode] = {}
 
-    def filled(self, node: LogicalNode, missing: Scope) -> LogicalNode:
+    def filled(self, node: LogicalNode, missing: int) -> LogicalNode:
         """The conjunction of a node and all missing variables; the node itself if none is missing."""
         if not missing:
             return node
@@ -100,18 +112,17 @@ class Fillers:
             self._filled[node, missing] = self._all([node, self._set(missing)])
         return self._filled[node, missing]
 
-    def _set(self, variables: Scope) -> LogicalNode:
+    def _set(self, variables: int) -> LogicalNode:
         """The node that is true everywhere and mentions these variables."""
         if variables not in self._sets:
-            places = sorted(self._positions[variable] for variable in variables)
-            self._sets[variables] = self._all([self._block(*block) for block in _blocks(places)])
+            self._sets[variables] = self._all([self._block(*block) for block in _blocks(variables)])
         return self._sets[variables]
 
     def _block(self, start: int, size: int) -> LogicalNode:
-        """The node that is true everywhere and mentions the variables of a block."""
+        """The node that is true everywhere and mentions the variables of a block; recursion is log n deep."""
         if (start, size) not in self._blocks:
             if size == 1:
-                self._blocks[start, size] = add_either(self._nodes, self._variables[start])
+                self._blocks[start, size] = add_either(self._nodes, self._order[start])
             else:
                 half = size // 2
                 self._blocks[start, size] = self._all([self._block(start, half), self._block(start + half, half)])
@@ -125,19 +136,24 @@ class Fillers:
         return both
 
 
-def _blocks(places: Sequence[int]) -> list[tuple[int, int]]:
-    """Sorted positions as the largest blocks, from left to right; a run of n positions has at most 2 log n of them.
+def _blocks(bits: int) -> list[tuple[int, int]]:
+    """A set of positions as blocks, from left to right; a run of n positions has at most 2 log n of them.
 
-    >>> _blocks([1, 2, 3, 4, 9])
+    >>> _blocks(0b1000011110)
     [(1, 1), (2, 2), (4, 1), (9, 1)]
     """
     blocks: list[tuple[int, int]] = []
-    for place in places:
-        size = 1
-        while blocks and blocks[-1] == (place - size, size) and (place - size) % (2 * size) == 0:
-            blocks.pop()
-            place, size = place - size, 2 * size
-        blocks.append((place, size))
+    while bits:
+        start = (bits & -bits).bit_length() - 1
+        run = bits >> start
+        end = start + (~run & (run + 1)).bit_length() - 1  # after the lowest run of ones
+        bits = bits >> end << end
+        while start < end:
+            size = 1 << (end - start).bit_length() - 1
+            if start:
+                size = min(size, start & -start)
+            blocks.append((start, size))
+            start += size
     return blocks
 
 

@@ -40,6 +40,14 @@ class Vtree:
 
     Raises:
         GraphError: There is no node, a node is read twice or not at all, or a variable has two leaves.
+        DTypeError: A variable is no integer.
+        InputError: A variable is negative.
+
+    Attributes:
+        nodes: The nodes.
+        parents: The index of the parent of each node, -1 for the root.
+        leaves: The index of the leaf of each variable.
+        scope: The variables of all leaves.
     """
 
     def __init__(self, nodes: Iterable[VtreeNode]) -> None:
@@ -47,6 +55,8 @@ class Vtree:
         parents: list[int] = [-1] * len(self.nodes)
         leaves: dict[int, int] = {}
         for index, node in enumerate(self.nodes):
+            if len(node) not in (1, 2):
+                raise GraphError(f"Vtree: node {index} is {node!r}; expected (variable,) or (left, right)")
             if len(node) == 1:
                 if node[0] in leaves:
                     raise GraphError(f"Vtree: variable {node[0]} has two leaves; give each variable one")
@@ -62,6 +72,7 @@ class Vtree:
             raise GraphError("Vtree: expected nodes of which each but the last, the root, has one parent")
         self.parents = tuple(parents)
         self.leaves = leaves
+        self.scope = Scope(leaves)
         self._spans = self._in_order()
 
     def _in_order(self) -> tuple[tuple[int, int], ...]:
@@ -83,11 +94,6 @@ class Vtree:
     def root(self) -> int:
         """The index of the root."""
         return len(self.nodes) - 1
-
-    @property
-    def scope(self) -> Scope:
-        """The variables of all leaves."""
-        return Scope(self.leaves)
 
     def is_above(self, ancestor: int, node: int) -> bool:
         """Whether a node is `ancestor`, or lies below it."""
