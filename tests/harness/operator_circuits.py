@@ -1,4 +1,4 @@
-"""Random circuits for operators from circuit to circuit, rules of input layers for them, and their values in numpy.
+"""Random circuits for operators from circuit to circuit, and their values in numpy.
 
 Two circuits of a pair are drawn from one tree of variables, each in its own way: with other orders, arities, widths and
 numbers of variables, with products taken apart or nested, and with parts from other trees.
@@ -17,12 +17,8 @@ import numpy as np
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import (
-    OPERATOR_ROWS,
     CategoricalLayer,
-    CircuitBlock,
-    ConstantValueLayer,
     EmbeddingLayer,
-    EvidenceLayer,
     HadamardLayer,
     InputLayer,
     KroneckerLayer,
@@ -34,11 +30,6 @@ from plica.symbolic.layers import (
     TransposeLayer,
 )
 from plica.symbolic.parameters import (
-    ExpParameter,
-    IndexParameter,
-    OuterProductParameter,
-    Parameter,
-    ReduceSumParameter,
     TensorParameter,
     mixing_weight_factory,
     normal,
@@ -51,61 +42,6 @@ STATES = (2, 3, 2, 4, 2, 3, 2, 2)
 """The number of states of each variable."""
 
 
-# Rules of input layers: tables of numbers.
-
-
-def _table(layer: Any) -> Parameter:
-    if isinstance(layer, EmbeddingLayer):
-        return layer.weight.ref()
-    if layer.probs is not None:
-        return layer.probs.ref()
-    return Parameter.from_unary(ExpParameter(layer.logits.shape), layer.logits.ref())
-
-
-def _multiply(first: Any, second: Any) -> CircuitBlock:
-    tables = _table(first), _table(second)
-    weight = Parameter.from_binary(OuterProductParameter(*(table.shape for table in tables), axis=0), *tables)
-    units = first.num_output_units * second.num_output_units
-    return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=tables[0].shape[1], weight=weight))
-
-
-def _integrate(layer: Any, *, scope: Any) -> CircuitBlock:
-    assert scope == layer.scope
-    table = _table(layer)
-    value = Parameter.from_unary(ReduceSumParameter(table.shape), table)
-    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, value=value))
-
-
-def _constant(layer: EvidenceLayer) -> CircuitBlock:
-    table, state = _table(layer.layer), int(np.asarray(getattr(layer.observation.output, "value")).item())  # noqa: B009
-    column = Parameter.from_sequence(table, IndexParameter(table.shape, indices=[state]))
-    value = Parameter.from_unary(ReduceSumParameter(column.shape), column)
-    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, value=value))
-
-
-_TABLES = (CategoricalLayer, EmbeddingLayer)
-
-
-@dataclass
-class TableRules:
-    """The built-in rules, and those of tables where there are none."""
-
-    own: dict[OperatorKey, OperatorRow] = field(
-        default_factory=lambda: (
-            {
-                ("multiply", (one, other)): OperatorRow("multiply", (one, other), _multiply)
-                for one in _TABLES
-                for other in _TABLES
-            }
-            | {("integrate", (one,)): OperatorRow("integrate", (one,), _integrate) for one in _TABLES}
-            | {("constant", (EvidenceLayer,)): OperatorRow("constant", (EvidenceLayer,), _constant)}
-        )
-    )
-
-    def find(self, key: OperatorKey) -> OperatorRow | None:
-        return self.own.get(key) or OPERATOR_ROWS.get(key)
-
-
 class NoRules:
     """A registry without any rule, so that operators do what they do by default."""
 
@@ -113,7 +49,6 @@ class NoRules:
         return None
 
 
-RULES = TableRules()
 NO_RULES = NoRules()
 
 

@@ -30,7 +30,7 @@ from plica.symbolic.operators.normalizing import normalized
 from plica.symbolic.operators.registry import current_registry
 from plica.symbolic.operators.simplifying import simplified
 from plica.symbolic.operators.smoothing import smoothed
-from plica.symbolic.operators.unary import checked_scope, conjugated, integral, observed, renamed
+from plica.symbolic.operators.unary import checked_scope, conjugate_of, integral, observed, renamed
 from plica.symbolic.scope import Scope
 
 __all__ = [
@@ -184,7 +184,7 @@ def conjugate(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> 
         UnsupportedError: A layer with complex parameters has no rule.
     """
     _check("conjugate", circuit)
-    return conjugated(circuit, current_registry(registry), CircuitOperation("conjugate", (circuit,)))
+    return conjugate_of(circuit, current_registry(registry), CircuitOperation("conjugate", (circuit,)))
 
 
 def mixture(circuits: Iterable[Circuit], weights: Any, *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001

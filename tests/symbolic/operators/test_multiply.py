@@ -38,7 +38,6 @@ from plica.templates import pgms
 from plica.templates.data_modalities import image_data
 from tests.harness.operator_circuits import (
     NO_RULES,
-    RULES,
     TableRules,
     circuit,
     close,
@@ -56,7 +55,7 @@ from tests.harness.oracle import Oracle, keys
 def check_product(*operands: Circuit, seed: int = 0) -> Circuit:
     """The product of circuits has the products of their values, and is smooth and decomposable."""
     rng = np.random.default_rng(seed)
-    result, leaves, x = multiply(*operands, registry=RULES), numbers(rng, *operands), rows(rng, 4)
+    result, leaves, x = multiply(*operands), numbers(rng, *operands), rows(rng, 4)
     expected = values(operands[0], leaves, x)
     for operand in operands[1:]:
         expected = products(expected, values(operand, leaves, x))
@@ -79,7 +78,7 @@ def check_pair(seed: int) -> bool:
     first, second = pair(seed)
     if not are_compatible(first, second):
         with pytest.raises(StructuralPropertyError, match="multiply needs compatible circuits"):
-            multiply(first, second, registry=RULES)
+            multiply(first, second)
         assert not are_compatible(second, first), "compatibility is symmetric"
         return False
     assert are_compatible(second, first), "compatibility is symmetric"
@@ -137,7 +136,7 @@ def test_circuits_that_split_variables_differently_may_be_compatible() -> None:
     third = two_parts(HadamardLayer, (1, 2), 0)
     assert not are_compatible(first, third)
     with pytest.raises(StructuralPropertyError) as error:
-        multiply(first, third, registry=RULES)
+        multiply(first, third)
     assert str(error.value) == (
         "multiply needs compatible circuits, but factors of two products share variables crosswise: "
         "EmbeddingLayer(3, scope={2}, 2) with scope {2}; SumLayer(4, arity=1, 2 -> 2) with scope {0, 1} of the first "
@@ -197,7 +196,7 @@ def test_several_circuits_and_powers() -> None:
     leaves, x = numbers(rng, *operands), rows(rng)
     expected = values(operands[0], leaves, x)
     for exponent in range(1, 4):
-        result = power(operands[0], exponent, registry=RULES)
+        result = power(operands[0], exponent)
         close(values(result, leaves, x), expected)
         assert result.operation is not None
         assert (result.operation.operator, result.operation.metadata) == ("power", {"n": exponent})
@@ -224,7 +223,7 @@ def test_squares_of_images(kind: str) -> None:
     rng = np.random.default_rng(0)
     leaves, x = numbers(rng, image), rng.integers(0, 2, (4, 8))
     expected = values(image, leaves, x)
-    close(values(multiply(image, image, registry=RULES), leaves, x), expected**2)
+    close(values(multiply(image, image), leaves, x), expected**2)
 
 
 def test_a_square_of_a_quad_graph_is_refused() -> None:
@@ -233,7 +232,7 @@ def test_a_square_of_a_quad_graph_is_refused() -> None:
     )
     assert not are_compatible(graph, graph)
     with pytest.raises(StructuralPropertyError, match="share variables crosswise: SumLayer"):
-        multiply(graph, graph, registry=RULES)
+        multiply(graph, graph)
 
 
 def test_a_chain_of_5000_variables() -> None:
@@ -241,7 +240,7 @@ def test_a_chain_of_5000_variables() -> None:
         range(5000), input_layer="categorical", num_latent_states=2, input_layer_kwargs={"num_categories": 2}
     )
     assert are_compatible(chain, chain)
-    square = multiply(chain, chain, registry=RULES)
+    square = multiply(chain, chain)
     assert len(square.layers) == len(chain.layers)
     rng = np.random.default_rng(0)
     leaves, x = numbers(rng, chain), rng.integers(0, 2, (1, 5000))
@@ -267,20 +266,20 @@ def test_layers_that_cannot_be_taken_apart_are_refused_by_name_where_they_are_me
         total = SumLayer(2, 2, weight_factory=normal)
         other = built({total: [leaf(0, 2)]}, total)
         with pytest.raises(UnsupportedError, match=rf"{type(layer).__name__}\(2, .*with scope \{{0, 1\}}.*{reason}"):
-            multiply(first, other, registry=RULES)
+            multiply(first, other)
         assert are_compatible(first, other), "the structure would let it"
-        assert multiply(first, built({}, leaf(3, 2)), registry=RULES).is_decomposable
+        assert multiply(first, built({}, leaf(3, 2))).is_decomposable
 
 
 def test_refusals() -> None:
     x, y, total = leaf(0, 2), leaf(1, 2), SumLayer(2, 1, 2)
     rough = built({total: [x, y]}, total)
     with pytest.raises(StructuralPropertyError, match=r"multiply needs a smooth circuit, but SumLayer\(2"):
-        multiply(rough, rough, registry=RULES)
+        multiply(rough, rough)
     assert not are_compatible(rough, rough)
     twice = HadamardLayer(2)
     with pytest.raises(StructuralPropertyError, match="multiply needs a decomposable circuit"):
-        multiply(built({twice: [leaf(0, 2), leaf(0, 2)]}, twice), rough, registry=RULES)
+        multiply(built({twice: [leaf(0, 2), leaf(0, 2)]}, twice), rough)
     lone = built({}, leaf(0, 2))
     with pytest.raises(UnsupportedError, match=r"no rule for the product of EmbeddingLayer\(0, .*add_operator_rule"):
         multiply(lone, lone, registry=NO_RULES)
@@ -304,4 +303,4 @@ def test_the_structure_alone_tells_layers_of_several_variables() -> None:
     split = built({product: [GaussianLayer([0], 2), GaussianLayer([1], 2)]}, product)
     assert not are_compatible(gaussians(0, 1), split)
     with pytest.raises(StructuralPropertyError, match="a product splits the variables of an input layer"):
-        multiply(gaussians(0, 1), split, registry=RULES)
+        multiply(gaussians(0, 1), split)

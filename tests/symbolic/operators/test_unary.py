@@ -57,7 +57,6 @@ from plica.symbolic.parameters import (
 from plica.symbolic.scope import Scope
 from tests.harness.operator_circuits import (
     NO_RULES,
-    RULES,
     STATES,
     TableRules,
     circuit,
@@ -210,7 +209,7 @@ def test_conjugates() -> None:
     check_made(result, "conjugate", whole)
     close(values(result, leaves, x), np.conj(values(whole, leaves, x)))
     assert result.sum_layers[1].mixing
-    square = multiply(whole, result, registry=RULES)
+    square = multiply(whole, result)
     assert np.allclose(np.diagonal(values(square, leaves, x).reshape(5, 3, 3), 0, 1, 2).imag.astype(float), 0)
     table = built({}, EmbeddingLayer([0], 2, weight_factory=complex_normal))
     with pytest.raises(UnsupportedError, match=r"EmbeddingLayer\(0, .* has complex parameters, and there is no rule"):
@@ -328,12 +327,12 @@ def test_simpler_circuits_have_the_same_values() -> None:
 def test_quotients_by_the_integral(seed: int) -> None:
     whole, rng = draw(seed + 60)
     leaves, x = {one: np.abs(number) for one, number in numbers(rng, whole).items()}, rows(rng)
-    result = normalize(whole, registry=RULES)
+    result = normalize(whole)
     check_made(result, "normalize", whole)
     total = values(whole, leaves, masked(x[:1], whole.scope))
     close(values(result, leaves, x), values(whole, leaves, x) / total)
     first, *rest = whole.scope
-    given = condition(whole, {first: 1}, registry=RULES)
+    given = condition(whole, {first: 1})
     check_made(given, "condition", whole, obs={first: 1})
     assert given.scope == whole.scope - Scope([first])
     known = x.copy()
@@ -356,7 +355,7 @@ def test_products_of_what_operators_give() -> None:
     leaves, x = numbers(rng, whole), rows(rng)
     (first, *rest) = whole.scope
     part, known = integrate(whole, rest), evidence(whole, {first: 1})
-    result = multiply(part, known, integrate(known), registry=RULES)
+    result = multiply(part, known, integrate(known))
     total = values(integrate(known), leaves, x)
     close(values(result, leaves, x), products(products(values(part, leaves, x), values(known, leaves, x)), total))
 

@@ -6,7 +6,13 @@
 
 from collections.abc import Mapping
 
-from plica.symbolic.layers import any_input, families, histogram_products, table_products  # noqa: F401 - their rows
+from plica.symbolic.layers import (  # noqa: F401 - their rows
+    any_input,
+    families,
+    histogram_products,
+    observed_values,
+    table_products,
+)
 from plica.symbolic.layers.base import FusedLayer as FusedLayer
 from plica.symbolic.layers.base import InnerLayer as InnerLayer
 from plica.symbolic.layers.base import InputLayer as InputLayer

@@ -103,6 +103,26 @@ class LogTotalParameter(FormulaOp):
         return xp.reshape(LSE_SUM.to_log(xp, value), (arrays[0].shape[0], *self.shape))
 
 
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class LogUnitsParameter(FormulaOp):
+    """The logarithms of a layer's units at a value of its variable, which is the last operand, `(1,)`: `(K,)`."""
+
+    def __init__(self, *in_shapes: Shape, layer: InputLayer) -> None:
+        self._assign(in_shapes, layer=layer)
+
+    def infer_shape(self) -> Shape:
+        """`(K,)`."""
+        return (self.layer.num_output_units,)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The body of the layer's row."""
+        *parameters, value = arrays
+        x = xp.expand_dims(xp.astype(value, xp.int64) if self.layer.domain.whole else value, axis=1)  # (F, 1, 1)
+        units = type(self.layer).row.body(xp, LSE_SUM, self.layer, _params(xp, self.layer, parameters), x)
+        return xp.reshape(LSE_SUM.to_log(xp, units), (parameters[0].shape[0], *self.shape))
+
+
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class FamilyProductOp(FormulaOp):
     """An operation on the parameters of two layers of a class that has a `product`, those of the first layer first.
@@ -210,6 +230,14 @@ def log_total(layer: Any) -> Parameter:
     params = _references(layer)
     shapes = [parameter.shape for parameter in params.values()]
     return Parameter.from_nary(LogTotalParameter(*shapes, layer=_template(layer, params)), *params.values())
+
+
+def log_units(layer: Any, value: Parameter) -> Parameter:
+    """The logarithms of a layer's units at a value of its variable, a parameter `(1,)`: `(K,)`."""
+    params = _references(layer)
+    operands = [*params.values(), value]
+    op = LogUnitsParameter(*(operand.shape for operand in operands), layer=_template(layer, params))
+    return Parameter.from_nary(op, *operands)
 
 
 def product_of_family(first: Any, second: Any) -> tuple[Any, Parameter]:

@@ -6,7 +6,7 @@ IntegratedLayer(scope={}, 4)
 """
 
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 from plica.errors import DTypeError, UnsupportedError
 from plica.ir.op import Unsupported
@@ -31,6 +31,7 @@ class IntegratedLayer(FieldsLayer, InputLayer):
         UnsupportedError: The layer says that its variables cannot be summed out.
     """
 
+    has_conjugate: ClassVar[bool] = True
     layer: InputLayer
 
     def __init__(self, layer: InputLayer) -> None:

@@ -7,7 +7,7 @@ MarginalLayer(scope={5}, 4)
 
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, ClassVar, final
 
 import numpy as np
 
@@ -36,6 +36,7 @@ class MarginalLayer(FieldsLayer, InputLayer):
         UnsupportedError: The layer says that its variables cannot be summed out.
     """
 
+    has_conjugate: ClassVar[bool] = True
     scope: Scope
     layer: InputLayer
 

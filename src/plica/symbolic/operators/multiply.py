@@ -19,11 +19,10 @@ from plica.symbolic.operators.building import Builder
 from plica.symbolic.operators.flat_products import FlatProduct, Operand
 from plica.symbolic.operators.pairs import Apart, Distribute, Inputs, Match, Pair, Pairs
 from plica.symbolic.parameters import (
-    BlockKroneckerParameter,
     ConstantParameter,
-    KroneckerParameter,
     MixingWeightParameter,
     Parameter,
+    block_kronecker,
 )
 
 
@@ -165,8 +164,4 @@ def _kronecker(factors: Sequence[Parameter], blocks: tuple[int, int]) -> Paramet
     for factor, other in ((first, second), (second, first)):
         if factor.shape == (1, 1) and isinstance(factor.output, ConstantParameter) and np.all(factor.output.value == 1):
             return other
-    shapes = first.shape, second.shape
-    if blocks[1] == 1 or shapes[0][1] == blocks[0]:
-        return Parameter.from_binary(KroneckerParameter(*shapes), first, second)
-    op = BlockKroneckerParameter(*shapes, blocks1=blocks[0], blocks2=blocks[1])
-    return Parameter.from_binary(op, first, second)
+    return block_kronecker(first, second, *blocks)

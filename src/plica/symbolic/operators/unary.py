@@ -11,7 +11,6 @@ import numpy as np
 from plica.errors import InputError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit, CircuitOperation
-from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import (
     LAYER_ROWS,
     CircuitBlock,
@@ -25,13 +24,7 @@ from plica.symbolic.layers import (
     rule_of,
 )
 from plica.symbolic.operators.building import Builder
-from plica.symbolic.parameters import (
-    ConjugateParameter,
-    ConstantParameter,
-    MixingWeightParameter,
-    Parameter,
-    ParameterInput,
-)
+from plica.symbolic.parameters import ConstantParameter, Parameter, ParameterInput, conjugated, is_real
 from plica.symbolic.scope import Scope
 
 Rule = Callable[[Layer], CircuitBlock | Layer]
@@ -132,7 +125,7 @@ def _number(variable: int, value: Any) -> Any:
     return number.reshape(())[()]
 
 
-def conjugated(circuit: Circuit, registry: OperatorRegistry, operation: CircuitOperation) -> Circuit:
+def conjugate_of(circuit: Circuit, registry: OperatorRegistry, operation: CircuitOperation) -> Circuit:
     """The circuit whose values are the complex conjugates."""
 
     def rule(layer: Layer) -> CircuitBlock | Layer:
@@ -140,27 +133,16 @@ def conjugated(circuit: Circuit, registry: OperatorRegistry, operation: CircuitO
         if row is not None:
             return row.rule(layer)
         params = layer.all_params
-        if all(parameter.dtype != DataType.COMPLEX for parameter in params.values()):
+        if all(map(is_real, params.values())):
             return layer.copyref()
-        if type(layer) not in LAYER_ROWS or isinstance(layer, InputLayer):
+        if type(layer) not in LAYER_ROWS:
             raise UnsupportedError(
                 f"conjugate: {circuit.layer_name(layer)} has complex parameters, and there is no rule for its class; "
                 f"give a context one by add_operator_rule(OperatorRow('conjugate', ({type(layer).__name__},), rule))."
             )
-        return layer.with_params({name: conjugate_of(parameter) for name, parameter in params.items()})
+        return layer.with_params({name: conjugated(parameter) for name, parameter in params.items()})
 
     return mapped(circuit, rule, operation)
-
-
-def conjugate_of(parameter: Parameter) -> Parameter:
-    """The conjugate of a parameter, which shares its tensors; a mixing weight stays one."""
-    if parameter.dtype != DataType.COMPLEX:
-        return parameter.ref()
-    output = parameter.output
-    if isinstance(output, MixingWeightParameter):
-        (source,) = map(parameter.subgraph, parameter.node_inputs(output))
-        return Parameter.from_unary(MixingWeightParameter(source.shape), conjugate_of(source))
-    return Parameter.from_unary(ConjugateParameter(parameter.shape), parameter.ref())
 
 
 def renamed(circuit: Circuit, mapping: Mapping[int, int], operation: CircuitOperation) -> Circuit:
