@@ -8,7 +8,7 @@ numbers of variables, with products taken apart or nested, and with parts from o
     values(circuit, leaves, x)    # (B, outputs, units), of any circuit that shares the tensors
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,14 +42,18 @@ STATES = (2, 3, 2, 4, 2, 3, 2, 2)
 """The number of states of each variable."""
 
 
-class NoRules:
-    """A registry without any rule, so that operators do what they do by default."""
+@dataclass(frozen=True)
+class Rules:
+    """A registry of these rules alone; without any, operators do what they do by default."""
 
-    def find(self, key: OperatorKey) -> OperatorRow | None:  # noqa: ARG002
-        return None
+    rows: Mapping[OperatorKey, OperatorRow]
+
+    def find(self, key: OperatorKey) -> OperatorRow | None:
+        """The row for exactly these classes."""
+        return self.rows.get(key)
 
 
-NO_RULES = NoRules()
+NO_RULES = Rules({})
 
 
 # Values.

@@ -38,7 +38,7 @@ from plica.templates import pgms
 from plica.templates.data_modalities import image_data
 from tests.harness.operator_circuits import (
     NO_RULES,
-    TableRules,
+    Rules,
     circuit,
     close,
     leaf,
@@ -287,7 +287,7 @@ def test_refusals() -> None:
         multiply(lone, 3)  # type: ignore[arg-type]
     wrong = OperatorRow("multiply", (EmbeddingLayer, EmbeddingLayer), lambda a, _: CircuitBlock.from_layer(a.copyref()))
     with pytest.raises(ShapeError, match="expected 4 units: one for each pair"):
-        multiply(lone, lone, registry=TableRules({("multiply", wrong.layers): wrong}))
+        multiply(lone, lone, registry=Rules({("multiply", wrong.layers): wrong}))
     with pytest.raises(ShapeError, match="n must be at least 1"):
         power(lone, 0)
 

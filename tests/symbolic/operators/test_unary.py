@@ -49,7 +49,6 @@ from plica.symbolic.parameters import (
     ConstantParameter,
     MixingWeightParameter,
     Parameter,
-    PolynomialDifferential,
     TensorParameter,
     dereferenced,
     normal,
@@ -58,7 +57,6 @@ from plica.symbolic.scope import Scope
 from tests.harness.operator_circuits import (
     NO_RULES,
     STATES,
-    TableRules,
     circuit,
     close,
     leaf,
@@ -216,18 +214,6 @@ def test_conjugates() -> None:
         conjugate(table, registry=NO_RULES)
 
 
-def _polynomial(layer: Any, *, variable: int, order: int) -> CircuitBlock:
-    assert variable in layer.scope
-    coeff = Parameter.from_unary(PolynomialDifferential(layer.coeff.shape, order=order), layer.coeff.ref())
-    degree = coeff.shape[1] - 1
-    return CircuitBlock.from_layer(PolynomialLayer(layer.scope, layer.num_output_units, degree=degree, coeff=coeff))
-
-
-POLYNOMIALS = TableRules(
-    {("differentiate", (PolynomialLayer,)): OperatorRow("differentiate", (PolynomialLayer,), _polynomial)}
-)
-
-
 @pytest.mark.parametrize("order", [1, 2])
 def test_derivatives_of_each_output_in_ascending_order_of_variables(order: int) -> None:
     variables = (11, 3, 8, 20)  # a set would give 3, 8, 11 and 20 in another order than their own
@@ -239,7 +225,7 @@ def test_derivatives_of_each_output_in_ascending_order_of_variables(order: int) 
     whole = Circuit([*inputs, *edges], edges, [total, sums[1]])
     rng = np.random.default_rng(2)
     leaves, x = numbers(rng, whole), rng.normal(size=(3, 21)).astype(np.longdouble)
-    result = differentiate(whole, order, registry=POLYNOMIALS)
+    result = differentiate(whole, order)
     check_made(result, "differentiate", whole, order=order)
     assert len(result.outputs) == 5 + 3
 
