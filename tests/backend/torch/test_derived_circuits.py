@@ -129,6 +129,29 @@ def test_a_traced_function_takes_the_data_of_the_operand() -> None:
         torch.testing.assert_close(traced(x), compiled(x).exp())
 
 
+def test_a_traced_function_calls_a_circuit_without_variables_anew() -> None:
+    c = tree()
+    context = PipelineContext(dtype="float64")
+    z, compiled = context.compile(integrated(c, range(5))), context.compile(c)
+    traced = plica.jit(lambda x: compiled(x) - z())
+    x = torch.from_numpy(X)
+    for _ in range(3):
+        with torch.no_grad():
+            torch.testing.assert_close(traced(x), compiled(x) - z())
+        compiled.zero_grad()
+        traced(x).sum().backward()
+        found = [one.grad.clone() for one in compiled.parameters()]
+        compiled.zero_grad()
+        (compiled(x) - z()).sum().backward()
+        for gradient, one in zip(found, compiled.parameters(), strict=True):
+            torch.testing.assert_close(gradient, one.grad)
+        _step(compiled)
+    with pytest.raises(InputError, match=r"no variables left, found .*; call it without an argument"):
+        plica.jit(lambda x: z(x))(x)
+    with pytest.raises(InputError, match=r"expects data of shape \(B, 5\), found nothing"):
+        plica.jit(lambda x: compiled() + x)(x)
+
+
 # Circuits without variables
 
 
