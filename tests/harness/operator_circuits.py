@@ -69,7 +69,7 @@ _TABLES = (CategoricalLayer, EmbeddingLayer)
 
 
 @dataclass
-class TestRules:
+class TableRules:
     """The built-in rules, and those of tables where there are none."""
 
     own: dict[OperatorKey, OperatorRow] = field(
@@ -84,7 +84,7 @@ class TestRules:
         return self.own.get(key) or OPERATOR_ROWS.get(key)
 
 
-RULES = TestRules()
+RULES = TableRules()
 
 
 # Values.

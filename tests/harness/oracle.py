@@ -96,6 +96,7 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "ClampParameter": _clamped,
     "IndexParameter": lambda op, x: np.take(x, op.indices, op.axis),
     "MixingWeightParameter": _diagonals,
+    "PolynomialDifferential": lambda op, x: np.polynomial.polynomial.polyder(x, op.order, axis=1),
 }
 
 

@@ -46,8 +46,8 @@ def layer_table(circuit: Circuit) -> str:
     rows = []
     for index, layer in enumerate(circuit.layers):
         inputs = circuit.layer_inputs(layer)
-        widths = " and ".join(map(str, dict.fromkeys(layer.input_widths)))
-        units = f"{widths} -> {layer.num_output_units}" if inputs else str(layer.num_output_units)
+        read = " and ".join(map(str, dict.fromkeys(layer.input_widths)))
+        units = f"{read} -> {layer.num_output_units}" if inputs else str(layer.num_output_units)
         rows.append(
             (
                 str(index),

@@ -83,6 +83,13 @@ def under(name: str, params: Params) -> Params:
     return {key.removeprefix(f"{name}."): value for key, value in params.items() if key.startswith(f"{name}.")}
 
 
+def reference_of(layer: Layer) -> Callable[..., Array]:
+    """The reference of a layer that is held, once all cases are known."""
+    from tests.harness import layer_cases
+
+    return layer_cases.references(layer_cases.CASES)[type(layer)]
+
+
 def _reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     value = categorical.reference(space, layer.part, under("part", params), x)
     return space.multiply(value, space.from_linear(params["scale"]))

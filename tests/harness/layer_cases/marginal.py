@@ -9,7 +9,7 @@ from plica.errors import DTypeError, InputError
 from plica.symbolic.layers import LAYER_ROWS, DiagonalGaussianLayer, MarginalLayer, MultivariateGaussianLayer, SumLayer
 from tests.harness.layer_cases import gaussians
 from tests.harness.layer_cases.case import InputCase, Params, Refused
-from tests.harness.layer_cases.holding import under
+from tests.harness.layer_cases.holding import reference_of, under
 from tests.harness.spaces import WIDE, Space
 
 Array = Any
@@ -20,7 +20,7 @@ def reference(space: Space, layer: Any, params: Params, x: Array) -> Array:
     """The reference of the layer, with the variable that is integrated missing."""
     whole = np.full((len(x), max(layer.layer.scope) + 1), np.nan, WIDE)
     whole[:, list(layer.scope)] = x[:, list(layer.scope)]
-    return gaussians.reference(space, layer.layer, under("layer", params), whole)
+    return reference_of(layer.layer)(space, layer.layer, under("layer", params), whole)
 
 
 def _distributions(layer: Any, params: Params) -> list[Any]:

@@ -17,10 +17,9 @@ from plica.symbolic.layers import (
     SumLayer,
 )
 from plica.symbolic.parameters import ConstantParameter, normal
-from tests.harness.layer_cases import categorical, gaussian, polynomial
 from tests.harness.layer_cases.case import InputCase, Params, Refused
 from tests.harness.layer_cases.categorical import exp_normal
-from tests.harness.layer_cases.holding import under
+from tests.harness.layer_cases.holding import reference_of, under
 from tests.harness.layer_cases.numbers import (
     FACTOR,
     LOG_FACTOR,
@@ -84,19 +83,12 @@ def observed(make: Callable[[int], Any], observation: Any) -> Callable[[Sequence
     return lambda _, units: EvidenceLayer(make(units), observation=observation)
 
 
-_HELD: dict[type, Callable[[Space, Any, Params, Array], Array]] = {
-    CategoricalLayer: categorical.reference,
-    GaussianLayer: gaussian.reference,
-    PolynomialLayer: polynomial.reference,
-}
-
-
 def _observed(space: Space, layer: Any, params: Params) -> Array:
     """The reference of the layer that is observed, at the observation."""
     held = layer.layer
     x = np.zeros((1, max(held.scope) + 1))
     x[:, list(held.scope)] = params["observation"]
-    return _HELD[type(held)](space, held, under("layer", params), x)[0]
+    return reference_of(held)(space, held, under("layer", params), x)[0]
 
 
 def integrated(make: Callable[[int], Any]) -> Callable[[Sequence[int], int], IntegratedLayer]:
@@ -108,7 +100,7 @@ def _integrated(space: Space, layer: Any, params: Params) -> Array:
     """The sum that the reference of the layer is in ordinary numbers, in every algebra."""
     held = layer.layer
     x = np.full((1, max(held.scope) + 1), np.nan)
-    return space.from_linear(_HELD[type(held)](LINEAR, held, under("layer", params), x)[0])
+    return space.from_linear(reference_of(held)(LINEAR, held, under("layer", params), x)[0])
 
 
 def _states(categories: int) -> Callable[[int], CategoricalLayer]:

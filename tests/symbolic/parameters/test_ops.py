@@ -10,6 +10,8 @@ from scipy import stats
 from plica.errors import DTypeError, InputError, PlicaError, ShapeError
 from plica.symbolic import parameters
 from plica.symbolic.parameters import (
+    BlockKroneckerParameter,
+    BlockKroneckerSumParameter,
     ClampParameter,
     ClampSignParameter,
     ClampSizeParameter,
@@ -91,12 +93,23 @@ def mixing(x):
     return np.concatenate([np.diag(x[:, h]) for h in range(x.shape[1])], axis=1)
 
 
+def blocks(x, y):
+    """Two blocks of `x` and three of `y`, the Kronecker product of each pair."""
+    pairs = [np.kron(a, b) for a in np.split(x, 2, axis=1) for b in np.split(y, 3, axis=1)]
+    return np.concatenate(pairs, axis=1)
+
+
 # operation, what it computes of one fold
 TABLE: list[tuple[ParameterOp, object]] = [
     (SumParameter((2, 3), (2, 3)), np.add),
     (LogAddExpParameter((2, 3), (2, 3)), np.logaddexp),
     (HadamardParameter((2, 3), (2, 3)), np.multiply),
     (KroneckerParameter((2, 3), (4, 5)), np.kron),
+    (BlockKroneckerParameter((2, 4), (3, 6), blocks1=2, blocks2=3), blocks),
+    (
+        BlockKroneckerSumParameter((2, 4), (3, 6), blocks1=2, blocks2=3),
+        lambda x, y: np.log(blocks(np.exp(x), np.exp(y))),
+    ),
     (KroneckerSumParameter((2, 3), (4, 5)), lambda x, y: np.log(np.kron(np.exp(x), np.exp(y)))),
     (LogMatMulExpParameter((2, 3), (3, 4)), lambda x, y: np.log(np.exp(x) @ np.exp(y))),
     (KroneckerParameter((3,), (2,)), np.kron),
@@ -257,6 +270,11 @@ def test_log_of_zero_is_minus_infinity(run_rule) -> None:
         (lambda: SumParameter((2, 3), (3, 2)), ShapeError, r"one shape, found \(2, 3\) and \(3, 2\)"),
         (lambda: HadamardParameter((2,), (3,)), ShapeError, r"HadamardParameter: expected two inputs of one shape"),
         (lambda: KroneckerParameter((2,), (2, 3)), ShapeError, "as many axes"),
+        (
+            lambda: BlockKroneckerParameter((2, 3), (2, 3), blocks1=2, blocks2=1),
+            ShapeError,
+            r"a matrix of 2 block\(s\) of columns, found shape \(2, 3\)",
+        ),
         (lambda: OuterProductParameter((2, 3), (3, 3)), ShapeError, "differ at axis -1 at most"),
         (lambda: OuterSumParameter((2, 3), (2, 3, 1)), ShapeError, "OuterSumParameter: expected two inputs"),
         (
