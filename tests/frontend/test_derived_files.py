@@ -140,7 +140,7 @@ def test_a_file_says_only_what_differs_from_the_scope(tmp_path: Path) -> None:
             text = file.metadata()["plica-model"]
         assert ('"data_scope"' in text) == (expected is not None)
         assert f'"version": {2 if expected is None else 4}' in text
-    with pytest.raises(InputError, match="which data_scope .* lacks"):
+    with pytest.raises(InputError, match=r"which data_scope .* lacks"):
         Circuit(*_parts(tree()), data_scope=Scope(range(4)))
 
 

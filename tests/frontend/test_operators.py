@@ -170,5 +170,5 @@ def test_signatures_are_those_of_the_functions() -> None:
     assert list(inspect.signature(c.multiply).parameters) == ["others"]
     assert list(inspect.signature(c.mixture).parameters) == ["circuits", "weights"]
     assert pipeline.integrate.__name__ == "integrate"
-    with pytest.raises(AttributeError, match="'plica.pipeline' has no attribute 'divide'"):
+    with pytest.raises(AttributeError, match=r"'plica\.pipeline' has no attribute 'divide'"):
         pipeline.divide  # noqa: B018
