@@ -70,7 +70,8 @@ def test_methods_and_functions_give_what_the_context_compiles(name: str) -> None
     with context:
         results.append(getattr(pipeline, name)(*_arguments(name, list(compiled))))
     tensors = {id(one) for circuit in compiled for one in circuit.parameters()}
-    x = torch.from_numpy(np.pad(X, [(0, 0), (0, expected.data_scope and max(expected.data_scope) - 4)]))
+    width = max(expected.data_scope) + 1
+    x = torch.from_numpy(np.pad(X, [(0, 0), (0, width - 5)]))
     for result in results:
         assert context.has_symbolic(result)
         operation = result.symbolic.operation

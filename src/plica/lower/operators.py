@@ -73,8 +73,7 @@ class Operator:
         first, *others = (
             parameter for parameter in signature(self.function).parameters.values() if parameter.name != "registry"
         )
-        is_known = is_method_of_operand and not self.of_sequence and first.kind is not Parameter.VAR_POSITIONAL
-        own = others if is_known else [first, *others]
+        own = others if is_method_of_operand and not self.of_sequence else [first, *others]
         call.__signature__ = Signature([*own, *further])  # type: ignore[attr-defined]  # `inspect` reads it
         return call
 

@@ -153,7 +153,8 @@ class TorchCircuit(ScoringModule, OperatorMethods):
             return record_call(self.symbolic, self.leaves, self._traced, x, parameters)
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):
-                return self.forward(x, parameters)
+                value: Tensor = self.forward(x, parameters)
+                return value
         given = NOTHING_GIVEN if parameters is None and not self._needs else self.take_parameters(parameters)
         if x is None or self._data.width == 0:
             return self._constant(x, given)
