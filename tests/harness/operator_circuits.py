@@ -20,7 +20,9 @@ from plica.symbolic.layers import (
     OPERATOR_ROWS,
     CategoricalLayer,
     CircuitBlock,
+    ConstantValueLayer,
     EmbeddingLayer,
+    EvidenceLayer,
     HadamardLayer,
     InputLayer,
     KroneckerLayer,
@@ -33,8 +35,10 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.parameters import (
     ExpParameter,
+    IndexParameter,
     OuterProductParameter,
     Parameter,
+    ReduceSumParameter,
     TensorParameter,
     mixing_weight_factory,
     normal,
@@ -65,6 +69,20 @@ def _multiply(first: Any, second: Any) -> CircuitBlock:
     return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=tables[0].shape[1], weight=weight))
 
 
+def _integrate(layer: Any, *, scope: Any) -> CircuitBlock:
+    assert scope == layer.scope
+    table = _table(layer)
+    value = Parameter.from_unary(ReduceSumParameter(table.shape), table)
+    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, value=value))
+
+
+def _constant(layer: EvidenceLayer) -> CircuitBlock:
+    table, state = _table(layer.layer), int(np.asarray(getattr(layer.observation.output, "value")).item())  # noqa: B009
+    column = Parameter.from_sequence(table, IndexParameter(table.shape, indices=[state]))
+    value = Parameter.from_unary(ReduceSumParameter(column.shape), column)
+    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, value=value))
+
+
 _TABLES = (CategoricalLayer, EmbeddingLayer)
 
 
@@ -73,18 +91,30 @@ class TableRules:
     """The built-in rules, and those of tables where there are none."""
 
     own: dict[OperatorKey, OperatorRow] = field(
-        default_factory=lambda: {
-            ("multiply", (one, other)): OperatorRow("multiply", (one, other), _multiply)
-            for one in _TABLES
-            for other in _TABLES
-        }
+        default_factory=lambda: (
+            {
+                ("multiply", (one, other)): OperatorRow("multiply", (one, other), _multiply)
+                for one in _TABLES
+                for other in _TABLES
+            }
+            | {("integrate", (one,)): OperatorRow("integrate", (one,), _integrate) for one in _TABLES}
+            | {("constant", (EvidenceLayer,)): OperatorRow("constant", (EvidenceLayer,), _constant)}
+        )
     )
 
     def find(self, key: OperatorKey) -> OperatorRow | None:
         return self.own.get(key) or OPERATOR_ROWS.get(key)
 
 
+class NoRules:
+    """A registry without any rule, so that operators do what they do by default."""
+
+    def find(self, key: OperatorKey) -> OperatorRow | None:  # noqa: ARG002
+        return None
+
+
 RULES = TableRules()
+NO_RULES = NoRules()
 
 
 # Values.

@@ -61,6 +61,11 @@ def _outer(op: Any, x: Array, y: Array) -> Array:
     return (np.expand_dims(x, at + 1) * np.expand_dims(y, at)).reshape(op.shape)
 
 
+def _outer_sum(op: Any, x: Array, y: Array) -> Array:
+    at = op.axis % x.ndim
+    return (np.expand_dims(x, at + 1) + np.expand_dims(y, at)).reshape(op.shape)
+
+
 def _blocks(op: Any, x: Array, y: Array) -> Array:
     pairs = itertools.product(np.split(x, op.blocks1, axis=1), np.split(y, op.blocks2, axis=1))
     return np.concatenate([np.kron(first, second) for first, second in pairs], axis=1)
@@ -77,6 +82,8 @@ OPERATIONS: dict[str, Callable[..., Array]] = {
     "BlockKroneckerParameter": _blocks,
     "KroneckerParameter": lambda _, a, b: np.kron(a, b),
     "OuterProductParameter": _outer,
+    "OuterSumParameter": _outer_sum,
+    "ReduceLSEParameter": lambda op, x: safe_log(np.exp(x).sum(op.axis)),
     "ExpParameter": lambda _, x: np.exp(x),
     "LogParameter": lambda _, x: safe_log(x),
     "SquareParameter": lambda _, x: x * x,

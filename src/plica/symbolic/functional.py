@@ -26,6 +26,7 @@ from plica.symbolic.layers import OperatorRegistry
 from plica.symbolic.operators.differentiate import derivatives
 from plica.symbolic.operators.joining import joined, mixed
 from plica.symbolic.operators.multiply import product_of
+from plica.symbolic.operators.normalizing import normalized
 from plica.symbolic.operators.registry import current_registry
 from plica.symbolic.operators.simplifying import simplified
 from plica.symbolic.operators.smoothing import smoothed
@@ -34,6 +35,7 @@ from plica.symbolic.scope import Scope
 
 __all__ = [
     "concatenate",
+    "condition",
     "conjugate",
     "differentiate",
     "evidence",
@@ -41,6 +43,7 @@ __all__ = [
     "marginal",
     "mixture",
     "multiply",
+    "normalize",
     "power",
     "rename",
     "simplify",
@@ -56,6 +59,17 @@ def concatenate(circuits: Iterable[Circuit], *, registry: OperatorRegistry | Non
     """
     operands = _circuits("concatenate", circuits)
     return joined(operands, CircuitOperation("concatenate", operands))
+
+
+def condition(circuit: Circuit, obs: Mapping[int, Any], *, registry: OperatorRegistry | None = None) -> Circuit:
+    """The circuit given the values of some variables: its evidence divided by the integral of that.
+
+    It is NaN where the integral is not positive. It raises as `evidence` and `normalize` do.
+    """
+    _check("condition", circuit)
+    values = {_variable(variable): value for variable, value in _items("condition", obs)}
+    operation = CircuitOperation("condition", (circuit,), {"obs": values})
+    return normalized(observed(circuit, values, operation), "condition", current_registry(registry), operation)
 
 
 def evidence(circuit: Circuit, obs: Mapping[int, Any], *, registry: OperatorRegistry | None = None) -> Circuit:  # noqa: ARG001
@@ -116,6 +130,19 @@ def multiply(first: Circuit, *others: Circuit, registry: OperatorRegistry | None
     for operand in operands[1:]:
         result = product_of(result, operand, rules, CircuitOperation("multiply", operands))
     return result
+
+
+def normalize(circuit: Circuit, *, registry: OperatorRegistry | None = None) -> Circuit:
+    """The circuit with each unit of each output divided by its integral over all variables.
+
+    It is NaN where the integral is not positive.
+
+    Raises:
+        StructuralPropertyError: The circuit is not smooth and decomposable.
+        UnsupportedError: The integral of an input layer, or the value of a layer without variables, is no parameter.
+    """
+    _check("normalize", circuit)
+    return normalized(circuit, "normalize", current_registry(registry), CircuitOperation("normalize", (circuit,)))
 
 
 def power(circuit: Circuit, n: int, *, registry: OperatorRegistry | None = None) -> Circuit:

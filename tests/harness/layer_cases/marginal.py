@@ -30,7 +30,7 @@ def _distributions(layer: Any, params: Params) -> list[Any]:
     return [gaussians.Gaussian(mean, one) for mean, one in zip(means, covariances, strict=True)]
 
 
-def _integrated(layer: type) -> Any:
+def _integrated(layer: Any) -> Any:
     def build(scope: Sequence[int], units: int) -> MarginalLayer:
         return MarginalLayer(scope, layer([*scope, max(scope) + 1], units))
 
@@ -39,6 +39,7 @@ def _integrated(layer: type) -> Any:
 
 _HELD: Any = DiagonalGaussianLayer([0, 3], 2)
 _NO_INPUT: Any = SumLayer(2, 2)
+_LAYERS: tuple[Any, ...] = (DiagonalGaussianLayer, MultivariateGaussianLayer)
 _WRONG = (
     Refused(lambda: MarginalLayer([0], _NO_INPUT), DTypeError, "expected an input layer, found SumLayer"),
     Refused(lambda: MarginalLayer([], _HELD), InputError, "expected some of the variables"),
@@ -67,5 +68,5 @@ CASES = tuple(
         sampled=(),
         starts=(),
     )
-    for case, layer in zip(gaussians.CASES, (DiagonalGaussianLayer, MultivariateGaussianLayer), strict=True)
+    for case, layer in zip(gaussians.CASES, _LAYERS, strict=True)
 )

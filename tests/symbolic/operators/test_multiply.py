@@ -37,6 +37,7 @@ from plica.symbolic.parameters import (
 from plica.templates import pgms
 from plica.templates.data_modalities import image_data
 from tests.harness.operator_circuits import (
+    NO_RULES,
     RULES,
     TableRules,
     circuit,
@@ -175,9 +176,9 @@ def test_mixing_weights_stay_mixing_weights() -> None:
 
 def test_layers_that_several_read_interior_outputs_and_dead_layers() -> None:
     x, y, product = leaf(0, 2), leaf(1, 2), HadamardLayer(2)
-    sums = [SumLayer(2, 2, weight_factory=normal) for _ in range(3)]
+    sums: list[Layer] = [SumLayer(2, 2, weight_factory=normal) for _ in range(3)]
     total, dead = SumLayer(2, 2, 2, weight_factory=normal), SumLayer(2, 5)
-    edges: dict[Layer, list[Layer]] = {product: [x, y], **{one: [product] for one in sums}, total: sums[:2]}
+    edges: dict[Layer, list[Layer]] = {product: [x, y], **{one: [product] for one in sums}, total: list(sums[:2])}
     first = Circuit([x, y, product, dead, *sums, total], {**edges, dead: [x]}, [total, product, sums[2]])
     result = check_product(first, two_parts(KroneckerLayer, (0, 1), 2))
     assert len(result.outputs) == 3
@@ -282,7 +283,7 @@ def test_refusals() -> None:
         multiply(built({twice: [leaf(0, 2), leaf(0, 2)]}, twice), rough, registry=RULES)
     lone = built({}, leaf(0, 2))
     with pytest.raises(UnsupportedError, match=r"no rule for the product of EmbeddingLayer\(0, .*add_operator_rule"):
-        multiply(lone, lone, registry=TableRules({("multiply", (Layer, Layer)): None}))  # type: ignore[dict-item]
+        multiply(lone, lone, registry=NO_RULES)
     with pytest.raises(DTypeError, match="expected a circuit"):
         multiply(lone, 3)  # type: ignore[arg-type]
     wrong = OperatorRow("multiply", (EmbeddingLayer, EmbeddingLayer), lambda a, _: CircuitBlock.from_layer(a.copyref()))

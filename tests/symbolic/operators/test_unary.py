@@ -6,11 +6,13 @@ import numpy as np
 import pytest
 
 from plica.errors import DTypeError, InputError, ShapeError, StructuralPropertyError, UnsupportedError
+from plica.pipeline import PipelineContext
 from plica.symbolic import functional
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.functional import (
     concatenate,
+    condition,
     conjugate,
     differentiate,
     evidence,
@@ -18,6 +20,7 @@ from plica.symbolic.functional import (
     marginal,
     mixture,
     multiply,
+    normalize,
     rename,
     simplify,
     smooth,
@@ -26,6 +29,7 @@ from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
     CategoricalLayer,
     CircuitBlock,
+    ConstantValueLayer,
     DiagonalGaussianLayer,
     EmbeddingLayer,
     EvidenceLayer,
@@ -40,6 +44,7 @@ from plica.symbolic.layers import (
     SumLayer,
     TransposeLayer,
 )
+from plica.symbolic.operators.registry import BUILT_IN, current_registry
 from plica.symbolic.parameters import (
     ConstantParameter,
     MixingWeightParameter,
@@ -51,6 +56,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 from tests.harness.operator_circuits import (
+    NO_RULES,
     RULES,
     STATES,
     TableRules,
@@ -131,12 +137,12 @@ def test_integrals_of_layers_of_several_variables() -> None:
     leaves = {one: np.abs(number) + 0.5 for one, number in numbers(rng, whole).items()}
     x = np.concatenate([rows(rng), rng.normal(size=(5, 4))], axis=1)
     for some in ([4], [1, 9], [0, 4, 9], [1, 4, 9]):
-        result = integrate(whole, some)
+        result = integrate(whole, some, registry=NO_RULES)
         kinds = [type(found) for found in result.input_layers]
         assert (MarginalLayer in kinds) == (len(Scope(some) & layer.scope) < 3)
         assert (IntegratedLayer in kinds) == (0 in some or len(some) == 3)
         close(values(result, leaves, x), values(whole, leaves, masked(x, some)))
-        again = integrate(result, whole.scope - Scope(some))
+        again = integrate(result, whole.scope - Scope(some), registry=NO_RULES)
         close(values(again, leaves, x), values(whole, leaves, masked(x, whole.scope)))
 
 
@@ -178,7 +184,7 @@ def test_evidence_may_be_a_parameter_of_real_variables() -> None:
 
 
 def test_marginals_are_renamed_with_the_layer_that_they_hold() -> None:
-    whole = marginal(built({}, DiagonalGaussianLayer([1, 4, 9], 2)), [1, 9])
+    whole = marginal(built({}, DiagonalGaussianLayer([1, 4, 9], 2)), [1, 9], registry=NO_RULES)
     result = rename(whole, {1: 2})
     (layer,) = result.input_layers
     assert isinstance(layer, MarginalLayer)
@@ -208,7 +214,7 @@ def test_conjugates() -> None:
     assert np.allclose(np.diagonal(values(square, leaves, x).reshape(5, 3, 3), 0, 1, 2).imag.astype(float), 0)
     table = built({}, EmbeddingLayer([0], 2, weight_factory=complex_normal))
     with pytest.raises(UnsupportedError, match=r"EmbeddingLayer\(0, .* has complex parameters, and there is no rule"):
-        conjugate(table, registry=TableRules({("conjugate", (Layer,)): None}))  # type: ignore[dict-item]
+        conjugate(table, registry=NO_RULES)
 
 
 def _polynomial(layer: Any, *, variable: int, order: int) -> CircuitBlock:
@@ -226,7 +232,7 @@ POLYNOMIALS = TableRules(
 @pytest.mark.parametrize("order", [1, 2])
 def test_derivatives_of_each_output_in_ascending_order_of_variables(order: int) -> None:
     variables = (11, 3, 8, 20)  # a set would give 3, 8, 11 and 20 in another order than their own
-    inputs = [PolynomialLayer([variable], 2, degree=3) for variable in variables]
+    inputs: list[Layer] = [PolynomialLayer([variable], 2, degree=3) for variable in variables]
     pairs, sums, top = [HadamardLayer(2), HadamardLayer(2)], [SumLayer(2, 2) for _ in range(2)], HadamardLayer(2)
     turned, total = TransposeLayer((2,), (0,)), SumLayer(2, 2, weight_factory=normal)
     edges: dict[Layer, list[Layer]] = {pairs[0]: inputs[:2], pairs[1]: inputs[2:]}
@@ -269,9 +275,9 @@ def test_circuits_joined() -> None:
     mixed = mixture(one, weights)
     check_made(mixed, "mixture", *one, weights=weights)
     close(values(mixed, leaves, x), sum(weight * value for weight, value in zip(weights, each, strict=True)))
-    by_unit = ConstantParameter(2, len(one), value=rng.normal(size=(2, len(one))))
-    expected = sum(by_unit.value[None, None, :, at] * value for at, value in enumerate(each))
-    close(values(mixture(one, by_unit), leaves, x), expected)
+    by_unit = rng.normal(size=(2, len(one)))
+    expected = sum(by_unit[None, None, :, at] * value for at, value in enumerate(each))
+    close(values(mixture(one, ConstantParameter(*by_unit.shape, value=by_unit)), leaves, x), expected)
     with pytest.raises(InputError, match="expected numbers or a parameter as weights"):
         mixture(one[:2], ["a", "b"])
     with pytest.raises(ShapeError, match="expected 2 weight"):
@@ -318,6 +324,33 @@ def test_simpler_circuits_have_the_same_values() -> None:
     assert len(simplify(built({}, table, other)).layers) == 2, "other constants are other layers"
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_quotients_by_the_integral(seed: int) -> None:
+    whole, rng = draw(seed + 60)
+    leaves, x = {one: np.abs(number) for one, number in numbers(rng, whole).items()}, rows(rng)
+    result = normalize(whole, registry=RULES)
+    check_made(result, "normalize", whole)
+    total = values(whole, leaves, masked(x[:1], whole.scope))
+    close(values(result, leaves, x), values(whole, leaves, x) / total)
+    first, *rest = whole.scope
+    given = condition(whole, {first: 1}, registry=RULES)
+    check_made(given, "condition", whole, obs={first: 1})
+    assert given.scope == whole.scope - Scope([first])
+    known = x.copy()
+    known[:, first] = 1
+    close(values(given, leaves, x), values(whole, leaves, known) / values(whole, leaves, masked(known[:1], rest)))
+
+
+def test_quotients_that_are_refused() -> None:
+    whole = built({}, GaussianLayer([3], 2))
+    for refused, layer in (
+        (lambda: normalize(whole, registry=NO_RULES), "IntegratedLayer"),
+        (lambda: condition(whole, {3: 0.5}, registry=NO_RULES), "EvidenceLayer"),
+    ):
+        with pytest.raises(UnsupportedError, match=rf"the value of {layer}\(0, .* is no parameter; .*'constant'"):
+            refused()
+
+
 def test_products_of_what_operators_give() -> None:
     whole, rng = draw(9, 3)
     leaves, x = numbers(rng, whole), rows(rng)
@@ -351,9 +384,32 @@ def test_refusals() -> None:
     with pytest.raises(InputError, match="variables 0 and 1 would both become 1"):
         rename(rough, {0: 1})
     with pytest.raises(UnsupportedError, match=r"no rule for CategoricalLayer\(0"):
-        differentiate(built({}, CategoricalLayer([0], 2, num_categories=2)), registry=TableRules({}))
+        differentiate(built({}, CategoricalLayer([0], 2, num_categories=2)), registry=NO_RULES)
     with pytest.raises(InputError, match="there are no circuits"):
         concatenate([])
     for name in functional.__all__:
         with pytest.raises(DTypeError):
-            getattr(functional, name)(3, *[2] * (name in ("evidence", "marginal", "mixture", "power", "rename")))
+            getattr(functional, name)(
+                3, *[2] * (name in ("condition", "evidence", "marginal", "mixture", "power", "rename"))
+            )
+
+
+def test_rules_are_those_of_the_active_context() -> None:
+    table, constant = built({}, EmbeddingLayer([0], 2)), ConstantValueLayer(2, value=2.0)
+
+    def doubled(layer: Any, *, scope: Scope) -> CircuitBlock:
+        assert scope == layer.scope
+        return CircuitBlock.from_layer(constant)
+
+    row = OperatorRow("integrate", (EmbeddingLayer,), doubled)
+    with PipelineContext() as outer:
+        outer.add_operator_rule(row, override=True)
+        assert integrate(table).outputs[0] is constant
+        with PipelineContext():
+            assert current_registry() is not BUILT_IN
+            assert integrate(table).outputs[0] is not constant
+        assert integrate(table).outputs[0] is constant
+        assert integrate(table, registry=BUILT_IN).outputs[0] is not constant
+    assert current_registry() is BUILT_IN
+    with pytest.raises(DTypeError, match="registry must find rows of operators by a method"):
+        integrate(table, registry=3)  # type: ignore[arg-type]
