@@ -3,7 +3,7 @@
 An operator takes circuits, compiled or as they are described, and gives a compiled one, which shares their tensors.
 
 >>> sorted(OPERATORS)[:3]
-['concatenate', 'conjugate', 'differentiate']
+['concatenate', 'condition', 'conjugate']
 """
 
 from __future__ import annotations
@@ -110,6 +110,7 @@ class OperatorMethods(ABC):
 
     concatenate = Operator(of_sequence=True)
     evidence = Operator()
+    condition = Operator()
     integrate = Operator()
     marginal = Operator()
     multiply = Operator()
@@ -120,6 +121,7 @@ class OperatorMethods(ABC):
     rename = Operator()
     smooth = Operator()
     simplify = Operator()
+    normalize = Operator()
 
 
 OPERATORS: Mapping[str, Operator] = {

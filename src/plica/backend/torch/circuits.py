@@ -150,11 +150,11 @@ class TorchCircuit(ScoringModule, OperatorMethods):
                 devices the logarithm of one that is given is NaN.
         """
         if isinstance(x, Tracer) or (x is None and current_trace() is not None):
-            return record_call(self.symbolic, self.leaves, self._traced, x, parameters)
+            recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, x, parameters)
+            return recorded
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):
-                value: Tensor = self.forward(x, parameters)
-                return value
+                return self.forward(x, parameters)
         given = NOTHING_GIVEN if parameters is None and not self._needs else self.take_parameters(parameters)
         if x is None or self._data.width == 0:
             return self._constant(x, given)
