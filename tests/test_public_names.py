@@ -6,6 +6,7 @@ take more, if it need not be given.
 
 import importlib
 import inspect
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,7 @@ SumLayer(num_input_units, num_output_units, arity=1, weight=None, weight_factory
 
 plica.symbolic.circuit
 Circuit(layers, in_layers, outputs, *, operation=None)
+Circuit.from_operation(layers, in_layers, outputs, *, operation)
 
 plica.pipeline
 PipelineContext(backend='torch', semiring='lse-sum', fold=True, optimize=True)
@@ -71,6 +73,14 @@ compile(circuit, ctx=None)
 compile_layer(layer, ctx=None)
 compile_parameter(parameter, ctx=None)
 compile_initializer(initializer, ctx=None)
+concatenate(circuits, *, ctx=None)
+integrate(circuit, scope=None, *, ctx=None)
+multiply(first, *, ctx=None)
+differentiate(circuit, order=1, *, ctx=None)
+conjugate(circuit, *, ctx=None)
+
+plica.symbolic.semirings
+Semiring.sum(self, x, *, dim=None, keepdim=False)
 
 plica.backend.torch.compiler
 TorchCompiler(semiring='lse-sum', fold=True, optimize=True)
@@ -215,6 +225,7 @@ LISTS = {
         "inputs outputs region_nodes partition_nodes inner_nodes inner_region_nodes",
     ),
     "parameter": (lambda: Parameter.from_input(ConstantParameter(2)), "inputs"),
+    "compiled": (lambda: plica.compile(_circuit()), "layers inputs"),
 }
 VALUES = {
     "circuit": (
@@ -235,12 +246,13 @@ VALUES = {
         PipelineContext,
         "compile __getitem__ is_compiled has_symbolic get_compiled_circuit get_symbolic_circuit compile_layer "
         "compile_parameter compile_initializer from_default_backend add_operator_rule add_layer_compilation_rule "
-        "add_parameter_compilation_rule add_initializer_compilation_rule __enter__ __exit__",
+        "add_parameter_compilation_rule add_initializer_compilation_rule __enter__ __exit__ concatenate integrate "
+        "multiply differentiate conjugate",
     ),
     "compiled": (
         lambda: plica.compile(_circuit()),
-        "scope num_variables properties layers topological_ordering program code reset_parameters forward explain "
-        "check state_dict semiring",
+        "scope num_variables properties layers inputs topological_ordering program code reset_parameters forward "
+        "explain check state_dict semiring concatenate integrate multiply differentiate conjugate",
     ),
 }
 
@@ -262,6 +274,18 @@ def test_attributes(what: str) -> None:
     made = make()
     for name in names.split():
         assert getattr(made, name) is not None
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_topological_orders_are_iterators(what: str) -> None:
+    owner: Any = LISTS[what][0]()
+    order = owner.topological_ordering()
+    assert isinstance(order, Iterator)
+    assert next(order) is next(iter(owner.topological_ordering()))
+    if what != "compiled":
+        levels = owner.layerwise_topological_ordering()
+        assert isinstance(levels, Iterator)
+        assert next(levels)[0] is next(owner.topological_ordering())
 
 
 def test_one_name_in_two_places() -> None:

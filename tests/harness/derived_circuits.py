@@ -44,8 +44,11 @@ def tree(outputs: int = 1) -> Circuit:
     sums = [SumLayer(2, 2) for _ in range(3)]
     tops = [SumLayer(2, 1) for _ in range(outputs)]
     edges: dict[Layer, list[Layer]] = {pairs[0]: [x[0], x[1]], pairs[1]: [x[2], x[3]], pairs[2]: [sums[0], sums[1]]}
-    edges |= {sums[number]: [pairs[number]] for number in range(3)}
-    edges |= {pairs[3]: [sums[2], x[4]]} | {top: [pairs[3]] for top in tops}
+    for number in range(3):
+        edges[sums[number]] = [pairs[number]]
+    edges[pairs[3]] = [sums[2], x[4]]
+    for top in tops:
+        edges[top] = [pairs[3]]
     return Circuit([*x, *pairs, *sums, *tops], edges, tops)
 
 

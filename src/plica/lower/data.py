@@ -122,7 +122,7 @@ class InputData:
         columns = xp.astype(columns, _WIDER.get(x.dtype, x.dtype))
         circuit = scope.folded.described
         domains = column_domains(circuit)
-        absent = xp.isnan(columns) if columns.dtype.kind == "float" else None
+        absent = xp.isnan(columns) if columns.dtype.kind == "float" and domains else None
         self.missing = absent if circuit.is_smooth and circuit.is_decomposable else None
         near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
         self.wrong: Tracer | None

@@ -3,7 +3,7 @@
 An operator takes circuits, compiled or as they are described, and gives a compiled one, which shares their tensors.
 
 >>> sorted(OPERATORS)[:3]
-['concatenate', 'conjugate', 'differentiate']
+['concatenate', 'condition', 'conjugate']
 """
 
 from __future__ import annotations
@@ -73,8 +73,7 @@ class Operator:
         first, *others = (
             parameter for parameter in signature(self.function).parameters.values() if parameter.name != "registry"
         )
-        is_known = is_method_of_operand and not self.of_sequence and first.kind is not Parameter.VAR_POSITIONAL
-        own = others if is_known else [first, *others]
+        own = others if is_method_of_operand and not self.of_sequence else [first, *others]
         call.__signature__ = Signature([*own, *further])  # type: ignore[attr-defined]  # `inspect` reads it
         return call
 
@@ -111,6 +110,7 @@ class OperatorMethods(ABC):
 
     concatenate = Operator(of_sequence=True)
     evidence = Operator()
+    condition = Operator()
     integrate = Operator()
     marginal = Operator()
     multiply = Operator()
@@ -121,6 +121,7 @@ class OperatorMethods(ABC):
     rename = Operator()
     smooth = Operator()
     simplify = Operator()
+    normalize = Operator()
 
 
 OPERATORS: Mapping[str, Operator] = {

@@ -184,6 +184,8 @@ def outside(
     """
     dtype = as_dtype(x.dtype)
     wrong: Array | None = None
+    if not domains:
+        return wrong
     low: Sequence[Number]
     high: Sequence[Number]
     if dtype.kind != "float":
@@ -218,6 +220,8 @@ def nearest(
     >>> nearest(np, np.array([[-1, 0, 2, 3]]), [finite(3)])
     (array([[0, 0, 2, 2]]), array([[ True, False, False,  True]]))
     """
+    if not domains:
+        return None
     x, dtype, low, high, bounded = _limited(xp, x, domains)
     if not all(bounded):
         return None

@@ -49,9 +49,9 @@ def test_an_integral_takes_the_data_of_its_operand_and_ignores_what_it_has_lost(
     for place in (0, 2, -1, 99):
         x = torch.from_numpy(np.where(np.arange(5) == 4, place, X))
         np.testing.assert_allclose(linear(compiled, x), expected, rtol=RTOL[dtype])
-    for place in (torch.nan, torch.inf, -torch.inf, 1e30, 0.5):
+    for number in (torch.nan, torch.inf, -torch.inf, 1e30, 0.5):
         floats = torch.from_numpy(X).to(dtype)
-        floats[:, 4] = place
+        floats[:, 4] = number
         np.testing.assert_allclose(linear(compiled, floats), expected, rtol=RTOL[dtype])
         floats[0, 1] = torch.nan
         partly = linear(compiled, floats)
@@ -129,6 +129,29 @@ def test_a_traced_function_takes_the_data_of_the_operand() -> None:
         torch.testing.assert_close(traced(x), compiled(x).exp())
 
 
+def test_a_traced_function_calls_a_circuit_without_variables_anew() -> None:
+    c = tree()
+    context = PipelineContext(dtype="float64")
+    z, compiled = context.compile(integrated(c, range(5))), context.compile(c)
+    traced = plica.jit(lambda x: compiled(x) - z())
+    x = torch.from_numpy(X)
+    for _ in range(3):
+        with torch.no_grad():
+            torch.testing.assert_close(traced(x), compiled(x) - z())
+        compiled.zero_grad()
+        traced(x).sum().backward()
+        found = [one.grad.clone() for one in compiled.parameters()]
+        compiled.zero_grad()
+        (compiled(x) - z()).sum().backward()
+        for gradient, one in zip(found, compiled.parameters(), strict=True):
+            torch.testing.assert_close(gradient, one.grad)
+        _step(compiled)
+    with pytest.raises(InputError, match=r"no variables left, found .*; call it without an argument"):
+        plica.jit(lambda x: z(x))(x)
+    with pytest.raises(InputError, match=r"expects data of shape \(B, 5\), found nothing"):
+        plica.jit(lambda x: compiled() + x)(x)
+
+
 # Circuits without variables
 
 
@@ -184,6 +207,13 @@ def test_queries_of_a_circuit_without_variables_are_of_rows_without_columns(semi
     hidden = IntegrateQuery(z)(rows, integrate_vars=Scope([]))
     torch.testing.assert_close(hidden, z().expand(3, -1, -1))
     assert queries.sample(z, 2, seed=0).shape == (2, 0)
+    assert queries.sample(z, 2, given=rows, seed=0).shape == (6, 0)
+    assert queries.mpe(z, rows)[0].shape == queries.mean(z, rows).shape == (3, 0)
+    torch.testing.assert_close(queries.probability(z, rows, rows), torch.ones(3, dtype=torch.float64))
+    bounds = queries.mpe_bounds(z, rows)
+    value = np.log(sums_over(c, numbers(context[c]), range(5), X[:1]).astype(float)).item()
+    np.testing.assert_allclose(bounds.found.detach(), np.full(3, value), rtol=1e-9)
+    assert (bounds.upper >= bounds.found - 1e-9).all()
 
 
 def test_parameters_for_each_row_give_rows() -> None:

@@ -240,7 +240,7 @@ def test_circuits_without_variables_have_a_row_for_each_set(fold: bool) -> None:
     compiled = compiler.compile(chain(layer, total))
     weights = torch.tensor([[[1.0, 2.0]], [[0.5, 0.25]], [[1.0, 0.0]]], dtype=torch.float64)
     assert compiled(parameters={"weight": weights}).tolist() == [[[11.0]], [[2.5]], [[3.0]]]
-    assert compiled(parameters={"weight": weights[0]}).tolist() == [[[11.0]]]
+    assert compiled(parameters={"weight": weights[0]}).tolist() == [[11.0]]
     totals = torch.tensor([[1.0, 1.0], [2.0, 3.0]], dtype=torch.float64)
     assert compiled(parameters={"weight": weights[0], "0.value": totals}).tolist() == [[[3.0]], [[8.0]]]
 

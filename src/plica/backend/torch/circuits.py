@@ -31,6 +31,7 @@ from plica.symbolic.circuit import StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
+from plica.tracing.scope import current_trace
 from plica.tracing.tracer import Tracer
 
 
@@ -148,8 +149,9 @@ class TorchCircuit(ScoringModule, OperatorMethods):
             UnsupportedError: On the CPU, a weight is negative and the semiring carries no such numbers. On other
                 devices the logarithm of one that is given is NaN.
         """
-        if isinstance(x, Tracer):
-            return record_call(self.symbolic, self.leaves, self._traced, x, parameters)
+        if isinstance(x, Tracer) or (x is None and current_trace() is not None):
+            recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, x, parameters)
+            return recorded
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):
                 return self.forward(x, parameters)
@@ -296,14 +298,14 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         """One line for `print(circuit)`."""
         return f"{self.symbolic!r}, semiring={self._semiring.name}"
 
-    def _traced(self, input_dtype: torch.dtype) -> Program:
-        """The Program that traced functions call.
+    def _traced(self, input_dtype: torch.dtype | None) -> Program:
+        """The Program that traced functions call, for data of a dtype; of None, without data.
 
         Raises:
             InputError: A leaf has no value of its own.
         """
         self.take_parameters(None)
-        return self.prepared(input_dtype).program
+        return self.prepared(self.usual_input() if input_dtype is None else input_dtype).program
 
     def _constant(self, x: Tensor | None, given: GivenTensors) -> Tensor:
         if x is not None:

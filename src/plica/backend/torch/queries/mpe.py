@@ -38,5 +38,6 @@ def _most(circuit: TorchCircuit, x: Tensor) -> Tensor:
     key = (MOST.name, x.dtype)
     run = cached(circuit, key, program)
     if not circuit.scope:
-        return run(circuit)[0, 0].expand(len(x))
+        bound: Tensor = run(circuit)
+        return bound[0, 0].expand(len(x))
     return in_parts(lambda part: run(circuit, part), run.rows_at_once, x)[:, 0, 0]

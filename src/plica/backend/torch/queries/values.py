@@ -135,7 +135,8 @@ def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     Without variables they are equal for all rows.
     """
     if not circuit.scope:
-        return circuit().repeat(len(x), 1, 1)
+        value: Tensor = circuit()
+        return value.repeat(len(x), 1, 1)
 
     def plan() -> int:
         return rows_within_budget(circuit.lowered(x.dtype).program)
