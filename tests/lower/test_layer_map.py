@@ -17,7 +17,7 @@ from plica.lower.layer_map import LayerMap
 from plica.lower.optimize import DEFAULT_RULES, Provenance, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import CategoricalLayer, CPTLayer, HadamardLayer, Layer, SumLayer, TensorDotLayer
+from plica.symbolic.layers import held_layers, CategoricalLayer, CPTLayer, HadamardLayer, Layer, SumLayer, TensorDotLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
     ExpParameter,
@@ -185,7 +185,8 @@ def test_the_two_directions_agree(circuit: Circuit) -> None:
         layers = LayerMap(circuit, folded, provenance)
         forth = {
             (place.group, place.fold, layer, place.roles)
-            for layer in circuit.layers
+            for node in circuit.layers
+            for _, layer in held_layers(node)
             for place in layers.get_compiled_layers(layer)
         }
         places = [(number, fold) for number, group in enumerate(folded.groups) for fold in range(group.num_folds)]
@@ -193,7 +194,9 @@ def test_the_two_directions_agree(circuit: Circuit) -> None:
             (*place, layer, roles) for place in places for layer, roles in layers.get_symbolic_layers(*place).items()
         }
         assert forth == back
-        assert {layer for _, __, layer, ___ in forth} == set(circuit.live.layers)
+        assert {layer for _, __, layer, ___ in forth} == {
+            layer for node in circuit.live.layers for _, layer in held_layers(node)
+        }
         assert {(number, fold) for number, fold, _, __ in forth} == set(places)
 
 

@@ -135,7 +135,7 @@ def conjugate_of(circuit: Circuit, registry: OperatorRegistry, operation: Circui
         params = layer.all_params
         if all(map(is_real, params.values())):
             return layer.copyref()
-        if type(layer) not in LAYER_ROWS:
+        if type(layer) not in LAYER_ROWS or isinstance(layer, InputLayer):
             raise UnsupportedError(
                 f"conjugate: {circuit.layer_name(layer)} has complex parameters, and there is no rule for its class; "
                 f"give a context one by add_operator_rule(OperatorRow('conjugate', ({type(layer).__name__},), rule))."
