@@ -121,7 +121,10 @@ class TestRun:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("m.plicab", "-i", "x.npy", "-o", "y.txt"), "y.txt: the results go to a file of one of .npy, .npz, .csv"),
+            (
+                ("m.plicab", "-i", "x.npy", "-o", "y.txt"),
+                "y.txt: expected a file name that ends with one of .npy, .npz, .csv",
+            ),
             (("m.plicab", "-i", "x.npy", "-o", "none/y.npy"), "there is no folder"),
             (("none.plicab", "-i", "x.npy", "-o", "y.npy"), "none.plicab: no such file"),
             (("x.npy", "-i", "x.npy", "-o", "y.npy"), "x.npy: is no native file of Plica"),
@@ -190,13 +193,13 @@ class TestInspect:
 entries
   product(x: float32[n, 4]) -> y: float32[n, 3]
       The product of each row with the weight.
-      what the file answers when it is called
+      main entry: runs when the loaded file is called
       100 rows of n at a time
   score(x: float64[n]) -> score: float64[n]
       100 rows of n at a time
       rows whose bound fails are computed by exact
   exact(x: float64[n]) -> score: float64[n]
-      asked by other entries alone
+      called by other entries alone
       7 rows of n at a time
   plus(x: float32[n, 3], y: float32[n, 3]) -> s: float32[n, 3]
   noisy(x: float32[n, 3]) -> s: float32[n, 3]
@@ -234,7 +237,7 @@ parts
     def test_who_signed(self, plica: Plica) -> None:
         public, private = make_keys()
         native_file(Path("s.plicab"), private)
-        assert f"signed  by {public.hex()} (it says so; --public-key checks it)\n" in _done(
+        assert f"signed  by {public.hex()} (not checked; pass --public-key to check it)\n" in _done(
             plica("inspect", "s.plicab")
         )
         checked = _done(plica("inspect", "s.plicab", "--public-key", public.hex()))

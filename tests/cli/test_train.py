@@ -280,7 +280,7 @@ BAD = {
     "a graph of images": (
         "table.csv",
         ("--region-graph", "quad-graph"),
-        r"the region graph quad-graph is for images .*--image-shape",
+        r"the region graph quad-graph takes images, found rows without an image shape.*--image-shape",
     ),
     "no such device": ("toy.npy", ("--device", "abacus"), r"--device abacus: not available here .*try --device cpu"),
     "a known shape": ("digits", ("--image-shape", "8x8"), r"digits: --image-shape is known for this data set"),
