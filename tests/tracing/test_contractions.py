@@ -156,9 +156,9 @@ def test_sizes_that_may_differ_are_compared_when_the_program_runs() -> None:
 REFUSED = (
     (lambda x, _: pnp.matmul(x, 2.0), ShapeError, "matmul takes no scalars"),
     (lambda x, y: pnp.matmul(x > 0, y > 0), DTypeError, "found bool"),
-    (lambda x, _: pnp.matmul(x, x), ShapeError, "3 meets 2"),
+    (lambda x, _: pnp.matmul(x, x), ShapeError, "3 against 2"),
     (lambda x, y: pnp.vecdot(x, y[0], axis=0), ShapeError, "counts axes from the end, found 0"),
-    (lambda x, y: pnp.vecdot(x, y[:, :2]), ShapeError, "3 meets 2"),
+    (lambda x, y: pnp.vecdot(x, y[:, :2]), ShapeError, "3 against 2"),
     (lambda x, y: pnp.tensordot(x, y, axes=3), ShapeError, "tensordot over 3 axes"),
     (lambda x, y: pnp.tensordot(x, y, axes=-1), ShapeError, "tensordot over -1 axes"),
     (lambda x, y: pnp.tensordot(x, y, axes=((0,), (0, 1))), ShapeError, "pairs as many axes"),

@@ -265,7 +265,7 @@ def test_sizes_that_differ_name_both_and_where_they_were_made() -> None:
         trace(_two, int)
     assert str(caught.value).splitlines() == [
         f"add(f64[sz], f64[sz+1]) ({__file__}:{_line('return first + second')}): "
-        "the shapes (sz) and (sz+1) do not broadcast: sz meets sz+1.",
+        "the shapes (sz) and (sz+1) do not broadcast: sz against sz+1.",
         f"  a:f64[sz] was made at {__file__}:{_line('first = pnp.ones([sz])')}",
         f"  b:f64[sz+1] was made at {__file__}:{_line('second = pnp.ones([sz + 1])')}",
     ]
