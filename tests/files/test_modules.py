@@ -228,7 +228,7 @@ GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "one less": (
         lambda: {key: module for key, module in three().items() if key != "0.module"},
-        r"modules={key: module}\); there is no '0\.module', a 'Normals'$",
+        r"modules={key: module}\); missing: '0\.module', a 'Normals'$",
     ),
     "one more": (
         lambda: {**three(), "3.module": Normals(1, 3)},

@@ -474,6 +474,6 @@ def test_an_error_at_run_time_leaves_jit_usable() -> None:
 def test_arguments_that_are_no_arrays_are_refused(argument) -> None:
     compiled = plica.jit(lambda x: x)
     with pytest.raises(
-        TraceError, match=r"test_jit.py:\d+: argument x.* of type \w+; pass an array or a number, or name"
+        TraceError, match=r"test_jit.py:\d+: argument x.* of type \w+; pass an array or a number, or list"
     ):
         compiled(argument)

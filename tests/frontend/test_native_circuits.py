@@ -94,7 +94,7 @@ def test_a_file_that_cannot_be_written_is_refused_before_code_is_made(
 
 
 def test_one_question_at_a_time_is_a_text() -> None:
-    with pytest.raises(InputError, match=r"expected the name of one question, found \['mpe'\]"):
+    with pytest.raises(InputError, match=r"expected the name of one query, found \['mpe'\]"):
         native.stablehlo(circuit(), ["mpe"])  # type: ignore[arg-type]
 
 

@@ -83,7 +83,7 @@ def test_refused(tmp_path: Path) -> None:
     path = tmp_path / "one.plica"
     with pytest.raises(DTypeError, match=r"takes a compiled circuit, found Circuit\(.*compile it first"):
         plica.save(_circuit(), path)  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="semiring 'lse-sum' is one's own"):
+    with pytest.raises(UnsupportedError, match="semiring 'lse-sum' is a custom one"):
         plica.save(plica.compile(_circuit(), semiring=replace(LSE_SUM, faster=())), path)
     assert not path.exists()
     with pytest.raises(FileFormatError, match=r"one\.plica"):

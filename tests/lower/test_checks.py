@@ -64,7 +64,7 @@ def test_complex_numbers_need_a_semiring_that_carries_them() -> None:
     leaf = CategoricalLayer([0], 2, num_categories=3)
     total = SumLayer(2, 1, weight=Parameter.from_input(ConstantParameter(1, 2, value=[[1.0 + 2.0j, 0.5]])))
     circuit = Circuit([leaf, total], {total: [leaf]}, [total])
-    with pytest.raises(UnsupportedError, match=r"SumLayer\(1.*its weight is made of complex numbers, which lse-sum"):
+    with pytest.raises(UnsupportedError, match=r"SumLayer\(1.*its weight has complex numbers, which lse-sum"):
         TorchCompiler("lse-sum").compile(circuit)
     compiled = TorchCompiler("sum-product").compile(circuit)
     assert compiled(torch.tensor([[1]])).is_complex()

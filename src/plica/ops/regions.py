@@ -172,7 +172,7 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: b
         shapes = [result.type.shape for result in same_result]
         if len({(len(result.type.shape), result.type.dtype) for result in same_result}) != 1:
             shown = ", ".join(str(result.type) for result in same_result)
-            raise VerifyError(f"{what}: expected one dtype and one number of axes, but the branches return {shown}.")
+            raise VerifyError(f"{what}: the branches return {shown}; expected one dtype and one number of axes.")
         dims = [
             _agreed_dim(regions, axis, implicit, None if shared else positions, what)
             for axis in zip(*shapes, strict=True)

@@ -110,7 +110,7 @@ def test_lengths_that_cost_more_than_a_group_stay_apart() -> None:
     product = HadamardLayer(2, 5)
     folded = fold_circuit(Circuit([*inputs, product], {product: inputs}, [product]))
     assert [group.scope_idx for group in folded.groups[:-1]] == [((0,), (1,), (4,)), ((2,), (3,))]
-    assert "CategoricalLayer: 2 groups; 2 are alike of lengths that cost more to fill up than a group" in (
+    assert "CategoricalLayer: 2 groups; 2 are alike of lengths whose padding costs more than a group" in (
         explain_folds(folded)
     )
 
