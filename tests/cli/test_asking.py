@@ -81,7 +81,7 @@ def test_what_is_read_is_never_lost(pets: Plica, words: tuple[str, ...]) -> None
     before = Path("pets.csv").read_bytes()
     result = pets(*words, "-o", "out/../pets.csv")
     assert result.exit_code == 2
-    assert "out/../pets.csv: is read, and would be lost" in result.stderr
+    assert "out/../pets.csv: the output would overwrite this input" in result.stderr
     assert Path("pets.csv").read_bytes() == before
 
 

@@ -137,7 +137,7 @@ class TestRun:
             (("m.plicab", "-i", "wide.npy", "-o", "y.npy"), "axis 1 of x has size 5, expected 4"),
             (("m.plicab", "-i", "tenth.npy", "-o", "y.npy"), "which does not become float32 without loss"),
             (("m.plicab", "-i", "z=x.npy", "-o", "y.npy"), "--input z=x.npy: z is no argument; product takes x"),
-            (("m.plicab", "-i", "x.npy", "-i", "x.npy", "-o", "y.npy"), "--input x.npy: x is there twice"),
+            (("m.plicab", "-i", "x.npy", "-i", "x.npy", "-o", "y.npy"), "--input x.npy: x is given twice"),
             (("m.plicab", "-o", "y.npy"), "--input is missing: product takes x"),
             (("m.plicab", "--entry", "none", "-o", "y.npy"), "no entry 'none'; it has product, score"),
             (
@@ -153,7 +153,7 @@ class TestRun:
             (("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 5000, "-o", "y.npy"), "--size n=999"),
             (
                 ("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 18, "-o", "y.npy"),
-                "there is no memory for what n=999",
+                "not enough memory for n=999",
             ),
             (("m.plicab", "-i", "x.npy", "--size", "x=3", "-o", "y.npy"), "--size x=3: x is no size"),
             (("m.plicab", "--public-key", "12", "-o", "y.npy"), "--public-key 12: expected 64 hexadecimal digits"),
@@ -257,7 +257,9 @@ parts
         data = bytearray(file.read_bytes())
         data[-1] ^= 1
         file.write_bytes(data)
-        assert "m.plicab: the file is damaged: its part code/host does not hash" in _refused(plica("inspect", file))
+        assert "m.plicab: the file is damaged: the hash of its part code/host is not" in _refused(
+            plica("inspect", file)
+        )
 
 
 def test_commands_need_no_torch(tmp_path: Path) -> None:

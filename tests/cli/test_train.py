@@ -245,7 +245,9 @@ def test_an_error_while_writing_keeps_the_old_run(plica: Plica, toy: str, monkey
     monkeypatch.setattr("plica.cli.outputs.draw_circuit", full)
     result = plica("train", toy, "--out", "out", "--seed", 9, "--quiet", *QUICK)
     assert_fails(
-        result, r"^plica: error: \S*out: cannot be written: no space left on device; free some there", ["out", toy]
+        result,
+        r"^plica: error: \S*out: cannot be written: no space left on device; free some space there",
+        ["out", toy],
     )
     assert {name: (Path("out") / name).read_bytes() for name in NAMES} == before
     assert names("out") == sorted(NAMES)

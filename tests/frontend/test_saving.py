@@ -131,7 +131,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise SafetensorError("no space left on device")
 
     monkeypatch.setattr("plica.files.model.save_file", full)
-    with pytest.raises(WriteError, match=r"one\.plica: cannot be written: no space left on device; free some there"):
+    with pytest.raises(
+        WriteError, match=r"one\.plica: cannot be written: no space left on device; free some space there"
+    ):
         plica.save(circuit, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

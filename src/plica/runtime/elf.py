@@ -50,6 +50,4 @@ def _no_library() -> NativeFileError:
 
 
 def _cut_short(expected: int, found: int) -> NativeFileError:
-    return NativeFileError(
-        f"its code is cut short: it has {found} bytes, and speaks of {expected}; export the model again"
-    )
+    return NativeFileError(f"its code is cut short: expected {expected} bytes, found {found}; export the model again")
