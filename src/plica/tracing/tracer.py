@@ -214,7 +214,7 @@ class Tracer:
     def __len__(self) -> int:
         if self.dims and isinstance(self.dims[0], int):
             return self.dims[0]
-        raise self._refusal("its length is needed as a Python integer", "x.shape[0], a scalar of the program,")
+        raise self._refusal("Python asks for its length", "x.shape[0], a scalar of the program,")
 
     def __bool__(self) -> bool:
         what, instead = _BRANCHES.get(statement(), ("its truth value is needed", "plica.numpy.where or plica.cond"))
