@@ -300,7 +300,7 @@ def test_inspection() -> None:
 
 def test_broadcast_shapes() -> None:
     assert pnp.broadcast_shapes((2, 1), (3,), ()) == (2, 3)
-    with pytest.raises(ShapeError, match="2 meets 3"):
+    with pytest.raises(ShapeError, match="2 against 3"):
         pnp.broadcast_shapes((2,), (3,))
 
 

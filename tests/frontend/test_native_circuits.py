@@ -195,5 +195,5 @@ def test_weights_that_became_negative_are_refused_in_a_file_too(tmp_path: Path) 
     key = next(key for key in state if key.endswith("weight"))
     state[key][0, 1] = -0.25
     save_model(tmp_path / "m.plica", described, state, {"semiring": "lse-sum"})
-    with pytest.raises(UnsupportedError, match=r"weight has the entry -0\.25, and lse-sum carries"):
+    with pytest.raises(UnsupportedError, match=r"weight has the entry -0\.25, and lse-sum stores"):
         native.compile(tmp_path / "m.plica", tmp_path / "x.plicab")
