@@ -144,8 +144,8 @@ def _manifest(function: Any, **settings: Any) -> Any:
 
 DAMAGED = (
     ({"takes": None}, None),
-    ({"takes": Tree("dict", (0, 1), ("a", "b"))}, "a tree of [0, 1], not of 6"),
-    ({"takes": Tree("dict", (0, 1, 2, 3, 4, 4), (*"abcdef",))}, "a tree of"),
+    ({"takes": Tree("dict", (0, 1), ("a", "b"))}, "expected a tree of 6 arrays, found those at [0, 1]"),
+    ({"takes": Tree("dict", (0, 1, 2, 3, 4, 4), (*"abcdef",))}, "expected a tree of 6 arrays"),
     ({"takes": Tree("tuple", (*range(6),))}, "its arguments have no names"),
     ({"takes": Tree("dict", (*range(6),), ("seed", *"bcdef"))}, "its arguments have no names"),
     ({"takes": Tree("dict", (*range(6),), (1, *"bcdef"))}, "its arguments have no names"),

@@ -136,7 +136,7 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
             leaves = list(_leaves(tree, where))
             _require(
                 sorted(leaves) == list(range(len(arrays))),
-                f"{where}: expected a tree of {len(arrays)}, found {leaves[:9]}",
+                f"{where}: expected a tree of {len(arrays)} arrays, found those at {leaves[:9]}",
             )
     names = () if entry.takes is None else entry.takes.keys
     fits = entry.takes is None or entry.takes.kind == "dict"
