@@ -51,7 +51,9 @@ def saying_where_space_lacks(path: Path) -> Iterator[None]:
             reason = os.strerror(error.errno).lower()
         if reason is None:
             raise
-        raise WriteError(f"{path}: cannot be written: {reason}; free some there, or choose another path") from error
+        raise WriteError(
+            f"{path}: cannot be written: {reason}; free some space there, or choose another path"
+        ) from error
 
 
 def as_path(path: str | os.PathLike[str]) -> Path:
@@ -103,7 +105,7 @@ def check_is_other(out: Path, *read: Path | None) -> None:
     """
     for path in read:
         if path is not None and as_path(path).exists() and as_path(out).exists() and out.samefile(path):
-            raise FileFormatError(f"{out}: is read, and would be lost as it is written; choose another name")
+            raise FileFormatError(f"{out}: the output would overwrite this input; choose another name")
 
 
 def check_is_target(out: str | os.PathLike[str]) -> Path:

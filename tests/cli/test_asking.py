@@ -81,7 +81,7 @@ def test_what_is_read_is_never_lost(pets: Plica, words: tuple[str, ...]) -> None
     before = Path("pets.csv").read_bytes()
     result = pets(*words, "-o", "out/../pets.csv")
     assert result.exit_code == 2
-    assert "out/../pets.csv: is read, and would be lost" in result.stderr
+    assert "out/../pets.csv: the output would overwrite this input" in result.stderr
     assert Path("pets.csv").read_bytes() == before
 
 
@@ -203,7 +203,7 @@ def test_columns_are_found_by_name(pets: Plica) -> None:
         ([["fish", "4", "1"]], "pet,legs,weight", "table.csv, line 2, column 'pet': 'fish' is none of the categories"),
         ([["cat", "3", "1"]], "pet,legs,weight", "line 2, column 'legs': '3' is none of the categories 2, 4"),
         ([["cat", "4", "heavy"]], "pet,legs,weight", "line 2, column 'weight': 'heavy' is no finite number"),
-        ([["cat", "4"]], "pet,legs", "there is no column 'weight', which the model knows; the columns are pet, legs"),
+        ([["cat", "4"]], "pet,legs", "the model expects a column 'weight', found the columns pet, legs"),
         ([["cat", "4"]], "pet,legs,weight", "line 2: found 2 columns, expected 3"),
     ],
 )
@@ -222,7 +222,7 @@ def test_unknown_categories_are_missing_and_counted_in_one_line(pets: Plica) -> 
     assert (result.exit_code, result.stdout) == (0, "")
     assert result.stderr == (
         "plica: warning: table.csv: 3 cells have a category that the model has never seen ('fish' in column 'pet', "
-        "'3' in column 'legs'), taken for missing; --unknown error refuses them\n"
+        "'3' in column 'legs'), read as missing; to refuse such cells, pass --unknown error\n"
     )
     circuit, _ = compiled()
     rows = encoded([["", "?", "4", "1"], ["", "?", "", "1"], ["", "cat", "4", "1"]])
@@ -352,7 +352,7 @@ def test_arrays_that_are_drawn_hold_the_categories_that_are_whole_numbers(plica:
     ("words", "message"),
     [
         (("--missing", "?"), "add --columns auto"),
-        (("--columns", "auto", "--image-shape", "1x3"), "--image-shape is for rows of one kind"),
+        (("--columns", "auto", "--image-shape", "1x3"), "--image-shape applies to rows of one kind"),
         (("--columns", "none.json"), "none.json: no such file"),
         (
             ("--columns", "ignored.json"),

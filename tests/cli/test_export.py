@@ -91,13 +91,13 @@ def test_stablehlo(plica: Plica, expected: np.ndarray) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--to", "stablehlo", "--target", "host"), "--target is of native files"),
+        (("--to", "stablehlo", "--target", "host"), "--target applies to --to native alone"),
         (("--to", "stablehlo", "--query", "mpe", "--query", "marginal"), "writes one function, found 2 queries"),
         (("--target", "abacus"), "there is no target 'abacus'; there are host, x86-64"),
-        (("--to", "stablehlo", "--updatable", "all"), "--updatable is of native files"),
+        (("--to", "stablehlo", "--updatable", "all"), "--updatable applies to --to native alone"),
         (("--to", "stablehlo", "--size", "n=3"), "sizes: expected one of b, found 'n'"),
         (("--to", "stablehlo", "--size", "b"), "--size b: expected a name and a number"),
-        (("--size", "b=3"), "--size is of --to stablehlo"),
+        (("--size", "b=3"), "--size applies to --to stablehlo alone"),
         (("--updatable", "9.weight"), "updatable: the circuit has no tensor '9.weight'; it has 0.logits"),
     ],
 )

@@ -50,7 +50,7 @@ def test_a_lack_of_space_names_the_file(tmp_path: Path, error: Exception) -> Non
             raise error
 
     for path, writing in ((tmp_path / "a.csv", replacing), (tmp_path / "runs" / "out", filling)):
-        with pytest.raises(WriteError, match=r"(a\.csv|out): cannot be written: .*; free some there, or choose"):
+        with pytest.raises(WriteError, match=r"(a\.csv|out): cannot be written: .*; free some space there, or choose"):
             fill(path, writing)
     assert not list(tmp_path.iterdir())
 
@@ -73,7 +73,10 @@ def test_a_finished_training_is_written_elsewhere(plica: Plica, toy: str, monkey
     monkeypatch.setattr(outputs, "draw_circuit", draws)
     result = plica("train", toy, "--out", "out", "--quiet", "--epochs", 1, "--units", 2)
     assert result.exit_code == 2
-    assert "out: cannot be written: no space left on device; free some there, or choose another path" in result.stderr
+    assert (
+        "out: cannot be written: no space left on device; free some space there, or choose another path"
+        in result.stderr
+    )
     assert len(result.stderr.splitlines()) == 1
     (folder,) = Path().glob("plica-results-*")
     assert f"the finished training was written to {folder.resolve()} instead" in result.stderr
@@ -113,7 +116,10 @@ def test_rows_that_do_not_fit(plica: Plica, toy: str, ending: str) -> None:
     with no_file_longer_than(4096):
         found = plica(*words)
     assert found.exit_code == 2, found.output
-    assert f"drawn.{ending}: cannot be written: file too large; free some there, or choose another path" in found.stderr
+    assert (
+        f"drawn.{ending}: cannot be written: file too large; free some space there, or choose another path"
+        in found.stderr
+    )
     assert found.stderr.count("\n") == 1
     assert not Path(f"drawn.{ending}").exists()
 

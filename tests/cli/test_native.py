@@ -121,7 +121,10 @@ class TestRun:
     @pytest.mark.parametrize(
         ("words", "message"),
         [
-            (("m.plicab", "-i", "x.npy", "-o", "y.txt"), "y.txt: the results go to a file of one of .npy, .npz, .csv"),
+            (
+                ("m.plicab", "-i", "x.npy", "-o", "y.txt"),
+                "y.txt: expected a file name that ends with one of .npy, .npz, .csv",
+            ),
             (("m.plicab", "-i", "x.npy", "-o", "none/y.npy"), "there is no folder"),
             (("none.plicab", "-i", "x.npy", "-o", "y.npy"), "none.plicab: no such file"),
             (("x.npy", "-i", "x.npy", "-o", "y.npy"), "x.npy: is no native file of Plica"),
@@ -134,7 +137,7 @@ class TestRun:
             (("m.plicab", "-i", "wide.npy", "-o", "y.npy"), "axis 1 of x has size 5, expected 4"),
             (("m.plicab", "-i", "tenth.npy", "-o", "y.npy"), "which does not become float32 without loss"),
             (("m.plicab", "-i", "z=x.npy", "-o", "y.npy"), "--input z=x.npy: z is no argument; product takes x"),
-            (("m.plicab", "-i", "x.npy", "-i", "x.npy", "-o", "y.npy"), "--input x.npy: x is there twice"),
+            (("m.plicab", "-i", "x.npy", "-i", "x.npy", "-o", "y.npy"), "--input x.npy: x is given twice"),
             (("m.plicab", "-o", "y.npy"), "--input is missing: product takes x"),
             (("m.plicab", "--entry", "none", "-o", "y.npy"), "no entry 'none'; it has product, score"),
             (
@@ -150,7 +153,7 @@ class TestRun:
             (("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 5000, "-o", "y.npy"), "--size n=999"),
             (
                 ("m.plicab", "--entry", "drawn", "--size", "n=" + "9" * 18, "-o", "y.npy"),
-                "there is no memory for what n=999",
+                "not enough memory for n=999",
             ),
             (("m.plicab", "-i", "x.npy", "--size", "x=3", "-o", "y.npy"), "--size x=3: x is no size"),
             (("m.plicab", "--public-key", "12", "-o", "y.npy"), "--public-key 12: expected 64 hexadecimal digits"),
@@ -190,13 +193,13 @@ class TestInspect:
 entries
   product(x: float32[n, 4]) -> y: float32[n, 3]
       The product of each row with the weight.
-      what the file answers when it is called
+      main entry: runs when the loaded file is called
       100 rows of n at a time
   score(x: float64[n]) -> score: float64[n]
       100 rows of n at a time
       rows whose bound fails are computed by exact
   exact(x: float64[n]) -> score: float64[n]
-      asked by other entries alone
+      called by other entries alone
       7 rows of n at a time
   plus(x: float32[n, 3], y: float32[n, 3]) -> s: float32[n, 3]
   noisy(x: float32[n, 3]) -> s: float32[n, 3]
@@ -234,7 +237,7 @@ parts
     def test_who_signed(self, plica: Plica) -> None:
         public, private = make_keys()
         native_file(Path("s.plicab"), private)
-        assert f"signed  by {public.hex()} (it says so; --public-key checks it)\n" in _done(
+        assert f"signed  by {public.hex()} (not checked; pass --public-key to check it)\n" in _done(
             plica("inspect", "s.plicab")
         )
         checked = _done(plica("inspect", "s.plicab", "--public-key", public.hex()))
@@ -254,7 +257,9 @@ parts
         data = bytearray(file.read_bytes())
         data[-1] ^= 1
         file.write_bytes(data)
-        assert "m.plicab: the file is damaged: its part code/host does not hash" in _refused(plica("inspect", file))
+        assert "m.plicab: the file is damaged: the hash of its part code/host is not" in _refused(
+            plica("inspect", file)
+        )
 
 
 def test_commands_need_no_torch(tmp_path: Path) -> None:

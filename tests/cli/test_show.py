@@ -95,8 +95,8 @@ def test_a_model_that_needs_a_module_is_refused_in_one_line(plica: Plica, words:
     result = plica(*words.split())
     assert result.exit_code == 2
     assert re.fullmatch(
-        r"plica: error: m\.plica: circuit\.modules: .* load the model in Python by plica\.load\(\.\.\., modules=.*"
-        r"there is no '0\.module', a 'Normals'\n",
+        r"plica: error: m\.plica: circuit\.modules: .* pass them in Python: plica\.load\(\.\.\., modules=.*"
+        r"missing: '0\.module', a 'Normals'\n",
         result.stderr,
     )
     assert not Path("y.csv").exists()

@@ -125,7 +125,8 @@ def test_values_outside_the_domain_of_a_typed_column_are_named(plica: Plica) -> 
 def test_the_distribution_of_typed_columns_is_not_asked_for_with_one_of_all(plica: Plica) -> None:
     Path("rows.csv").write_text("a\n" + "1.5\n2.5\n" * 10)
     refused(
-        plica("train", "rows.csv", "--columns", "auto", "--input", "laplace", "--out", "out"), "--input is for rows"
+        plica("train", "rows.csv", "--columns", "auto", "--input", "laplace", "--out", "out"),
+        "--input applies to rows of one kind",
     )
     assert not Path("out").exists()
 

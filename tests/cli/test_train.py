@@ -245,7 +245,9 @@ def test_an_error_while_writing_keeps_the_old_run(plica: Plica, toy: str, monkey
     monkeypatch.setattr("plica.cli.outputs.draw_circuit", full)
     result = plica("train", toy, "--out", "out", "--seed", 9, "--quiet", *QUICK)
     assert_fails(
-        result, r"^plica: error: \S*out: cannot be written: no space left on device; free some there", ["out", toy]
+        result,
+        r"^plica: error: \S*out: cannot be written: no space left on device; free some space there",
+        ["out", toy],
     )
     assert {name: (Path("out") / name).read_bytes() for name in NAMES} == before
     assert names("out") == sorted(NAMES)
@@ -280,7 +282,7 @@ BAD = {
     "a graph of images": (
         "table.csv",
         ("--region-graph", "quad-graph"),
-        r"the region graph quad-graph is for images .*--image-shape",
+        r"the region graph quad-graph takes images, found rows without an image shape.*--image-shape",
     ),
     "no such device": ("toy.npy", ("--device", "abacus"), r"--device abacus: not available here .*try --device cpu"),
     "a known shape": ("digits", ("--image-shape", "8x8"), r"digits: --image-shape is known for this data set"),

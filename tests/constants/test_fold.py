@@ -327,7 +327,7 @@ def test_a_splat_is_never_kept() -> None:
     assert _names(read.split.entry) == ["add"], "a number is read instead"
     made = fold(plica.trace(lambda x: x @ pnp.zeros((3, 3)), plica.spec((3,), "float64")))
     assert made.split.runtime_fold is None
-    assert [one.why for one in made.report.of("refused")] == ["a splat: one number, repeated where it is read"]
+    assert [one.why for one in made.report.of("refused")] == ["a splat: one number, repeated at each use"]
 
 
 @pytest.mark.parametrize("widen", [False, True])

@@ -211,7 +211,7 @@ REFUSED = (
     (lambda x: pnp.full(2, float("nan"), dtype="int64") + x, DTypeError, "full: the number nan does not fit int64"),
     (lambda x: pnp.full(2, 1j, dtype="float64") + x, DTypeError, "full: the number 1j does not fit float64"),
     (lambda x: pnp.add(x, 1 << 70), DTypeError, "does not fit int64"),
-    (lambda x: pnp.astype(x, "float31"), DTypeError, "'float31' is not a data type that Plica has"),
+    (lambda x: pnp.astype(x, "float31"), DTypeError, "'float31' is no data type of Plica"),
     (lambda x: pnp.pow(x > 0, -1), DTypeError, "to the power -1 is no integer"),
 )
 

@@ -44,9 +44,9 @@ def test_what_does_not_fit_is_refused() -> None:
         PackedArray.of(np.array([3, -9]), "int4")
     with pytest.raises(DTypeError, match=r"integers from -1 to -1 do not fit uint4 \(0 to 15\)"):
         PackedArray.of(torch.tensor([-1]), "uint4")
-    with pytest.raises(DTypeError, match="found float32 to be packed as int4; round them first"):
+    with pytest.raises(DTypeError, match="found float32 to pack as int4; round them first"):
         PackedArray.of(np.ones(2, "float32"), "int4")
-    with pytest.raises(DTypeError, match="packed as int4 or uint4, found int8 to be packed as int8"):
+    with pytest.raises(DTypeError, match="pack as int4 or uint4, found int8 to pack as int8"):
         PackedArray.of(np.ones(2, "int8"))
 
 

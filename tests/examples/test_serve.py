@@ -537,7 +537,7 @@ def test_weights_beside_a_model_come_and_go_with_it(tmp_path: Path) -> None:
     [name] = beside(made / path.name)
     (made / path.name).replace(path)
     assert not models.refresh()
-    assert models.refused == f"{path}: its part tensors is the file {name}, which is not beside it; copy both"
+    assert models.refused == f"{path}: its part tensors is the file {name}, which is not in the same folder; copy both"
     assert np.array_equal(models.current.module(x), x @ WEIGHT)
     assert not models.refresh()
     (made / name).replace(tmp_path / name)

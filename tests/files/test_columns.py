@@ -262,7 +262,7 @@ def test_values_that_were_not_seen_are_read(column: TableColumn, cell: Any, numb
         (
             TableColumn("n", "date", format="%d.%m.%Y"),
             20260131,
-            r"row 0, column 'n': .* no date .* such as %Y%m%d: write",
+            r"row 0, column 'n': .* no date .* such as %Y%m%d. Write",
         ),
         (TableColumn("n", "date", format="%Y%m%d"), 20261301, "no date such as '19700101'"),
         (TableColumn("n", "date", format="%Y%m%d"), float("inf"), "no date"),
@@ -307,7 +307,7 @@ def test_columns_that_nothing_can_be_said_of() -> None:
     with pytest.raises(InputError, match="no known format fits its cells; say how they are written"):
         inferred("31st of May", records={"c": {"kind": "date"}})
     for kind, form in (("date", "%H:%M"), ("time", "%Y"), ("whole", "x"), ("date", "%q"), ("categorical", "0")):
-        with pytest.raises(InputError, match=f"the format '{form}' is none"):
+        with pytest.raises(InputError, match=f"the format '{form}' is invalid"):
             inferred("1", records={"c": {"kind": kind, "format": form}})
 
 
@@ -357,7 +357,7 @@ def test_cells_come_back_as_they_were(values: list[Any]) -> None:
 @pytest.mark.parametrize(
     ("said", "message"),
     [
-        ("{", "no JSON"),
+        ("{", "not valid JSON"),
         ("[]", "expected"),
         ('{"a": "text"}', "column 'a'.kind"),
         ('{"a": {"kind": "real", "categories": ["x"]}}', "only a column of the kind"),

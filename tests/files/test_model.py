@@ -135,7 +135,7 @@ def test_no_bit_of_a_file_changes_the_numbers_that_are_loaded(tmp_path: Path) ->
             refused += 1
     assert refused > 0.95 * len(range(8, len(content), 7))  # all but the name of the digest itself
     path.write_bytes(content[:-40] + bytes([content[-40] ^ 1]) + content[-39:])  # the last weight
-    with pytest.raises(FileFormatError, match=r"m\.plica: the file is damaged: it is not what was written"):
+    with pytest.raises(FileFormatError, match=r"m\.plica: the file is damaged: its digest does not match its contents"):
         load_model(path)
 
 

@@ -221,13 +221,13 @@ class Renamed(Normals):
 GIVEN: dict[str, tuple[Callable[[], Any], str]] = {
     "none": (
         dict,
-        r"circuit\.modules: a file has no code.* make them as they were made and load the model in Python by "
-        r"plica\.load\(\.\.\., modules={key: module}\); there is no '0\.module', a 'Normals'; '1\.module', "
+        r"circuit\.modules: a file holds no code of modules; construct them .* and pass them in Python: "
+        r"plica\.load\(\.\.\., modules={key: module}\); missing: '0\.module', a 'Normals'; '1\.module', "
         r"a 'Normals'; '2\.layer\.module', a 'Normals'$",
     ),
     "one less": (
         lambda: {key: module for key, module in three().items() if key != "0.module"},
-        r"modules={key: module}\); there is no '0\.module', a 'Normals'$",
+        r"modules={key: module}\); missing: '0\.module', a 'Normals'$",
     ),
     "one more": (
         lambda: {**three(), "3.module": Normals(1, 3)},
@@ -411,6 +411,6 @@ def test_a_changed_weight_is_found_before_a_module_is_filled(saved: tuple[Path, 
     place = content.index(weight)
     path.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
     given = three()
-    with pytest.raises(FileFormatError, match="the file is damaged: it is not what was written"):
+    with pytest.raises(FileFormatError, match="the file is damaged: its digest does not match its contents"):
         load_model(path, modules=given)
     assert torch.equal(given["1.module"].factor, Normals(1, 3).factor)

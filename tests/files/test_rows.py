@@ -125,9 +125,9 @@ def test_text_is_refused_by_arrays(tmp_path: Path) -> None:
         (
             "a.csv",
             b"a,b\n\xe9,2\n",
-            "line 2: no UTF-8: found the byte 0xe9, which is '\xe9' in Latin-1; save it as UTF-8",
+            "line 2: not UTF-8: found the byte 0xe9, which is '\xe9' in Latin-1; save it as UTF-8",
         ),
-        ("a.csv", b"a,b\n" + 5000 * b"1,2\n" + b"\xe9,2\n", "line 5002: no UTF-8"),
+        ("a.csv", b"a,b\n" + 5000 * b"1,2\n" + b"\xe9,2\n", "line 5002: not UTF-8"),
         ("a.csv", "a,b\n1,2\n".encode("utf-16"), "the text is UTF-16; save it as UTF-8"),
         ("a.csv", b"a,b\n1," + 131_073 * b"x" + b"\n", "line 2: a cell has more than 131,072 letters"),
         ("a.npy", b"\x93NUMPY", "not a readable .npy"),
@@ -185,5 +185,5 @@ def test_spaces_in_cells_are_kept(tmp_path: Path) -> None:
 def test_quotes_that_do_not_end_are_refused(tmp_path: Path, content: str) -> None:
     path = tmp_path / "a.csv"
     path.write_text(content)
-    with pytest.raises(FileFormatError, match=r"a.csv, line \d: no row of cells"):
+    with pytest.raises(FileFormatError, match=r"a.csv, line \d: cannot be read as cells"):
         read(path, named=True)

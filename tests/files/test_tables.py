@@ -102,7 +102,7 @@ BAD = {
     "a blank line inside": ("a.csv", "1,2\n\n3,4\n", FileFormatError, r"a\.csv, line 2: the line is empty, expected 2"),
     "nan": ("a.csv", "x,y\n1,2\n3,nan\n", InputError, r"a\.csv, line 3, column 2: found nan, expected a finite number"),
     "infinity": ("a.csv", "1,2\n3,inf\n", InputError, r"a\.csv, line 2, column 2: found inf, expected a finite number"),
-    "not text": ("a.csv", b"a\n1\n\xe9", FileFormatError, r"a\.csv, line 3: no UTF-8: found the byte 0xe9"),
+    "not text": ("a.csv", b"a\n1\n\xe9", FileFormatError, r"a\.csv, line 3: not UTF-8: found the byte 0xe9"),
     "nan in an array": (
         "a.npy",
         np.array([[0.0, 1.0], [np.nan, 1.0]]),

@@ -131,7 +131,7 @@ def test_errors_and_ends_are_the_same() -> None:
     negative = TorchCompiler("sum-product").compile(chain(coin([0], 2), SumLayer(2, 1, weight=tensor([[1.0, -0.5]]))))
 
     def refused() -> torch.Tensor:
-        with pytest.raises(InputError, match="row 1: the logarithm of the probability of what is given is -inf"):
+        with pytest.raises(InputError, match="row 1: the logarithm of the probability of the given values is -inf"):
             sample(compiled, 3, torch.tensor([[1.0, torch.nan], [0.0, torch.nan]]))
         with pytest.raises(StructuralPropertyError, match="sampling needs weights that are not negative"):
             sample(negative, 3, torch.tensor([[torch.nan]]))

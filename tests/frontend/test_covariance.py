@@ -141,7 +141,7 @@ def test_layers_of_several_variables() -> None:
 def test_what_cannot_be_asked() -> None:
     first = CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.0, 1.0], [0.0, 1.0]]))
     compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [first, coin([1], 2)]))
-    with pytest.raises(InputError, match="row 1: the logarithm of the probability of what is given is -inf"):
+    with pytest.raises(InputError, match="row 1: the logarithm of the probability of the given values is -inf"):
         covariance(compiled, [1], torch.tensor([[1.0, torch.nan], [0.0, torch.nan]]))
     with pytest.raises(InputError, match=r"variable 2: the circuit has the variables \{0, 1\}"):
         covariance(compiled, [0, 2])

@@ -304,7 +304,7 @@ def test_two_negative_factors_are_refused_whatever_the_number_of_rows(rows: int)
     assert (latent_posterior(compiled, good)[4] == 1).all()
     assert quantile(compiled, 2, 1e-9, good).shape == (rows,)
     for ask in (lambda: latent_posterior(compiled, bad), lambda: quantile(compiled, 2, 0.5, bad)):
-        with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+        with pytest.raises(InputError, match="row 0: the logarithm of the probability of the given values is nan"):
             ask()
 
 
@@ -326,7 +326,7 @@ def test_layers_of_ones_own() -> None:
     for terms in latent_posterior(compiled, torch.full((1, 2), torch.nan)).values():
         assert float(terms.sum()) == pytest.approx(1)
     pair = PairLayer(Scope([0, 1]), 1, 2, Parameter.from_input(constant([[0.25] * 4])))
-    with pytest.raises(UnsupportedError, match=r"the posterior does not know what to do with PairLayer\(0, .*'mean'"):
+    with pytest.raises(UnsupportedError, match=r"the posterior does not support PairLayer\(0, .*'mean'"):
         posterior(compiler.compile(chain(pair)), torch.zeros(1, 2))
     assert latent_posterior(compiler.compile(chain(pair)), torch.zeros(1, 2)) == {}
 
@@ -349,7 +349,7 @@ def test_what_cannot_be_asked() -> None:
     compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [first, coin([1], 2)]))
     rows = torch.tensor([[1.0, torch.nan], [0.0, torch.nan]])
     for ask in (posterior, mean, variance, latent_posterior):
-        with pytest.raises(InputError, match="row 1: the logarithm of the probability of what is given is -inf"):
+        with pytest.raises(InputError, match="row 1: the logarithm of the probability of the given values is -inf"):
             ask(compiled, rows)
         with pytest.raises(InputError, match="row 0, variable 1: the value 2 is none of the 2 states"):
             ask(compiled, torch.tensor([[1.0, 2.0]]))
@@ -396,5 +396,5 @@ def test_two_negative_factors_are_no_probability(scaled: bool, monkeypatch: pyte
     product, root = HadamardLayer(1, 3), SumLayer(1, 1, weight=constant([[1.0]]))
     edges: dict[Any, Any] = {product: inputs, root: [product]}
     compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
-    with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+    with pytest.raises(InputError, match="row 0: the logarithm of the probability of the given values is nan"):
         posterior(compiled, torch.tensor([[torch.nan]], dtype=torch.float64))

@@ -63,8 +63,8 @@ def test_what_a_program_captures_is_constant() -> None:
         ({"compile_time": ["w"]}, InputError, "compile_time is list, expected arrays by name"),
         ({"policy": 100}, InputError, "the policy is 100; give a plica.FoldPolicy"),
         ({"form": ["split"]}, InputError, r"the form is \['split'\]; give 'runtime' or 'split'"),
-        ({"run_time": None}, InputError, "run_time is None, expected the names or places of arguments"),
-        ({"run_time": (1.5,)}, InputError, r"run_time is \(1.5,\), expected the names or places of arguments"),
+        ({"run_time": None}, InputError, "run_time is None, expected the names or positions of arguments"),
+        ({"run_time": (1.5,)}, InputError, r"run_time is \(1.5,\), expected the names or positions of arguments"),
     ],
 )
 def test_what_does_not_fit_is_refused(options, error, message) -> None:
@@ -87,7 +87,7 @@ def test_what_is_no_policy_is_refused(limits, message) -> None:
 
 
 def test_what_is_no_program_is_refused() -> None:
-    with pytest.raises(InputError, match=r"expected a Program, found <function .*; give what plica.trace makes"):
+    with pytest.raises(InputError, match=r"expected a Program, found <function .*; give the result of plica.trace"):
         plica.fold_constants(lambda x: x)  # type: ignore[arg-type]
 
 

@@ -130,7 +130,7 @@ def test_sizes_of_one_name_are_compared_at_every_call() -> None:
     compiled = plica.jit(of_trees)
     good, bad = {"a": X, "b": (X, 3)}, {"a": X, "b": (torch.ones(3), 3)}
     compiled(good, [0.5, None])
-    with pytest.raises(InputError, match=r"is 3, but 2 \(n\) is needed: sizes of one name are equal"):
+    with pytest.raises(InputError, match=r"has size 3, but 2 \(n\) is needed: axes of one name have equal sizes"):
         compiled(bad, [0.5, None])
     assert compiled(good, [0.5, None]).tolist() == [2.5, 5.0]
 
@@ -474,6 +474,6 @@ def test_an_error_at_run_time_leaves_jit_usable() -> None:
 def test_arguments_that_are_no_arrays_are_refused(argument) -> None:
     compiled = plica.jit(lambda x: x)
     with pytest.raises(
-        TraceError, match=r"test_jit.py:\d+: argument x.* of type \w+; pass an array or a number, or name"
+        TraceError, match=r"test_jit.py:\d+: argument x.* of type \w+; pass an array or a number, or list"
     ):
         compiled(argument)

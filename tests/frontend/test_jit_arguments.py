@@ -117,7 +117,7 @@ UNKNOWN = (torch.ones(2).to(torch.float8_e5m2), np.asarray(["a"]), np.asarray([o
 
 @pytest.mark.parametrize("argument", UNKNOWN, ids=lambda argument: str(argument.dtype))
 def test_dtypes_that_do_not_exist_here_are_refused(argument) -> None:
-    with pytest.raises(DTypeError, match="is not a data type that Plica has; it has bool, int8"):
+    with pytest.raises(DTypeError, match="is no data type of Plica; choose one of bool, int8"):
         plica.jit(lambda x: x)(argument)
 
 

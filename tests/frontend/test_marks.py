@@ -50,12 +50,12 @@ def test_arguments_are_marked_by_name_or_by_place(names: Any, form: str) -> None
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ({"run_time": 3}, "no argument at place 3; the 3 arguments are x, w, b"),
-        ({"run_time": (-1,)}, "no argument at place -1"),
-        ({"run_time": True}, "names or places of arguments"),
-        ({"run_time": 1.0}, "names or places of arguments"),
+        ({"run_time": 3}, "no argument at position 3; the 3 arguments are x, w, b"),
+        ({"run_time": (-1,)}, "no argument at position -1"),
+        ({"run_time": True}, "names or positions of arguments"),
+        ({"run_time": 1.0}, "names or positions of arguments"),
         ({"run_time": (1, "w")}, "'w' is named twice"),
-        ({"compile_time": {5: W}}, "no argument at place 5"),
+        ({"compile_time": {5: W}}, "no argument at position 5"),
         ({"compile_time": {1.5: W}}, "compile_time has the key 1.5"),
         ({"compile_time": {1: W, "w": W}}, "'w' is named twice"),
         ({"compile_time": {1: W}, "run_time": "w"}, "'w' is named twice"),
@@ -83,7 +83,7 @@ def test_arguments_of_functions_are_marked_by_place_and_remembered(constants: An
 
 @pytest.mark.parametrize("constants", [True, 1.5, None, (1, None), [["w"]]])
 def test_wrong_marks_of_functions_are_refused(constants: Any) -> None:
-    with pytest.raises(InputError, match=r"jit: constants is .*, expected the names or places of arguments"):
+    with pytest.raises(InputError, match=r"jit: constants is .*, expected the names or positions of arguments"):
         plica.jit(_fn, constants=constants)
 
 
@@ -98,7 +98,7 @@ def test_places_of_functions_count_as_those_that_are_static_do() -> None:
     run = plica.jit(lambda number, x, w: x @ pnp.tanh(w) * number, static_argnums=0, constants=2)
     np.testing.assert_allclose(run(2.0, X, W), X @ np.tanh(W) * 2, rtol=1e-5)
     assert run.bound.run_time == (run.program.arguments[1].name,)
-    with pytest.raises(InputError, match="jit: there is no argument at place 3"):
+    with pytest.raises(InputError, match="jit: there is no argument at position 3"):
         plica.jit(lambda x: x, constants=3)(X)
 
 

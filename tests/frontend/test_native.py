@@ -198,7 +198,7 @@ def test_modules_refused(tmp_path: Path) -> None:
             return -(x**2).expand(-1, 2) / 2
 
     layer = ModuleLayer([0], 2, module=Normal())
-    with pytest.raises(UnsupportedError, match="runs a Normal, which is code of another library"):
+    with pytest.raises(UnsupportedError, match="calls a Normal, which is code of another library"):
         native.compile(compiled(Circuit([layer], {}, [layer])), tmp_path / "x.plicab")
 
 

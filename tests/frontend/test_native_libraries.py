@@ -178,7 +178,7 @@ def _drop(*steps: str | int) -> Callable[[Json], None]:
         (_set("constants", to=[]), "has the types"),
         (_set("constants", to=["_w0", "_w0"]), "has the types"),
         (_set("function", to="other"), "its code has no function other"),
-        (_set("faults", 0, "error", to="SystemExit"), "there is no error SystemExit"),
+        (_set("faults", 0, "error", to="SystemExit"), "unknown error SystemExit"),
         (_set("faults", 0, "message", to=[999]), "reports 2 numbers, expected 1000"),
         (_set("faults", 0, "message", to=[-1]), "expected a number from 0"),
     ],
@@ -196,7 +196,7 @@ def test_a_manifest_that_does_not_fit_its_code_is_refused(
 def test_an_error_that_a_manifest_leaves_out_is_one_of_the_file(path: Path, tmp_path: Path) -> None:
     forged_path = tmp_path / "forged.plicab"
     forged_path.write_bytes(forged(path.read_bytes(), _drop("faults")))
-    with pytest.raises(NativeFileError, match="its function main ends with 1, which its manifest does not know"):
+    with pytest.raises(NativeFileError, match="its function main returned the unknown status 1"):
         native.load(forged_path)(X, [10], 0.5)
 
 

@@ -108,7 +108,7 @@ WRONG: tuple[tuple[Callable[[], tuple[tuple[Any, ...], dict[str, Any]]], str], .
     (lambda: ((GIVEN[0], [X, X], *GIVEN[2:]), {}), "main: pair: expected a list of 1 part(s), found 2 part(s)"),
     (lambda: ((GIVEN[0], {"a": X}, *GIVEN[2:]), {}), "main: pair: expected a list of 1 part(s), found dict"),
     (lambda: ((*GIVEN, X), {}), "main: takes data, pair, shift, box, found 5 arguments by position"),
-    (lambda: (GIVEN, {"box": GIVEN[3]}), "main: box is there twice"),
+    (lambda: (GIVEN, {"box": GIVEN[3]}), "main: box is given twice"),
     (lambda: (GIVEN[:3], {}), "main: expected box=Box(sides=box_sides: float64[n], scale=box_scale: float64[n])"),
     (lambda: (GIVEN, {"other": X}), "unknown"),
 )
@@ -144,15 +144,15 @@ def _manifest(function: Any, **settings: Any) -> Any:
 
 DAMAGED = (
     ({"takes": None}, None),
-    ({"takes": Tree("dict", (0, 1), ("a", "b"))}, "a tree of [0, 1], not of 6"),
-    ({"takes": Tree("dict", (0, 1, 2, 3, 4, 4), (*"abcdef",))}, "a tree of"),
+    ({"takes": Tree("dict", (0, 1), ("a", "b"))}, "expected a tree of 6 arrays, found those at [0, 1]"),
+    ({"takes": Tree("dict", (0, 1, 2, 3, 4, 4), (*"abcdef",))}, "expected a tree of 6 arrays"),
     ({"takes": Tree("tuple", (*range(6),))}, "its arguments have no names"),
     ({"takes": Tree("dict", (*range(6),), ("seed", *"bcdef"))}, "its arguments have no names"),
     ({"takes": Tree("dict", (*range(6),), (1, *"bcdef"))}, "its arguments have no names"),
-    ({"gives": Tree("list", (*range(5), Tree("dict", (5,), ("a", "b"))))}, "a dict of the keys"),
-    ({"gives": Tree("list", (*range(4), Tree("dict", (4, 5), ("a", "a"))))}, "a dict of the keys"),
+    ({"gives": Tree("list", (*range(5), Tree("dict", (5,), ("a", "b"))))}, "a dict of wrong keys"),
+    ({"gives": Tree("list", (*range(4), Tree("dict", (4, 5), ("a", "a"))))}, "a dict of wrong keys"),
     ({"gives": Tree("named", (*range(6),), (*"abcde", "f-g"), "Box")}, "is no named tuple"),
-    ({"gives": Tree("bag", (*range(6),))}, "no kind of tree bag"),
+    ({"gives": Tree("bag", (*range(6),))}, "unknown kind of tree bag"),
 )
 
 

@@ -168,7 +168,7 @@ def test_draws(dtype: torch.dtype, tmp_path: Path) -> None:
 def test_wrong_names(circuit: Any, tmp_path: Path) -> None:
     for updatable, error, message in (
         ("0.logit", InputError, "the circuit has no tensor '0.logit'; it has 0.logits"),
-        ({"0.logits": 3}, InputError, "a circuit has its tensors itself"),
+        ({"0.logits": 3}, InputError, "a circuit has its tensors already"),
     ):
         with pytest.raises(error, match=message):
             native.compile(circuit, tmp_path / "x.plicab", updatable=updatable)
@@ -225,7 +225,7 @@ def test_captured_arrays(tmp_path: Path) -> None:
         module.update(first=_W1 * 5)
         expected = _layer(x, _W1 * 5, _W2 + 1) - (_W2 + 1)[0]
         np.testing.assert_allclose(module(x), np.asarray(expected), rtol=1e-5, atol=1e-5)
-    with pytest.raises(InputError, match="'again' is an array that has another name already"):
+    with pytest.raises(InputError, match="the array 'again' has another name already"):
         native.compile(layer, tmp_path / "x.plicab", updatable={"w2": w2, "again": w2})
     with pytest.raises(NativeFileError, match="a name of letters, digits"):
         native.compile(layer, tmp_path / "x.plicab", updatable={"w 2": w2})
@@ -236,7 +236,7 @@ def test_views_are_refused(tmp_path: Path) -> None:
     w = _W1.copy()
     layer = plica.jit(lambda x: x @ w + w[0])
     layer(np.ones((2, 4), "float32"))
-    with pytest.raises(InputError, match="the Program captures a part of w, which would stay as it is"):
+    with pytest.raises(InputError, match="the Program captures a part of w, which no update would change"):
         native.compile(layer, tmp_path / "x.plicab", updatable={"w": w})
 
 

@@ -224,7 +224,7 @@ def test_what_cannot_be_given() -> None:
     first = CategoricalLayer([0], 2, num_categories=2, probs=constant([[0.0, 1.0], [0.0, 1.0]]))
     compiled = TorchCompiler().compile(product_then_sum(HadamardLayer(2, 2), [first, coin([1], 2)]))
     rows = torch.tensor([[1.0, torch.nan], [0.0, torch.nan]])
-    with pytest.raises(InputError, match="row 1: the logarithm of the probability of what is given is -inf"):
+    with pytest.raises(InputError, match="row 1: the logarithm of the probability of the given values is -inf"):
         sample(compiled, 3, rows)
     with pytest.raises(InputError, match="row 0, variable 1: the value 2 is none of the 2 states"):
         sample(compiled, 3, torch.tensor([[1.0, 2.0]]))

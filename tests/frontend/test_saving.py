@@ -83,7 +83,7 @@ def test_refused(tmp_path: Path) -> None:
     path = tmp_path / "one.plica"
     with pytest.raises(DTypeError, match=r"takes a compiled circuit, found Circuit\(.*compile it first"):
         plica.save(_circuit(), path)  # type: ignore[arg-type]
-    with pytest.raises(UnsupportedError, match="semiring 'lse-sum' is one's own"):
+    with pytest.raises(UnsupportedError, match="semiring 'lse-sum' is a custom one"):
         plica.save(plica.compile(_circuit(), semiring=replace(LSE_SUM, faster=())), path)
     assert not path.exists()
     with pytest.raises(FileFormatError, match=r"one\.plica"):
@@ -131,7 +131,9 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raise SafetensorError("no space left on device")
 
     monkeypatch.setattr("plica.files.model.save_file", full)
-    with pytest.raises(WriteError, match=r"one\.plica: cannot be written: no space left on device; free some there"):
+    with pytest.raises(
+        WriteError, match=r"one\.plica: cannot be written: no space left on device; free some space there"
+    ):
         plica.save(circuit, path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]

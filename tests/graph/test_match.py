@@ -358,7 +358,7 @@ def test_a_strategy_of_ones_own_sees_all_matches_and_the_graph() -> None:
 
     def last_first(matches, view, replacement):
         seen.append(([match.root.name for match in matches], view.outputs))
-        with pytest.raises(GraphError, match="works in optimize_graph"):
+        with pytest.raises(GraphError, match="use a strategy that reads replacements in optimize_graph alone"):
             replacement(matches[0])
         return reversed(matches)
 
@@ -396,11 +396,11 @@ MALFORMED: Any = (
     ((Entry("a", "f", ("x y",)),), {}, "'x y' of 'a' is no name"),
     ((Entry("a", "f", ("*x",), commutative=True),), {}, "commutative and variadic"),
     ((Entry("a", "f", preserved=True),), {}, "so that nothing is replaced"),
-    ((Entry("a", "f", ("x", "b+")), Entry("b", "g")), {}, "which are all inputs of a root, in order"),
-    ((Entry("a", "f", ("b",)), Entry("b", "g", ("c+",)), Entry("c", "h")), {}, "which are all inputs of a root"),
-    ((Entry("b_0", "f", ("b+",)), Entry("b", "g")), {}, "call the root otherwise"),
-    ((Entry("a", "f", ("b+",)),), {}, "as the entry 'b' says; give that one alone after the root"),
-    ((Entry("a", "f", ("b+",)), Entry("b", "g", ("c",)), Entry("c", "h")), {}, "give that one alone after the root"),
+    ((Entry("a", "f", ("x", "b+")), Entry("b", "g")), {}, "all inputs of the root in order; name no other input"),
+    ((Entry("a", "f", ("b",)), Entry("b", "g", ("c+",)), Entry("c", "h")), {}, "all inputs of the root in order"),
+    ((Entry("b_0", "f", ("b+",)), Entry("b", "g")), {}, "give the root another name"),
+    ((Entry("a", "f", ("b+",)),), {}, "nodes of the entry 'b'; list that entry alone after the root"),
+    ((Entry("a", "f", ("b+",)), Entry("b", "g", ("c",)), Entry("c", "h")), {}, "list that entry alone after the root"),
     ((Entry("a", "f", sub_patterns={"w": "softmax"}),), {}, "sub-pattern 'w' of 'a' is str"),  # type: ignore[dict-item]
 )
 

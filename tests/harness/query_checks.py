@@ -406,9 +406,9 @@ def check_impossible(asked: Asked, x: Array) -> None:
     assert (found.isnan().numpy() == ~expected).all()
     assert (queries.mpe(asked.compiled, rows)[1].isneginf().numpy() == ~expected).all()
     for ask in (queries.posterior, queries.latent_posterior, queries.mean, queries.variance):
-        with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of what is given is -inf"):
+        with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of the given values is -inf"):
             ask(asked.compiled, rows)
-    with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of what is given is -inf"):
+    with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of the given values is -inf"):
         queries.sample(asked.compiled, 2, rows)
 
 

@@ -165,7 +165,7 @@ def test_a_number_is_kept_where_a_size_may_be_it() -> None:
 def test_a_table_without_checks_refuses_sizes_that_may_differ() -> None:
     builder = Builder({"add": OPS["add"]})
     x, y = builder.argument("x", ("n",), DType.FLOAT32), builder.argument("y", ("m",), DType.FLOAT32)
-    with pytest.raises(ShapeError, match=r"n meets m\. Whether n = m is not known before the program runs"):
+    with pytest.raises(ShapeError, match=r"n against m\. Whether n = m is not known before the program runs"):
         builder.add("add", x, y)
 
 
@@ -177,6 +177,6 @@ def test_errors_say_where_operands_were_made() -> None:
     with builder.at("model.py:9"), pytest.raises(ShapeError) as caught:
         builder.add("concat", y, x, axis=0)
     assert str(caught.value).splitlines() == [
-        "concat(f32[n,1], f32[n,3]) (model.py:9): f32[n,1], f32[n,3] do not fit together outside axis 0.",
+        "concat(f32[n,1], f32[n,3]) (model.py:9): f32[n,1], f32[n,3] must have equal sizes outside axis 0.",
         "  a:f32[n,1] was made at model.py:7",
     ]

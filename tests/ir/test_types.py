@@ -76,7 +76,7 @@ def test_types_of_python(kind: type, dtype: str) -> None:
 
 @pytest.mark.parametrize("name", ["float31", "object", "", None, 3, str, "f31"])
 def test_other_types_are_refused(name: object) -> None:
-    with pytest.raises((DTypeError, TypeError), match="is not a data type that Plica has; it has bool, int8"):
+    with pytest.raises((DTypeError, TypeError), match="is no data type of Plica; choose one of bool, int8"):
         as_dtype(name)
 
 

@@ -73,5 +73,5 @@ def test_values(way: str, fold: bool) -> None:
 
 def test_what_is_learned_is_refused() -> None:
     learned = torch.ones(3, requires_grad=True)
-    with pytest.raises(TraceError, match=r"test_captured.py:\d+: .* give what is learned"):
+    with pytest.raises(TraceError, match=r"test_captured.py:\d+: .* make an array that is learned"):
         compiled(lambda _, x: x * learned)

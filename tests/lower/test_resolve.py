@@ -87,7 +87,7 @@ def test_a_leaf_is_what_the_rule_of_its_context_says() -> None:
     one, other = first.compile(circuit), second.compile(circuit)
     other.load_state_dict(one.state_dict())
     assert not torch.allclose(one(X), other(X))
-    with pytest.raises(UnsupportedError, match=r"class Wide has; put the class under ComposedParameter.*LeafRow\(Wide"):
+    with pytest.raises(UnsupportedError, match=r"class Wide; derive the class from ComposedParameter.*LeafRow\(Wide"):
         without.compile(circuit)
 
 
@@ -209,7 +209,7 @@ def test_files_keep_leaf_kinds(tmp_path: Path) -> None:
         assert torch.equal(again(X), compiled(X))
     with pytest.raises(FileFormatError, match="not a known ParameterNode"):
         load_model(tmp_path / "own.plica")
-    with pytest.raises(FileFormatError, match="nothing says which tensors a leaf of class Wide has"):
+    with pytest.raises(FileFormatError, match="the context has no rule for a leaf of class Wide"):
         load_model(tmp_path / "own.plica", classes=[Wide])
 
 
@@ -220,9 +220,9 @@ def _circular(leaf: Wide) -> Parameter:
 @pytest.mark.parametrize(
     ("rule", "error", "message"),
     [
-        (lambda _: 3.0, DTypeError, "what Wide stands for is no parameter: expected a Parameter.*found float"),
+        (lambda _: 3.0, DTypeError, "the replacement of Wide must be a parameter: expected a Parameter.*found float"),
         (lambda _: TensorParameter(3, 4, initializer=NormalInitializer()), ShapeError, r"Wide: .*\(4, 3\).*\(3, 4\)"),
-        (_circular, GraphError, "Wide stands for a parameter that it is itself a leaf of"),
+        (_circular, GraphError, "Wide is replaced by a parameter that has it as a leaf"),
     ],
 )
 def test_wrong_rules_for_leaves(rule, error: type[Exception], message: str) -> None:

@@ -72,7 +72,7 @@ BROKEN = (
     (WHILE, "] k n x", "] k n", "the condition of while_loop: the region takes 2 inputs, found 1"),
     (WHILE, "cond_nconsts=1", "cond_nconsts=0", "the condition of while_loop: the region takes 1 consts, found 0"),
     (COND, "p n x n x", "p n x n", "cond: the region takes 2 consts, found 1"),
-    (COND, "p n x n x", "p n x n x x", "cond: there are operands that no branch takes"),
+    (COND, "p n x n x", "p n x n x x", "cond: expected operands that a branch takes"),
     (
         COND,
         "num_implicit_inputs=0",
@@ -81,7 +81,7 @@ BROKEN = (
     ),
     (COND, " num_implicit_inputs=0", "", "missing a required argument: 'num_implicit_inputs'"),
     (COND, " preserve_dimensions=True", "", "missing a required argument: 'preserve_dimensions'"),
-    (COND, "branch_nconsts=(2,2)", "branch_nconsts=(2,)", "cond: there are operands that no branch takes"),
+    (COND, "branch_nconsts=(2,2)", "branch_nconsts=(2,)", "cond: expected operands that a branch takes"),
     (COND, "branch_nconsts=(2,2)", "branch_nconsts=(3,1)", "cond: the region takes 2 consts, found 3"),
     (
         COND,
@@ -111,7 +111,12 @@ BROKEN = (
     (ASSERT, "(n,)] y", "(n,n)] y", r"f32\[m\] cannot have the shape \(n, n\)"),
     (ASSERT, "(n,)] y", "(m+1,)] y", r"f32\[m\] cannot have the shape \(m\+1\)"),
     # how many sizes
-    (FOR, "num_implicit_inputs=1", "num_implicit_inputs=0", "the sizes of a:f32.m. are none that the region is given"),
+    (
+        FOR,
+        "num_implicit_inputs=1",
+        "num_implicit_inputs=0",
+        "a size of a:f32.m. is not among the sizes that the region takes",
+    ),
     (FOR, "num_implicit_outputs=1", "num_implicit_outputs=2", r"returns 1, but the equation says 1 and 2"),
     (FOR, "{m:i64[]} i:i64[]", "m:i64[] i:i64[]", r"takes 0 size\(s\) and returns 1, but the equation says 1 and 1"),
     (FOR, "({e}, d)", "(d,)", r"takes 1 size\(s\) and returns 0, but the equation says 1 and 1"),
@@ -136,7 +141,12 @@ BROKEN = (
     (WHILE, "in (b,)", "in (b, b)", r"returns one bool\[\], found bool\[\], bool\[\]"),
     (COND, "({n}, a, x)", "({n}, a)", "cond: the branches return 2, 1 results"),
     (COND, "({n}, a, x)", "({n}, a, 1.0:f32[])", r"cond: the branches return f32\[2\*n\], f32\[\]"),
-    (COND, "({n}, a, x)", "({3:i64[]}, a, x)", r"cond: the sizes 2\*n, n of a result are no outputs"),
+    (
+        COND,
+        "({n}, a, x)",
+        "({3:i64[]}, a, x)",
+        r"cond: the branches must return the sizes 2\*n, n of a result as implicit outputs",
+    ),
     (
         COND,
         "a:f32[n] = multiply x x",
@@ -221,7 +231,7 @@ def test_what_runs_refuses_bad_values() -> None:
     with pytest.raises(InputError, match="a loop from 0 to 3 has step 0; take a positive or a negative step"):
         steps(0, 3, 0)
     with pytest.raises(
-        InputError, match=r"an array has shape \(3,\), but \(2,\) is needed: sizes that meet must be equal"
+        InputError, match=r"an array has shape \(3,\), but \(2,\) is needed: paired sizes must be equal"
     ):
         reference("assert_shape", [X], {"shape": (2,)})
     with pytest.raises(InputError, match=r"shape \(2,\), but \(3,\) is needed"):

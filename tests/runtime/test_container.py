@@ -71,7 +71,7 @@ def test_a_file_with_a_signature_is_covered_by_hashes_too(tmp_path: Path) -> Non
         damaged = bytearray(whole)
         damaged[byte] ^= 16
         (tmp_path / "damaged.plicab").write_bytes(damaged)
-        with pytest.raises(NativeFileError, match="its signature does not hash to what was written"):
+        with pytest.raises(NativeFileError, match="the hash of its signature is not the one that was written"):
             read(tmp_path / "damaged.plicab")
 
 
@@ -109,11 +109,11 @@ def test_a_part_that_is_another_file_is_refused(tmp_path: Path) -> None:
     good = weights.read_bytes()
     for _, data in damaged_parts(good):
         weights.write_bytes(data)
-        found = "does not hash to" if len(data) == len(good) else f"has {len(data)} bytes, and 192 were"
+        found = "does not have the hash that was" if len(data) == len(good) else f"has {len(data)} bytes, and 192 were"
         with pytest.raises(NativeFileError, match=f"{its}{found}.* written; copy both again$"):
             load(path)
     weights.unlink()
-    missing = f"{its}is not beside it; copy both$"
+    missing = f"{its}is not in the same folder; copy both$"
     with pytest.raises(NativeFileError, match=missing):
         load(path)
     weights.mkdir()
@@ -179,7 +179,7 @@ def _split(path: Path, tensors: bytes | None = None) -> tuple[Path, Path]:
 def test_writing_is_all_or_nothing(tmp_path: Path) -> None:
     path = native_file(tmp_path / "kept.plicab")
     before = path.read_bytes()
-    with pytest.raises(NativeFileError, match="there is no part code/host"):
+    with pytest.raises(NativeFileError, match="its part code/host is missing or empty"):
         write(path, {"tensors": b""}, MANIFEST)
     with pytest.raises(TypeError):
         write(path, parts() | {"more": ["no bytes"]}, MANIFEST)  # type: ignore[dict-item]

@@ -38,7 +38,7 @@ def test_a_signature_of_another_file_is_refused(tmp_path: Path) -> None:
     signed = native_file(tmp_path / "signed.plicab", private).read_bytes()
     other = native_file(tmp_path / "other.plicab", private, provenance={"source": "changed by hand"}).read_bytes()
     (tmp_path / "mixed.plicab").write_bytes(other[:64] + signed[64 : 64 + 128] + other[64 + 128 :])
-    with pytest.raises(NativeFileError, match="its signature is not of this file"):
+    with pytest.raises(NativeFileError, match="its signature does not belong to its contents"):
         load(tmp_path / "mixed.plicab", public_key=public)
 
 
@@ -50,7 +50,7 @@ def test_a_signature_covers_a_part_beside_the_file(tmp_path: Path) -> None:
     write(forged, parts() | {"tensors": bytes(192)}, MANIFEST, beside=["tensors"])
     [weights], [other] = beside(path), beside(forged)
     (tmp_path / other).replace(tmp_path / weights)
-    with pytest.raises(NativeFileError, match=f"is the file {weights}, which does not hash to what was written"):
+    with pytest.raises(NativeFileError, match=f"is the file {weights}, which does not have the hash that was written"):
         load(path, public_key=public)
 
 

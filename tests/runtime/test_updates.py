@@ -51,9 +51,9 @@ class TestParts:
             "non-negative check: doubled is no tensor of 1 numbers",
         ),
         ({"non_negative": (NonNegativeCheck("none", ()),)}, "non-negative check: none is no tensor of 0 numbers"),
-        ({"also": ("exact",)}, "the entry exact cannot be asked in place of product"),
-        ({"also": ("plus",)}, "the entry plus cannot be asked in place of product"),
-        ({"tensors": (replace(MANIFEST.tensors[0], parts=("a",) * 4), *MANIFEST.tensors[1:])}, "has 4 parts"),
+        ({"also": ("exact",)}, "the entry exact cannot run in place of product"),
+        ({"also": ("plus",)}, "the entry plus cannot run in place of product"),
+        ({"tensors": (replace(MANIFEST.tensors[0], parts=("a",) * 4), *MANIFEST.tensors[1:])}, "has 4 updatable parts"),
     ],
 )
 def test_manifests_that_do_not_fit_together_are_refused(changes: dict[str, Any], message: str) -> None:

@@ -326,7 +326,7 @@ REFUSED = (
     (lambda: la.qr(F, mode="full"), ShapeError, "'reduced' or 'complete', found 'full'"),
     (lambda: la.pinv(F, rtol="small"), TraceError, "pinv needs an array, found str"),
     (lambda: la.matrix_power(F, 0.5), TraceError, "an integer that is known now, found 0.5"),
-    (lambda: la.matrix_power(F[:2], 0), ShapeError, "3 meets 2"),
+    (lambda: la.matrix_power(F[:2], 0), ShapeError, "3 against 2"),
     (lambda: la.vector_norm(F.to(torch.int64)), DTypeError, "found int64, expected float or complex"),
     (lambda: la.vector_norm(F, axis=2), ShapeError, "axis 2 does not exist"),
     (lambda: la.vector_norm(F[:0], axis=0, ord=-1), ShapeError, "the norm of order -1.0 of no numbers"),

@@ -116,7 +116,7 @@ def test_scalars_may_come_from_python_alone() -> None:
 
 
 def test_types_without_a_name_here_are_refused() -> None:
-    with pytest.raises(DTypeError, match="is not a data type that Plica has"):
+    with pytest.raises(DTypeError, match="is no data type of Plica"):
         pnp.exp(np.zeros(2, "datetime64[s]"))
     with pytest.raises(TraceError, match="needs an array, found str 'x'"):
         pnp.sum("x")

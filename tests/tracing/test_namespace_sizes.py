@@ -74,17 +74,17 @@ def test_sizes_are_checked_when_a_program_runs(number: int) -> None:
     consts = [np.asarray([1, 2, 0])] if program.consts else []
     (found,) = interpret(program, np.arange(good, dtype="float32"), consts=consts)
     assert found.shape == shape
-    with pytest.raises(InputError, match="sizes that meet must be equal"):
+    with pytest.raises(InputError, match="paired sizes must be equal"):
         interpret(program, np.arange(bad, dtype="float32"), consts=consts)
     if not consts:
         assert run_torch(program, to_torch(np.arange(good, dtype="float32")))[0].shape == shape
-        with pytest.raises(InputError, match="sizes that meet must be equal"):
+        with pytest.raises(InputError, match="paired sizes must be equal"):
             run_torch(program, to_torch(np.arange(bad, dtype="float32")))
 
 
 REFUSED = (
     # a function of x:f32[n,m], the error, part of the message
-    (lambda x: pnp.ones(x.shape[0]) + pnp.ones(x.shape[0] + 1), ShapeError, "do not broadcast: n meets n.1"),
+    (lambda x: pnp.ones(x.shape[0]) + pnp.ones(x.shape[0] + 1), ShapeError, "do not broadcast: n against n.1"),
     (lambda x: pnp.reshape(x, (-1, -1)), ShapeError, "-1 stands for one size"),
     (lambda x: pnp.reshape(x, (0, -1)), ShapeError, "-1 stands for one size"),
     (lambda x: pnp.reshape(x, (2.0, -1)), ShapeError, "a size is a scalar integer, found float 2.0"),
@@ -98,7 +98,7 @@ REFUSED = (
     (lambda x: pnp.unstack(x), ShapeError, r"axis 0 of f32\[n,m\] is long, which is not known .*plica.for_loop"),
     (lambda x: pnp.concat([]), ShapeError, "concat joins one array or more, found none"),
     (lambda x: pnp.stack([]), ShapeError, "stack joins one array or more, found none"),
-    (lambda x: pnp.concat([x, x[0]]), ShapeError, "do not fit together"),
+    (lambda x: pnp.concat([x, x[0]]), ShapeError, "must have equal sizes outside axis 0"),
     (lambda x: pnp.moveaxis(x, (0, 1), 0), ShapeError, "2 axes and 1 places"),
     (lambda x: pnp.moveaxis(x, (0, 0), (0, 1)), ShapeError, "named twice"),
     (lambda x: pnp.matrix_transpose(x[0]), ShapeError, "takes matrices"),

@@ -57,7 +57,10 @@ def test_what_is_packed_lies_in_memory_as_it_is_read() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"inner_dims_pos": (0,), "inner_tiles": (2,)}, "axis 0 of size 5 is not filled by tiles of 2; give a padding"),
+        (
+            {"inner_dims_pos": (0,), "inner_tiles": (2,)},
+            "axis 0 of size 5 is no multiple of the tile size 2; give a padding",
+        ),
         ({"inner_dims_pos": (0, 0), "inner_tiles": (5, 1)}, "names an axis twice"),
         ({"inner_dims_pos": (0,), "inner_tiles": (5, 1)}, r"1 axes \(0,\) are cut into 2 tile"),
         ({"inner_dims_pos": (0,), "inner_tiles": (0,)}, "a tile has one entry or more"),
@@ -76,7 +79,7 @@ def test_tiles_that_do_not_fill_a_size_of_the_run_are_refused_then(backend) -> N
         lambda x: pnp.pack(x, inner_dims_pos=(0,), inner_tiles=(4,)), abstracted_axes=(("n",),), backend=backend
     )
     assert fn(np.ones(8, "float32")).shape == (2, 4)
-    with pytest.raises(InputError, match="axis 0 of size 7 is not filled by tiles of 4"):
+    with pytest.raises(InputError, match="axis 0 of size 7 is no multiple of the tile size 4"):
         fn(np.ones(7, "float32"))
 
 

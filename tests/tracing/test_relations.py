@@ -403,7 +403,7 @@ def test_what_determines_the_others_is_the_one_size_that_is_carried() -> None:
 def _refused(program: Program, fits, fails) -> None:
     for run in (interpret, run_torch):
         run(program, *fits)
-        with pytest.raises(InputError, match=r"test_relations.py:\d+: .*is needed: sizes that meet must be equal"):
+        with pytest.raises(InputError, match=r"test_relations.py:\d+: .*is needed: paired sizes must be equal"):
             run(program, *fails)
 
 

@@ -148,32 +148,32 @@ def _numpy_shape(x):
 
 
 UNKNOWN = (
-    (_if, "if x[0] > 1:", r"a Python `if` asked for its truth\. Use @plica\.cond\(\.\.\.\), or plica\.numpy\.where"),
-    (_elif, "elif x.shape[0] > 2:", r"a Python `elif` asked for its truth\. Use \.else_if\(\.\.\.\) of @plica\.cond"),
-    (_while, "while pnp.sum(x) > 3:", r"a Python `while` asked for its truth\. Use @plica\.while_loop\(condition\)"),
-    (_assert, 'assert x[0] > 4, "positive"', r"a Python `assert` asked for its truth\. Use a comparison"),
+    (_if, "if x[0] > 1:", r"a Python `if` needs its truth value\. Use @plica\.cond\(\.\.\.\), or plica\.numpy\.where"),
+    (_elif, "elif x.shape[0] > 2:", r"a Python `elif` needs its truth value\. Use \.else_if\(\.\.\.\) of @plica\.cond"),
+    (_while, "while pnp.sum(x) > 3:", r"a Python `while` needs its truth value\. Use @plica\.while_loop\(condition\)"),
+    (_assert, 'assert x[0] > 4, "positive"', r"a Python `assert` needs its truth value\. Use a comparison"),
     (_for_range, "for _ in range(x.shape[0] + 5):", r"a Python `for` loop counts to it\. Use @plica\.for_loop\(0, n\)"),
     (_for_rows, "for row in x:", r"Python iterates over it\. Use @plica\.for_loop\(0, x\.shape\[0\]\), plica\.scan"),
     (_for_enumerate, "for place, row in enumerate(pnp.exp(x)):", "Python iterates over it.*plica.numpy.unstack"),
     (_comprehension, "return [row + 6 for row in x]", "Python iterates over it"),
     (_unpacked, "first, second = x * 7", "Python iterates over it"),
     (_len, "return pnp.zeros(len(x) + 8)", r"length\. Use x\.shape\[0\], a scalar of the program"),
-    (_int, "return x * int(x[9])", r"a Python integer was asked for\. Use array operations, or astype\(x, 'int64'\)"),
-    (_float, "return x * float(x[10])", "a Python float was asked for.*'float64'"),
-    (_complex, "return x * complex(x[11])", "a Python complex number was asked for.*'complex128'"),
-    (_bool, "return bool(x[12] > 0)", "its truth was asked for. Use plica.numpy.where or plica.cond"),
-    (_ternary, "return x if x[13] > 0 else -x", "its truth was asked for"),
-    (_and, "return x[14] > 0 and x[15] > 0", "its truth was asked for"),
-    (_not, "return not x[16]", "its truth was asked for"),
-    (_several_lines, "or x[18] > 0", "its truth was asked for. Use plica.numpy.where or plica.cond"),
-    (_index, "return [1, 2, 3][x.shape[0] - 19]", r"a Python index was asked for.*x\[i\] of a tracer x"),
-    (_range, "return list(range(x.shape[0] + 20))", "a Python index was asked for.*plica.for_loop"),
-    (_max, "return max(x[0], x[21])", "its truth was asked for"),
-    (_in, "return x.shape[0] in (22, 23)", "its truth was asked for"),
+    (_int, "return x * int(x[9])", r"it is converted to a Python int\. Use array operations, or astype\(x, 'int64'\)"),
+    (_float, "return x * float(x[10])", "it is converted to a Python float.*'float64'"),
+    (_complex, "return x * complex(x[11])", "it is converted to a Python complex.*'complex128'"),
+    (_bool, "return bool(x[12] > 0)", "its truth value is needed. Use plica.numpy.where or plica.cond"),
+    (_ternary, "return x if x[13] > 0 else -x", "its truth value is needed"),
+    (_and, "return x[14] > 0 and x[15] > 0", "its truth value is needed"),
+    (_not, "return not x[16]", "its truth value is needed"),
+    (_several_lines, "or x[18] > 0", "its truth value is needed. Use plica.numpy.where or plica.cond"),
+    (_index, "return [1, 2, 3][x.shape[0] - 19]", r"it is used as a Python index.*x\[i\] of a tracer x"),
+    (_range, "return list(range(x.shape[0] + 20))", "it is used as a Python index.*plica.for_loop"),
+    (_max, "return max(x[0], x[21])", "its truth value is needed"),
+    (_in, "return x.shape[0] in (22, 23)", "its truth value is needed"),
     (_set, "x[0] = 24", r"cannot be changed in place\. Use x = x\.at\[index\]\.set\(values\)"),
     (_increment, "x[25] += 1", "cannot be changed in place"),
-    (_numpy, "return np.exp(x + 26)", "numpy asked for its elements.*plica.numpy in place of numpy's"),
-    (_numpy_shape, "return np.zeros([x.shape[0] + 27])", "a Python index was asked for"),
+    (_numpy, "return np.exp(x + 26)", "numpy needs its elements.*plica.numpy in place of numpy's"),
+    (_numpy_shape, "return np.zeros([x.shape[0] + 27])", "it is used as a Python index"),
 )
 
 
@@ -201,7 +201,7 @@ def test_text_that_is_no_file_is_left_out() -> None:
 
 
 def test_numbers_of_numpy_are_refused_as_indices_of_lists() -> None:
-    with pytest.raises(TraceError, match="a Python index was asked for"):
+    with pytest.raises(TraceError, match="it is used as a Python index"):
         trace(lambda x: [1, 2, 3][x[0, 0]], I32)
 
 
@@ -265,7 +265,7 @@ def test_sizes_that_differ_name_both_and_where_they_were_made() -> None:
         trace(_two, int)
     assert str(caught.value).splitlines() == [
         f"add(f64[sz], f64[sz+1]) ({__file__}:{_line('return first + second')}): "
-        "the shapes (sz) and (sz+1) do not broadcast: sz meets sz+1.",
+        "the shapes (sz) and (sz+1) do not broadcast: sz against sz+1.",
         f"  a:f64[sz] was made at {__file__}:{_line('first = pnp.ones([sz])')}",
         f"  b:f64[sz+1] was made at {__file__}:{_line('second = pnp.ones([sz + 1])')}",
     ]

@@ -27,7 +27,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 PATH = click.Path(path_type=Path)
 
 DELIMITER = click.option(
-    "--delimiter", metavar="LETTER", help="What stands between the cells of a .csv. Default: as its first lines show."
+    "--delimiter", metavar="LETTER", help="Delimiter of the cells of a .csv. Default: the one its first lines show."
 )
 DATA_OPTIONS = (
     DELIMITER,
@@ -37,13 +37,11 @@ DATA_OPTIONS = (
         type=click.Choice(("error", "missing")),
         default="missing",
         show_default=True,
-        help="What a category is that the model has never seen: a missing value, or an error.",
+        help="How to read a category that the model has never seen: as a missing value, or as an error.",
     ),
 )
 MODEL_OPTIONS = (
-    click.option(
-        "--batch", type=click.IntRange(1), default=256, show_default=True, help="Rows that are computed at once."
-    ),
+    click.option("--batch", type=click.IntRange(1), default=256, show_default=True, help="Rows computed at once."),
     click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda."),
     click.option("--quiet", is_flag=True, help="Show no progress bar."),
 )
@@ -119,7 +117,7 @@ class Unknown:
         total, more = sum(self._seen.values()), ", ..." if len(self._seen) > _SHOWN else ""
         click.echo(
             f"plica: warning: {self._source}: {total:,} cell{'s have' if total > 1 else ' has'} a category that the "
-            f"model has never seen ({shown}{more}), taken for missing; --unknown error refuses them",
+            f"model has never seen ({shown}{more}), read as missing; to refuse such cells, pass --unknown error",
             err=True,
         )
 

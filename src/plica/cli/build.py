@@ -61,8 +61,8 @@ def _region_graph(name: str, data: Dataset, seed: int) -> RegionGraph:
     if name in TABLE_REGION_GRAPHS:
         return TABLE_REGION_GRAPHS[name](data.num_variables, seed)
     raise InputError(
-        f"{data.name}: the region graph {name} is for images and these rows are not; "
-        f"choose one of {', '.join(TABLE_REGION_GRAPHS)}, or say what images they are with --image-shape"
+        f"{data.name}: the region graph {name} takes images, found rows without an image shape; "
+        f"choose one of {', '.join(TABLE_REGION_GRAPHS)}, or give the shape with --image-shape"
     )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from plica.cli.model import Model
 
 
-@click.command(short_help="Fill in what is missing in a table.")
+@click.command(short_help="Fill in the missing cells of a table.")
 @click.argument("model", type=PATH)
 @click.argument("data", type=PATH)
 @click.option(
@@ -39,14 +39,14 @@ if TYPE_CHECKING:
     help="sample: drawn from the exact conditional. mpe: the most probable explanation. mean: of numbers the "
     "conditional mean, of categories the most probable one, each cell by itself.",
 )
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of what is drawn.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of random numbers.")
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
 def complete(model: Path, data: Path, out: Path, method: str, seed: int, device: str, **options: Any) -> None:
-    """Write DATA with what is missing (an empty cell, NaN) filled in by MODEL, given the rest of its row.
+    """Write DATA with its missing cells (empty, NaN) filled in by MODEL, given the other cells of their row.
 
-    Cells that are there stay as they are, columns that the model ignores too, and categories that the model has never
-    seen. What is filled in has the format of its column.
+    All other cells stay as they are, also columns that the model ignores and categories that it has never seen.
+    Filled cells have the format of their column.
     """
     check_can_write(out)
     check_is_other(out, model, data)

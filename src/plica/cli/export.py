@@ -35,7 +35,9 @@ def _native(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.native import compile as compile_native
 
     if options.sizes:
-        raise InputError("--size is of --to stablehlo; --to native writes code for every number of rows")
+        raise InputError(
+            "--size applies to --to stablehlo alone; native files take any number of rows, so leave it out"
+        )
     compile_native(
         model,
         out,
@@ -50,9 +52,11 @@ def _stablehlo(model: Path, out: Path, options: _Options) -> None:
     from plica.frontend.stablehlo import stablehlo
 
     if options.targets:
-        raise InputError("--target is of native files; StableHLO is compiled for a machine later")
+        raise InputError("--target applies to --to native alone; leave it out: StableHLO is for all machines")
     if options.updatable:
-        raise InputError("--updatable is of native files; for StableHLO, --weights external keeps weights apart")
+        raise InputError(
+            "--updatable applies to --to native alone; for StableHLO, --weights external keeps weights apart"
+        )
     queries = options.queries
     if len(queries) > 1:
         raise InputError(f"--to stablehlo writes one function, found {len(queries)} queries; give one --query")
@@ -124,21 +128,21 @@ def _entry_names() -> tuple[str, ...]:
     "queries",
     multiple=True,
     type=_EntryName(),
-    help="What is asked, the main question first. Default: log-likelihood, and marginal where states may be missing.",
+    help="Query to write, the main one first. Default: log-likelihood, and marginal where states may be missing.",
 )
 @click.option(
     "--target",
     "targets",
     multiple=True,
     metavar="NAME",
-    help="Machine that a native file is for, the best first: host (the default), x86-64-v3, aarch64, ...",
+    help="Machine to compile for, the preferred one first: host (the default), x86-64-v3, aarch64, ...",
 )
 @click.option(
     "--weights",
     type=click.Choice(_WEIGHTS),
     default="embedded",
     show_default=True,
-    help="external: weights stand in a file beside it; with --to stablehlo, in a .npz file of the same name.",
+    help="external: weights go to a second file in the same folder; with --to stablehlo, to a .npz of the same name.",
 )
 @click.option(
     "--updatable",
@@ -151,7 +155,7 @@ def _entry_names() -> tuple[str, ...]:
     "sizes",
     multiple=True,
     metavar="NAME=NUMBER",
-    help="With --to stablehlo: a number in the place of a symbolic size, for example b=128 for batches of 128 rows.",
+    help="With --to stablehlo: a number for a symbolic size, for example b=128 for batches of 128 rows.",
 )
 @one_line_errors
 def export(
@@ -166,8 +170,8 @@ def export(
 ) -> None:
     """Write MODEL, a file that `plica train` wrote, in a form that runs without torch.
 
-    What is missing (NaN) is summed out by `marginal`, drawn by `conditional-sample`, and completed as it is most
-    probable by `mpe`. `plica run` asks a native file, and `plica inspect` shows what it answers.
+    Missing values (NaN) are summed out by `marginal`, drawn by `conditional-sample`, and filled in by `mpe` with their
+    most probable values. `plica run` runs a native file, and `plica inspect` lists its entries.
     """
     check_is_other(out, model)
     _FORMATS[form](model, out, _Options(queries, targets, weights, updatable, sizes_of(sizes)))

@@ -73,7 +73,7 @@ def report(image: "Image", *, trusted: bool) -> str:
 def _signed(signer: bytes, trusted: bool) -> str:
     if not signer:
         return "no"
-    return f"by {signer.hex()}" + ("" if trusted else " (it says so; --public-key checks it)")
+    return f"by {signer.hex()}" + ("" if trusted else " (not checked; pass --public-key to check it)")
 
 
 def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
@@ -81,11 +81,11 @@ def _entry(entry: "Entry", manifest: "Manifest") -> list[str]:
 
     notes = [_plain(entry.text)] if entry.text else []
     if entry.name == manifest.main:
-        notes.append("what the file answers when it is called")
+        notes.append("main entry: runs when the loaded file is called")
     if entry.name in manifest.also:
-        notes.append("asked instead of it where data is of the kind of this argument")
+        notes.append("runs in place of the main entry for data of this argument's kind")
     if not entry.public:
-        notes.append("asked by other entries alone")
+        notes.append("called by other entries alone")
     if entry.rows is not None and entry.rows.chunk is not None:
         notes.append(f"{entry.rows.chunk} rows of {entry.rows.symbol} at a time")
     if entry.fallback is not None:

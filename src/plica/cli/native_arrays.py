@@ -27,12 +27,14 @@ def check_can_write_arrays(path: Path, entry: Entry) -> None:
         FileFormatError: The ending is unknown, or such a file cannot hold the results.
     """
     if path.suffix.lower() not in _ENDINGS:
-        raise FileFormatError(f"{path}: the results go to a file of one of {', '.join(_ENDINGS)}; choose another name")
+        raise FileFormatError(
+            f"{path}: expected a file name that ends with one of {', '.join(_ENDINGS)}; choose another name"
+        )
     if len(entry.shown) > 1 and path.suffix.lower() != ".npz":
         names = ", ".join(array.name for array in entry.shown)
         raise FileFormatError(f"{path}: {entry.name} gives {len(entry.shown)} arrays ({names}); write them to a .npz")
     if path.suffix.lower() in _TABLES and not entry.shown[0].shape:
-        raise FileFormatError(f"{path}: {entry.shown[0]} is no table; write it to a .npy")
+        raise FileFormatError(f"{path}: {entry.shown[0]} does not fit a table; write it to a .npy")
 
 
 def read_for_first_fitting(words: tuple[str, ...], entries: tuple[Entry, ...]) -> tuple[Entry, dict[str, Array]]:
@@ -92,7 +94,7 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
         for key, array in read.items():
             if key in arguments or key not in names:
                 problem = (
-                    "is there twice" if key in arguments else f"is no argument; {entry.name} takes {', '.join(names)}"
+                    "is given twice" if key in arguments else f"is no argument; {entry.name} takes {', '.join(names)}"
                 )
                 raise InputError(f"--input {word}: {key} {problem}")
             arguments[key] = array

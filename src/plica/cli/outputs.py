@@ -92,7 +92,7 @@ def written_elsewhere(write: Callable[[Path], None], error: WriteError) -> Path:
             shutil.rmtree(folder, ignore_errors=True)
     while sys.stdin.isatty():
         click.echo(f"plica: {error}", err=True)
-        folder = Path(click.prompt("the training is finished; another folder for its results", err=True))
+        folder = Path(click.prompt("the training is finished; write its results to another folder", err=True))
         with contextlib.suppress(WriteError, FileFormatError, OSError):
             write(folder)
             return folder

@@ -69,9 +69,7 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     )
     if "columns" in report["data"]:
         page.section("Columns")
-        page.table(
-            ("column", "kind", "values", "input layers", "missing of the training rows"), _columns(report["data"])
-        )
+        page.table(("column", "kind", "values", "input layers", "missing in training rows"), _columns(report["data"]))
     page.section("Training")
     with tempfile.TemporaryDirectory() as drawn:
         path = Path(drawn) / "curves.svg"
@@ -92,8 +90,8 @@ def make_page(folder: Path, report: dict[str, Any], data: Dataset, compiled: Com
     page.section("Where the time goes")
     total = sum(seconds for _, seconds in compiled.times)
     page.paragraph(
-        f"{compiled.rows} rows through the Program below, {1e3 * total:.2f} ms in all, each part the least of several "
-        "calls. In eval mode parameters are computed once and kept, and faster carriers of numbers are tried first."
+        f"{compiled.rows} rows through the Program below, {1e3 * total:.2f} ms in all, the least time of several "
+        "calls. In eval mode parameters are computed once and kept, and faster number formats are tried first."
     )
     shares = [seconds / max(total, 1e-12) for _, seconds in compiled.times]
     rows = [

@@ -14,7 +14,7 @@ from plica.runtime.checks import SEED
 _PATH = click.Path(path_type=Path)
 
 
-@click.command(short_help="Answer arrays by a native file.")
+@click.command(short_help="Run an entry of a native file on arrays.")
 @click.argument("file", type=_PATH)
 @click.option(
     "-i",
@@ -25,10 +25,10 @@ _PATH = click.Path(path_type=Path)
     help="Argument: .npy, .npz, .csv or .parquet; with its name where the entry takes several.",
 )
 @click.option("-o", "--output", type=_PATH, required=True, help="File for the results; several arrays go to a .npz.")
-@click.option("--entry", metavar="NAME", help="What to ask; see `plica inspect`. Default: the main entry.")
+@click.option("--entry", metavar="NAME", help="Entry to run; see `plica inspect`. Default: the main entry.")
 @click.option("--size", "sizes", multiple=True, metavar="NAME=NUMBER", help="A size that no argument has, as n=10.")
-@click.option("--seed", type=click.IntRange(0), help="Seed of what is drawn.")
-@click.option("--target", metavar="NAME", help="Code to run. Default: the first that this machine can run.")
+@click.option("--seed", type=click.IntRange(0), help="Seed of random numbers.")
+@click.option("--target", metavar="NAME", help="Target whose code runs. Default: the first that this machine can run.")
 @KEY_OPTION
 @one_line_errors
 def run(
@@ -41,7 +41,7 @@ def run(
     target: str | None,
     public_key: str | None,
 ) -> None:
-    """Ask FILE, which `plica export` wrote, and write what it answers; torch is not needed."""
+    """Run an entry of FILE, which `plica export` wrote, and write its results; torch is not needed."""
     from plica.cli.native_arrays import check_can_write_arrays, named_file, read_for_first_fitting, write_arrays
     from plica.runtime.module import load
 

@@ -35,10 +35,15 @@ if TYPE_CHECKING:
 @click.command(short_help="Draw rows from a model.")
 @click.argument("model", type=PATH)
 @click.option(
-    "-n", "number", type=click.IntRange(0), default=1, show_default=True, help="Rows, or rows for each given."
+    "-n",
+    "number",
+    type=click.IntRange(0),
+    default=1,
+    show_default=True,
+    help="Rows to draw, or draws for each given row.",
 )
 @click.option("--given", type=PATH, help="File of rows with missing cells: each is filled in N times.")
-@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of what is drawn.")
+@click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of random numbers.")
 @with_options(output_option(), *DATA_OPTIONS, *MODEL_OPTIONS)
 @one_line_errors
 def sample(
@@ -54,8 +59,8 @@ def sample(
 ) -> None:
     """Write N rows drawn from MODEL, exact and independent, or N completions of each row of a file.
 
-    Completions have the columns of the file, other tables those that the model knows. In arrays, categories that are
-    text are the numbers of their states, and dates and times are counted from 1970 or midnight.
+    Completions have the columns of the file, other tables those of the model. In arrays, categories of text are the
+    numbers of their states, and dates and times are counted from 1970 or midnight.
     """
     check_can_write(out)
     check_is_other(out, model, given)

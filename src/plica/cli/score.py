@@ -27,8 +27,8 @@ _NAME = "log_likelihood"
 def score(model: Path, data: Path, out: Path, device: str, **options: Any) -> None:
     """Write the log-likelihood of each row of DATA under MODEL, in natural logarithms.
 
-    What is missing (an empty cell, NaN) is summed out. A row that the model cannot have gets -inf.
-    Columns that the model does not read stand before it in the result.
+    Missing cells (empty, NaN) are summed out. A row that is impossible under the model gets -inf.
+    In the result, columns that the model does not read come first.
     """
     check_can_write(out)
     check_is_other(out, model, data)

@@ -49,7 +49,7 @@ from plica.templates.region_graph.build import FAMILIES
     help="Step size of Adam at first.",
 )
 @click.option(
-    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all that is drawn."
+    "--seed", type=click.IntRange(0, 2**32 - 1), default=0, show_default=True, help="Seed of all random numbers."
 )
 @click.option("--device", default="cpu", show_default=True, help="Device of torch, such as cpu or cuda.")
 @click.option("--dtype", type=click.Choice(DTYPES), default="float32", show_default=True, help="Type of the weights.")
@@ -66,12 +66,10 @@ from plica.templates.region_graph.build import FAMILIES
 @click.option(
     "--columns",
     metavar="auto|FILE",
-    help="Typed columns of a table: as its cells suggest, or as a JSON file says by name, as in "
+    help="Kinds of the columns of a table: auto takes them from its cells, a JSON file gives them by name, as in "
     f'{{"age": "real", "visits": {{"kind": "count", "input": "poisson"}}}}; kinds: auto, {", ".join(KINDS)}, ignored.',
 )
-@click.option(
-    "--missing", multiple=True, metavar="WORD", help="Text that means that a cell is missing, as an empty cell does."
-)
+@click.option("--missing", multiple=True, metavar="WORD", help="Text of a missing cell; empty cells are missing too.")
 @DELIMITER
 @click.option("--quiet", is_flag=True, help="Show no progress bar.")
 @one_line_errors
@@ -92,7 +90,7 @@ def train(quiet: bool, **options: Any) -> None:
     input_source = click.get_current_context().get_parameter_source("input")
     if settings.columns is not None and input_source is not click.core.ParameterSource.DEFAULT:
         raise InputError(
-            "--input is for rows of one kind; of typed columns the file of --columns names the distribution: "
+            "--input applies to rows of one kind, not to --columns; name the distribution in the file of --columns: "
             f'{{"age": {{"kind": "real", "input": "{settings.input}"}}}}'
         )
     check_can_create(settings.out, (*NAMES, INPAINTING))
@@ -135,10 +133,12 @@ def _typed_data(settings: Settings) -> Dataset:
     assert settings.columns is not None, "asked for where columns are typed"
     for name in ("image_shape", "num_values"):
         if getattr(settings, name) is not None:
-            raise InputError(f"--{name.replace('_', '-')} is for rows of one kind, and --columns for typed ones")
+            raise InputError(
+                f"--{name.replace('_', '-')} applies to rows of one kind, not to --columns; leave one of both out"
+            )
     records = {} if settings.columns == "auto" else read_columns(Path(settings.columns))
     if settings.data == "digits":
-        raise InputError("digits: rows of one kind; leave --columns out")
+        raise InputError("digits: expected no --columns, since all its columns are of one kind; leave --columns out")
     return from_typed(
         Path(settings.data),
         records=records,

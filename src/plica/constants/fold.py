@@ -142,7 +142,7 @@ def _states_report(moved: Sequence[Equation], refused: Iterable[Var]) -> Iterato
             why = "computed once for each state of a table, and looked up"
             yield ValueReport(var.name, str(var.type), equation.op.name, Fate.STATES, why, equation.source)
     for var in refused:
-        why = "a table with more computed for each state, or with states first, would exceed the policy's limits"
+        why = "a table of its values for each state would exceed the policy's limits"
         yield ValueReport(var.name, str(var.type), "lookup", Fate.REFUSED, why)
 
 
@@ -304,9 +304,9 @@ class _Folder:
             for var in equation.outputs:
                 fates[var] = self._fate(self.facts[var], is_kept=var in kept, is_run=index in runs)
                 if index not in runs and var in kept and var in self.free:
-                    fates[var] = (Fate.FOLDED, "kept, a part of a constant, which takes no memory")
+                    fates[var] = (Fate.FOLDED, "kept: a part of a constant, which takes no memory of its own")
                 if index in runs and var in self.postponed:
-                    fates[var] = (Fate.POSTPONED, f"{equation.op.name} stands below the elementwise operations now")
+                    fates[var] = (Fate.POSTPONED, f"{equation.op.name} was moved below the elementwise operations")
         for equation in self.program.equations:
             for var in equation.outputs:
                 if var not in fates and self._is_almost_foldable(equation, var):

@@ -208,7 +208,7 @@ def _library(arrays: list[Any]) -> Any:
     except TypeError:
         kinds = " and ".join(dict.fromkeys(f"{type(array).__module__}.{type(array).__name__}" for array in arrays))
         raise TraceError(
-            f"arrays of several libraries meet: {kinds}; make them tensors with plica.numpy.from_dlpack(x)."
+            f"expected arrays of one library, found {kinds}; make them tensors with plica.numpy.from_dlpack(x)."
         ) from None
 
 

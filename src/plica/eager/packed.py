@@ -54,7 +54,7 @@ class PackedArray:
         own = as_dtype(integers.dtype)
         if not wanted.is_storage or own.kind != "int":
             raise DTypeError(
-                f"integers are packed as int4 or uint4, found {own.value} to be packed as {wanted.value}; round them "
+                f"expected integers to pack as int4 or uint4, found {own.value} to pack as {wanted.value}; round them "
                 "first, and give the dtype."
             )
         if own.is_storage:

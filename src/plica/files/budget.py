@@ -45,6 +45,6 @@ class Budget:
     def _check(self, where: str, subject: str) -> None:
         if self._spent + self._reserved > self._limit:
             raise FileFormatError(
-                f"{where}: {subject} ask for more memory than the {self._limit} bytes that a file of this size may; "
-                "the file is damaged, or else allow it more by plica.load(..., max_bytes=)"
+                f"{where}: {subject} ask for more memory than the {self._limit} bytes allowed for a file of this size; "
+                "if the file is not damaged, raise the limit: plica.load(..., max_bytes=...)"
             )

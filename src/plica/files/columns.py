@@ -106,7 +106,7 @@ def _date_advice(column: TableColumn, cell: Any) -> str:
     if column.kind not in ("date", "timestamp", "time") or not dates.is_bare(cell):
         return ""
     return (
-        "; a number is read by its digits where the format has nothing else, such as %Y%m%d: write the column as "
+        f"; a number is read as a {column.kind} only by a format of digits alone, such as %Y%m%d. Write the column as "
         f"text or as {column.kind}s, or train with such a format (--columns)"
     )
 

@@ -117,7 +117,9 @@ def from_path(
     """
     path = as_path(path)
     if path.suffix.lower() == ".parquet":
-        raise FileFormatError(f"{path}: a table with columns of its own; say how to read them, as with --columns auto")
+        raise FileFormatError(
+            f"{path}: a .parquet file holds typed columns; say how to read them, for example --columns auto"
+        )
     is_split = path.suffix.lower() == ".npz" and key is None and set(_SPLITS) <= set(npz_keys(path))
     tables = _read_splits(path) if is_split else (read_table(path, key=key, delimiter=delimiter),)
     shape = _image_shape(tables[0], image_shape)

@@ -161,7 +161,7 @@ class Format:
                 pattern += re.escape(literal)
                 parts.append(literal)
             else:
-                raise ValueError(f"{percent or token[0]} is no directive, or stands there twice")
+                raise ValueError(f"{percent or token[0]} is no known directive, or occurs twice")
         present = set(names)
         by_day = "d" in present and "q" not in present and bool(present & _MONTH_PARTS)
         months = 0 if by_day or not present & _DATE_PARTS else 3 if {"q"} == present - _YEAR_PARTS else 1

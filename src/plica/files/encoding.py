@@ -79,8 +79,8 @@ class Encoding:
         lacking = [name for name in wanted if name not in rows.names]
         if lacking:
             raise InputError(
-                f"{rows.source}: there is no column {lacking[0]!r}, which the model knows; the columns are "
-                f"{', '.join(rows.names)}; add it, with empty cells where nothing is known"
+                f"{rows.source}: the model expects a column {lacking[0]!r}, found the columns "
+                f"{', '.join(rows.names)}; add it, with empty cells where values are unknown"
             )
         positions = tuple(rows.names.index(name) for name in wanted)
         for position in positions:
@@ -166,7 +166,7 @@ class Encoding:
             try:
                 check_format(column)
             except ValueError as error:
-                raise InputError(f"column {column.name!r}: the format {form!r} is none: {error}") from error
+                raise InputError(f"column {column.name!r}: the format {form!r} is invalid: {error}") from error
             columns.append(column)
         return Encoding(tuple(columns), tuple(record["missing"]))
 

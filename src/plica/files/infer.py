@@ -98,7 +98,9 @@ def _column(where: str, name: str, cells: Array, record: ColumnRecord, words: Co
         described = KINDS[kind].described(column, present) or column
         check_format(described)
     except ValueError as error:
-        tried = f"the format {column.format!r} is none: {error}" if column.format else "no known format fits its cells"
+        tried = "no known format fits its cells"
+        if column.format:
+            tried = f"the format {column.format!r} is invalid: {error}"
         raise InputError(
             f'{where}: {tried}; say how they are written, as in {{"kind": "date", "format": "%d.%m.%Y"}}'
         ) from error
@@ -184,7 +186,7 @@ def read_columns(path: Path) -> dict[str, ColumnRecord]:
     try:
         content = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_records)
     except (ValueError, RecursionError) as error:
-        raise FileFormatError(f"{path}: no JSON ({one_line(error)})") from error
+        raise FileFormatError(f"{path}: not valid JSON ({one_line(error)}); correct it there") from error
     check(content, dict[str, Any], str(path))
     records: dict[str, Any] = {
         name: {"kind": record} if isinstance(record, str) else record for name, record in content.items()

@@ -225,7 +225,7 @@ def _load(
     check_shared(description.get("shared", []), shared_names(entries))
     if not is_whole:
         raise FileFormatError(
-            "the file is damaged: it is not what was written, as its digest tells, and its numbers may be wrong; "
+            "the file is damaged: its digest does not match its contents, so its numbers may be wrong; "
             "copy it again, or save the model anew"
         )
     fill_modules(circuit, tensors)
@@ -238,8 +238,8 @@ def _classes(extra: Iterable[type | LeafRow]) -> tuple[Mapping[str, type], LeafR
     for member in members:
         if not isinstance(member, type | LeafRow):
             raise DTypeError(
-                f"a model file: expected classes or LeafRows among the classes, found {found(member)}; a semiring of "
-                "one's own is in no file, but given where the circuit is compiled: plica.compile(circuit, semiring=row)"
+                f"a model file: expected classes or LeafRows among the classes, found {found(member)}; no file holds a "
+                "custom semiring: pass it to plica.compile(circuit, semiring=row)"
             )
     rows = {member.leaf: member for member in members if isinstance(member, LeafRow)}
     return class_table(

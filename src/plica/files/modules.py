@@ -46,8 +46,8 @@ def check_modules(records: Mapping[str, ModuleRecord], modules: Mapping[str, Any
     ]
     if lacking:
         raise FileFormatError(
-            f"{_WHERE}: a file has no code, and layers of this circuit hold modules: make them as they were made and "
-            f"load the model in Python by plica.load(..., modules={{key: module}}); there is no {_some(lacking, '; ')}"
+            f"{_WHERE}: a file holds no code of modules; construct them as for the saved circuit and pass them in "
+            f"Python: plica.load(..., modules={{key: module}}); missing: {_some(lacking, '; ')}"
         )
     unknown = [_quoted(key) for key in modules if key not in records]
     if unknown:

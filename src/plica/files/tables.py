@@ -296,7 +296,9 @@ def no_cells(where: str, error: csv.Error) -> FileFormatError:
             f"{where}: a cell has more than {limit:,} letters, the most that are read; shorten it or take the column "
             "out of the file, and look for a quote that is not closed"
         )
-    return FileFormatError(f"{where}: no row of cells ({one_line(error)}); double the quotes within quoted cells")
+    return FileFormatError(
+        f"{where}: cannot be read as cells ({one_line(error)}); double the quotes within quoted cells"
+    )
 
 
 def not_utf8(path: Path) -> FileFormatError:
@@ -311,10 +313,10 @@ def not_utf8(path: Path) -> FileFormatError:
             except UnicodeDecodeError as error:
                 byte = line[error.start]
                 return FileFormatError(
-                    f"{path}, line {number}: no UTF-8: found the byte {byte:#x}, which is {chr(byte)!r} in Latin-1; "
+                    f"{path}, line {number}: not UTF-8: found the byte {byte:#x}, which is {chr(byte)!r} in Latin-1; "
                     "save it as UTF-8 (iconv -f latin1 -t utf-8)"
                 )
-    return FileFormatError(f"{path}: no UTF-8; save it so")
+    return FileFormatError(f"{path}: not UTF-8; save it as UTF-8")
 
 
 def is_header(cells: list[str]) -> bool:

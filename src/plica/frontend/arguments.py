@@ -98,7 +98,7 @@ class CallArguments:
             if not isinstance(leaf, PYTHON_NUMBERS) and not is_array(leaf):
                 raise TraceError(
                     f"{place_of(self._fn)}: argument {self.names[index] or index} is {leaf!r} of type "
-                    f"{type(leaf).__name__}; pass an array or a number, or name its place in static_argnums."
+                    f"{type(leaf).__name__}; pass an array or a number, or list its position in static_argnums."
                 )
 
     def specs(self, axes: AbstractedAxes) -> tuple[Any, ...]:

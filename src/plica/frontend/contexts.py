@@ -254,8 +254,8 @@ def compile(circuit: Any, ctx: PipelineContext | None = None, **options: Any) ->
         unknown = [name for name in options if name not in _OF_PROGRAMS]
         if unknown:
             raise DTypeError(
-                f"compile: a Program takes {' and '.join(_OF_PROGRAMS)}, found {', '.join(unknown)}; rules, and how "
-                "they are applied, are those of a PipelineContext; other options are of circuits."
+                f"compile: a Program takes {' and '.join(_OF_PROGRAMS)}, found {', '.join(unknown)}; give rules to a "
+                "PipelineContext, and leave out options of circuits."
             )
         return CompiledProgram(circuit, rewriting=None if context is None else context.rewriting, **options)
     return _context(ctx, options).compile(circuit)
@@ -283,8 +283,8 @@ def _check_known(compiler: type, options: Iterable[str]) -> None:
     unknown = [name for name in options if name not in names]
     if unknown:
         raise DTypeError(
-            f"PipelineContext: there is no option {unknown[0]!r}; there are backend, {', '.join(names)}. A compiled "
-            'circuit is moved as modules are: circuit.to("cuda")'
+            f"PipelineContext: there is no option {unknown[0]!r}; there are backend, {', '.join(names)}. To move a "
+            'compiled circuit, use circuit.to("cuda")'
         )
 
 

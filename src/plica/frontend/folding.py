@@ -177,7 +177,7 @@ def names_of(where: str, keys: Sequence[str | int], names: Sequence[str]) -> lis
     for key in keys:
         if not isinstance(key, str) and not 0 <= key < len(names):
             raise InputError(
-                f"{where}: there is no argument at place {key}; the {len(names)} arguments are {', '.join(names)}."
+                f"{where}: there is no argument at position {key}; the {len(names)} arguments are {', '.join(names)}."
             )
     return [key if isinstance(key, str) else names[key] for key in keys]
 
@@ -186,8 +186,8 @@ def _check_kinds(program: Any, compile_time: Any, form: Any, policy: Any) -> Non
     """Refuse arguments of another kind than `fold_constants` takes."""
     if not isinstance(program, Program | Bound):
         raise InputError(
-            f"fold_constants: expected a Program, found {program!r}; give what plica.trace makes of a function, or the "
-            "`bound` of a compiled one."
+            f"fold_constants: expected a Program, found {program!r}; give the result of plica.trace, or the "
+            "`bound` of a compiled function."
         )
     if compile_time is not None and not isinstance(compile_time, Mapping):
         raise InputError(
@@ -196,7 +196,7 @@ def _check_kinds(program: Any, compile_time: Any, form: Any, policy: Any) -> Non
         )
     for key in compile_time or ():
         if not _is_key(key):
-            raise InputError(f"fold_constants: compile_time has the key {key!r}; give names or places of arguments.")
+            raise InputError(f"fold_constants: compile_time has the key {key!r}; give names or positions of arguments.")
     if form not in list(_FORMS):
         raise InputError(f"fold_constants: the form is {form!r}; give 'runtime' or 'split'.")
     if policy is not None and not isinstance(policy, FoldPolicy):
@@ -212,7 +212,7 @@ def marks_of(where: str, keys: Any, advice: str = "") -> tuple[str | int, ...]:
     marks = (keys,) if _is_key(keys) else tuple(keys) if isinstance(keys, Iterable) else (None,)
     if not all(map(_is_key, marks)):
         raise InputError(
-            f"{where} is {keys!r}, expected the names or places of arguments, as ('w', 'b') or (1, 2){advice}."
+            f"{where} is {keys!r}, expected the names or positions of arguments, as ('w', 'b') or (1, 2){advice}."
         )
     return marks
 
@@ -229,7 +229,7 @@ def _check_names(program: Program, names: Sequence[str]) -> None:
                 f"fold_constants: the program has no argument {name!r}; it has {', '.join(there) or 'none'}."
             )
         if name in names[:index]:
-            raise InputError(f"fold_constants: {name!r} is named twice; it is known now or at run time, not both.")
+            raise InputError(f"fold_constants: {name!r} is named twice; name it once, in compile_time or in run_time.")
 
 
 # Decorated functions
@@ -298,8 +298,8 @@ def constant_names(names: Sequence[str], constants: Sequence[str], trees: Sequen
         if name not in names:
             there = ", ".join(names) or "none"
             raise InputError(
-                f"jit: the function has no argument {name!r} by position; it has {there}, beside those that are static "
-                "or given by name alone."
+                f"jit: constants must be positional arguments that are not static, found {name!r}; the function has "
+                f"{there}."
             )
     owners = [name for name, tree in zip(names, trees, strict=False) for _ in flatten(tree)[0]]
     return [var.name for name, var in zip(owners, program.arguments, strict=False) if name in constants]

@@ -142,7 +142,9 @@ def jit(
             )
         return CompiledProgram(fn, consts, backend, rewriting)
     if consts is not None:
-        raise TraceError("jit: consts belong to a Program; a function closes over its arrays.")
+        raise TraceError(
+            "jit: consts belong to a Program, but a function captures its arrays itself; leave consts out."
+        )
     if fn is None:
         how: dict[str, Any] = {"static_argnums": static_argnums, "backend": backend, "rules": rules}
         how |= {"constants": constants, "policy": policy, "cache": cache}
@@ -272,7 +274,7 @@ class CompiledFunction:
             reference = ref(instance, forget)
         except TypeError:
             raise TraceError(
-                f"{place_of(self._fn)}: a method can be compiled for objects with weak references, found "
+                f"{place_of(self._fn)}: a method can be compiled only for objects that take weak references, found "
                 f"{type(instance).__name__}; write a function of arrays, or give the class a slot '__weakref__'."
             ) from None
         folding = self._constants, self._policy, self._cache

@@ -214,7 +214,7 @@ class _Circuit:
         compiled: The circuit.
         leaves: The array of each leaf, or the updatable constant that holds it.
         dtype: The dtype of its real numbers.
-        usual: The dtype of data without missing values.
+        data_dtype: The dtype of data without missing values.
     """
 
     compiled: CompiledCircuit

@@ -54,7 +54,9 @@ def updatable_leaves(
     keys = leaf_keys(folded.described)
     known = [keys[member] for leaf, _ in leaves for member in leaf.members if member in keys]
     if isinstance(updatable, Mapping):
-        raise InputError("updatable: a circuit has its tensors itself; give their names, or True for all of them.")
+        raise InputError(
+            "updatable: a circuit has its tensors already, found a mapping; give their names, or True for all of them."
+        )
     wanted = dict.fromkeys(known if updatable is True else _names(updatable))
     for name in wanted:
         if name not in known:
@@ -150,7 +152,7 @@ def updatable_program(bound: Bound, updatable: Updatable) -> tuple[Program, list
             )
             raise InputError(f"updatable: {name!r} is no array that the Program captures; {hint}.")
         if isinstance(arrays[index], UpdatableConstant):
-            raise InputError(f"updatable: {name!r} is an array that has another name already; give it one.")
+            raise InputError(f"updatable: the array {name!r} has another name already; give each array one name.")
         arrays[index] = UpdatableConstant(array_of(bound.leaves[index]), word(name, "updatable"))
     _check_parts(arrays)
     inputs = tuple(var for var in program.inputs if var not in new_consts)
@@ -163,8 +165,8 @@ def _check_parts(arrays: Sequence[Array | UpdatableConstant]) -> None:
         for array in arrays:
             if not isinstance(array, UpdatableConstant) and np.shares_memory(array, constant.array):
                 raise InputError(
-                    f"updatable: the Program captures a part of {constant.name}, which would stay as it is; compute it "
-                    "with plica.numpy, or make the array an argument of the function."
+                    f"updatable: the Program captures a part of {constant.name}, which no update would change; compute "
+                    "it with plica.numpy, or make the array an argument of the function."
                 )
 
 

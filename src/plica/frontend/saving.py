@@ -50,8 +50,8 @@ def save(circuit: TorchCircuit, path: str | os.PathLike[str], *, classes: Iterab
     semiring = circuit.semiring.name
     if SEMIRINGS.get(semiring) is not circuit.semiring:
         raise UnsupportedError(
-            f"semiring {semiring!r} is one's own, which no file can name; write the circuit and its tensors by "
-            "plica.files.model.save_model, and give the semiring where it is compiled again"
+            f"semiring {semiring!r} is a custom one, which no file can name; save the circuit and its tensors with "
+            "plica.files.model.save_model, and pass the semiring to plica.compile after loading"
         )
     dtype = "float64" if as_dtype(circuit.dtype) == DType.FLOAT64 else "float32"
     options = {**circuit.saved_with, "semiring": semiring, "dtype": dtype}

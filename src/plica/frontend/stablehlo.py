@@ -34,10 +34,10 @@ def stablehlo(
         UnsupportedError: A part of the model, which the message names, has no form in StableHLO.
     """
     if query is not None and not isinstance(query, str):
-        raise InputError(f"query: expected the name of one question, found {query!r}; ask for one at a time.")
+        raise InputError(f"query: expected the name of one query, found {query!r}; export one at a time.")
     loaded = with_arrays(model)
-    usual = ["log-likelihood"] if isinstance(loaded, CircuitArrays) else None
-    block = entry_programs_of(loaded, usual if query is None else [query])[
+    default_queries = ["log-likelihood"] if isinstance(loaded, CircuitArrays) else None
+    block = entry_programs_of(loaded, default_queries if query is None else [query])[
         -1
     ].body  # the last Program is the exact one, the fallback of those before
     constants = {var.name: block.constants[var] for var in block.program.consts}

@@ -121,8 +121,8 @@ def group_foldable(nodes: Iterable[Node], fold_settings: Settings[Node] = own_se
             groups.setdefault(settings, []).append(node)
         except TypeError as error:
             raise GraphError(
-                f"the settings by which {node!r} folds are no key ({error}), found {settings!r}; let fold_settings() "
-                "return a tuple of numbers, texts and tuples"
+                f"fold_settings() of {node!r} must be hashable, found {settings!r} ({error}); return a tuple of "
+                "numbers, texts and tuples"
             ) from None
     return list(groups.values())
 

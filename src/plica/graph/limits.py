@@ -38,7 +38,7 @@ def limit_reached(steps: int, max_steps: int, *, before: int, now: int, fired: I
 def warn_of_limit(reason: str) -> None:
     """Warn the user of a loop that ended early: its result is right, but rules still fire."""
     warnings.warn(
-        f"optimizing stopped because {reason}; the result is right, but a rule that undoes itself or another one wants "
-        "a condition under which it is done, and a long chain of rules wants a larger max_steps",
+        f"optimizing stopped because {reason}. The result is right. If a rule undoes itself or another one, give it a "
+        "condition that ends this; if the chain of rules is long, raise max_steps",
         stacklevel=2,
     )

@@ -36,7 +36,8 @@ Condition = Callable[[GraphOptMatch[Any]], str | None]
 
 def _no_rules(match: GraphOptMatch[Any]) -> NoReturn:
     raise GraphError(
-        f"no rule says what stands in place of {match!r}: a strategy that looks at replacements works in optimize_graph"
+        f"{match!r} has no replacement, because patterns were matched without rules; use a strategy that reads "
+        "replacements in optimize_graph alone"
     )
 
 

@@ -245,7 +245,7 @@ def made_before(applied: Applied[Node], node: Node) -> str:
     rule, graph = applied.rule, applied.match.graph
     return (
         f"rule {rule.name} at {graph.describe(applied.match.root)}: its replacement has {graph.describe(node)}, an "
-        "object that stands in another place too; construct new nodes within the function, for each match its own"
+        "object that is already used elsewhere; construct new nodes within the function, for each match"
     )
 
 

@@ -205,11 +205,11 @@ def _repeated_problems(entry: Entry, entries: tuple[Entry, ...], position: int) 
         if not name.endswith("+"):
             continue
         if position or len(entry.inputs) > 1 or entry.commutative:
-            yield f"{entry.name!r} reads {name!r}, which are all inputs of a root, in order; name no others beside it"
+            yield f"{entry.name!r} reads {name!r}, all inputs of the root in order; name no other input"
         elif len(entries) != 2 or entries[1].name != name[:-1]:
-            yield f"{name!r} stands for nodes as the entry {name[:-1]!r} says; give that one alone after the root"
+            yield f"{name!r} stands for nodes of the entry {name[:-1]!r}; list that entry alone after the root"
         elif re.fullmatch(rf"{name[:-1]}_\d+", entry.name):
-            yield f"{entry.name!r} is what a match calls a node of {name!r}; call the root otherwise"
+            yield f"{entry.name!r} is the name of a node of {name!r} in a match; give the root another name"
 
 
 def _condition_problems(entry: Entry) -> Iterator[str]:

@@ -130,7 +130,7 @@ def as_dtype(value: object) -> DType:
         return DType(name)
     except ValueError:
         known = ", ".join(dtype.value for dtype in DType)
-        raise DTypeError(f"{value!r} is not a data type that Plica has; it has {known}.") from None
+        raise DTypeError(f"{value!r} is no data type of Plica; choose one of {known}.") from None
 
 
 def promote(first: DType, second: DType) -> DType:

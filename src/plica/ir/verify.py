@@ -68,7 +68,7 @@ class _Checker:
             types = operation.types([operand.type for operand in equation.inputs], equation.params, sizes)
             expected = tuple(resolve(type_, lambda position: Size.of(equation.outputs[position])) for type_ in types)
         except Exception as error:  # a type rule may stumble over parameters of a kind that it does not expect
-            self._fail(index, f"{equation.op.name} refuses its operands: {error}")
+            self._fail(index, f"{equation.op.name} does not take its operands: {error}")
             return
         declared = tuple(var.type for var in equation.outputs)
         if declared != expected:

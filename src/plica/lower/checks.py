@@ -67,7 +67,7 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None 
                     _check_complex(circuit.layer_name(layer), prefix + name, semiring, built_in)
             if is_built_in and isinstance(sub_layer, PolynomialLayer) and not semiring.negative:
                 raise UnsupportedError(
-                    f"{circuit.layer_name(layer)}: a polynomial may be negative, and {semiring.name} does not carry "
+                    f"{circuit.layer_name(layer)}: a polynomial may be negative, and {semiring.name} cannot represent "
                     "negative numbers; compile with semiring='signed-lse-sum' or 'sum-product'."
                 )
             names = _LINEAR_PARAMETERS if is_built_in and not semiring.negative else ()
@@ -82,13 +82,13 @@ def _check_complex(layer: str, name: str, semiring: Semiring, built_in: Layer | 
     if not semiring.carries_complex:
         carriers = " or ".join(repr(other.name) for other in SEMIRINGS.values() if other.carries_complex)
         raise UnsupportedError(
-            f"{layer}: its {name} is made of complex numbers, which {semiring.name} does not carry; compile with "
+            f"{layer}: its {name} has complex numbers, which {semiring.name} cannot represent; compile with "
             f"semiring={carriers}, or give real numbers."
         )
     if built_in is not None and not isinstance(built_in, _OF_COMPLEX_NUMBERS):
         raise UnsupportedError(
-            f"{layer}: its {name} is made of complex numbers, and a {type(built_in).__name__} is one of real numbers "
-            "alone; give real ones, or complex weights to the sums above it."
+            f"{layer}: its {name} has complex numbers, but a {type(built_in).__name__} takes real ones alone; give "
+            "real numbers, or complex weights to the sums above it."
         )
 
 
@@ -148,7 +148,7 @@ def _constant_value(parameter: Parameter) -> NDArray[Any] | None:
 
 def _message(circuit: Circuit, layer: Layer, name: str, semiring: Semiring, value: float) -> str:
     return (
-        f"{circuit.layer_name(layer)}: its {name} has the entry {value:g}, and {semiring.name} carries "
+        f"{circuit.layer_name(layer)}: its {name} has the entry {value:g}, and {semiring.name} stores "
         "logarithms, which negative numbers do not have; compile with semiring='sum-product' or 'signed-lse-sum', or "
         "give weights that are not negative."
     )

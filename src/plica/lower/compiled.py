@@ -286,6 +286,6 @@ def _check_options(rules: Any, strategy: Any, max_steps: Any) -> None:
     """Refuse wrong rules, a wrong strategy or limit, before any circuit is compiled."""
     check_rules(rules)
     if not callable(strategy):
-        raise DTypeError(f"strategy must be a function, found {strategy!r}; OptMatchStrategy and cost_guided are some.")
+        raise DTypeError(f"strategy must be a function, found {strategy!r}; pass cost_guided, for example.")
     if not isinstance(max_steps, int) or isinstance(max_steps, bool) or max_steps < 0:
         raise DTypeError(f"max_steps must be a whole number of steps from 0 on, found {max_steps!r}.")

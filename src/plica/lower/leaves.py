@@ -104,8 +104,8 @@ class Pointer:
         leaves = list(dict.fromkeys(pointer.leaf for pointer in pointers))
         if len(leaves) != 1:
             raise GraphError(
-                f"pointers fold where they point to one leaf, found {len(leaves)} leaves; read each on its own, or "
-                "compile first the circuit whose layers of alike parameters hold them all"
+                f"pointers that fold must point to one leaf, found {len(leaves)} leaves; read each pointer on its own, "
+                "or compile first a circuit that folds all these parameters together"
             )
         return Pointer(leaves[0], tuple(fold for pointer in pointers for fold in pointer.folds))
 

@@ -157,8 +157,8 @@ class LoweringScope:
             value = np.asarray(array)
         except (TypeError, RuntimeError) as error:
             raise TraceError(
-                f"{user_line()}: a circuit keeps the arrays that its operations close over as constants, and this one "
-                f"cannot be ({error}); give what is learned, or lies on another device, as a parameter of its own."
+                f"{user_line()}: a circuit keeps captured arrays as constants, and this one cannot be read ({error}); "
+                "make an array that is learned or lies on another device a parameter."
             ) from None
         dtype = real_width(as_dtype(value.dtype), self.dtype)
         return self.constant(value.astype(dtype.value), "constant")
@@ -280,8 +280,8 @@ class LoweringScope:
         complex_ = any(layer.all_evaluated_params[name].dtype == DataType.COMPLEX for layer in group.members)
         if complex_ and not self.semiring.carries_complex:
             raise UnsupportedError(
-                f"{self.builder.source}: its {name} is made of complex numbers, which {self.semiring.name} does not "
-                "carry; complex numbers are no probabilities, so such a circuit is scored and no more."
+                f"{self.builder.source}: its {name} has complex numbers, which {self.semiring.name} cannot represent. "
+                "Complex numbers are no probabilities, so such a circuit has scores, but no other query."
             )
 
     def outputs(self, parameter: Parameter) -> tuple[Tracer, ...]:
@@ -402,9 +402,9 @@ class LoweringScope:
             return self._values.evaluate(parameters, others)
         if fill is None or len({shape[:-1] for shape in shapes}) > 1:
             raise ShapeError(
-                f"{self.builder.source}: the layers have parameters of shapes {' and '.join(map(str, shapes))}; layers "
-                "fold with parameters of one shape, or, where the row's `padding` names the parameter, with last axes "
-                "of several lengths: return the shapes among the settings of fold_settings()"
+                f"{self.builder.source}: expected parameters of one shape, found {' and '.join(map(str, shapes))}. "
+                "Return the shapes among the settings of fold_settings(), or, if last axes alone differ, name the "
+                "parameter in the row's `padding`"
             )
         longest = max(shape[-1] for shape in shapes)
         arrays: list[Tracer] = []

@@ -195,9 +195,9 @@ def _check_shapes(group: Sequence[ParameterOp]) -> None:
     for node in group:
         if (node.in_shapes, node.shape) != (first.in_shapes, first.shape):
             raise ShapeError(
-                f"{type(first).__name__}: its fold_settings() put operations of input shapes {first.in_shapes} and "
-                f"{node.in_shapes} together, results {first.shape} and {node.shape}; what is computed as one has one "
-                "shape: return the shapes among the settings"
+                f"{type(first).__name__}: its fold_settings() fold operations of different shapes: {first.in_shapes} "
+                f"with result {first.shape}, and {node.in_shapes} with result {node.shape}; return the shapes among "
+                "the settings"
             )
 
 

@@ -221,12 +221,14 @@ def _checked(leaf: ParameterInput, expansion: ParameterLike) -> Parameter:
     try:
         parameter = Parameter.from_input(expansion)
     except DTypeError as error:
-        raise DTypeError(f"what {name} stands for is no parameter: {error}") from error
+        raise DTypeError(f"the replacement of {name} must be a parameter: {error}") from error
     if leaf in parameter.nodes:
-        raise GraphError(f"{name} stands for a parameter that it is itself a leaf of; make it of other leaves")
+        raise GraphError(
+            f"{name} is replaced by a parameter that has it as a leaf; build that parameter from other leaves"
+        )
     if parameter.shapes != (leaf.shape,):
         raise ShapeError(
-            f"{name}: expected a parameter of shape {leaf.shape} to stand for it, found "
+            f"{name}: expected a parameter of shape {leaf.shape} to replace it, found "
             f"{' and '.join(map(str, parameter.shapes))}; give it the shape of the leaf, and one output"
         )
     return parameter
@@ -235,6 +237,6 @@ def _checked(leaf: ParameterInput, expansion: ParameterLike) -> Parameter:
 def _unknown(leaf: ParameterInput) -> str:
     name = type(leaf).__name__
     return (
-        f"nothing says which tensors a leaf of class {name} has; put the class under ComposedParameter, with a method "
-        f"`compose`, or give the context a rule: add_parameter_compilation_rule(LeafRow({name}, parameter=...))."
+        f"the context has no rule for a leaf of class {name}; derive the class from ComposedParameter, with a method "
+        f"`compose`, or add a rule: add_parameter_compilation_rule(LeafRow({name}, parameter=...))."
     )

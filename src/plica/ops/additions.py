@@ -72,7 +72,7 @@ def _samples(op: Op) -> list[Sample]:
     try:
         return list(op.samples())
     except Exception as error:
-        raise DTypeError(f"add_operation: the samples of {op.name!r} fail: {error!r:.100}; mend them.") from error
+        raise DTypeError(f"add_operation: the samples of {op.name!r} fail: {error!r:.100}; correct them.") from error
 
 
 def _ruled(op: Op) -> TypeRule:

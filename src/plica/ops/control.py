@@ -133,7 +133,9 @@ def _cond_type(
     predicates, *captured = split(typed(types, sizes), len(branches) - 1, *branch_nconsts)
     _require_scalars(predicates, _BOOL, "the predicates of cond")
     if captured.pop():
-        raise VerifyError("cond: there are operands that no branch takes.")
+        raise VerifyError(
+            "cond: expected operands that a branch takes, found more operands than the branches take together."
+        )
     regions = [Region(branch, consts, (), "cond") for branch, consts in zip(branches, captured, strict=True)]
     for branch in branches:
         require_sizes(branch, num_implicit_inputs, num_implicit_outputs, "cond")
@@ -264,8 +266,8 @@ def _differences(x: ArrayType, *, shape: tuple[Dim, ...]) -> list[Dim]:
 def _assert(x: Array, *, shape: tuple[int, ...]) -> Array:
     if x.shape != tuple(shape):
         raise InputError(
-            f"an array has shape {x.shape}, but {tuple(shape)} is needed: sizes that meet must be equal; "
-            "give the arguments sizes that fit."
+            f"an array has shape {x.shape}, but {tuple(shape)} is needed: paired sizes must be equal; "
+            "pass arguments whose sizes agree."
         )
     return x
 

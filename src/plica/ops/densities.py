@@ -49,7 +49,7 @@ def _vectors_type(*types: ArrayType) -> ArrayType:
     masks = array_type((*scores.shape[:2], scores.shape[-1]), DType.BOOL)
     if types[2:] and types[2] != masks:
         raise ShapeError(
-            f"what is missing of vectors {scores} is {masks}, found {types[2]}; one mask is for all units."
+            f"the mask of missing entries of vectors {scores} is {masks}, found {types[2]}; all units share one mask."
         )
     return array_type(scores.shape[:-1], dtype)
 
@@ -94,7 +94,9 @@ def _completion_type(*types: ArrayType) -> ArrayType:
     if len(factor.shape) != 4 or factor.shape[-2] != factor.shape[-1]:
         raise ShapeError(f"factors of covariances are (F, K, V, V), found {factor}.")
     if missing.dtype != DType.BOOL or (*missing.shape[:1], *missing.shape[2:]) != (factor.shape[0], factor.shape[-1]):
-        raise ShapeError(f"what is missing of vectors with factors {factor} is bool[F, B, V], found {missing}.")
+        raise ShapeError(
+            f"the mask of missing entries of vectors with factors {factor} is bool[F, B, V], found {missing}."
+        )
     return array_type((factor.shape[0], missing.shape[1], *factor.shape[1:]), factor.dtype)
 
 

@@ -29,7 +29,7 @@ def _type_rule(kind: str, last: Callable[[Dim], Dim], dtype: Callable[[DType], D
         if norm not in NORMS:
             raise ShapeError(f"there is no normalization {norm!r}; there are {', '.join(NORMS)}.")
         if x.dtype in (DType.FLOAT16, DType.BFLOAT16):
-            raise ShapeError(f"there is no transform of {x}; convert it to float32 with astype.")
+            raise ShapeError(f"Fourier transforms do not take {x}; convert it to float32 with astype.")
         shape = list(x.shape)
         for position, size in zip(positions, sizes, strict=True):
             shape[position] = size

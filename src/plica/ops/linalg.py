@@ -39,7 +39,7 @@ def _matmul_type(a: ArrayType, b: ArrayType) -> ArrayType:
     require_equal_sizes(
         a.shape[-1],
         inner,
-        f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} meets {inner}.",
+        f"matmul contracts the last axis of {a} with size {inner} of {b}: {a.shape[-1]} against {inner}.",
     )
     rows = a.shape[-2:-1] if len(a.shape) > 1 else ()
     columns = b.shape[-1:] if len(b.shape) > 1 else ()

@@ -47,7 +47,7 @@ def _pack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inn
 
 def misfit(axis: int, size: Dim | str, tile: int) -> str:
     """The error text for an axis that tiles do not fill."""
-    return f"axis {axis} of size {size} is not filled by tiles of {tile}; give a padding_value."
+    return f"axis {axis} of size {size} is no multiple of the tile size {tile}; give a padding_value."
 
 
 def _unpack_type(x: ArrayType, *, outer_dims_perm: Axes, inner_dims_pos: Axes, inner_tiles: Axes) -> ArrayType:

@@ -46,7 +46,7 @@ class Region:
             for inner, outer in zip(var.type.shape, type_.shape, strict=True):
                 wanted = self.outside(inner)
                 if wanted is None:
-                    raise VerifyError(f"{what}: the sizes of {var!r} are none that the region is given.")
+                    raise VerifyError(f"{what}: a size of {var!r} is not among the sizes that the region takes.")
                 require_equal_sizes(wanted, outer, f"{what}: the region expects {var!r}, found {type_}.")
             if as_size(var) is not None and size is not None:
                 self._outside[var] = size
@@ -171,7 +171,8 @@ def agreed(regions: Sequence[Region], num_implicit: int, what: str, *, shared: b
     for same_result in zip(*results, strict=True):
         shapes = [result.type.shape for result in same_result]
         if len({(len(result.type.shape), result.type.dtype) for result in same_result}) != 1:
-            raise VerifyError(f"{what}: the branches return {', '.join(str(result.type) for result in same_result)}.")
+            shown = ", ".join(str(result.type) for result in same_result)
+            raise VerifyError(f"{what}: the branches return {shown}; expected one dtype and one number of axes.")
         dims = [
             _agreed_dim(regions, axis, implicit, None if shared else positions, what)
             for axis in zip(*shapes, strict=True)
@@ -195,7 +196,9 @@ def _agreed_dim(
         if all(same(sizes[position], dim) for sizes, dim in zip(implicit, dims, strict=True)):
             return Size.of(OutDBIdx(position))
     if known is None:
-        raise VerifyError(f"{what}: the sizes {', '.join(map(str, dims))} of a result are no outputs.")
+        raise VerifyError(
+            f"{what}: the branches must return the sizes {', '.join(map(str, dims))} of a result as implicit outputs."
+        )
     return known
 
 

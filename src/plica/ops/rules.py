@@ -32,7 +32,7 @@ def _meet(first: Dim, second: Dim, shapes: Sequence[Sequence[Dim]]) -> Dim:
     if first == 1:
         return second
     shown = " and ".join(map(shape_text, shapes))
-    require_equal_sizes(first, second, f"the shapes {shown} do not broadcast: {first} meets {second}.")
+    require_equal_sizes(first, second, f"the shapes {shown} do not broadcast: {first} against {second}.")
     return first if isinstance(first, int) else second
 
 

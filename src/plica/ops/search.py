@@ -27,7 +27,7 @@ def _nonzero(x: Array) -> Any:
 
 def _unique_type(x: ArrayType, *, parts: tuple[str, ...]) -> tuple[ArrayType, ...]:
     if "values" not in parts or any(part not in PARTS for part in parts):
-        raise VerifyError(f"unique gives the values and some others of {PARTS}, found {parts}.")
+        raise VerifyError(f"unique returns 'values' and possibly others of {PARTS}, found {parts}.")
     types = {
         "values": array_type((_COUNT,), x.dtype),
         "indices": array_type((_COUNT,), DType.INT64),

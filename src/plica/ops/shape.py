@@ -56,7 +56,7 @@ def reshape_dims(dims: tuple[Dim, ...], shape: tuple[Dim, ...]) -> tuple[Dim, ..
 
 def _reshape_type(x: ArrayType, *, shape: tuple[Dim, ...]) -> ArrayType:
     if -1 in shape:
-        raise ShapeError("a reshape within a program names every size; -1 belongs to the namespace function.")
+        raise ShapeError("a reshape in a Program names every size, found -1; -1 is for plica.numpy.reshape alone.")
     elements = product(x.shape)
     message = f"{shape_text(x.shape)} has {elements} elements and cannot become {shape_text(shape)}."
     require_equal_sizes(product(shape), elements, message)
@@ -111,7 +111,7 @@ def _sizes_by_axis(types: Sequence[ArrayType], message: str) -> list[Sequence[Di
 def _concat_type(*types: ArrayType, axis: int) -> ArrayType:
     require_operands(types, 1)
     along = normal_axis(axis, len(types[0].shape))
-    message = f"{', '.join(map(str, types))} do not fit together outside axis {along}."
+    message = f"{', '.join(map(str, types))} must have equal sizes outside axis {along}."
     sizes = _sizes_by_axis(types, message)
     dims = [total(size) if index == along else _agreed(size, message) for index, size in enumerate(sizes)]
     return array_type(dims, require_same_dtype(*types))
@@ -129,7 +129,7 @@ def _unstack_type(x: ArrayType, *, axis: int) -> tuple[ArrayType, ...]:
     along = normal_axis(axis, len(x.shape))
     count = x.shape[along]
     if isinstance(count, Size) or count == 0:
-        raise ShapeError(f"unstack makes as many arrays as axis {along} of {x} is long: a number, and not 0.")
+        raise ShapeError(f"unstack along axis {along} of {x} needs a known size of at least 1, found {count}.")
     return (array_type((*x.shape[:along], *x.shape[along + 1 :]), x.dtype),) * count
 
 

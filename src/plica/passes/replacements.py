@@ -61,7 +61,7 @@ def _computed(applied: Applied[Any], node: Node, inputs: list[ArrayType]) -> Arr
     except UndecidedSizeError:
         return type_of(node)  # as declared: only the run knows whether the sizes are equal
     except PlicaError as error:
-        raise GraphError(f"{_location(applied)}: {node.op.name} refuses its operands: {error}") from error
+        raise GraphError(f"{_location(applied)}: {node.op.name} does not take its operands: {error}") from error
     if len(types) != 1:
         raise GraphError(f"{_location(applied)}: {node.op.name} has {len(types)} results; use operations of one result")
     return types[0]

@@ -65,10 +65,10 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
     for name in manifest.also:
         alternative = entries.get(name)
         fits = all(entry is not None and entry.public and len(entry.arguments) == 1 for entry in (main, alternative))
-        _require(fits, f"the entry {name} cannot be asked in place of {manifest.main}")
+        _require(fits, f"the entry {name} cannot run in place of {manifest.main}")
     _require(bool(manifest.targets), "there is no target")
     for target in manifest.targets:
-        _require(parts.get(target.part, 0) > 0, f"target {target.name}: there is no part {target.part}")
+        _require(parts.get(target.part, 0) > 0, f"target {target.name}: its part {target.part} is missing or empty")
     for tensor in manifest.tensors:
         _check_tensor(tensor, parts)
     _check_offsets(manifest.tensors, parts)
@@ -82,12 +82,12 @@ def check_manifest(manifest: Manifest, parts: Mapping[str, int]) -> None:
 
 def _check_tensor(tensor: Tensor, parts: Mapping[str, int]) -> None:
     where = f"tensor {tensor.name}"
-    _require(tensor.dtype in ITEM_SIZES, f"{where}: no dtype {tensor.dtype}")
+    _require(tensor.dtype in ITEM_SIZES, f"{where}: unknown dtype {tensor.dtype}")
     _require(tensor.part in parts, f"{where}: there is no part {tensor.part}")
     fits = not tensor.parts or (tensor.updatable and tensor.shape[:1] == (len(tensor.parts),))
-    _require(fits, f"{where}: has {len(tensor.parts)} parts to replace, and the shape {tensor.shape}")
+    _require(fits, f"{where}: has {len(tensor.parts)} updatable parts, but the shape {tensor.shape}")
     end = tensor.offset + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
-    _require(end <= parts[tensor.part], f"{where}: ends at {end} of {parts[tensor.part]} bytes of {tensor.part}")
+    _require(end <= parts[tensor.part], f"{where}: ends at byte {end} of {parts[tensor.part]} in {tensor.part}")
 
 
 def _check_offsets(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
@@ -103,7 +103,7 @@ def _check_offsets(tensors: Iterable[Tensor], parts: Mapping[str, int]) -> None:
         ends[tensor.part] = expected + prod(tensor.shape) * ITEM_SIZES[tensor.dtype]
     for name, end in ends.items():
         fits = end <= parts[name] <= _aligned(end)
-        _require(fits, f"the tensors of part {name} end at {end} of its {parts[name]} bytes")
+        _require(fits, f"the tensors of part {name} end at byte {end}, but it has {parts[name]} bytes")
 
 
 def _aligned(size: int) -> int:
@@ -112,11 +112,13 @@ def _aligned(size: int) -> int:
 
 def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[str, Tensor]) -> None:
     where = f"entry {entry.name}"
-    _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: is no name of an attribute")
+    _require(entry.name.isidentifier() and not entry.name.startswith("_"), f"{where}: its name cannot be an attribute")
     _require(entry.name not in RESERVED, f"{where}: a loaded file has a {entry.name} already; choose another name")
     inputs = (*entry.arguments, *entry.draws)
     has_no_seed_argument = not entry.draws or all(array.name != SEED for array in inputs)
-    _require(has_no_seed_argument, f"{where}: no argument of what draws can be called {SEED}, which says what is drawn")
+    _require(
+        has_no_seed_argument, f"{where}: an entry that draws takes {SEED}, so no other argument can have this name"
+    )
     _unique(f"{where}: argument", (array.name for array in inputs))
     _unique(f"{where}: result", (array.name for array in entry.results))
     for array in (*inputs, *entry.results):
@@ -124,16 +126,17 @@ def _check_entry(entry: Entry, entries: Mapping[str, Entry], tensors: Mapping[st
     bound = {size for argument in entry.arguments for size in argument.shape if is_symbol(size)}
     for argument in entry.arguments:
         unbound = [symbol for size in argument.shape for symbol in symbols(size) if symbol not in bound]
-        _require(not unbound, f"{where}: no argument says what {', '.join(unbound)} is in {argument}")
+        _require(not unbound, f"{where}: no argument determines {', '.join(unbound)} of {argument}")
     for draw in entry.draws:
-        _require(draw.dtype in _UNIFORMS, f"{where}: {draw} cannot be drawn; expected {' or '.join(_UNIFORMS)}")
+        _require(draw.dtype in _UNIFORMS, f"{where}: cannot draw {draw}; expected {' or '.join(_UNIFORMS)}")
     for name in entry.constants:
         _require(name in tensors, f"{where}: there is no tensor {name}")
     for tree, arrays in ((entry.takes, entry.arguments), (entry.gives, entry.shown)):
         if tree is not None:
             leaves = list(_leaves(tree, where))
             _require(
-                sorted(leaves) == list(range(len(arrays))), f"{where}: a tree of {leaves[:9]}, not of {len(arrays)}"
+                sorted(leaves) == list(range(len(arrays))),
+                f"{where}: expected a tree of {len(arrays)} arrays, found those at {leaves[:9]}",
             )
     names = () if entry.takes is None else entry.takes.keys
     fits = entry.takes is None or entry.takes.kind == "dict"
@@ -152,9 +155,9 @@ def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
     if not isinstance(tree, Tree):
         yield from () if tree is None else (tree,)
         return
-    _require(tree.kind in ("tuple", "list", "dict", "named"), f"{where}: no kind of tree {tree.kind}")
+    _require(tree.kind in ("tuple", "list", "dict", "named"), f"{where}: unknown kind of tree {tree.kind}")
     keys = len(tree.items) if tree.kind in ("dict", "named") else 0
-    _require(len(tree.keys) == len(set(tree.keys)) == keys, f"{where}: a {tree.kind} of the keys {tree.keys[:9]}")
+    _require(len(tree.keys) == len(set(tree.keys)) == keys, f"{where}: a {tree.kind} of wrong keys {tree.keys[:9]}")
     is_named = tree.kind != "named" or all(str(word).isidentifier() for word in (tree.name, *tree.keys))
     _require(is_named, f"{where}: {tree.name} of {tree.keys[:9]} is no named tuple")
     for item in tree.items:
@@ -162,14 +165,14 @@ def _leaves(tree: Tree | int | None, where: str) -> Iterator[int]:
 
 
 def _check_array(where: str, array: ArrayType) -> None:
-    _require(array.dtype in ITEM_SIZES, f"{where}: {array} has no dtype of arrays")
+    _require(array.dtype in ITEM_SIZES, f"{where}: {array} has an unknown dtype")
     for size in array.shape:
         symbols(size)
 
 
 def _check_rows(where: str, entry: Entry, rows: str, chunk: int | None) -> None:
     _require(is_symbol(rows), f"{where}: the size of rows {rows} is no symbol")
-    _require(chunk is None or chunk > 0, f"{where}: pieces of no rows")
+    _require(chunk is None or chunk > 0, f"{where}: expected pieces of at least one row, found {chunk}")
     _require(any(rows in array.shape for array in (*entry.arguments, *entry.draws)), f"{where}: no argument has {rows}")
     for array in (*entry.arguments, *entry.draws, *entry.results):
         inside = [size for size in array.shape if rows in symbols(size)]
@@ -184,7 +187,7 @@ def _check_fallback(where: str, entry: Entry, fallback: Fallback, entries: Mappi
     rows = entry.rows.symbol if entry.rows is not None else ""
     _require(
         [(result.dtype, result.shape) for result in bounds] == [("bool", (rows,))],
-        f"{where}: no result says where its bound holds",
+        f"{where}: no result {fallback.bound} tells for which rows its bound holds",
     )
     seen = {entry.name}
     step = entry
@@ -208,9 +211,9 @@ def _check_folds(folds: tuple[Fold, ...], tensors: Mapping[str, Tensor]) -> None
         for name in (*fold.inputs, *fold.outputs):
             _require(name in tensors, f"{where}: there is no tensor {name}")
         for name in fold.outputs:
-            _require(not tensors[name].updatable, f"{where}: gives {name}, which callers may replace")
+            _require(not tensors[name].updatable, f"{where}: computes {name}, which callers may replace")
         computed_later = [name for name in fold.inputs if name in outputs and name not in computed_before]
-        _require(not computed_later, f"{where}: reads {', '.join(computed_later)}, which a later one gives")
+        _require(not computed_later, f"{where}: reads {', '.join(computed_later)}, which a later fold computes")
         computed_before.update(fold.outputs)
         _check_faults(where, fold.faults)
 
@@ -219,7 +222,7 @@ def _check_faults(where: str, faults: tuple[Fault, ...]) -> None:
     for fault in faults:
         kind = getattr(errors, fault.error, None)
         is_known = isinstance(kind, type) and issubclass(kind, errors.PlicaError)
-        _require(is_known, f"{where}: there is no error {fault.error}")
+        _require(is_known, f"{where}: unknown error {fault.error}")
 
 
 def _check_non_negative(check: NonNegativeCheck, tensors: Mapping[str, Tensor]) -> None:
@@ -231,7 +234,7 @@ def _check_non_negative(check: NonNegativeCheck, tensors: Mapping[str, Tensor]) 
 def _unique(kind: str, names: Iterable[str]) -> None:
     seen: set[str] = set()
     for name in names:
-        _require(name not in seen, f"{kind} {name} is there twice")
+        _require(name not in seen, f"{kind} {name} occurs twice")
         seen.add(name)
 
 

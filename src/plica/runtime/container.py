@@ -226,7 +226,7 @@ def _checked(path: str, view: memoryview) -> Image:
 def _described(view: memoryview) -> tuple["_Description", int, int]:
     """The description, and where it begins and ends."""
     if bytes(view[: len(MAGIC)]) != MAGIC:
-        raise NativeFileError("is no native file of Plica (its first bytes are others); make one with `plica export`")
+        raise NativeFileError("is no native file of Plica (its first bytes differ); make one with `plica export`")
     if len(view) < _HEAD.size:
         raise _damaged(f"it ends after {len(view)} bytes")
     _, version, signed, described, length, digest = _HEAD.unpack(view[: _HEAD.size])
@@ -236,13 +236,13 @@ def _described(view: memoryview) -> tuple["_Description", int, int]:
         raise _damaged(f"it has {len(view)} bytes, and {length} were written")
     begin = _HEAD.size + signed
     if signed not in (0, SIGNATURE) or described > _MOST_DESCRIPTION or begin + described > len(view):
-        raise _damaged(f"its head speaks of {signed} + {described} bytes of {len(view)}")
+        raise _damaged(f"its header announces {signed} + {described} bytes, but it has {len(view)}")
     description = bytes(view[begin : begin + described])
     if hashlib.sha256(description).digest() != digest:
-        raise _damaged("its description does not hash to what its head says")
+        raise _damaged("the hash of its description is not the one in its header")
     signature = bytes(view[_HEAD.size : begin])
     if signed and hashlib.sha256(signature[:-32]).digest() != signature[-32:]:
-        raise _damaged("its signature does not hash to what was written")
+        raise _damaged("the hash of its signature is not the one that was written")
     record: _Description = _DESCRIPTION(parse(description, "its description"), "its description")
     for part in record.parts:
         if part.file and (part.file != os.path.basename(part.file) or part.offset):  # noqa: PTH119
@@ -256,20 +256,22 @@ def _parts(path: str, parts: tuple[Part, ...], view: memoryview, end: int) -> di
     for part in parts:
         where = f"its part {part.name}"
         if part.name in views:
-            raise NativeFileError(f"{where} is there twice")
+            raise NativeFileError(f"{where} occurs twice")
         if part.file:
             views[part.name] = _file_of(path, part)
             continue
         if part.offset != _page(end) or part.offset + part.length > len(view):
-            raise _damaged(f"{where} lies at {part.offset} to {part.offset + part.length} of {len(view)} bytes")
+            raise _damaged(
+                f"{where} lies at bytes {part.offset} to {part.offset + part.length}, but it has {len(view)} bytes"
+            )
         if bytes(view[end : part.offset]).strip(b"\0"):
-            raise _damaged(f"there is something between its parts, before {part.name}")
+            raise _damaged(f"expected zeros before its part {part.name}, found other bytes")
         end = part.offset + part.length
         views[part.name] = view[part.offset : end]
         if hashlib.sha256(views[part.name]).hexdigest() != part.sha256:
-            raise _damaged(f"{where} does not hash to what was written")
+            raise _damaged(f"the hash of {where} is not the one that was written")
     if end != len(view):
-        raise _damaged(f"its parts end at {end} of {len(view)} bytes")
+        raise _damaged(f"its parts end at byte {end}, but it has {len(view)} bytes")
     return views
 
 
@@ -278,7 +280,7 @@ def _file_of(path: str, part: Part) -> memoryview:
     where = place_of(path, part.file)
     part_name_and_file = f"its part {part.name} is the file {part.file}"
     if not os.path.isfile(where):  # noqa: PTH113
-        raise NativeFileError(f"{part_name_and_file}, which is not beside it; copy both")
+        raise NativeFileError(f"{part_name_and_file}, which is not in the same folder; copy both")
     size = os.stat(where).st_size  # noqa: PTH116
     if size != part.length:
         raise NativeFileError(
@@ -286,7 +288,7 @@ def _file_of(path: str, part: Part) -> memoryview:
         )
     view = _mapped(where)
     if hashlib.sha256(view).hexdigest() != part.sha256:
-        raise NativeFileError(f"{part_name_and_file}, which does not hash to what was written; copy both again")
+        raise NativeFileError(f"{part_name_and_file}, which does not have the hash that was written; copy both again")
     return view
 
 

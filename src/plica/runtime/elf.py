@@ -49,7 +49,7 @@ def _no_library() -> NativeFileError:
     return NativeFileError("its code is no shared library of Linux for machines of 64 bits; export the model again")
 
 
-def _cut_short(expected: int, found: int) -> NativeFileError:
+def _cut_short(expected_bytes: int, num_bytes: int) -> NativeFileError:
     return NativeFileError(
-        f"its code is cut short: it has {found} bytes, and speaks of {expected}; export the model again"
+        f"its code is cut short: expected {expected_bytes} bytes, found {num_bytes}; export the model again"
     )

@@ -143,4 +143,4 @@ def _draws(entry: Entry, sizes: Sizes, seed: Any) -> list[Array]:
         return [generator.random(sizes.shape(draw), draw.dtype) for draw in entry.draws]  # type: ignore[call-overload]
     except (ValueError, MemoryError) as error:
         known = ", ".join(f"{name}={size}" for name, size in sizes.known.items())
-        raise InputError(f"{entry.name}: there is no memory for what {known} asks for; pass smaller sizes") from error
+        raise InputError(f"{entry.name}: not enough memory for {known}; pass smaller sizes") from error

@@ -78,7 +78,9 @@ class LibraryCode:
             raise _too_large(function)
         if status:
             if not 0 < status <= len(prepared.faults):
-                raise NativeFileError(f"its function {function} ends with {status}, which its manifest does not know")
+                raise NativeFileError(
+                    f"its function {function} returned the unknown status {status}; export the model again"
+                )
             raise _error(prepared.faults[status - 1], numbers)
         if not self_allocated:
             return caller_allocated

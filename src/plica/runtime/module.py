@@ -232,8 +232,8 @@ def _refuse_negative(check: NonNegativeCheck, numbers: Array) -> None:
         number = numbers[wrong[0]]
         entry = "an entry that is negative or NaN" if np.isinf(number) else f"a negative entry ({number:.6g})"
         raise UnsupportedError(
-            f"update: {check.names[wrong[0]]} would have {entry}, and the circuit carries no negative numbers; nothing "
-            "is replaced"
+            f"update: {check.names[wrong[0]]} would have {entry}, which the circuit's semiring cannot represent; "
+            "nothing is replaced"
         )
 
 

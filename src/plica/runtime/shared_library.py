@@ -97,20 +97,20 @@ class Library:
                 target.flush()
                 self._library = ctypes.CDLL(_path(file))
         except OSError as error:
-            raise NativeFileError(f"the system does not load its code: {error}") from error
+            raise NativeFileError(f"the system cannot load its code: {error}") from error
         closing = weakref.finalize(self, _close, self._library._handle)
         closing.atexit = False  # its arrays may be freed even later, by code of the library
         self._functions: dict[str, Any] = {}
         try:
             self.signatures: Mapping[str, Signature] = dict(map(_signature, self._text().splitlines()))
         except ValueError as error:
-            raise NativeFileError(f"its text {TYPES} is not what was written: {error!s:.100}") from error
+            raise NativeFileError(f"its symbol {TYPES} is damaged ({error!s:.100}); export the model again") from error
 
     def _text(self) -> str:
         try:
             text = ctypes.c_char.in_dll(self._library, TYPES)
         except ValueError as error:
-            raise NativeFileError(f"its code has no text {TYPES}") from error
+            raise NativeFileError(f"its code has no symbol {TYPES}; export the model again") from error
         return ctypes.string_at(ctypes.addressof(text)).decode()
 
     def _function(self, name: str, *arguments: type, result: type | None) -> Any:

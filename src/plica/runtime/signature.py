@@ -65,7 +65,9 @@ def check_signature(key: PublicKey, head: bytes, block: bytes, signer: bytes) ->
     try:
         ed25519.Ed25519PublicKey.from_public_bytes(key).verify(block[32:96], _CONTEXT + head)
     except exceptions.InvalidSignature:
-        raise NativeFileError("its signature is not of this file; ask whoever signed it for the original") from None
+        raise NativeFileError(
+            "its signature does not belong to its contents; ask whoever signed it for the original"
+        ) from None
 
 
 def _check_length(kind: str, key: bytes) -> None:

@@ -76,9 +76,7 @@ class _Reader:
         self.depth = 0
 
     def wrong(self) -> NativeFileError:
-        return NativeFileError(
-            f"{self.text[:60]!r} is no size: found {self.token or 'its end'!r} where it cannot stand"
-        )
+        return NativeFileError(f"{self.text[:60]!r} is no size: found an unexpected {self.token or 'end'!r}")
 
     def value(self) -> int:
         """The value of the whole text."""

@@ -33,7 +33,7 @@ def arrays_of(takes: Tree, entry: Entry, arguments: Sequence[Any], named: Mappin
     arrays = dict(named)
     for name in takes.keys:
         if name in named and name in trees:
-            raise InputError(f"{entry.name}: {name} is there twice")
+            raise InputError(f"{entry.name}: {name} is given twice")
         if name in arrays:
             trees[name] = arrays.pop(str(name))
     for name, tree in zip(takes.keys, takes.items, strict=True):
@@ -42,7 +42,7 @@ def arrays_of(takes: Tree, entry: Entry, arguments: Sequence[Any], named: Mappin
                 arrays[entry.arguments[number].name] = array
     missing = [f"{name}={shown(tree, entry.arguments)}" for name, tree in _missing(takes, entry, arrays)]
     if missing:
-        raise InputError(f"{entry.name}: expected {', '.join(missing)}, found nothing there")
+        raise InputError(f"{entry.name}: expected {', '.join(missing)}, found no such argument")
     return arrays
 
 

@@ -194,7 +194,9 @@ def bind_nested(
                 raise refused from None
         else:
             return _explicit(outputs, strategy.numbers(expanded, traced)), traced[-1].structure
-    raise TraceError(f"{line}: {op} does not settle on types for its arguments; give them explicit dtypes and shapes.")
+    raise TraceError(
+        f"{line}: the types that {op} carries change in each iteration; give its arguments explicit dtypes and shapes."
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -150,7 +150,7 @@ _REMARKS: Mapping[str, str] = {
     **dict.fromkeys(("save", "savetxt", "savez", "array2string", "array_repr", "array_str"), _AT_RUN_TIME),
     **dict.fromkeys(("cpu", "cuda", "to"), "a Program runs wherever its arguments are: move these"),
     **dict.fromkeys(("double", "float", "half", "int", "long"), "write astype(x, 'float64') of plica.numpy"),
-    **dict.fromkeys(("backward", "grad", "requires_grad"), "gradients are asked of the result, when the function ran"),
+    **dict.fromkeys(("backward", "grad", "requires_grad"), "take gradients of the result, after the function ran"),
     **dict.fromkeys(("rand", "random_sample"), "write random.uniform(random.key(seed), shape) of plica.numpy"),
     **dict.fromkeys(("randn", "standard_normal"), "write random.normal(random.key(seed), shape) of plica.numpy"),
     **dict.fromkeys(("default_rng", "seed"), "write random.key(seed) of plica.numpy, and give it to its functions"),

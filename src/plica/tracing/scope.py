@@ -192,7 +192,9 @@ def scope_of(*values: object) -> Trace:
                 )
             assert isinstance(value.trace, Trace), "tracers are made by traces"
             return value.trace
-    raise TraceError(f"{user_line()}: no function is being traced here, and no argument is a tracer.")
+    raise TraceError(
+        f"{user_line()}: no function is being traced here, and no argument is a tracer; call it in a traced function."
+    )
 
 
 def record(op: str, *operands: Tracer | Operand, **params: Any) -> Tracer:

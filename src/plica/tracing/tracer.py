@@ -214,21 +214,21 @@ class Tracer:
     def __len__(self) -> int:
         if self.dims and isinstance(self.dims[0], int):
             return self.dims[0]
-        raise self._refusal("a Python integer was asked for its length", "x.shape[0], a scalar of the program,")
+        raise self._refusal("Python asks for its length", "x.shape[0], a scalar of the program,")
 
     def __bool__(self) -> bool:
-        what, instead = _BRANCHES.get(statement(), ("its truth was asked for", "plica.numpy.where or plica.cond"))
+        what, instead = _BRANCHES.get(statement(), ("its truth value is needed", "plica.numpy.where or plica.cond"))
         raise self._refusal(what, instead)
 
-    __int__ = _refusing("a Python integer was asked for", "array operations, or astype(x, 'int64'),")
-    __float__ = _refusing("a Python float was asked for", "array operations, or astype(x, 'float64'),")
-    __complex__ = _refusing("a Python complex number was asked for", "array operations, or astype(x, 'complex128'),")
+    __int__ = _refusing("it is converted to a Python int", "array operations, or astype(x, 'int64'),")
+    __float__ = _refusing("it is converted to a Python float", "array operations, or astype(x, 'float64'),")
+    __complex__ = _refusing("it is converted to a Python complex", "array operations, or astype(x, 'complex128'),")
 
     def __index__(self) -> int:
         if statement() == "for":
             raise self._refusal("a Python `for` loop counts to it", "@plica.for_loop(0, n)")
         raise self._refusal(
-            "a Python index was asked for",
+            "it is used as a Python index",
             "x[i] of a tracer x (plica.numpy.asarray(w)[i] of an array w), or plica.for_loop,",
         )
 
@@ -258,7 +258,7 @@ class Tracer:
 
     def __array__(self, *_: object, **__: object) -> Any:
         raise self._refusal(
-            "numpy asked for its elements",
+            "numpy needs its elements",
             "the functions of plica.numpy in place of numpy's, and plica.numpy.asarray(w)[i] of an array w,",
         )
 
@@ -314,10 +314,10 @@ def public_names() -> list[str]:
 
 
 _BRANCHES = {
-    "if": ("a Python `if` asked for its truth", "@plica.cond(...), or plica.numpy.where for elements,"),
-    "elif": ("a Python `elif` asked for its truth", ".else_if(...) of @plica.cond(...)"),
-    "while": ("a Python `while` asked for its truth", "@plica.while_loop(condition)"),
-    "assert": ("a Python `assert` asked for its truth", "a comparison that the function returns"),
+    "if": ("a Python `if` needs its truth value", "@plica.cond(...), or plica.numpy.where for elements,"),
+    "elif": ("a Python `elif` needs its truth value", ".else_if(...) of @plica.cond(...)"),
+    "while": ("a Python `while` needs its truth value", "@plica.while_loop(condition)"),
+    "assert": ("a Python `assert` needs its truth value", "a comparison that the function returns"),
 }
 
 

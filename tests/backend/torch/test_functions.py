@@ -118,7 +118,7 @@ def test_what_is_captured_is_read_at_each_call() -> None:
 def test_arguments_of_one_name_are_compared() -> None:
     run = _function(lambda x, y: x + y, spec("n"), spec("n"))
     call = run.specialize([torch.ones(2), torch.ones(2)])
-    with pytest.raises(plica.errors.InputError, match=r"axis 0 of argument y is 3, but 2 \(n\) is needed"):
+    with pytest.raises(plica.errors.InputError, match=r"axis 0 of argument y has size 3, but 2 \(n\) is needed"):
         call([torch.ones(2), torch.ones(3)])
 
 

@@ -261,7 +261,7 @@ def test_pointers_fold_to_one_leaf_alone() -> None:
     joined = Pointer.join([first, second])
     assert (joined.folds, joined.shape) == ((2, 0, 1), (3, 2))
     assert joined.members == (leaves[0].members[2], *leaves[0].members[:2])
-    with pytest.raises(GraphError, match="pointers fold where they point to one leaf, found 2 leaves"):
+    with pytest.raises(GraphError, match="pointers that fold must point to one leaf, found 2 leaves"):
         Pointer.join([first, other])
     with pytest.raises(GraphError, match="no leaf holds the tensor"):
         Pointer.to(leaves[1].members, {})

@@ -265,7 +265,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a circuit as a layer": (
         lambda ctx: ctx.compile_layer(Circuit([(one := CategoricalLayer([0], 1, num_categories=2))], {}, [one])),
         DTypeError,
-        "compile_layer takes a layer, found Circuit.*for a circuit there is `compile`",
+        "compile_layer takes a layer, found Circuit.*compile a circuit with `compile`",
     ),
     "a layer without a row": (
         lambda ctx: ctx.compile_layer(NeighbourSum(2, 1, Parameter.from_input(leaf(2, 2)))),
@@ -276,7 +276,7 @@ WRONG: dict[str, tuple[Any, type[Exception], str]] = {
     "a function as an initializer": (
         lambda ctx: ctx.compile_initializer(torch.nn.init.normal_),
         DTypeError,
-        "compile_initializer takes an initializer, found .*has a method `draw`",
+        "compile_initializer takes an initializer, found .*with a method `draw`",
     ),
     "too few inputs": (
         lambda ctx: ctx.compile_layer(HadamardLayer(3, 2))(torch.zeros(1, 2, 3)),

@@ -32,8 +32,8 @@ def test_rows_have_samples() -> None:
 
 REFUSED: Any = (
     ("multiply_runs", (_X,), {"runs": ()}, ShapeError, "found 1 and 0"),
-    ("multiply_runs", (_X,), {"runs": ((0, 0, 0, 1, 2),)}, ShapeError, "no run of 2 from 1"),
-    ("multiply_runs", (_X,), {"runs": ((0, 0, 1, 0, 2),)}, ShapeError, "reads array 1 of 1"),
+    ("multiply_runs", (_X,), {"runs": ((0, 0, 0, 1, 2),)}, ShapeError, "no run of 2 folds from 1"),
+    ("multiply_runs", (_X,), {"runs": ((0, 0, 1, 0, 2),)}, ShapeError, "expected an array from 0 to 0, found 1"),
     (
         "multiply_runs",
         (_X, array_type((2, 4), DType.FLOAT32)),

@@ -360,7 +360,7 @@ def test_a_sum_that_does_not_say_how_it_chooses() -> None:
     compiler.add_layer_rule(PAIRS)
     compiled = compiler.compile(of_ones_own())
     with pytest.raises(
-        UnsupportedError, match=r"sampling does not know what to do with NeighbourSum\(3, .*its SumRow does not say how"
+        UnsupportedError, match=r"sampling does not support NeighbourSum\(3, .*its SumRow does not say how"
     ):
         SamplingQuery(compiled)
 

@@ -8,7 +8,10 @@ from plica.errors import UnsupportedError
 from plica.queries import log_likelihood, posterior, sample
 from tests.harness.circuits import gaussians
 
-REFUSED = r"circuits compute in float32 or float64 \(or float16\), not in (torch\.)?bfloat16; cast one back"
+REFUSED = (
+    r"circuits compute in float32 or float64 \(or float16\), not in (torch\.)?bfloat16; "
+    "if a larger module was cast, cast its circuit back"
+)
 
 
 def test_a_cast_to_a_dtype_that_circuits_do_not_compute_in_is_refused_and_taken_back() -> None:

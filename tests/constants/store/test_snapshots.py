@@ -472,7 +472,7 @@ def test_what_is_known_is_folded_by_compile_though_it_is_handed_on_to_what_is_no
     run(x)
     assert run.num_folds == 2
     if release:
-        with pytest.raises(InputError, match="what is folded of v is needed again, but v was released"):
+        with pytest.raises(InputError, match="the value folded from v is needed again, but v was released"):
             run.update(w=w + 1.0)
         return
     run.update(w=w + 1.0)

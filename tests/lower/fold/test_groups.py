@@ -343,5 +343,5 @@ class Listed(Sealed):
 
 def test_settings_that_are_no_key_are_refused() -> None:
     leaf, listed = coin([0], 2), Listed(2)
-    with pytest.raises(GraphError, match=r"the settings by which Listed.* folds are no key .*return a tuple"):
+    with pytest.raises(GraphError, match=r"fold_settings\(\) of Listed.* must be hashable, .*return a tuple"):
         fold_circuit(Circuit([leaf, listed], {listed: [leaf]}, [listed]))

@@ -110,7 +110,7 @@ def test_lengths_that_cost_more_than_a_group_stay_apart() -> None:
     product = HadamardLayer(2, 5)
     folded = fold_circuit(Circuit([*inputs, product], {product: inputs}, [product]))
     assert [group.scope_idx for group in folded.groups[:-1]] == [((0,), (1,), (4,)), ((2,), (3,))]
-    assert "CategoricalLayer: 2 groups; 2 are alike of lengths that cost more to fill up than a group" in (
+    assert "CategoricalLayer: 2 groups; 2 are alike of lengths whose padding costs more than a group" in (
         explain_folds(folded)
     )
 
@@ -187,9 +187,7 @@ def test_settings_that_put_unequal_lengths_together_are_refused() -> None:
     lumped = [Lumped(one.scope, 2, one.num_states, one.weight) for one in inputs]
     compiler = TorchCompiler()
     compiler.add_layer_rule(replace(TABLE_ROW, layer=Lumped, padding={}))
-    with pytest.raises(
-        ShapeError, match=r"group 0: 2 like Lumped.*\(2, 2\) and \(2, 3\); layers fold .* `padding` names"
-    ):
+    with pytest.raises(ShapeError, match=r"group 0: 2 like Lumped.*\(2, 2\) and \(2, 3\)\. .* in the row's `padding`"):
         compiler.compile(product_then_sum(HadamardLayer(2, 2), lumped))
 
 

@@ -180,7 +180,7 @@ def test_the_report_in_full() -> None:
         "  fuse cp-t: W (a * b * ...) -> CPT(W; a, b, ...): once, saved 0 FLOPs and 1,024 bytes written\n"
         "    at SumLayer(4, arity=1, 2 -> 2)\n"
         "saved in all, estimated for 128 rows in float32: 0 FLOPs and 1,024 bytes written\n"
-        "what nearly matched:\n"
+        "near matches:\n"
         "  cp-t, 2 place(s): an interior node has another consumer\n"
         "    HadamardLayer(3, arity=2, 2 -> 2) is also read by SumLayer(6, arity=1, 2 -> 2); "
         "HadamardLayer(3, arity=2, 2 -> 2) is also read by SumLayer(5, arity=1, 2 -> 2)"

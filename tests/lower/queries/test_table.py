@@ -176,7 +176,7 @@ def test_rows_with_negative_units_have_no_posterior_however_many_are_asked() -> 
     inputs = np.concatenate([one for layer, one in values.items() if isinstance(layer, PolynomialLayer)], axis=1)
     row = x[(asked.values(x) > 0) & (inputs.min(axis=1) < 0)][:1]
     for count in (1, 5000):
-        with pytest.raises(InputError, match="row 0: the logarithm of the probability of what is given is nan"):
+        with pytest.raises(InputError, match="row 0: the logarithm of the probability of the given values is nan"):
             plica.queries.latent_posterior(asked.compiled, torch.from_numpy(np.repeat(row, count, axis=0)))
 
 

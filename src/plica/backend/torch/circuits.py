@@ -208,7 +208,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         if by_row:
             raise InputError(
                 f"parameters[{by_row[0]!r}] has a set of numbers for each row, and with_parameters takes one set for "
-                "all rows; ask for each row on its own, or give them in a call: circuit(x, parameters=...)."
+                "all rows; run the query for each row alone, or give them in a call: circuit(x, parameters=...)."
             )
         alone = {name_of(self.compiled.keys[tensor]): leaf for tensor, leaf in self.compiled.leaves_alone.items()}
         circuit = copy(self)

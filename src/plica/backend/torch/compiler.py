@@ -156,7 +156,9 @@ class TorchCompiler(OperatorMethods):
             StructuralPropertyError: Missing data is asked for and the circuit cannot sum it out.
         """
         if not isinstance(circuit, Circuit):
-            raise DTypeError(f"compile takes a circuit, {found(circuit)}; templates and plica.Circuit(...) make some.")
+            raise DTypeError(
+                f"compile takes a circuit, {found(circuit)}; make one by a template or plica.Circuit(...)."
+            )
         compiled = self.circuits.find(circuit)
         if compiled is None:
             with self._compiling:
@@ -257,7 +259,7 @@ class TorchCompiler(OperatorMethods):
             UnsupportedError: There is no rule for its class, or the semiring cannot carry its numbers.
         """
         if not isinstance(layer, InputLayer | InnerLayer):
-            raise DTypeError(f"compile_layer takes a layer, found {layer!r}; for a circuit there is `compile`.")
+            raise DTypeError(f"compile_layer takes a layer, found {layer!r}; compile a circuit with `compile`.")
         with self._compiling, torch.inference_mode(False):  # as in `compile`
             if layer not in self._layers:
                 self._layers[layer] = self._compile_layer(layer)
@@ -312,8 +314,8 @@ class TorchCompiler(OperatorMethods):
         """
         if not isinstance(initializer, Initializer):
             raise DTypeError(
-                f"compile_initializer takes an initializer, found {initializer!r}; a class of your own is under "
-                "plica.symbolic.initializers.Initializer and has a method `draw`."
+                f"compile_initializer takes an initializer, found {initializer!r}; derive a custom class from "
+                "plica.symbolic.initializers.Initializer, with a method `draw`."
             )
         return TorchInitializer(initializer, self.compilation_rules.initializers.own)
 
@@ -344,7 +346,9 @@ class TorchCompiler(OperatorMethods):
         for leaf, folded in self._store.tensors.items():
             if folded is tensor:
                 return leaf.members
-        raise KeyError("the tensor holds no parameters of the circuits of this compiler")
+        raise KeyError(
+            "the tensor holds no parameters of circuits that this compiler compiled; pass one of their parameters"
+        )
 
 
 def _operands(circuit: Circuit) -> tuple[Circuit, ...]:

@@ -50,8 +50,8 @@ def assert_shape(x: Tensor, shape: tuple[int, ...], location: str) -> Tensor:
     """
     if x.shape != shape:
         raise InputError(
-            f"{location + ': ' if location else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: sizes "
-            "that meet must be equal; give the arguments sizes that fit."
+            f"{location + ': ' if location else ''}an array has shape {tuple(x.shape)}, but {shape} is needed: paired "
+            "sizes must be equal; pass arguments whose sizes agree."
         )
     return x
 
@@ -75,6 +75,6 @@ def refuse_size(name: str, axis: int, actual: int, size: str, expected: int) -> 
     """
     meaning = "" if size == str(expected) else f" ({size})"
     raise InputError(
-        f"axis {axis} of argument {name} is {actual}, but {expected}{meaning} is needed: sizes of one name are equal; "
-        "give the arguments sizes that fit."
+        f"axis {axis} of argument {name} has size {actual}, but {expected}{meaning} is needed: axes of one name have "
+        "equal sizes; pass arguments whose sizes agree."
     )

@@ -326,7 +326,7 @@ def foldwise_initializer_(tensor: Tensor, *, initializers: Sequence[Callable[[Te
     if len(initializers) != len(tensor):
         raise ShapeError(
             f"foldwise_initializer_: {len(initializers)} initializers for the {len(tensor)} folds of a tensor of shape "
-            f"{tuple(tensor.shape)}; give one for each fold, or None where it stays"
+            f"{tuple(tensor.shape)}; give one for each fold, or None to keep a fold"
         )
     for fold, initializer in zip(tensor.unbind(), initializers, strict=True):
         if initializer is not None:

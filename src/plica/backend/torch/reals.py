@@ -16,6 +16,6 @@ def real_dtype(dtype: torch.dtype | str) -> DType:
     if real not in (DType.FLOAT16, DType.FLOAT32, DType.FLOAT64):
         raise UnsupportedError(
             f"circuits compute in float32 or float64 (or float16), not in {dtype}; "
-            "cast one back where it was cast with a larger module: circuit.to(torch.float32)."
+            "if a larger module was cast, cast its circuit back: circuit.to(torch.float32)."
         )
     return real

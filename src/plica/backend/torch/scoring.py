@@ -122,7 +122,7 @@ class ScoringModule(ProgramModule):
     def _lower(self, key: Key) -> Lowered:
         name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
         if kind.kind not in _INPUTS:
-            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; take real numbers.")
+            raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; pass real numbers.")
         carrier = next(carrier for carrier in self.compiled.carriers if carrier.name == name)
         return self.compiled.score(real, kind, carrier, given)
 

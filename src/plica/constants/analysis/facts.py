@@ -133,9 +133,9 @@ def _fact(equation: Equation, var: Var, facts: Mapping[Operand, Fact], sizes: Si
     narrow = _narrow(equation, var, facts)
     obstacle = ""
     if is_size_arithmetic(equation):
-        obstacle = "arithmetic on sizes, which types refer to: it is done where it is read"
+        obstacle = "arithmetic on sizes, to which types refer: computed again at each use"
     elif is_splat:
-        obstacle = "a splat: one number, repeated where it is read"
+        obstacle = "a splat: one number, repeated at each use"
     elif is_expanded:
         obstacle = "expanded: a smaller constant has the same entries"
     elif narrow < entry_bits and not policy.widen:

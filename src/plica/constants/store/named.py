@@ -273,7 +273,7 @@ class NamedConstants(Generic[Ready]):
         names = [name for name in component.reads if name not in given]
         missing = [name for name in names if isinstance(sources[name], Released)]
         if missing:
-            raise released_error(missing, f"what is folded of {', '.join(names)}")
+            raise released_error(missing, f"the value folded from {', '.join(names)}")
         known = {**sources, **given}
         arguments = [known[var.name] for var in program.arguments]
         bind_sizes(program, described(program, arguments))

@@ -44,7 +44,7 @@ def _reasons(groups: list[FoldedLayer], rows: LayerRows) -> Iterator[str]:
     settings = {own_settings_of(group.representative, rows) for group in groups}
     if len(settings) < len(groups):
         inputs = isinstance(groups[0].representative, InputLayer)
-        why = "of lengths that cost more to fill up than a group does" if inputs else "but read one another's results"
+        why = "of lengths whose padding costs more than a group" if inputs else "but read one another's results"
         yield f"{len(groups) - len(settings) + 1} are alike {why}"
     differing = _differences(groups)
     if differing:

@@ -134,8 +134,8 @@ def _check_output(applied: Applied[Any], size: Callable[[Any], Any], what: str) 
     old, new = size(applied.match.root), size(applied.replacement.output)
     if old != new:
         raise GraphError(
-            f"{_where(applied)}: what it puts in place has {new} {what}, and what was there {old}; a rule computes the "
-            "same numbers in another way"
+            f"{_where(applied)}: expected a replacement with {old} {what}, found {new}; make one that computes the "
+            "same numbers"
         )
 
 

@@ -207,8 +207,8 @@ def _check_leaves(before: Circuit, after: Circuit, report: Report) -> None:
     if lost:
         fired = ", ".join(entry.rule for entry in report.fired)
         raise GraphError(
-            f"one of the rules {fired} dropped the tensor {lost[0]!r}: a rewritten circuit must read every tensor "
-            "of the circuit as it was described, for state dicts to fit both; use what the match has as `params`"
+            f"one of the rules {fired} dropped the tensor {lost[0]!r}. A rewritten circuit must read every tensor of "
+            "the circuit as described, so that state dicts fit both; use the `params` of the match"
         )
 
 

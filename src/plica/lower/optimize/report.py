@@ -93,7 +93,7 @@ class LeftOut:
     @staticmethod
     def by_laws(rule: str, algebra: str, laws: tuple[str, ...]) -> "LeftOut":
         """A rule that needs laws which an algebra does not grant."""
-        return LeftOut(rule, f"needs {'; '.join(laws)}, which the algebra {algebra} does not grant")
+        return LeftOut(rule, f"needs {'; '.join(laws)}, which the algebra {algebra} does not have")
 
     @staticmethod
     def by_row(rule: str, layer: str) -> "LeftOut":
@@ -139,7 +139,7 @@ class Report:
         if self.fired:
             lines.append(f"saved in all, estimated for {ROWS} rows in float32: {_amount(self.saved)}")
         if self.missed:
-            lines.append("what nearly matched:")
+            lines.append("near matches:")
         lines += [line for missed in self.missed for line in _missed_lines(missed)]
         lines += [f"left out: {skipped.rule} {skipped.why}" for skipped in self.left_out]
         return "\n".join(lines)

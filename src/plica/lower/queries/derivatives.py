@@ -121,7 +121,7 @@ class Derivatives:
             indices = [index for index, operand in enumerate(equation.inputs) if operand in active]
             if indices:
                 if equation.op.name not in _RULES:
-                    raise UnsupportedError(f"no derivative is handed on by {equation.op.name}.")
+                    raise UnsupportedError(f"the operation {equation.op.name} has no rule for derivatives.")
                 active.update(dict.fromkeys(equation.outputs[:1]))  # the divisor of `rescale` counts as a constant
                 followed.append((equation, indices))
         changes = {result: change}
@@ -183,7 +183,9 @@ class _Step:
 
     def refused(self) -> UnsupportedError:
         """The error that there is no rule for this operand."""
-        return UnsupportedError(f"no derivative is handed on by {self.equation.op.name} to operand {self.index}.")
+        return UnsupportedError(
+            f"the operation {self.equation.op.name} has no rule for derivatives by operand {self.index}."
+        )
 
 
 def _multiply(step: _Step, derivative: Tracer) -> Tracer:

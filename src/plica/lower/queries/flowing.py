@@ -138,7 +138,7 @@ def _check_inputs(query: Query[Flowing], folded: FoldedCircuit) -> None:
     """Refuse a circuit whose input layers lack columns or states that the described ones have."""
     query.needs.check_layers(folded.circuit, folded.row, folded.circuit.live.input_layers)
     if query.policy.of_sums or with_states(folded.circuit) != with_states(folded.described):
-        raise UnsupportedError(f"{query.name} is not found by derivatives of this circuit.")
+        raise UnsupportedError(f"{query.name} cannot be computed by derivatives of this circuit.")
 
 
 def _unread(folded: FoldedCircuit) -> list[Layer]:

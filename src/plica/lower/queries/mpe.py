@@ -85,7 +85,7 @@ MPE = Query(
     mpe,
     "the most probable explanation",
     Choosing(MAX_SUM, LARGEST),
-    entries=(Entry("mpe", "Each row with what is NaN as it is most probable, and the logarithm of its value."),),
+    entries=(Entry("mpe", "Each row with NaN at its most probable values, and the logarithm of its value."),),
 )
 BOUNDS = replace(MPE, ask=mpe_bounds, driver="mpe", entries=())
 MOST = replace(

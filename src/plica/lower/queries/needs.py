@@ -84,6 +84,4 @@ class Needs:
         for layer in layers:
             missing = self.lacking(row_of(layer), layer)
             if missing is not None:
-                raise UnsupportedError(
-                    f"{self.name} does not know what to do with {circuit.layer_name(layer)}: {missing.why}."
-                )
+                raise UnsupportedError(f"{self.name} does not support {circuit.layer_name(layer)}: {missing.why}.")

@@ -188,7 +188,7 @@ class Query(Generic[Policy]):
 
     def __post_init__(self) -> None:
         if not callable(self.ask) or not getattr(self.ask, "__name__", "").isidentifier():
-            raise DTypeError(f"{self.name}: ask must be a function that has a name, found {self.ask!r:.80}.")
+            raise DTypeError(f"{self.name}: ask must be a named function, found {self.ask!r:.80}.")
         if not isinstance(self.policy, Upward | Flowing | Choosing):
             raise DTypeError(f"{self.name}: a policy is Flowing(...) or Choosing(...), found {self.policy!r:.80}.")
         if isinstance(self.policy, Upward) and not self.driver:

@@ -64,7 +64,7 @@ SAMPLING = Query(
     "sampling",
     Choosing(LSE_SUM, DRAW),
     entries=(
-        Entry("sample", "Rows that are drawn; `n` says how many.", data="none"),
-        Entry("conditional-sample", "Each row with what is NaN drawn, and the logarithm of what is known of it."),
+        Entry("sample", "Sampled rows; `n` says how many.", data="none"),
+        Entry("conditional-sample", "Each row with NaN drawn, and the log-probability of its other entries."),
     ),
 )

@@ -138,8 +138,8 @@ class Semiring:
         for carrier in (stage.semiring for stage in self.faster):
             if carrier.proven is None or carrier.name == self.name or carrier.algebra != self.algebra:
                 raise UnsupportedError(
-                    f"{carrier.name} cannot be tried before {self.name}: a carrier that is has a name of its own, the "
-                    "same algebra, and a column `proven` that says where it is right."
+                    f"{self.name} cannot try the number format {carrier.name} first; give one of another name, of the "
+                    "same algebra, and with a column `proven` that says where its results are right."
                 )
 
     # Operations on tensors, for users who compute with results of circuits.
@@ -207,8 +207,8 @@ class Semiring:
         """`x`, if this semiring carries numbers of its kind."""
         if as_dtype(x.dtype).kind == "complex" and not self.carries_complex:
             raise UnsupportedError(
-                f"numbers of {other.name} are complex here, and {self.name} carries real ones; take the real parts of "
-                "ordinary numbers, or another semiring."
+                f"{self.name} represents real numbers alone, found complex numbers of {other.name}; take the real "
+                "parts of ordinary numbers, or another semiring."
             )
         return x
 

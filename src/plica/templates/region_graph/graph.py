@@ -58,7 +58,8 @@ class RegionGraph:
         for output in self._outputs:
             if self._readers[output]:
                 raise GraphError(
-                    f"RegionGraph: the output {output} is a part of {self._readers[output][0]}; a root is not"
+                    f"RegionGraph: the output {output} is a part of {self._readers[output][0]}; pass a region that is "
+                    "no part"
                 )
 
     @property

@@ -59,12 +59,12 @@ def _paired_axes(
     if not isinstance(axes, Sequence):
         axes = as_static_integer("the number of axes of tensordot", axes)
         if not 0 <= axes <= min(first.ndim, second.ndim):
-            raise ShapeError(f"{user_line()}: tensordot over {axes} axes of {first.aval} and {second.aval}.")
+            raise ShapeError(f"{user_line()}: tensordot cannot contract {axes} axes of {first.aval} and {second.aval}.")
         return list(range(first.ndim - axes, first.ndim)), list(range(axes))
     left, right = axes
     pair = [normal_axis(axis, first.ndim) for axis in left], [normal_axis(axis, second.ndim) for axis in right]
     if any(len(dict.fromkeys(listed)) != len(listed) for listed in pair) or len(pair[0]) != len(pair[1]):
-        raise ShapeError(f"{user_line()}: tensordot pairs as many axes, each once, found {left} and {right}.")
+        raise ShapeError(f"{user_line()}: tensordot pairs axes, each named once, found {left} and {right}.")
     return pair
 
 

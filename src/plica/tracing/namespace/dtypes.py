@@ -67,7 +67,7 @@ def finfo(type: Any, /) -> FloatInfo:  # noqa: A002 - the standard's name
     """
     dtype = _dtype_of(type)
     if dtype.kind not in ("float", "complex"):
-        raise DTypeError(f"finfo tells of floating dtypes, found {dtype.value}; see iinfo.")
+        raise DTypeError(f"finfo takes a floating dtype, found {dtype.value}; see iinfo.")
     parts = real_dtype(dtype)
     info: Any = ml_dtypes.finfo(parts.value)  # type: ignore[no-untyped-call]
     return FloatInfo(info.bits, float(info.eps), float(info.max), float(info.min), float(info.smallest_normal), parts)
@@ -81,7 +81,7 @@ def iinfo(type: Any, /) -> IntegerInfo:  # noqa: A002 - the standard's name
     """
     dtype = _dtype_of(type)
     if dtype.kind != "int":
-        raise DTypeError(f"iinfo tells of integer dtypes, found {dtype.value}; see finfo.")
+        raise DTypeError(f"iinfo takes an integer dtype, found {dtype.value}; see finfo.")
     least, most = dtype.limits
     return IntegerInfo(dtype.bits, most, least, dtype)
 
@@ -109,7 +109,7 @@ def result_type(*arrays_and_dtypes: Any) -> DType:
         DTypeError: There is no argument.
     """
     if not arrays_and_dtypes:
-        raise DTypeError("result_type takes one array, dtype or number or more.")
+        raise DTypeError("result_type takes at least one array, dtype or number, found none.")
     weak = [value for value in arrays_and_dtypes if is_number(value) or (isinstance(value, Tracer) and value.weak)]
     strong = [_dtype_of(value) for value in arrays_and_dtypes if not any(value is number for number in weak)]
     return promoted_dtype(strong, [placeholder(number) for number in weak])

@@ -90,7 +90,7 @@ def parse(x: Tracer, key: Any) -> list[Entry]:
     keys = list(key) if isinstance(key, tuple) else [key]
     ellipses = [position for position, part in enumerate(keys) if part is Ellipsis]
     if len(ellipses) > 1:
-        raise ShapeError(f"{user_line()}: {_shown(key)} has more than one ellipsis, so it is open which axes they are.")
+        raise ShapeError(f"{user_line()}: {_shown(key)} has {len(ellipses)} ellipses, expected at most one.")
     readers = [_read(part) for part in keys]
     missing = x.ndim - sum(_axes_of(reader) for reader in readers)
     if missing < 0:
@@ -118,7 +118,7 @@ def _read(key: Any) -> Any:
     except TypeError:
         raise TraceError(
             f"{user_line()}: {key!r} is no index; indices are integers, slices, None, ..., "
-            "and arrays of integers or truths."
+            "and arrays of integers or booleans."
         ) from None
 
 
@@ -133,7 +133,7 @@ def _listed(key: list[Any]) -> Any:
 def _of_array(key: Tracer) -> Any:
     if key.dtype.kind not in ("int", "bool"):
         raise DTypeError(
-            f"{user_line()}: indices are integers or truths, found {key.aval}; convert with astype(x, 'int64')."
+            f"{user_line()}: indices are integers or booleans, found {key.aval}; convert with astype(x, 'int64')."
         )
     size = size_of(key) if key.ndim == 0 else None
     return size if isinstance(size, int) else key

@@ -29,7 +29,7 @@ def array_of_numbers(obj: Any, dtype: object = None) -> NDArray[Any]:
         numbers = np.asarray(obj)
     except ValueError:
         raise ShapeError(
-            f"lists side by side have several lengths in {reprlib.repr(obj)}; pad them to one length."
+            f"nested lists must have one length, found several in {reprlib.repr(obj)}; pad them."
         ) from None
     if numbers.dtype.kind == "f" and bool((np.abs(numbers) >= _BEYOND).any()):
         exact = np.asarray(obj, dtype=object)  # numpy makes floats of integers on both sides of 2**63

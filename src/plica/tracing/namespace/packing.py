@@ -59,7 +59,9 @@ def unpack(
     value = as_tracer("unpack", x)
     rank = value.ndim - len(inner_tiles)
     if rank < 0:
-        raise ShapeError(f"{user_line()}: unpack takes {len(inner_tiles)} tile(s) and has {value.ndim} axes only.")
+        raise ShapeError(
+            f"{user_line()}: unpack needs one axis for each of {len(inner_tiles)} tile(s), found {value.aval}."
+        )
     axes = tuple(normal_axis(axis, rank) for axis in inner_dims_pos)
     tiles = tuple(as_static_integer("a tile", tile) for tile in inner_tiles)
     unpacked = unary(

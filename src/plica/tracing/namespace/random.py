@@ -256,7 +256,7 @@ def _chosen(key: Any, count: Dim, dims: tuple[Dim, ...], replace: bool, p: Any) 
     if p is not None:
         if not replace:
             raise InputError(
-                f"{user_line()}: choice with probabilities p draws with replacement; leave out one of both."
+                f"{user_line()}: choice with probabilities p draws with replacement; leave out p or replace=False."
             )
         chances = as_tracer("choice", p)
         broadcast(chances.dims, (count,))

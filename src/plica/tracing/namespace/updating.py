@@ -195,7 +195,9 @@ def _index_operands(entry: Entry) -> tuple[Tracer | Literal, ...]:
     if not isinstance(entry, Mask):
         return ()
     if not entry.truths.ndim:
-        raise TraceError(f"{user_line()}: a mask of no dimension takes no place in an update; use plica.numpy.where.")
+        raise TraceError(
+            f"{user_line()}: the mask of an update needs at least one axis, found a scalar; use plica.numpy.where."
+        )
     return nonzero_indices(entry.truths)
 
 

@@ -78,7 +78,7 @@ def test_tree_of_sums_refused() -> None:
     """Steps that are too short for their forms are refused."""
     one = next(iter(TREE_OF_SUMS.samples()))
     types = [ShapedArray(x.shape, DType(x.dtype.name)) for x in one.inputs]
-    with pytest.raises(ShapeError, match="takes steps of 5 numbers"):
+    with pytest.raises(ShapeError, match=r"takes steps \(S, 5\) and starts of roots"):
         TREE_OF_SUMS.types([ShapedArray((3, 4), DType.INT64), *types[1:]], one.params)
 
 

@@ -167,7 +167,7 @@ def test_sizes_that_contradict_each_other_are_refused_as_arrays_are(name: str) -
         try:
             expected = plica.interpret(program, *arrays)
         except PlicaError:
-            with pytest.raises(ShapeError, match=r"test_emit.py:\d+: .*at the sizes that were given"):
+            with pytest.raises(ShapeError, match=r"test_emit.py:\d+: .*with the given sizes, expected an array"):
                 emit(program, sizes=sizes)
             continue
         for one, other in zip(run_module(emit(program, sizes=sizes), arrays), expected, strict=True):
@@ -267,8 +267,8 @@ def _branching(x):
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (_growing, "test_emit.py:[0-9]+.*for_loop: a size changes from turn to turn"),
-        (_branching, "test_emit.py:[0-9]+.*cond: what it returns has sizes that differ from branch to branch"),
+        (_growing, "test_emit.py:[0-9]+.*for_loop: the size of a carried array changes between iterations"),
+        (_branching, "test_emit.py:[0-9]+.*cond: the branches return results of different sizes"),
         (lambda x: x[x > 0.0], "nonzero: the size .* depends on the values of arrays"),
     ],
 )

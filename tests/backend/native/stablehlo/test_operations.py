@@ -22,9 +22,9 @@ _DATA = "depends on the values of arrays"
 REFUSED = {
     "nonzero": _DATA,
     "unique": _DATA,
-    "for_loop": "a size changes from turn to turn",
-    "while_loop": "a size changes from turn to turn",
-    "cond": "sizes that differ from branch to branch",
+    "for_loop": "the size of a carried array changes between iterations",
+    "while_loop": "the size of a carried array changes between iterations",
+    "cond": "the branches return results of different sizes",
 }
 """Operations of which StableHLO has not every sample, and what is said of those."""
 

@@ -73,7 +73,10 @@ def choice_entry_program(
         else np.asarray(invalid.value)
     )
     if first_flags.any():
-        raise StructuralPropertyError(f"{name}: a weight is negative, so that the circuit describes no distribution.")
+        raise StructuralPropertyError(
+            f"{name}: expected weights that are not negative, found a negative one; square the circuit, or keep its "
+            "weights positive (softmax, for example)."
+        )
     sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
     outputs = program.outputs[: program.num_implicit_outputs]
     results = (program.results[0], program.results[2]) if input_dtype is not None else (program.results[0],)

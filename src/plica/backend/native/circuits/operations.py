@@ -103,16 +103,20 @@ def _type(*types: ArrayType, looked_up: Sequence[bool], factors: Factors, rescal
     for source in sources:
         require_same_dtype(weight, source[0])
         sizes = _rows(source), source[0].shape[-1]
-        message = f"sum_of_products: {', '.join(map(str, source))} has not {rows} rows of {units} units."
+        message = (
+            f"sum_of_products: {', '.join(map(str, source))} differs from the expected {rows} rows of {units} units."
+        )
         for size, wanted in zip(sizes, (rows, units), strict=True):
             require_equal_sizes(wanted, size, message)
     for factor in factors:
         if sum(length for _, _, length in factor) != folds:
-            raise ShapeError(f"sum_of_products: the runs {factor} are not {folds} folds together.")
+            raise ShapeError(f"sum_of_products: the runs of a factor must have {folds} folds in all, found {factor}.")
         for number, start, length in factor:
             size = _folds(sources[number])
             if not isinstance(size, int) or not 0 <= start <= start + length <= size:
-                raise ShapeError(f"sum_of_products: source {number} has no {length} folds from {start} on.")
+                raise ShapeError(
+                    f"sum_of_products: source {number} has no folds {start} to {start + length - 1}; it has {size}."
+                )
     result = array_type((folds, rows, outputs), weight.dtype)
     return (result, array_type((folds, rows, 1), weight.dtype)) if rescaled else result
 
@@ -172,14 +176,18 @@ def _tree_type(
     require_kind(weights, ("float",))
     step_length = STEP + max(len(factors) for _, _, factors in forms)
     if num_slots < 1:
-        raise ShapeError(f"tree_of_sums needs a slot, found {num_slots}.")
+        raise ShapeError(f"tree_of_sums needs at least one slot, found {num_slots}.")
     if len(steps.shape) != 2 or steps.shape[1] != step_length or len(root_starts.shape) != 1:
-        raise ShapeError(f"tree_of_sums takes steps of {step_length} numbers and where roots begin, found {types[0]}.")
+        raise ShapeError(
+            f"tree_of_sums takes steps (S, {step_length}) and starts of roots (R,), found {steps} and {root_starts}."
+        )
     (outputs,) = {weight.shape[2] for weight in weights}
     rows = _rows(sources[0])
     for source in sources:
         require_same_dtype(weights[0], source[0])
-        require_equal_sizes(rows, _rows(source), f"tree_of_sums: {', '.join(map(str, source))} has not {rows} rows.")
+        require_equal_sizes(
+            rows, _rows(source), f"tree_of_sums: {', '.join(map(str, source))} differs from {rows} rows."
+        )
     roots = root_starts.shape[0] - 1
     result = array_type((roots, rows, outputs), weights[0].dtype)
     is_rescaled = any(rescaled for _, rescaled, _ in forms)

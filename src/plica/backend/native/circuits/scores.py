@@ -46,8 +46,8 @@ def require_no_opaque_modules(folded: FoldedCircuit, name: str) -> None:
     if opaque:
         key, module = next(iter(opaque.items()))
         raise UnsupportedError(
-            f"{name}: {key} runs a {type(module).__name__}, which is code of another library; write it with "
-            "plica.numpy, as a layer of its own, or use the torch backend."
+            f"{name}: {key} calls a {type(module).__name__}, which is code of another library and cannot be compiled; "
+            "write it as a custom layer with plica.numpy, or use the torch backend."
         )
 
 

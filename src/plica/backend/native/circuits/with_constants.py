@@ -132,8 +132,8 @@ def _updatable_fold(
         return None
     if part.num_implicit_inputs or part.num_implicit_outputs:
         raise UnsupportedError(
-            "a size depends on the entries of an array that may change, so that no file can hold what is computed from "
-            "it; leave the array out of `updatable`."
+            "expected folded values of known sizes, found a size that depends on the entries of an updatable array; "
+            "leave the array out of `updatable`."
         )
     program = replace(part, consts=tuple(constants), inputs=tuple(updatable))
     return UpdatableFold(program, constants, tuple(updatable.values()), tuple(first))

@@ -91,7 +91,9 @@ class NativeCall:
         for var, value in zip(self.program.consts, arguments, strict=False):
             if len(var.type.shape) != np.ndim(value):
                 raise InputError(f"the captured array {var.name} has shape {np.shape(value)} now, expected {var.type}.")
-        raise InputError("captured arrays have other shapes now than the function was compiled for.")
+        raise InputError(
+            "captured arrays have other shapes now than the function was compiled for; compile the function anew."
+        )
 
 
 def compile_jit(program: Program) -> NativeCall:

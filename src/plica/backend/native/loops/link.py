@@ -40,14 +40,14 @@ def shared_library(code: bytes) -> bytes:
             missing = {*_UNDEFINED.findall(run.stderr)} - _OF_LIBC
             if missing:
                 raise UnsupportedError(
-                    f"this machine has no instructions for {', '.join(sorted(missing))}, which would be functions of "
-                    "another library; take a machine that is newer."
+                    f"the processor of this machine has no instructions for {', '.join(sorted(missing))}; use a newer "
+                    "machine."
                 )
             if run.returncode and "no space left" in run.stderr.lower():
                 raise OSError(ENOSPC, "no space left on device")
             if run.returncode:
                 message = " ".join(run.stderr.split())[:200]
-                raise UnsupportedError(f"the linker makes no library of this code: {message or 'it says nothing'}")
+                raise UnsupportedError(f"the linker cannot link this code: {message or 'it gives no reason'}")
             return target.read_bytes()
     except OSError as error:
         raise WriteError(

@@ -251,7 +251,8 @@ def require_layout() -> None:
     shape = None if dimensions is None else tuple((ctypes.c_ssize_t * 2).from_address(dimensions))
     if data != array.ctypes.data or shape != array.shape or flags & _CONTIGUOUS != _CONTIGUOUS:
         raise UnsupportedError(
-            f'the native backend of jit does not know the arrays of numpy {np.__version__}; use backend="torch".'
+            f"the native backend of jit does not know the memory layout of arrays of numpy {np.__version__}; use "
+            'backend="torch".'
         )
 
 

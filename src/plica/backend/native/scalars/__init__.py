@@ -73,5 +73,7 @@ def write_scalar(
         UnsupportedError: The operation has no row, or its row does not take complex numbers.
     """
     if name not in SCALARS:
-        raise UnsupportedError(f"native code of {name} is not written: no row in plica.backend.native.scalars.")
+        raise UnsupportedError(
+            f"the operation {name} has no native code: plica.backend.native.scalars has no row for it."
+        )
     return SCALARS[name].write(code, Application(operands, dtype, params or {}))

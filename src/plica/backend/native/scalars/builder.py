@@ -93,11 +93,11 @@ class ScalarCode(ABC):
 
     def parts(self, a: Scalar) -> tuple[Scalar, Scalar]:
         """The real and the imaginary part of a complex number, in printers with complex numbers."""
-        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {a.dtype}.")
+        raise UnsupportedError(f"{type(self).__name__} cannot print complex numbers, found {a.dtype}.")
 
     def of_parts(self, real: Scalar, imag: Scalar) -> Scalar:
         """The complex number of two floats of 32 or 64 bits, in printers with complex numbers."""
-        raise UnsupportedError(f"{type(self).__name__} prints no complex numbers, found {real.dtype}, {imag.dtype}.")
+        raise UnsupportedError(f"{type(self).__name__} cannot print complex numbers, found {real.dtype}, {imag.dtype}.")
 
     @abstractmethod
     def lookup(self, table: tuple[complex, ...], dtype: DType, index: Scalar) -> Scalar:
@@ -207,7 +207,7 @@ def refuse_complex(name: str, application: Application) -> None:
     """
     if is_complex(application):
         raise UnsupportedError(
-            f"native code of {name} of complex numbers is not written: pass real and imaginary parts instead."
+            f"the operation {name} has no native code for complex numbers; pass real and imaginary parts instead."
         )
 
 

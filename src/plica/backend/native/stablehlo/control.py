@@ -33,8 +33,8 @@ def _common_sizes(emitter: Emitter, equation: Equation, programs: Sequence[Progr
         size = sizes.pop()
         if sizes or size is None:
             raise UnsupportedError(
-                f"{_location(equation)}: what it returns has sizes that differ from branch to branch; StableHLO has no "
-                "such type. Export with --to native."
+                f"{_location(equation)}: the branches return results of different sizes, for which StableHLO has no "
+                "type. Export with --to native."
             )
         emitter.learn(equation.outputs[index], size)
         common.append(emitter.size(size))
@@ -102,8 +102,8 @@ class _Loop:
         for size, output in zip(self._constant_sizes, body.outputs, strict=False):
             if self.emitter.known(body.size_of(output)) != size:
                 raise UnsupportedError(
-                    f"{_location(equation)}: a size changes from turn to turn, which loops of StableHLO cannot carry. "
-                    "Export with --to native, or keep the array as large as it gets."
+                    f"{_location(equation)}: the size of a carried array changes between iterations, which StableHLO "
+                    "does not support. Export with --to native, or allocate the array at its largest size."
                 )
         return values
 
@@ -179,7 +179,10 @@ def _scan(emitter: Emitter, equation: Equation) -> Sequence[Value]:
     rows = [emitter.read(operand) for operand in stacked]
     count, reverse = emitter.known(params["length"]), params["reverse"]
     if count is None:
-        raise UnsupportedError(f"{_location(equation)}: the number of steps depends on the values of arrays.")
+        raise UnsupportedError(
+            f"{_location(equation)}: the number of steps depends on the values of arrays; sizes in StableHLO follow "
+            "from the shapes of the arguments alone. Export with --to native."
+        )
     length = emitter.size(count)
     sizes = loop_body.sizes(equation)
     types = [output.type for output in equation.outputs[len(sizes) + len(carries) :]]

@@ -94,7 +94,7 @@ def _numbers(implicit: Sequence[Var], sizes: Mapping[str, int]) -> dict[Hashable
     names = [var.name for var in implicit]
     for name, number in sizes.items():
         if name not in names:
-            expected = f"one of {', '.join(names)}" if names else "none: no size of the arguments is open"
+            expected = f"one of {', '.join(names)}" if names else "none: all sizes of the arguments are known"
             raise InputError(f"sizes: expected {expected}, found {name!r}")
         if isinstance(number, bool) or not isinstance(number, Integral) or not 0 <= number < 2**31:
             raise InputError(f"sizes: expected {name} from 0 to 2147483647, found {number!r:.60}")

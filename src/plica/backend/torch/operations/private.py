@@ -42,7 +42,7 @@ Runs = Sequence[tuple[int, int, int, int, int]]
 
 def _multiply_runs_type(*types: ArrayType, runs: Runs) -> ArrayType:
     if not types or not runs:
-        raise ShapeError(f"multiply_runs takes arrays and runs of them, found {len(types)} and {len(runs)}.")
+        raise ShapeError(f"multiply_runs needs at least one array and one run, found {len(types)} and {len(runs)}.")
     require_kind(types, ("float",))
     message = f"{', '.join(map(str, types))} differ in other axes than the first, along which runs are read."
     other_sizes = types[0].shape[1:]
@@ -59,10 +59,10 @@ def _multiply_runs_type(*types: ArrayType, runs: Runs) -> ArrayType:
 
 def _require_run(types: Sequence[ArrayType], index: int, start: int, length: int) -> None:
     if not 0 <= index < len(types):
-        raise ShapeError(f"multiply_runs reads array {index} of {len(types)}; they count from 0.")
+        raise ShapeError(f"multiply_runs: expected an array from 0 to {len(types) - 1}, found {index}.")
     size: Dim = types[index].shape[0]
     if length < 1 or start < 0 or not isinstance(size, int) or start + length > size:
-        raise ShapeError(f"there is no run of {length} from {start} in {types[index]}, array {index} of multiply_runs.")
+        raise ShapeError(f"multiply_runs: array {index}, {types[index]}, has no run of {length} folds from {start}.")
 
 
 def _multiply_runs(*arrays: NDArray[Any], runs: Runs) -> Any:

@@ -140,6 +140,6 @@ def check_known(log_value: Tensor, times: int, so: str = "nothing to sample from
     if len(wrong):
         row = int(wrong[0])
         raise InputError(
-            f"row {row // times}: the logarithm of the probability of what is given is {float(log_value[row])}, so "
-            f"there is {so}; give values that the circuit can have."
+            f"row {row // times}: the logarithm of the probability of the given values is {float(log_value[row])}, so "
+            f"there is {so}; give values of positive probability."
         )

@@ -308,8 +308,8 @@ def assert_shape(block: Block, equation: Equation, operands: list[Value]) -> Val
 
     def error(numbers: Sequence[int]) -> Exception:
         return InputError(
-            f"an array has shape {tuple(numbers[:rank])}, but {tuple(numbers[rank:])} is needed: sizes that meet must "
-            "be equal; give the arguments sizes that fit."
+            f"an array has shape {tuple(numbers[:rank])}, but {tuple(numbers[rank:])} is needed: paired sizes must "
+            "be equal; pass arguments whose sizes agree."
         )
 
     for dim, size in zip(x.dims, sizes, strict=True):

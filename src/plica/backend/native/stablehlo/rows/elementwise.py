@@ -69,7 +69,9 @@ def _entries(name: str, call: Call) -> Value:
     """
     entries = write_entries(name, call.inputs, call.shape, call.dtype, call.params)
     if entries is None:
-        raise UnsupportedError(f"{name} of {call.inputs[0].dtype.value} has no form in StableHLO.")
+        raise UnsupportedError(
+            f"{name} of {call.inputs[0].dtype.value} cannot be written in StableHLO. Export with --to native."
+        )
     return entries
 
 

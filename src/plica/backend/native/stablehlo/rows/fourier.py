@@ -16,7 +16,9 @@ def _resized(x: Value, axis: int, size: int) -> Value:
     """The tensor with one axis cut, or padded with zeros."""
     before = x.shape[axis]
     if not isinstance(before, int):
-        raise UnsupportedError(f"axis {axis} of size {before}: StableHLO transforms axes whose sizes are numbers.")
+        raise UnsupportedError(
+            f"axis {axis} has size {before}, but StableHLO transforms only axes of known sizes; give {before} a number."
+        )
     if before >= size:
         return x.part(axis, 0, size)
     missing = (*x.shape[:axis], size - before, *x.shape[axis + 1 :])
@@ -43,7 +45,7 @@ def _transform(kind: str, kind_of_others: str) -> Row:
         axes = [axis % x.rank for axis in call.params["axes"]]
         for size in sizes:
             if not isinstance(size, int):
-                raise UnsupportedError(f"the size {size}: StableHLO transforms axes whose sizes are numbers.")
+                raise UnsupportedError(f"StableHLO transforms only axes of known sizes, found {size}; give a number.")
         steps = [(kind_of_others, axis, size) for axis, size in zip(axes[:-1], sizes[:-1], strict=True)]
         steps = [*steps, (kind, axes[-1], sizes[-1])] if kind == "IRFFT" else [(kind, axes[-1], sizes[-1]), *steps]
         for name, axis, size in steps:

@@ -76,7 +76,7 @@ def _asserted(call: Call) -> Value:
     for actual, expected in zip(x.shape, call.shape, strict=True):
         if isinstance(actual, int) and isinstance(expected, int) and actual != expected:
             raise ShapeError(
-                f"expected an array of shape {call.shape}, found {x.shape}, at the sizes that were given; give others."
+                f"with the given sizes, expected an array of shape {call.shape}, found {x.shape}; give other sizes."
             )
     return _reshaped(call)
 
