@@ -17,7 +17,15 @@ from plica.lower.layer_map import LayerMap
 from plica.lower.optimize import DEFAULT_RULES, Provenance, Rules, optimize_circuit
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
-from plica.symbolic.layers import held_layers, CategoricalLayer, CPTLayer, HadamardLayer, Layer, SumLayer, TensorDotLayer
+from plica.symbolic.layers import (
+    held_layers,
+    CategoricalLayer,
+    CPTLayer,
+    HadamardLayer,
+    Layer,
+    SumLayer,
+    TensorDotLayer,
+)
 from plica.symbolic.parameters import (
     ConstantParameter,
     ExpParameter,
