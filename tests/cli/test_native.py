@@ -52,7 +52,9 @@ class TestRun:
     def test_what_is_read_is_never_lost(self, plica: Plica, file: Path) -> None:
         Path("link.npy").symlink_to("x.npy")
         for word, out in (("x.npy", "x.npy"), ("x=x.npy", "./link.npy")):
-            assert f"{Path(out)}: is read" in _refused(plica("run", file, "-i", word, "-o", out))
+            assert f"{Path(out)}: the output would overwrite this input" in _refused(
+                plica("run", file, "-i", word, "-o", out)
+            )
         assert np.array_equal(np.load("x.npy"), X)
 
     @pytest.mark.parametrize("shape", [(2, 2, 2), (2, 1, 2, 2), (0, 2, 2)])
@@ -145,6 +147,18 @@ class TestRun:
                 "plus takes x, y; write --input NAME=x.npy",
             ),
             (
+                ("m.plicab", "--entry", "drawn", "-i", "x.npy", "-o", "y.npy"),
+                "--input x.npy: drawn takes nothing; leave --input out",
+            ),
+            (
+                ("m.plicab", "--entry", "drawn", "-i", "x.npz", "-o", "y.npy"),
+                "--input x.npz: drawn takes nothing; leave --input out",
+            ),
+            (
+                ("m.plicab", "--entry", "plus", "-i", "other.npz", "-o", "y.npy"),
+                "other.npz: holds z; expected one array, or arrays called x, y",
+            ),
+            (
                 ("m.plicab", "--entry", "echo", "-o", "y.npy"),
                 "echo gives 4 arrays (x, flag, z, s); write them to a .npz",
             ),
@@ -167,6 +181,8 @@ class TestRun:
         with zipfile.ZipFile("words.npz", "w") as archive:
             archive.writestr("x", "hello")
         Path("keys.npy").write_bytes(b"\x93NUMPY\x01\x00\x08\x00{[]: 1}\n")
+        np.savez("x.npz", x=X)
+        np.savez("other.npz", z=X)
         np.save("wide.npy", np.zeros((2, 5), np.float32))
         np.save("tenth.npy", np.full((2, 4), 0.1))
         assert message in _refused(plica("run", *words))

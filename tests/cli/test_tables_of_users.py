@@ -131,6 +131,17 @@ def test_the_distribution_of_typed_columns_is_not_asked_for_with_one_of_all(plic
     assert not Path("out").exists()
 
 
+def test_the_first_line_of_typed_columns_is_their_names(plica: Plica) -> None:
+    Path("rows.csv").write_text("1990,1991\n" + "1.5,a\n2.5,b\n" * 10)
+    data = from_typed(Path("rows.csv"), records={})
+    assert data.encoding is not None
+    assert [column.name for column in data.encoding.columns] == ["1990", "1991"]
+    assert sum(len(part) for part in (data.train, data.valid, data.test)) == 20
+    train(plica, "rows.csv", "--columns", "auto")
+    done(plica("sample", MODEL, "-n", 3, "-o", "drawn.csv"))
+    assert Path("drawn.csv").read_text().splitlines()[0] == "1990,1991"
+
+
 def test_an_archive_with_splits_keeps_them_with_typed_columns(plica: Plica) -> None:
     values = np.random.default_rng(0).integers(0, 3, (40, 2)).astype(float)
     np.savez("rows.npz", train=values[:25], valid=values[25:30], test=values[30:])

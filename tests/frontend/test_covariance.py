@@ -134,7 +134,7 @@ def test_layers_of_several_variables() -> None:
     other.add_layer_rule(with_moments)
     compiled = other.compile(circuit)
     assert covariance(compiled, [0, 1]).shape == (2, 2)  # of two layers
-    with pytest.raises(UnsupportedError, match=r"the covariance does not know .* PairLayer\(.*no 'covariance'"):
+    with pytest.raises(UnsupportedError, match=r"the covariance does not support PairLayer\(.*no 'covariance'"):
         covariance(compiled, [0, 2])
 
 

@@ -40,7 +40,16 @@ from tests.harness.circuits import (
     tensor,
 )
 from tests.harness.oracle import Oracle, all_num_states, all_states, numbers
-from tests.harness.own_layers import NEIGHBOURS, PAIRS, VALUES, NeighbourSum, PairLayer, ValueLayer
+from tests.harness.own_layers import (
+    FIRST_UNITS,
+    NEIGHBOURS,
+    PAIRS,
+    VALUES,
+    FirstUnitSum,
+    NeighbourSum,
+    PairLayer,
+    ValueLayer,
+)
 from tests.harness.queries import QUERIED, evidence, normals_of, one_unit
 
 
@@ -306,6 +315,21 @@ def test_two_negative_factors_are_refused_whatever_the_number_of_rows(rows: int)
     for ask in (lambda: latent_posterior(compiled, bad), lambda: quantile(compiled, 2, 0.5, bad)):
         with pytest.raises(InputError, match="row 0: the logarithm of the probability of the given values is nan"):
             ask()
+
+
+def test_sums_of_ones_own_that_all_read_one_unit() -> None:
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(FIRST_UNITS)
+    rng = np.random.default_rng(10)
+    inputs = [CategoricalLayer([v], 3, num_categories=2, probs=constant(rng.dirichlet([1.0, 1.0], 3))) for v in (0, 1)]
+    sums = [FirstUnitSum(3, Parameter.from_input(tensor(rng.normal(size=(3, 1))))) for _ in inputs]
+    product, root = HadamardLayer(3, 2), SumLayer(3, 1)
+    edges: dict[Any, Any] = {sums[0]: [inputs[0]], sums[1]: [inputs[1]], product: sums, root: [product]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    states = np.array(list(itertools.product(range(2), repeat=2)))
+    weights = compiled(torch.from_numpy(states)).exp().detach().numpy()[:, 0, 0]
+    x = np.array([[np.nan, np.nan], [np.nan, 1.0], [0.0, np.nan]])
+    assert_expected(compiled, x, states, weights, {0, 1})
 
 
 def test_layers_of_ones_own() -> None:

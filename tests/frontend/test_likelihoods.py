@@ -293,6 +293,18 @@ def test_forms_of_what_is_integrated(form: str, dtype: torch.dtype) -> None:
     assert torch.equal(per_row[1], compiled(rows.clamp(max=2)[1:])[0])
 
 
+def test_every_output_and_unit_is_integrated() -> None:
+    coins, sums = [coin([v], 2) for v in range(2)], [SumLayer(2, 3), SumLayer(2, 3)]
+    product = HadamardLayer(2, 2)
+    edges: dict[Any, Any] = {product: coins, **{layer: [product] for layer in sums}}
+    compiled = compiled_of(Circuit([*coins, *edges], edges, sums))
+    rows = torch.tensor([[9, 1], [0, 9]])
+    found = IntegrateQuery(compiled)(rows, integrate_vars=rows > 1)
+    assert found.shape == (2, 2, 3)
+    expected = compiled(torch.tensor([[0, 1], [0, 0]])).exp() + compiled(torch.tensor([[1, 1], [0, 1]])).exp()
+    torch.testing.assert_close(found.exp(), expected)
+
+
 def test_what_integration_refuses() -> None:
     compiled = compiled_of(product_then_sum(HadamardLayer(2, 2), [coin([v], 2) for v in range(2)]))
     query, x = IntegrateQuery(compiled), torch.tensor([[0, 1], [1, 1], [0, 0]])

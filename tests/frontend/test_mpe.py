@@ -178,7 +178,7 @@ def test_a_layer_that_does_not_say_where_it_is_largest() -> None:
     compiler.add_layer_rule(PAIRS_WITHOUT_MODE)
     pair = PairLayer(Scope([0, 1]), 1, 2, Parameter.from_input(constant([[0.25] * 4])))
     with pytest.raises(
-        UnsupportedError, match=r"the most probable explanation does not .* with PairLayer\(0, .*'maximum'"
+        UnsupportedError, match=r"the most probable explanation does not support PairLayer\(0, .*'maximum'"
     ):
         mpe(compiler.compile(chain(pair)), torch.zeros(1, 2))
 

@@ -44,12 +44,37 @@ def _shifted(xp: Any, x: Any) -> Any:
     return xp.concat([x[:, :, 1:], x[:, :, :1]], axis=2)
 
 
-def _log_squares(xp: Any, layer: NeighbourSum, params: Any) -> Any:  # noqa: ARG001
+def _log_squares(xp: Any, layer: Any, params: Any) -> Any:  # noqa: ARG001
     return 2 * xp.log(xp.abs(params["root"]))
 
 
 NEIGHBOURS = SumRow(NeighbourSum, body=_neighbour_body, choose=Choice(_log_squares, _neighbours))
 NEIGHBOURS_WITHOUT_CHOICE = SumRow(NeighbourSum, body=_neighbour_body)
+
+
+@dataclass(frozen=True, eq=False)
+class FirstUnitSum(FieldsLayer, InnerLayer):
+    """Unit k weighs the first unit of its input by the square of `root (K, 1)`."""
+
+    num_input_units: int
+    root: Parameter
+    arity = 1
+
+    @property
+    def num_output_units(self) -> int:
+        return self.num_input_units
+
+
+def _first_body(xp: Any, semiring: Any, layer: FirstUnitSum, params: Any, inputs: Any) -> Any:  # noqa: ARG001
+    first = semiring.map(xp, lambda x: x[:, :, :1], inputs[0])
+    return semiring.product(xp, first, semiring.from_linear(xp, xp.matrix_transpose(params["root"] * params["root"])))
+
+
+FIRST_UNITS = SumRow(
+    FirstUnitSum,
+    body=_first_body,
+    choose=Choice(_log_squares, lambda layer: np.zeros((layer.num_input_units, 1), dtype=np.int64)),
+)
 
 
 @dataclass(frozen=True, eq=False)

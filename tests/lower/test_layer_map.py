@@ -18,13 +18,13 @@ from plica.lower.optimize import DEFAULT_RULES, Provenance, Rules, optimize_circ
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import NormalInitializer
 from plica.symbolic.layers import (
-    held_layers,
     CategoricalLayer,
     CPTLayer,
     HadamardLayer,
     Layer,
     SumLayer,
     TensorDotLayer,
+    held_layers,
 )
 from plica.symbolic.parameters import (
     ConstantParameter,

@@ -175,7 +175,7 @@ def test_initializers_draw_by_the_row_of_their_context() -> None:
 
 def test_operators_have_rows_by_the_classes_of_layers() -> None:
     context, other = PipelineContext(), PipelineContext()
-    row = OperatorRow("multiply", (SumLayer, SumLayer), lambda first, second: CircuitBlock.from_layer(first.copyref()))
+    row = OperatorRow("multiply", (SumLayer, SumLayer), lambda first, _: CircuitBlock.from_layer(first.copyref()))
     context.add_operator_rule(row)
     assert context.get_operator_rule("multiply", SumLayer, SumLayer) is row
     with pytest.raises(UnsupportedError, match=r"multiply\(SumLayer, SumLayer\) has a row already"):

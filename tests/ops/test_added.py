@@ -223,6 +223,21 @@ def test_a_size_of_a_decomposition_that_only_the_run_knows_is_checked_there() ->
             run(array([1.0, -2.0]))
 
 
+def test_sizes_of_results_may_be_computed_of_those_of_operands() -> None:
+    twice = plus_one(
+        type_rule=lambda x: (array_type((2 * x.shape[0], *x.shape[1:]), x.dtype),),
+        reference=lambda x: np.concatenate([x, x]),
+        decompose=lambda xp, x: xp.concat([x, x[xp.nonzero(x > 0.0)[0]]]),
+    )
+    add_operation(twice)
+    for backend in ("torch", "native"):
+        run = plica.jit(lambda x: pnp.mine(x), abstracted_axes={0: "n"}, backend=backend)
+        array = torch.tensor if backend == "torch" else np.array
+        assert run(array([1.0, 2.0])).tolist() == [1.0, 2.0, 1.0, 2.0]
+        with pytest.raises(PlicaError, match=r"an array has shape \(3,\), but \(4,\) is needed"):
+            run(array([1.0, -2.0]))
+
+
 def test_results_belong_to_the_caller_though_an_operation_returns_its_operand() -> None:
     add_operation(plus_one(reference=lambda x: x, decompose=lambda _, x: x))
     for run in (pnp.mine, plica.jit(lambda x: pnp.mine(x)), plica.jit(lambda x: pnp.mine(x), backend="native")):

@@ -127,6 +127,18 @@ def test_of_normal_columns_of_any_scale(shift: float, scale: float) -> None:
     )
 
 
+def test_of_normal_columns_far_from_zero_with_few_known_rows() -> None:
+    rng = np.random.default_rng(2)
+    rows = rng.normal(size=(50, 2)) + 1e6
+    rows[:, 1] += rows[:, 0]
+    missing = np.full((5000, 2), np.nan)
+    np.testing.assert_allclose(
+        gaussian_mutual_information("test", np.concatenate([rows, missing])),
+        gaussian_mutual_information("test", rows),
+        rtol=1e-9,
+    )
+
+
 def test_bins_hold_about_as_many_rows_each() -> None:
     rows = np.random.default_rng(0).exponential(size=(1000, 1))
     rows[::10] = np.nan

@@ -353,6 +353,7 @@ REFUSED = (
     (lambda x: x[:, -6], BoundsError, "index -6 does not lie within axis 1 of size 5"),
     (lambda x: x[1, 2, 3], ShapeError, r"\[1, 2, 3\] indexes 3 axes, but f32\[4,5\] has 2"),
     (lambda x: x[..., ...], ShapeError, "has 2 ellipses, expected at most one"),
+    (lambda x: x[1:2, ::-1, 3], ShapeError, r"\[1:2, ::-1, 3\] indexes 3 axes, but f32\[4,5\] has 2"),
     (lambda x: x[1.5], TraceError, "1.5 is no index"),
     (lambda x: x["a"], TraceError, "'a' is no index"),
     (lambda x: x[x], DTypeError, r"indices are integers or booleans, found f32\[4,5\]"),

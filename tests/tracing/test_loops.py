@@ -117,6 +117,11 @@ def arguments_handed_through(x):
 
 
 @cases.add([N], *SOME)
+def a_size_is_computed_before_and_read_by_the_body(x):
+    return plica.for_loop(0, 2, 1, lambda i, a: a + a.shape[0], x[: x.shape[0] // 2])
+
+
+@cases.add([N], *SOME)
 def some_results_are_not_used(x):
     return plica.for_loop(0, 3, 1, lambda i, a, b, c: (a + 1, b * 2, c + b), x, x * 2, x * 3)[0]
 

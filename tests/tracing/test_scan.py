@@ -60,6 +60,11 @@ def scan_that_stacks_the_same_twice(x):
     return plica.scan(lambda c, row: (row, (row, row, 1.5)), pnp.sum(x, axis=0), x)
 
 
+@cases.add([N], *SOME)
+def stacks_of_python_numbers_are_arrays(x):
+    return plica.scan(lambda c, row: (c, 1.5), 0, x)[1] * x  # float64
+
+
 @cases.add([NM], (ramp(3, 4),), (ramp(0, 2),))
 def some_stacks_are_not_used(x):
     return plica.scan(lambda c, row: (c + pnp.sum(row), (c, row * 2)), 0.0, x)[1][1]

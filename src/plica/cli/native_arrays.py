@@ -80,7 +80,7 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
     arguments: dict[str, Array] = {}
     for word in words:
         named, path = named_file(word)
-        if not named and path.suffix.lower() == ".npz":
+        if not named and names and path.suffix.lower() == ".npz":
             arrays = _load(path)
             read = {name: arrays[name] for name in names if name in arrays} or _only(path, arrays, names)
         elif named:
@@ -88,9 +88,8 @@ def read_arrays(words: tuple[str, ...], entry: Entry) -> dict[str, Array]:
         elif len(names) == 1:
             read = {names[0]: _read(path, types[names[0]].dtype)}
         else:
-            raise InputError(
-                f"--input {word}: {entry.name} takes {', '.join(names) or 'nothing'}; write --input NAME={word}"
-            )
+            advice = f"write --input NAME={word}" if names else "leave --input out"
+            raise InputError(f"--input {word}: {entry.name} takes {', '.join(names) or 'nothing'}; {advice}")
         for key, array in read.items():
             if key in arguments or key not in names:
                 problem = (
@@ -162,7 +161,7 @@ def _load(path: Path) -> Mapping[str, Array]:
 
 def _only(path: Path, arrays: Mapping[str, Array], names: list[str]) -> dict[str, Array]:
     """The only array of a file, by the only name in `names`; an InputError if there are several of either."""
-    if len(arrays) != 1 or len(names) != 1:
+    if len(arrays) != 1 or len(names) > 1:
         names_there = ", ".join(arrays) or "nothing"
         raise InputError(f"{path}: holds {names_there}; expected one array, or arrays called {', '.join(names)}")
     return {names[0]: next(iter(arrays.values()))}

@@ -4,7 +4,7 @@
 >>> budget.spend("layer 0", "its units", 100)
 >>> budget.spend("layer 1", "its units", 100)
 Traceback (most recent call last):
-plica.errors.FileFormatError: layer 1: its units ask for more memory than the 1000 bytes that a file of this size may...
+plica.errors.FileFormatError: layer 1: its units ask for more memory than the 1000 bytes allowed for...
 """
 
 from plica.errors import FileFormatError

@@ -6,7 +6,7 @@ are not persistent, hooks, and whether the module is in training mode. The calle
 >>> class Network: ...
 >>> check_modules({"0.module": record_of(Network())}, {})  # doctest: +ELLIPSIS
 Traceback (most recent call last):
-plica.errors.FileFormatError: circuit.modules: a file has no code...modules={key: module})...'0.module', a 'Network'
+plica.errors.FileFormatError: circuit.modules: a file holds no code...modules={key: module})...'0.module', a 'Network'
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -466,7 +466,11 @@ def _exp(number: float) -> float:
 
 def _as_array(part: Tracer | float, numbers: Tracer) -> Tracer:
     """A part of a value besides its `numbers (F, B, K)`, as an array with an axis of folds."""
-    return xp.full((numbers.dims[0], 1, 1), part, dtype=numbers.dtype) if isinstance(part, float) else part
+    folds = numbers.dims[0]
+    if isinstance(part, float):
+        return xp.full((folds, 1, 1), part, dtype=numbers.dtype)
+    # a body may multiply the values of all folds by one constant
+    return part if part.dims[0] == folds else xp.broadcast_to(part, (folds, *part.dims[1:]))
 
 
 def _with_equal_axes(*arrays: Tracer) -> list[Tracer]:

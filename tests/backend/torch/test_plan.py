@@ -95,6 +95,12 @@ NEEDED = (
     (lambda x: (plica.for_loop(0, 3, 1, lambda i, a: a + 1, x), x * 2)[1], ["multiply"]),
     (lambda x: pnp.ones([pnp.concat([x, x]).shape[0]]), ["full"]),
     (lambda x: pnp.concat([x, x]), ["concat"]),
+    # the size of a part, which the body of a loop reads or not
+    (lambda x: plica.for_loop(0, 3, 1, lambda i, a: a + 1, x[: x.shape[0] // 2]), ["slice", "for_loop"]),
+    (
+        lambda x: plica.for_loop(0, 3, 1, lambda i, a: a + a.shape[0], x[: x.shape[0] // 2]),
+        ["slice", "floor_divide", "for_loop"],
+    ),
 )
 
 

@@ -8,14 +8,14 @@ import torch
 
 from plica.backend.torch.compiler import TorchCompiler
 from plica.backend.torch.queries import expected
-from plica.errors import StructuralPropertyError, UnsupportedError
+from plica.errors import InputError, StructuralPropertyError, UnsupportedError
 from plica.ir.dtypes import DType
 from plica.lower import cascade
 from plica.lower.queries.expect import LATENTS, POSTERIOR
 from plica.lower.queries.flowing import lower_flows
 from plica.queries import posterior
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, SumLayer, SumRow
+from plica.symbolic.layers import LAYER_ROWS, HadamardLayer, KroneckerLayer, ProductRow, SumLayer, SumRow
 from plica.symbolic.parameters import Parameter
 from plica.symbolic.semirings import Bound
 from plica.symbolic.semirings.scaled import SCALED
@@ -59,6 +59,28 @@ def test_bodies_in_other_operations_share_flows(monkeypatch: pytest.MonkeyPatch)
     torch.testing.assert_close(found, posterior(compiled, x).probabilities, rtol=1e-12, atol=0)
 
 
+def test_a_body_may_multiply_all_folds_by_one_constant(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = LAYER_ROWS[HadamardLayer]
+    assert isinstance(row, ProductRow)
+
+    def halved(xp: Any, semiring: Any, layer: Any, params: Any, inputs: Any) -> Any:
+        half = semiring.from_linear(xp, xp.full((1, 1, 1), 0.5, dtype="float64"))
+        return semiring.product(xp, row.body(xp, semiring, layer, params, inputs), half)
+
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(replace(row, body=halved), override=True)
+    inputs = [coin([variable], 2) for variable in range(4)]
+    products, both = [HadamardLayer(2, 2), HadamardLayer(2, 2)], KroneckerLayer(2, 2)
+    root = SumLayer(4, 1, weight=tensor([[0.1, 0.2, 0.3, 0.4]]))
+    edges: dict[Any, Any] = {products[0]: inputs[:2], products[1]: inputs[2:], both: products, root: [both]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    x = torch.tensor([[torch.nan, 1.0, torch.nan, 0.0]], dtype=torch.float64)
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 2**60)
+    expected = posterior(compiled, x).probabilities
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, 0)
+    torch.testing.assert_close(posterior(compiled, x).probabilities, expected)
+
+
 @pytest.mark.parametrize("scaled_from", [0, 2**60])
 def test_hidden_negative_weights_are_refused(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A row that does not say which of its parameters are weights; two negative ones may have a positive product."""
@@ -75,3 +97,25 @@ def test_hidden_negative_weights_are_refused(scaled_from: int, monkeypatch: pyte
     compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
     with pytest.raises(StructuralPropertyError, match="the posterior needs weights that are not negative"):
         posterior(compiled, torch.full((2, 2), torch.nan, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("scaled_from", [0, 2**60])
+def test_hidden_negative_products_are_refused(scaled_from: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row of products of the opposite sign; a product of two of them is positive."""
+    monkeypatch.setitem(cascade.FROM, Bound.OF_ROWS, scaled_from)
+    row = LAYER_ROWS[HadamardLayer]
+    assert isinstance(row, ProductRow)
+
+    def negated(xp: Any, semiring: Any, layer: Any, params: Any, inputs: Any) -> Any:
+        product = row.body(xp, semiring, layer, params, inputs)
+        return semiring.contract(xp, [product], xp.full((product[0].shape[0], 1, 1), -1.0, dtype="float64"))
+
+    compiler = TorchCompiler(dtype="float64")
+    compiler.add_layer_rule(replace(row, body=negated), override=True)
+    inputs = [coin([variable], 1) for variable in range(4)]
+    products, both = [HadamardLayer(1, 2), HadamardLayer(1, 2)], KroneckerLayer(1, 2)
+    root = SumLayer(1, 1, weight=tensor([[1.0]]))
+    edges: dict[Any, Any] = {products[0]: inputs[:2], products[1]: inputs[2:], both: products, root: [both]}
+    compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
+    with pytest.raises(InputError, match="the probability of what is given is nan"):
+        posterior(compiled, torch.full((2, 4), torch.nan, dtype=torch.float64))

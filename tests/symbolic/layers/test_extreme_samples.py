@@ -20,6 +20,8 @@ from plica.symbolic.layers import (
     EmbeddingLayer,
     EvidenceLayer,
     InputRow,
+    IntegratedLayer,
+    MarginalLayer,
     ModuleLayer,
     MultivariateGaussianLayer,
 )
@@ -41,7 +43,13 @@ def unit(case: InputCase, settings: Mapping[str, Any]) -> tuple[Any, Any]:
 
 
 CASES = [(case, settings) for case in LAYER_CASES if isinstance(case, InputCase) for settings in case.sampled]
-WITHOUT = (ConstantValueLayer, EvidenceLayer, ModuleLayer)  # without variables, or sampled by the module itself
+WITHOUT = (  # without variables, or sampled by what they hold
+    ConstantValueLayer,
+    EvidenceLayer,
+    IntegratedLayer,
+    MarginalLayer,
+    ModuleLayer,
+)
 DTYPES = ("float32", "float64")
 USUAL = [
     pytest.param(place, dtype, marks=() if place % 4 == 0 and dtype == "float32" else pytest.mark.full)

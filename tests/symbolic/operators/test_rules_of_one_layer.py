@@ -289,12 +289,12 @@ def test_gradients_of_integrals_of_squares(name: str) -> None:
     run = compiled([integrated(applied("multiply", layer, layer), layer.scope)], "lse-sum", [layer])
     (run.tensor(np.zeros((1, 1)))[0, 0] * torch.tensor([1.0, -2.0, 0.5, 3.0], dtype=torch.float64)).sum().backward()
     if layer.domain.whole:
-        x, step = np.arange(layer.domain.num_states or 400.0), 1.0
+        x, step = np.arange(layer.domain.num_states or 400.0), np.asarray(1.0)
     elif name == "log-normal":  # equidistant values of log(x), whose derivative is x
         x = np.exp(np.linspace(-30, 30, 2001))
         step = 0.03 * x[:, None]
     else:
-        x, step = np.linspace(-40, 40, 4001), 0.02
+        x, step = np.linspace(-40, 40, 4001), np.asarray(0.02)
     leaves = {run.names[leaf]: leaf for leaf in run.leaves}
 
     def function(values: Any) -> Any:

@@ -166,8 +166,7 @@ class _Distances:
         """The mean distance of one variable of layers from its reference, `(F, B, K)`; 0 where it is not chosen."""
         here = slice(index, index + 1)
         centre = of_variable(means, index)
-        known = xp.where(missing[:, :, here], 0.0, x[:, :, here])
-        value = xp.where(missing[:, :, here], centre, known)
+        value = xp.where(missing[:, :, here], centre, x[:, :, here])
         distance: Tracer = xp.where(mask[:, :, here], value - reference[:, :, here], 0.0)
         return distance
 

@@ -73,6 +73,16 @@ def _contracted(x, y):
     return xp.matmul(x, xp.matrix_transpose(y)), xp.einsum("ab,ac,ad->bd", x, y, x), xp.einsum("aa->a", x @ y.mT)
 
 
+def _batches_of_one(x, y):
+    """Matrices for all of a batch, in memory and not."""
+    return (
+        xp.matmul(x[None], y),
+        xp.matmul(x.mT[None], y),
+        xp.matmul((x + 1.0)[None, 1:], y),
+        xp.matmul(y.mT, x.mT[None]),
+    )
+
+
 def _log_contracted(x, y):
     shifted = xp.concat([x * 500.0, x], axis=-1)  # some sums underflow
     weight = xp.concat([xp.softmax(y * 60.0, axis=-1), xp.zeros_like(y)], axis=-1)
@@ -177,6 +187,7 @@ FUNCTIONS: dict[Callable[..., Any], tuple[Any, ...]] = {
     _search: (TABLE, ROWS),
     _updated: (X, PLACES),
     _contracted: (WIDE, WIDE),
+    _batches_of_one: (spec(("m", "m"), "float64"), spec((3, "m", "n"), "float64")),
     _log_contracted: (WIDE, WIDE),
     _beside_branch: (spec((1, "m", 2), "float64"), spec((1, 2, 2), "float64")),
     _beside_argument: (WIDE,),
