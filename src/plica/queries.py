@@ -4,7 +4,7 @@
 >>> from plica.symbolic.layers import CategoricalLayer
 >>> layer = CategoricalLayer([0], 1, num_categories=3)
 >>> circuit = plica.compile(plica.Circuit([layer], {}, [layer]))
->>> sample(circuit, 5, seed=0).shape
+>>> plica.queries.sample(circuit, 5, seed=0).shape
 torch.Size([5, 1])
 
 They take circuits compiled for any backend and answer with its arrays. The circuit must be smooth and decomposable and
