@@ -37,7 +37,10 @@ def multiply_tables(first: TabulatedLayer, second: TabulatedLayer) -> CircuitBlo
             "have finitely many states from 0 on. Take layers of one family that is closed under products, such as "
             "Gaussian ones, or add a rule by `add_operator_rule`."
         )
-    table = first.state_table(states).times(second.state_table(states))
+    try:
+        table = first.state_table(states).times(second.state_table(states))
+    except UnsupportedError as error:
+        raise UnsupportedError(f"{names}: {error}") from error
     units = table.numbers.shape[0]
     if table.signed:
         return CircuitBlock.from_layer(EmbeddingLayer(first.scope, units, num_states=states, weight=table.linear()))
