@@ -276,5 +276,5 @@ def gradients(compiled: Any) -> dict[str, Array]:
     """The gradients that a compiled circuit has gathered, by the keys of its state dict."""
     other = copy.deepcopy(compiled)
     for mine, theirs in zip(other.parameters(), compiled.parameters(), strict=True):
-        mine.data = theirs.grad
+        mine.data = theirs.new_zeros(theirs.shape) if theirs.grad is None else theirs.grad
     return numbers(other)

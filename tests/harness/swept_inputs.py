@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from plica.ir.op import Unsupported
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import LAYER_ROWS
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
@@ -101,7 +102,7 @@ _ALL = [
     case for case in LAYER_CASES if isinstance(case, InputCase) and not case.signed and case.row.layer in LAYER_ROWS
 ]
 FAMILIES = {str(case): case for case in _ALL if case.num_variables == 1 and case.parameters}
-JOINT = {str(case): case for case in _ALL if case.num_variables > 1}
+JOINT = {str(case): case for case in _ALL if case.num_variables > 1 and not isinstance(case.row.mode, Unsupported)}
 
 
 def log_of(x: Array) -> Array:

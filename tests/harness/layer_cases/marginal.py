@@ -58,6 +58,7 @@ CASES = tuple(
         draw=lambda one, rng, rows: rng.normal(size=(rows, one.num_variables)),
         encode=lambda _, x: x,
         num_variables=2,
+        modes=lambda _, params: params["layer.mean"][:, :2],
         means=lambda _, params: params["layer.mean"][:, :2],
         variances=lambda one, params: gaussians.covariances(one, under("layer", params)).diagonal(0, 1, 2)[:, :2],
         covariances=lambda one, params: gaussians.covariances(one, under("layer", params))[:, :2, :2],

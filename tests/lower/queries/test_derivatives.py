@@ -117,5 +117,5 @@ def test_hidden_negative_products_are_refused(scaled_from: int, monkeypatch: pyt
     root = SumLayer(1, 1, weight=tensor([[1.0]]))
     edges: dict[Any, Any] = {products[0]: inputs[:2], products[1]: inputs[2:], both: products, root: [both]}
     compiled = compiler.compile(Circuit([*inputs, *edges], edges, [root]))
-    with pytest.raises(InputError, match="the probability of what is given is nan"):
+    with pytest.raises(InputError, match="the logarithm of the probability of the given values is nan"):
         posterior(compiled, torch.full((2, 4), torch.nan, dtype=torch.float64))

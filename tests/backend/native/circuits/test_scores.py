@@ -13,7 +13,7 @@ from plica.backend.native.loops.build import build_nest
 from plica.errors import UnsupportedError
 from plica.frontend.native import entry_programs_of
 from plica.ir.dtypes import as_dtype
-from plica.lower.data import samples_dtype
+from plica.lower.data import not_reduced, samples_dtype
 from plica.lower.leaves import opaque_keys
 from plica.runtime.module import NativeModule
 from plica.symbolic.semirings import SEMIRINGS
@@ -129,6 +129,8 @@ def _questions(module: NativeModule, name: str, model: Any, rows: int) -> Iterat
     real = as_dtype(model.dtype)
     complete = _complete_dtype(model)
     for missing, question in ((0.0, "log_likelihood"), (0.4, "marginal" if complete.kind == "i" else "log_likelihood")):
+        if missing and not_reduced(model.folded, model.semiring):
+            continue  # torch refuses such rows
         x = data_of(model.symbolic, LAYER_CASES, rows, missing)
         x = x.astype(complete if complete.kind == "f" or not missing else real.numpy)
         yield getattr(module, f"{name}_{question}")(x), _scores(model, x), f"{question} of {model.symbolic!r}"
