@@ -11,7 +11,7 @@ import torch
 
 import plica
 from plica import pipeline
-from plica.errors import UnsupportedError
+from plica.errors import DTypeError, UnsupportedError
 from plica.lower.operators import OPERATORS
 from plica.pipeline import PipelineContext
 from plica.symbolic import functional
@@ -176,3 +176,19 @@ def test_signatures_are_those_of_the_functions() -> None:
     assert pipeline.integrate.__name__ == "integrate"
     with pytest.raises(AttributeError, match=r"'plica\.pipeline' has no attribute 'divide'"):
         pipeline.divide  # noqa: B018
+
+
+def test_the_circuits_of_a_sequence_may_be_named_or_generated() -> None:
+    context = PipelineContext()
+    first, second = (context.compile(tree()) for _ in range(2))
+    for found in (
+        first.concatenate(circuits=[second]),
+        first.concatenate(one for one in (second,)),
+        context.concatenate(one for one in (first, second)),
+        pipeline.concatenate(one for one in (first, second)),
+        pipeline.mixture(circuits=iter([first, second]), weights=[0.5, 0.5]),
+    ):
+        assert found.symbolic.operation.operands == (first.symbolic, second.symbolic)
+        assert context.has_symbolic(found)
+    with pytest.raises(DTypeError, match="concatenate: circuits must be a sequence"):
+        first.concatenate(second)

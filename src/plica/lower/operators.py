@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from inspect import Parameter, Signature, signature
 from typing import Any, final, overload
 
+from plica.arguments import elements
 from plica.symbolic import functional
 from plica.symbolic.circuit import Circuit
 
@@ -66,6 +67,10 @@ class Operator:
         """
 
         def call(*arguments: Any, **settings: Any) -> Any:
+            if self.of_sequence and arguments:  # a sequence that can be read twice
+                arguments = (elements(self.name, "circuits", arguments[0]), *arguments[1:])
+            elif self.of_sequence and "circuits" in settings:
+                arguments = (elements(self.name, "circuits", settings.pop("circuits")),)
             return apply(self, *arguments, **settings)
 
         call.__name__ = call.__qualname__ = self.name

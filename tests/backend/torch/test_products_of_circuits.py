@@ -9,9 +9,10 @@ import torch
 from plica.backend.torch.compiler import TorchCompiler
 from plica.queries import log_likelihood
 from plica.symbolic.circuit import Circuit, are_compatible
-from plica.symbolic.functional import condition, integrate, multiply, normalize
-from plica.symbolic.initializers import UniformInitializer
+from plica.symbolic.functional import condition, integrate, multiply, normalize, power
+from plica.symbolic.initializers import ConstantTensorInitializer, UniformInitializer
 from plica.symbolic.layers import (
+    BernoulliLayer,
     CategoricalLayer,
     EmbeddingLayer,
     GaussianLayer,
@@ -21,7 +22,7 @@ from plica.symbolic.layers import (
     PoissonLayer,
     SumLayer,
 )
-from plica.symbolic.parameters import Parameter, TensorParameter
+from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter
 from tests.harness.comparison import numbers
 from tests.harness.operator_circuits import close, pair, rows
 from tests.harness.oracle import Oracle
@@ -80,3 +81,29 @@ def test_conditioned_circuits(semiring: str, observed: dict[int, float]) -> None
     expected = log_likelihood(compiled, known) - log_likelihood(compiled, alone)
     found = conditioned(x) if semiring == "lse-sum" else conditioned(x).log()
     torch.testing.assert_close(found.flatten(), expected.flatten(), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("semiring", ["sum-product", "lse-sum", "complex-lse-sum"])
+@pytest.mark.parametrize(
+    ("operator", "expected"),
+    [
+        (lambda c: power(c, 2), 0.5625),
+        (lambda c: integrate(power(c, 2)), -0.625),
+        (lambda c: condition(c, {0: 1}), 0.25 / 2.625 - 1.125 * 0.75 / 2.625**2),
+    ],
+    ids=["square", "integral", "condition"],
+)
+def test_a_probability_of_zero_has_its_derivative(operator: Any, expected: float, semiring: str) -> None:
+    """The circuit is sum_k w_k p_k(x) y_k(z), with p = (0, 0.5) and w = (0.25, 0.75)."""
+    probs = TensorParameter(2, initializer=ConstantTensorInitializer([0.0, 0.5]))
+    inputs = [
+        BernoulliLayer([0], 2, probs=probs),
+        EmbeddingLayer([1], 2, num_states=2, weight=ConstantParameter(2, 2, value=[[1.0, 2.0], [3.0, 4.0]])),
+    ]
+    product, total = HadamardLayer(2), SumLayer(2, 1, weight=ConstantParameter(1, 2, value=[[0.25, 0.75]]))
+    circuit = Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
+    compiled = TorchCompiler(semiring=semiring, dtype="float64").compile(operator(circuit))
+    found: Any = compiled(torch.tensor([[1, 0]])) if compiled.scope else compiled()
+    value = found.exp() if compiled.semiring.logarithmic else found
+    (gradient,) = torch.autograd.grad(value.real.sum(), list(compiled.parameters()))
+    assert gradient.flatten()[0].item() == pytest.approx(expected, rel=1e-9)

@@ -164,6 +164,14 @@ def test_intervals_that_do_not_meet_and_intervals_that_do() -> None:
     np.testing.assert_allclose(found[:, 0], [[0, 0], [1, 0], [0, 0], [0, 0], [0, 0]], atol=1e-15)
 
 
+def test_intervals_that_do_not_meet_far_from_zero() -> None:
+    """Beside 3e17, 1 is less than a rounding."""
+    first, second = UniformLayer([0], 1, low=0.0, high=1e17), UniformLayer([0], 1, low=3e17, high=4e17)
+    for pair in ((first, second), (second, first)):
+        found = compiled([applied("multiply", *pair)], "lse-sum")(np.array([[0.5e17], [2e17], [3.5e17]]))
+        assert (found == 0).all()
+
+
 @pytest.mark.parametrize(
     ("kind", "names"), [(GammaLayer, ("concentration", "rate")), (BetaLayer, ("alpha", "beta"))], ids=str
 )

@@ -346,6 +346,13 @@ def test_products_of_what_operators_give() -> None:
     close(values(result, leaves, x), products(products(values(part, leaves, x), values(known, leaves, x)), total))
 
 
+class _NoArray:
+    """As a tensor of torch that is learned, it refuses to become an array."""
+
+    def __array__(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("call detach first")
+
+
 def test_refusals() -> None:
     whole = built({}, GaussianLayer([3], 2))
     x, y, total = leaf(0, 2), leaf(1, 2), SumLayer(2, 1, 2)
@@ -372,6 +379,14 @@ def test_refusals() -> None:
         differentiate(built({}, CategoricalLayer([0], 2, num_categories=2)), registry=NO_RULES)
     with pytest.raises(InputError, match="there are no circuits"):
         concatenate([])
+    wide = built({}, GaussianLayer([3], 3))
+    with pytest.raises(ShapeError, match=r"concatenate: outputs need one number of units, found 2 in GaussianLayer\(0"):
+        concatenate([whole, wide])
+    for weights in ([[1.0], [1.0, 2.0]], _NoArray()):
+        with pytest.raises(InputError, match=r"mixture: the weights .* are no array"):
+            mixture([whole, whole], weights)
+    with pytest.raises(InputError, match=r"variable 3 is observed as .*NoArray.*, which is no number"):
+        evidence(whole, {3: _NoArray()})
     for name in functional.__all__:
         with pytest.raises(DTypeError):
             getattr(functional, name)(

@@ -45,7 +45,7 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.formula_parameters import log_states
+from plica.symbolic.layers.formula_parameters import states_of
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.layers.states import StateTable, TabulatedLayer
@@ -211,8 +211,13 @@ class UnivariateLayer(TabulatedLayer):
         fields = vars(self)
         return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
 
+    @property
+    def log_masses(self) -> bool:
+        """Whether tables hold the logarithms of masses: these do not underflow, but 0 then has no derivative."""
+        return True
+
     def state_table(self, num_states: int) -> StateTable:
-        """The logarithms of the masses of states.
+        """The masses of states, or their logarithms.
 
         Raises:
             UnsupportedError: The variable is real, so that the layer has densities and no masses.
@@ -222,7 +227,7 @@ class UnivariateLayer(TabulatedLayer):
                 f"{self!r} gives densities, and no masses of {num_states} states; take a layer of states or counts, or "
                 "a CategoricalLayer of the numbers that you mean."
             )
-        return StateTable(log_states(self, num_states), log_space=True)
+        return StateTable(states_of(self, num_states, log_space=self.log_masses), log_space=self.log_masses)
 
 
 def _check_names(kind: type[UnivariateLayer], declared: Iterable[str]) -> None:

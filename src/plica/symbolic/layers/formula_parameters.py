@@ -4,7 +4,7 @@ An operation reads the parameters of layers in order. Its `layer` tells it the c
 placeholders as parameters. It asks the row of the class, also where a context has replaced that row.
 
 >>> from plica.symbolic.layers import ExponentialLayer, PoissonLayer
->>> log_states(PoissonLayer([0], 4), 3)
+>>> states_of(PoissonLayer([0], 4), 3, log_space=True)
 Parameter((4, 3): ... -> HadamardParameter -> ConstantParameter -> SumParameter -> LogStatesParameter)
 >>> product, log_constant = product_of_family(ExponentialLayer([0], 4), ExponentialLayer([0], 2))
 >>> product.params["rate"].shape, log_constant.shape
@@ -21,7 +21,7 @@ from plica.ir.ranges import ANYTHING, Range
 from plica.symbolic.layers.base import InputLayer
 from plica.symbolic.parameters import Array, ConstantParameter, Namespace, Parameter, ParameterOp, Shape, setting_key
 from plica.symbolic.parameters.nodes import as_shape
-from plica.symbolic.semirings import LSE_SUM, Params
+from plica.symbolic.semirings import LSE_SUM, SUM_PRODUCT, Params, Semiring, Value
 
 Arrays: TypeAlias = dict[str, Array]
 
@@ -59,10 +59,9 @@ class FormulaOp(ParameterOp):
         return self.shapes, self.layer.fold_settings(), settings
 
 
-@final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class LogStatesParameter(FormulaOp):
-    """The logarithms of a layer's units at states 0 to C - 1: `(K, C)`."""
+class StatesOp(FormulaOp):
+    """A layer's units at states 0 to C - 1: `(K, C)`."""
 
     setting_names: ClassVar[tuple[str, ...]] = ("num_states",)
     num_states: int
@@ -74,15 +73,42 @@ class LogStatesParameter(FormulaOp):
         """`(K, C)`."""
         return (self.layer.num_output_units, self.num_states)
 
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+    def value(self, xp: Namespace, semiring: Semiring, arrays: Sequence[Array]) -> Value:
         """The body of the layer's row, at the states."""
         params = _params(xp, self.layer, arrays)
         x = xp.broadcast_to(
             xp.reshape(xp.arange(self.num_states), (1, -1, 1)), (arrays[0].shape[0], self.num_states, 1)
         )
-        value = type(self.layer).row.body(xp, LSE_SUM, self.layer, params, x)
-        shape = (arrays[0].shape[0], *self.shape)
-        return xp.broadcast_to(xp.matrix_transpose(LSE_SUM.to_log(xp, value)), shape)
+        value: Value = type(self.layer).row.body(xp, semiring, self.layer, params, x)
+        return value
+
+    def units_first(self, xp: Namespace, table: Array) -> Array:
+        """A table `(F, C, K)` as `(F, K, C)`."""
+        return xp.broadcast_to(xp.matrix_transpose(table), (table.shape[0], *self.shape))
+
+    @abstractmethod
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The result, `(F, K, C)`."""
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class LogStatesParameter(StatesOp):
+    """The logarithms of a layer's units at states 0 to C - 1: `(K, C)`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The logarithms; they have no derivatives where a number is 0."""
+        return self.units_first(xp, LSE_SUM.to_log(xp, self.value(xp, LSE_SUM, arrays)))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class StatesParameter(StatesOp):
+    """A layer's units at states 0 to C - 1, which may be 0: `(K, C)`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The ordinary numbers, with the derivatives of ordinary arithmetic."""
+        return self.units_first(xp, SUM_PRODUCT.to_linear(xp, self.value(xp, SUM_PRODUCT, arrays)))
 
 
 @final
@@ -216,10 +242,10 @@ class FamilyProductLogConstant(FamilyProductOp):
         return xp.reshape(array, (array.shape[0], *self.shape))
 
 
-def log_states(layer: Any, num_states: int) -> Parameter:
-    """The logarithms of a layer's units at states 0 to C - 1, `(K, C)`."""
+def states_of(layer: Any, num_states: int, *, log_space: bool) -> Parameter:
+    """A layer's units at states 0 to C - 1, or the logarithms of these, `(K, C)`."""
     params = _references(layer)
-    op = LogStatesParameter(
+    op = (LogStatesParameter if log_space else StatesParameter)(
         *(parameter.shape for parameter in params.values()), layer=_template(layer, params), num_states=num_states
     )
     return Parameter.from_nary(op, *params.values())

@@ -20,7 +20,7 @@ from plica.symbolic.parameters import ConstantParameter, IndexParameter, Paramet
 
 def _constant(layer: EvidenceLayer) -> CircuitBlock:
     observed = layer.layer
-    if isinstance(observed, UnivariateLayer):
+    if isinstance(observed, UnivariateLayer) and observed.log_masses:
         return constants(log_units(observed, layer.observation.ref()))
     state = dereferenced(layer.observation.output)
     num_states = observed.domain.num_states

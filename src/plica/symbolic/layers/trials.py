@@ -42,6 +42,11 @@ class TrialLayer(UnivariateLayer):
         """The parameters; the logits of probabilities that are a sigmoid."""
         return evaluated_successes(self)
 
+    @property
+    def log_masses(self) -> bool:
+        """Whether tables hold logarithms: not of one trial with a given probability, which may be 0 and be learned."""
+        return self.domain.num_states != 2 or "probs" not in self.evaluated_params
+
     failure = staticmethod(lambda xp, params: shares(xp, params)[0])
     success = staticmethod(lambda xp, params: shares(xp, params)[1])
     log_failure = staticmethod(lambda xp, params: log_shares(xp, params)[0])

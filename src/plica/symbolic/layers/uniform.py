@@ -24,6 +24,9 @@ class UniformLayer(UnivariateLayer, name="uniform"):
     """Densities of one real variable that are `1 / (high - low)` from `low` to `high`, both included, and 0 outside.
 
     Numbers of which `low` is not below `high` are refused with an InputError.
+
+    The product of two such layers is one, times a constant; 0 everywhere where intervals have no more than an end in
+    common.
     """
 
     low: Parameter = unit_parameter(
@@ -72,9 +75,10 @@ class UniformLayer(UnivariateLayer, name="uniform"):
 
     @staticmethod
     def product(xp: Namespace, first: Params, second: Params) -> dict[str, Array]:
-        """The common interval; if there is none, one in which the constant of the product is 0."""
+        """The common interval; if there is none, the first one, in which the constant of the product is 0."""
         low, high = xp.maximum(first["low"], second["low"]), xp.minimum(first["high"], second["high"])
-        return {"low": low, "high": xp.where(xp.less_equal(high, low), low + 1.0, high)}
+        is_empty = xp.less_equal(high, low)
+        return {"low": xp.where(is_empty, first["low"], low), "high": xp.where(is_empty, first["high"], high)}
 
     @staticmethod
     def sample(xp: Namespace, uniforms: Array, low: Array, high: Array, width: Array) -> Array:

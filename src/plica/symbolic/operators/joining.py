@@ -22,6 +22,20 @@ def joined(circuits: Sequence[Circuit], operation: CircuitOperation) -> Circuit:
     """
     builder = Builder()
     outputs = [builder.copy(circuit, layer) for circuit in circuits for layer in circuit.outputs]
+    units = list(dict.fromkeys(circuit.outputs[0].num_output_units for circuit in circuits))
+    if len(units) > 1:
+        layers = [
+            next(
+                circuit.layer_name(circuit.outputs[0])
+                for circuit in circuits
+                if circuit.outputs[0].num_output_units == k
+            )
+            for k in units[:2]
+        ]
+        raise ShapeError(
+            f"{operation.operator}: outputs need one number of units, found {units[0]} in {layers[0]} and {units[1]} "
+            f"in {layers[1]}; put a SumLayer on one of them"
+        )
     return builder.circuit(outputs, operation)
 
 
@@ -67,7 +81,13 @@ def _weight(weights: Any, units: int, count: int) -> Parameter:
                 f"mixture: expected a weight of shape {(units, count)}, units and circuits, found {parameter.shape}"
             )
         return parameter
-    numbers = np.asarray(weights)
+    try:
+        numbers = np.asarray(weights)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"mixture: the weights {weights!r:.60} are no array ({error}); give a number for each circuit, or a "
+            "parameter"
+        ) from error
     if numbers.dtype.kind not in "biufc":
         raise InputError(f"mixture: expected numbers or a parameter as weights, found {weights!r:.60}")
     if numbers.shape != (count,):

@@ -15,11 +15,13 @@ import numpy as np
 from plica.errors import UnsupportedError
 from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.layers import (
+    CircuitBlock,
     ConstantValueLayer,
     HadamardLayer,
     KroneckerLayer,
     Layer,
     OperatorRegistry,
+    OperatorRow,
     OuterProductLayer,
     SumLayer,
     TransposeLayer,
@@ -99,7 +101,7 @@ class _Values:
                 return self._apply(IndexParameter(read[0].shape, indices=places.ravel().tolist()), read[0])
         if not isinstance(layer, ConstantValueLayer):
             row = rule_of(self.registry, "constant", layer)
-            block = None if row is None else row.rule(layer)
+            block = None if row is None else self._block(row, layer)
             if block is None or not isinstance(block.output, ConstantValueLayer):
                 raise UnsupportedError(
                     f"{self.what}: the value of {self.circuit.layer_name(layer)} is no parameter; give a context a "
@@ -109,6 +111,12 @@ class _Values:
             layer = block.output
         value = self._add(layer.value.ref())
         return self._apply(ExpParameter(value.shape), value) if layer.log_space else value
+
+    def _block(self, row: OperatorRow, layer: Layer) -> CircuitBlock:
+        try:
+            return row.rule(layer)
+        except UnsupportedError as error:
+            raise UnsupportedError(f"{self.what}: {self.circuit.layer_name(layer)}: {error}") from error
 
     def _add(self, parameter: Parameter) -> Node:
         self.in_nodes.update((node, parameter.node_inputs(node)) for node in parameter.nodes)

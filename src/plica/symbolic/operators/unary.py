@@ -119,9 +119,16 @@ def _observation(circuit: Circuit, layer: InputLayer, values: Mapping[int, Any])
 
 
 def _number(variable: int, value: Any) -> Any:
-    number = np.asarray(value)
+    try:
+        number = np.array(value)
+    except (RuntimeError, TypeError, ValueError) as error:
+        raise InputError(
+            f"evidence: variable {variable} is observed as {value!r:.60}, which is no number ({error})"
+        ) from error
     if number.size != 1 or number.dtype.kind not in "biufc":
-        raise InputError(f"evidence: variable {variable} is observed as {value!r}, expected one number")
+        raise InputError(
+            f"evidence: variable {variable} is observed as {value!r:.60}, expected one number of 64 bits or fewer"
+        )
     return number.reshape(())[()]
 
 
