@@ -40,8 +40,13 @@ class Scope:
                 f"the variables of a scope are a sequence of integers, found {variables!r}; write [{variables!r}]"
             )
         bits = 0
-        for variable in elements("Scope", "variables", variables):
-            bits |= 1 << _checked(variable)
+        if isinstance(variables, Scope):
+            bits = variables._mask
+        elif isinstance(variables, range) and variables.step == 1 and variables:  # no step for each variable
+            bits = (1 << _checked(variables[-1]) + 1) - (1 << _checked(variables[0]))
+        else:
+            for variable in elements("Scope", "variables", variables):
+                bits |= 1 << _checked(variable)
         object.__setattr__(self, "_mask", bits)
 
     def __setattr__(self, name: str, value: object) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from plica.errors import FileFormatError, GraphError, InputError
+from plica.errors import DTypeError, FileFormatError, GraphError, InputError
 from plica.symbolic.scope import Scope
 from plica.templates.logic import CNF, SDD, LiteralNode, LogicalCircuit, Vtree
 from tests.harness.formulas import (
@@ -157,10 +157,13 @@ def test_a_vtree_of_another_diagram(before: str, after: str, message: str, tmp_p
         ([(0,), (0,), (0, 1)], "variable 0 has two leaves"),
         ([(0,), (1,), (0, 0)], "node 2 reads node 0, which is no earlier node or has a parent already"),
         ([(0,), (1,), (0, 5)], "node 2 reads node 5"),
+        ([1], "a node must be a sequence, found 1"),
+        ([(0,), (1,), ("a", 0)], "a child must be an integer, found 'a'"),
+        (None, "nodes must be a sequence, found None"),
     ],
 )
 def test_refuses_what_is_no_tree(nodes: Any, message: str) -> None:
-    with pytest.raises(GraphError, match=message):
+    with pytest.raises((GraphError, DTypeError), match=message):
         Vtree(nodes)
 
 
@@ -226,6 +229,19 @@ LOADERS: dict[str, tuple[str, Callable[[Path], Any]]] = {
         ("dimacs", "-1 0.6", "1 0.6", "line 3: the literal 1 has two weights"),
         ("dimacs", "c p weight -1 0.6 0\n", "", "the literal 1 has a weight and -1 has none; give both"),
         ("dimacs", "1 -3 0", "c p show 1 2 0\n1 -3 0", "c p show asks .* not supported; remove these lines"),
+        (
+            "dimacs",
+            "p cnf 3 2",
+            "p cnf 999999999999 2",
+            "line 1: expected 0 to 134217728 variables, found 999999999999",
+        ),
+        ("dimacs", "p cnf 3 2", "p cnf 3 -2", "line 1: expected a number of clauses from 0 on, found -2"),
+        *(
+            ("dimacs", "-1 0.6", f"-1 {word}", f"line 3: expected a weight such as 0.4 or 2/5, found '{word}'")
+            for word in ("1_0", "\u0661", "1e99999999", "1e-99999999", "1/\u0662", "1/-3", "0x1", "nan", "1/")
+        ),
+        ("c2d", "7 6 3", "7 6 999999999999", "line 2: expected 0 to 134217728 variables, found 999999999999"),
+        ("vtree", "4\nI 1 0 3\n", "4\nI 1 0 3", "the last line has no line break, and may be cut"),
         ("vtree", VTREE, "", "expected a line vtree with a number of nodes, found 0"),
         ("vtree", "vtree 5\n", "", "line 2: expected vtree and the number of nodes, found 'L 0 1'"),
         ("vtree", "vtree 5", "vtree 6", "expected 6 nodes, found 5"),
@@ -272,6 +288,20 @@ def test_cut_and_mutated_files_load_or_are_refused(kind: str, tmp_path: Path) ->
             messages.append(str(error))
     assert 0 < len(messages) < len(texts)
     assert all(len(message.splitlines()) == 1 for message in messages)
+
+
+def test_a_weight_whose_digits_may_have_been_cut_is_refused(tmp_path: Path) -> None:
+    text = "p cnf 1 1\n1 0\nc p weight 1 0.45 0\nc p weight -1 0.65"
+    for cut in (text, text[:-1]):
+        with pytest.raises(FileFormatError, match=r"the last line has no line break, and may be cut; add one"):
+            CNF.load(written(cut, tmp_path))
+    for whole in (f"{text}\n", f"{text} 0"):
+        assert CNF.load(written(whole, tmp_path)).weights == {0: (Fraction(13, 20), Fraction(9, 20))}
+
+
+def test_a_hundred_million_variables_are_read_at_once(tmp_path: Path) -> None:
+    assert len(CNF.load(written("p cnf 100000000 0\n", tmp_path)).scope) == 10**8
+    assert LogicalCircuit.from_nnf(written("nnf 1 0 100000000\nL 1\n", tmp_path)).num_variables == 10**8
 
 
 @pytest.mark.parametrize("kind", LOADERS)

@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -376,3 +377,31 @@ def test_literals_and_disjunctions_may_be_made_by_factories(
 def test_refuses_factories(built: dict[str, Any], error: type[Exception], message: str) -> None:
     with pytest.raises(error, match=message):
         implication().build_circuit(**built)
+
+
+def test_weights_of_files_are_weights_of_circuits() -> None:
+    formula = implication()
+    circuit = formula.build_circuit(literal_weights={0: (Fraction(1, 4), Fraction(3, 4)), 1: (1, 2)})
+    compiled = plica.compile(circuit, semiring="sum-product", dtype=torch.float64)
+    rows = torch.tensor([[0, 0], [1, 0], [1, 1]])
+    assert compiled(rows)[:, 0, 0].tolist() == [0.25, 0, 1.5]
+    for weight in (math.inf, math.nan):
+        with pytest.raises(InputError, match="the weights of variable 0 are .*; pass finite weights"):
+            formula.build_circuit(literal_weights={0: (weight, 1)})
+    with pytest.raises(InputError, match="a weight is too large for a float"):
+        formula.build_circuit(literal_weights={0: (Fraction(10**400), 1)})
+
+
+def test_arguments_of_other_types() -> None:
+    x, y, both = LiteralNode(0), LiteralNode(1), ConjunctionNode()
+    wrong: Any = "no"
+    tree: Any = [(0,)]
+    assert LogicalCircuit([x, y, both], {both: iter([x, y])}, [both]).model_count() == 1  # type: ignore[dict-item]
+    with pytest.raises(GraphError, match="a ConjunctionNode has no inputs"):
+        LogicalCircuit([x, both], {both: iter([])}, [both])  # type: ignore[dict-item]
+    with pytest.raises(GraphError, match="which is not listed"):
+        LogicalCircuit([x, both], {both: iter([x, y])}, [both])  # type: ignore[dict-item]
+    with pytest.raises(DTypeError, match="is_deterministic must be True or False, found 'no'"):
+        LogicalCircuit([x], {}, [x], is_deterministic=wrong)
+    with pytest.raises(DTypeError, match="expected a Vtree, found"):
+        LogicalCircuit([x], {}, [x], vtree=tree)

@@ -90,6 +90,8 @@ def test_elements_of_probability_zero_are_left_out(tmp_path: Path) -> None:
         ("T 2 2 2", "T 2 2 -2", "line 5: -2 is no variable"),
         ("T 2 2 2 -0.5", "T 2 2 2 0.5", "line 5: expected the logarithm of a probability, at most 0, found '0.5"),
         ("T 2 2 2 -0.5", "T 2 2 2 x0.5", "line 5: expected the logarithm of a probability, found 'x0.5"),
+        ("T 2 2 2 -0.5", "T 2 2 2 -0_0.5", "line 5: expected the logarithm of a probability, found '-0_0.5"),
+        ("T 2 2 2 -0.5", "T 2 2 2 -\u0660.5", "line 5: expected the logarithm of a probability, found '-"),
         ("T 3 4 3 -0.1", "T 3 4 3 -0.2", "line 6: expected probabilities that add up to 1, found 0.9"),
         ("8 3 1 2 3 0.0", "8 3 1 2 3 nan", "line 11: expected the logarithm of a probability, at most 0, found 'nan'"),
         ("8 3 1 2 3 0.0", "8 3 2 2 3 0.0", "line 11: expected 2 elements of a prime, a sub and a logarithm"),

@@ -8,12 +8,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 
 from plica.errors import DTypeError, InputError, ShapeError, StructuralPropertyError
 from plica.symbolic.scope import Scope
 from plica.symbolic.structure import splits_alike
 from plica.templates.logic import (
+    CNF,
     SDD,
     BottomNode,
     ConjunctionNode,
@@ -164,6 +166,48 @@ def test_literals_without_weights_have_ones_and_integers_stay_exact() -> None:
     assert formula.weighted_model_count({1: (10**30, 1)}) == 4 * (10**30 + 1)
     assert LogicalCircuit.from_cnf([[]], num_variables=2).model_count() == 0
     assert LogicalCircuit.from_cnf([[5]]).scope == Scope([4])
+
+
+@pytest.mark.parametrize("dtype", ["int64", "int32", "uint8", "bool"])
+def test_arrays_of_integers_do_not_overflow(dtype: str) -> None:
+    formula = LogicalCircuit.from_cnf([], num_variables=70)
+    weights = np.ones((70, 2), dtype=dtype)
+    for numbers in (
+        weights,
+        torch.as_tensor(weights),
+        dict(enumerate(weights)),
+        {v: [weights[0]] * 2 for v in range(70)},
+    ):
+        assert np.all(formula.weighted_model_count(numbers) == 2**70)
+
+
+def test_a_number_of_variables_beside_clauses_that_have_one() -> None:
+    assert LogicalCircuit.from_cnf(CNF([[1]]), num_variables=3).model_count() == 4
+    assert LogicalCircuit.from_cnf(CNF([[1]], 5), num_variables=3).model_count() == 4
+    for count, error in ((-1, ShapeError), (2**27 + 1, InputError), (10**12, InputError)):
+        with pytest.raises(error, match="num_variables must be at"):
+            CNF([], count)
+
+
+def test_thousands_of_terms_are_known_to_exclude_each_other() -> None:
+    """A disjunction of 4,000 models of 12 variables: not compared in pairs."""
+    literals = [[NegatedLiteralNode(v), LiteralNode(v)] for v in range(12)]
+    terms: dict[Any, Any] = {
+        ConjunctionNode(): [literals[v][model >> v & 1] for v in range(12)] for model in range(4000)
+    }
+    nodes = [node for pair in literals for node in pair]
+    either, twice = DisjunctionNode(), DisjunctionNode()
+    listed = [*nodes, *terms]
+    assert LogicalCircuit([*listed, either], {**terms, either: list(terms)}, [either]).model_count() == 4000
+    repeated = LogicalCircuit([*listed, twice], {**terms, twice: [*terms, next(iter(terms))]}, [twice])
+    assert not repeated.is_deterministic
+
+
+def test_inputs_that_are_never_true_exclude_all_others() -> None:
+    x, y, never, both = LiteralNode(0), LiteralNode(1), BottomNode(), ConjunctionNode()
+    either = DisjunctionNode()
+    formula = LogicalCircuit([x, y, never, both, either], {both: [y, never], either: [x, never, both]}, [either])
+    assert (formula.is_deterministic, formula.model_count()) == (True, 2)
 
 
 @pytest.mark.parametrize("order", list(itertools.permutations(range(3))))

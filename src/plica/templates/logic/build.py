@@ -6,8 +6,10 @@ that is zero nowhere.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, TypeAlias
 
+import numpy as np
 from numpy.typing import NDArray
 
 from plica.arguments import found, function
@@ -229,13 +231,32 @@ class _Stack:
                     f"found {weight.shape}"
                 )
             return weight
-        numbers = reals_of("build_circuit", given)
+        numbers = reals_of("build_circuit", _without_fractions(given))
         if numbers.shape != _SHAPE[1:]:
             raise ShapeError(
                 f"build_circuit: expected two weights of variable {variable}, of its negative and its positive "
                 f"literal, found {given!r}"
             )
+        if not np.isfinite(numbers).all():
+            raise InputError(
+                f"build_circuit: the weights of variable {variable} are {given!r}, and 0 times those is no number; "
+                "pass finite weights"
+            )
         return numbers
+
+
+def _without_fractions(numbers: Any) -> Any:
+    """The numbers, but the fractions of a sequence, which are the weights of files, as the nearest floats.
+
+    Raises:
+        InputError: A fraction is too large for a float.
+    """
+    if not isinstance(numbers, Sequence):
+        return numbers
+    try:
+        return [float(number) if isinstance(number, Fraction) else number for number in numbers]
+    except OverflowError:
+        raise InputError("build_circuit: a weight is too large for a float; scale the weights down") from None
 
 
 def _either(inputs: Sequence[LogicalNode]) -> int | None:

@@ -10,12 +10,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from itertools import combinations
 from operator import and_
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from plica.errors import DTypeError, GraphError, InputError, StructuralPropertyError
 from plica.symbolic.scope import Scope
 from plica.templates.logic.formula import InNodes
-from plica.templates.logic.nodes import DisjunctionNode, Gate, LiteralNode, LogicalNode, NegatedLiteralNode
+from plica.templates.logic.nodes import BottomNode, DisjunctionNode, Gate, LiteralNode, LogicalNode, NegatedLiteralNode
+
+Implied: TypeAlias = tuple[Scope, Scope]  # the variables that must be true, and those that must be false
 
 
 def scopes_of(in_nodes: InNodes) -> dict[LogicalNode, Scope]:
@@ -53,20 +55,21 @@ def circuit_scope(used: Scope, wanted: Scope | None, vtree: Scope | None) -> Sco
 
 
 def check_graph(
-    listed: Mapping[LogicalNode, object],
-    in_nodes: Mapping[LogicalNode, Sequence[LogicalNode]],
+    listed: Mapping[LogicalNode, tuple[LogicalNode, ...]],
+    in_nodes: Iterable[LogicalNode],
     outputs: tuple[LogicalNode, ...],
 ) -> None:
     """Raise a GraphError or a DTypeError as `LogicalCircuit` describes them."""
     for node in listed:
         if not isinstance(node, get_args(LogicalNode)):
             raise DTypeError(f"LogicalCircuit: expected nodes such as LiteralNode(0), found {node!r}")
-        if isinstance(node, Gate) and not in_nodes.get(node):
+        if isinstance(node, Gate) and not listed[node]:
             raise GraphError(
                 f"LogicalCircuit: a {type(node).__name__} has no inputs; name them in in_nodes, or use a TopNode or a "
                 "BottomNode"
             )
-    for node, inputs in in_nodes.items():
+    for node in in_nodes:
+        inputs = listed.get(node, ())
         if inputs and not isinstance(node, Gate):
             raise GraphError(f"LogicalCircuit: {node} has inputs; put a ConjunctionNode or a DisjunctionNode there")
         for unknown in (node, *inputs):
@@ -80,22 +83,50 @@ def check_graph(
 
 
 def excludes(in_nodes: InNodes, scopes: Mapping[LogicalNode, Scope]) -> bool:
-    """Whether any two inputs of every disjunction imply opposite literals; `scopes` are those of `scopes_of`."""
-    implied: dict[LogicalNode, tuple[Scope, Scope]] = {}  # the variables that must be true, and false
+    """Whether any two inputs of every disjunction imply opposite literals; `scopes` are those of `scopes_of`.
+
+    Inputs that are never true are left out: they exclude all others.
+    """
+    implied: dict[LogicalNode, Implied | None] = {}  # None: the node is never true
     for node, inputs in in_nodes.items():
-        true, false = ([implied[child][value] for child in inputs] for value in range(2))
         match node:
             case LiteralNode():
                 implied[node] = (scopes[node], Scope())
             case NegatedLiteralNode():
                 implied[node] = (Scope(), scopes[node])
+            case BottomNode():
+                implied[node] = None
             case DisjunctionNode():
-                pairs = combinations(range(len(true)), 2)
-                if not all(true[i] & false[j] or false[i] & true[j] for i, j in pairs):
+                parts = [part for child in inputs if (part := implied[child]) is not None]
+                if not _exclude_each_other(parts):
                     return False
-                implied[node] = (reduce(and_, true), reduce(and_, false))
+                implied[node] = tuple(reduce(and_, one) for one in zip(*parts, strict=True)) if parts else None
             case _:
-                implied[node] = (Scope.union(*true), Scope.union(*false))
+                parts = [part for child in inputs if (part := implied[child]) is not None]
+                true, false = (Scope.union(*(part[value] for part in parts)) for value in range(2))
+                implied[node] = (true, false) if len(parts) == len(inputs) else None
+    return True
+
+
+def _exclude_each_other(parts: list[Implied]) -> bool:
+    """Whether any two parts imply opposite literals.
+
+    Parts are split by a variable of which all imply a value, so that thousands of terms are not compared in pairs.
+    """
+    waiting = [parts]
+    while waiting:
+        group = waiting.pop()
+        if len(group) < 2:
+            continue
+        decided = reduce(and_, (true | false for true, false in group))
+        (first_true, first_false), (last_true, last_false) = group[0], group[-1]
+        opposite = first_true & last_false | first_false & last_true
+        if decided & opposite:
+            variable = Scope([next(iter(decided & opposite))])
+            waiting.append([part for part in group if part[0] & variable])
+            waiting.append([part for part in group if not part[0] & variable])
+        elif not all(one[0] & other[1] or one[1] & other[0] for one, other in combinations(group, 2)):
+            return False
     return True
 
 

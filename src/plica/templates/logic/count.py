@@ -141,7 +141,7 @@ def literal_numbers(weights: Any, scope: Scope) -> LiteralNumbers:
         DTypeError: The weights are neither.
     """
     if isinstance(weights, Mapping):
-        pairs = {variable: _pair(variable, pair) for variable, pair in weights.items()}
+        pairs = {variable: [_exact(one) for one in _pair(variable, pair)] for variable, pair in weights.items()}
         if not Scope(pairs) <= scope:
             raise InputError(
                 f"weighted_model_count: the weights name variables outside {scope!s}: {Scope(pairs) - scope!s}; pass "
@@ -158,7 +158,16 @@ def literal_numbers(weights: Any, scope: Scope) -> LiteralNumbers:
             f"weighted_model_count: expected weights of shape (..., D, 2) with D above {max(scope, default=-1)}, the "
             f"highest variable, found {tuple(weights.shape)}"
         )
-    return lambda variable, value: weights[..., variable, value]
+    exact = _exact(weights)
+    return lambda variable, value: exact[..., variable, value]
+
+
+def _exact(numbers: Any) -> Any:
+    """The numbers, but an array of integers of any library as one of Python's integers, which never overflow."""
+    dtype = str(getattr(numbers, "dtype", "")).rpartition(".")[2]
+    if not dtype.startswith(("int", "uint", "bool")):
+        return numbers
+    return np.array(numbers.tolist(), dtype=object).reshape(numbers.shape)
 
 
 def _pair(variable: int, pair: Any) -> Sequence[Any]:
@@ -186,4 +195,4 @@ def assignment_of(owner: str, values: Any, scope: Scope) -> dict[int, int]:
     for variable, value in values.items():
         if not np.isscalar(value) or value not in (0, 1):
             raise InputError(f"{owner}: variable {variable} must be 0 or 1, {found(value)}")
-    return {variable: int(value) for variable, value in values.items()}
+    return {variable: int(value == 1) for variable, value in values.items()}

@@ -21,7 +21,16 @@ from plica.arguments import elements
 from plica.arguments import integer as checked_integer
 from plica.errors import InputError
 from plica.symbolic.scope import MAX_VARIABLE, Scope
-from plica.templates.logic.lines import DamageError, damage_of, integer, lines, variable_of
+from plica.templates.logic.lines import (
+    DamageError,
+    count_of_variables,
+    cut_line,
+    damage_of,
+    integer,
+    is_decimal,
+    lines,
+    variable_of,
+)
 
 Weights = Mapping[int, tuple[Fraction, Fraction]]
 
@@ -38,7 +47,8 @@ class CNF:
 
     Raises:
         DTypeError: Clauses are no sequences of integers.
-        InputError: A literal is 0, or of a variable that there is not.
+        InputError: A literal is 0, or of a variable that there is not; or there are too many variables.
+        ShapeError: The number of variables is negative.
     """
 
     clauses: tuple[tuple[int, ...], ...]
@@ -52,16 +62,20 @@ class CNF:
             tuple(checked_integer("CNF", "a literal", literal) for literal in elements("CNF", "a clause", clause))
             for clause in elements("CNF", "clauses", clauses)
         )
-        count = MAX_VARIABLE + 1 if num_variables is None else checked_integer("CNF", "num_variables", num_variables)
+        count = MAX_VARIABLE + 1
+        if num_variables is not None:
+            count = checked_integer("CNF", "num_variables", num_variables, least=0)
+            if count > MAX_VARIABLE + 1:
+                raise InputError(f"CNF: num_variables must be at most {MAX_VARIABLE + 1}, found {count}")
         for clause in checked:
             for literal in clause:
                 try:
                     variable_of(literal, count)
                 except DamageError as error:
                     raise InputError(f"CNF: {error}; number the variables of clauses from 1 on") from None
-        used = Scope(abs(literal) - 1 for clause in checked for literal in clause)
+        used = {abs(literal) - 1 for clause in checked for literal in clause} if num_variables is None else range(count)
         object.__setattr__(self, "clauses", checked)
-        object.__setattr__(self, "scope", used if num_variables is None else Scope(range(count)))
+        object.__setattr__(self, "scope", Scope(used))
         object.__setattr__(self, "weights", {} if weights is None else dict(weights))
 
     @staticmethod
@@ -72,8 +86,10 @@ class CNF:
             FileFormatError: The file is missing, empty, damaged, of another format, or asks for a projected count.
         """
         reader = _Reader()
-        lines(file, reader.read)
+        has_ended = lines(file, reader.read)
         with damage_of(str(file)):
+            if reader.is_weight_open and not has_ended:
+                raise cut_line()
             return reader.result()
 
     def __repr__(self) -> str:
@@ -89,18 +105,21 @@ class _Reader:
         clauses: The clauses that have ended.
         clause: The literals since then.
         weights: The weights by literals.
+        is_weight_open: Whether the last line is a weight without a 0 after it, whose digits may have been cut.
     """
 
     header: tuple[int, int] | None = None
     clauses: list[Sequence[int]] = field(default_factory=list)
     clause: list[int] = field(default_factory=list)
     weights: dict[int, Fraction] = field(default_factory=dict)
+    is_weight_open: bool = False
     _shown: dict[int, None] = field(default_factory=dict)
     _has_shown: bool = False
     _has_ended: bool = False
 
     def read(self, words: list[str]) -> None:
         """Read a line, given as its words."""
+        self.is_weight_open = False
         match words:
             case _ if self._has_ended:
                 return
@@ -114,9 +133,9 @@ class _Reader:
             case ["%"] if self.header is not None:  # SATLIB ends its files with the lines % and 0
                 self._has_ended = True
             case ["p", "cnf", variables, clauses] if self.header is None:
-                self.header = (integer(variables), integer(clauses))
-                if min(self.header) < 0:
-                    raise DamageError(f"expected two numbers from 0 on, found {variables} and {clauses}")
+                self.header = (count_of_variables(integer(variables)), integer(clauses))
+                if self.header[1] < 0:
+                    raise DamageError(f"expected a number of clauses from 0 on, found {clauses}")
             case _ if self.header is None or words[0] == "p":
                 raise DamageError(
                     f"expected p cnf with the numbers of variables and of clauses, once, found {' '.join(words)[:40]!r}"
@@ -137,7 +156,8 @@ class _Reader:
 
     def _weight(self, words: list[str]) -> None:
         """`c p weight literal weight 0`."""
-        if len(words) == 3 and words[2] == "0":
+        self.is_weight_open = words[2:] != ["0"]
+        if not self.is_weight_open:
             words = words[:2]
         if len(words) != 2:
             raise DamageError(f"expected a literal, its weight and 0, found {' '.join(words)[:40]!r}")
@@ -145,7 +165,10 @@ class _Reader:
         variable_of(literal)
         if literal in self.weights:
             raise DamageError(f"the literal {literal} has two weights")
+        numerator, slash, denominator = words[1].partition("/")
         try:
+            if not (is_decimal(numerator) and (denominator.isdecimal() or not slash) and words[1].isascii()):
+                raise ValueError
             self.weights[literal] = Fraction(words[1])
         except (ValueError, ZeroDivisionError):
             raise DamageError(f"expected a weight such as 0.4 or 2/5, found {words[1][:40]!r}") from None

@@ -16,7 +16,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, final
 
-from plica.arguments import edges, elements, flag, function, integer, looked_up
+from plica.arguments import edges, elements, flag, found, function, integer, looked_up
+from plica.errors import DTypeError
 from plica.forks import cached_property
 from plica.graph.listing import Listing
 from plica.graph.order import topological_order
@@ -57,7 +58,7 @@ class LogicalCircuit:
     Raises:
         GraphError: There is a cycle, a node is not listed, a gate has no inputs, or a constant or a literal has some;
             or a conjunction does not split its variables as the vtree does.
-        DTypeError: An item is no node.
+        DTypeError: An item is no node, the vtree is none, or `is_deterministic` is neither true nor false.
         InputError: The scope lacks a variable, or has others than the vtree.
     """
 
@@ -72,8 +73,10 @@ class LogicalCircuit:
         vtree: Vtree | None = None,
     ) -> None:
         listed, self._outputs = edges("LogicalCircuit", nodes, in_nodes, outputs, "nodes")
-        self._is_known_deterministic = is_deterministic
+        self._is_known_deterministic = flag("LogicalCircuit", "is_deterministic", is_deterministic)
         check_graph(listed, in_nodes, self._outputs)
+        if vtree is not None and not isinstance(vtree, Vtree):
+            raise DTypeError(f"LogicalCircuit: expected a Vtree, {found(vtree)}")
         self._nodes: tuple[LogicalNode, ...] = topological_order(listed, listed.__getitem__)
         self._in_nodes = {node: listed[node] for node in self._nodes}
         self._scopes = scopes_of(self._in_nodes)
@@ -90,13 +93,17 @@ class LogicalCircuit:
 
         Args:
             clauses: The literals of each clause: v + 1 says that variable v is true, -(v + 1) that it is false.
-            num_variables: The number of variables, from 0 on; by default the variables are those of the clauses.
+            num_variables: The number of variables, from 0 on; by default the variables are those of the clauses, or
+                of the `CNF`.
 
         Raises:
             MissingExtraError: The library is not installed; `pip install 'plica[logic]'` does so.
             InputError: A literal is 0, or of a variable that there is not.
         """
-        cnf = clauses if isinstance(clauses, CNF) else CNF(clauses, num_variables)
+        if isinstance(clauses, CNF):
+            cnf = clauses if num_variables is None else CNF(clauses.clauses, num_variables)
+        else:
+            cnf = CNF(clauses, num_variables)
         return circuit_of(compiled(cnf))
 
     @staticmethod
@@ -258,7 +265,8 @@ class LogicalCircuit:
         Args:
             weights: For some variables, the weights of the negative and of the positive literal, such as
                 `{0: (0.3, 0.7)}`; weights are 1 elsewhere. A weight may be an array, for example of the weights in
-                each row. Or an array `(..., D, 2)` of the weights of variables 0 to D - 1.
+                each row. Or an array `(..., D, 2)` of the weights of variables 0 to D - 1. Of arrays of
+                integers the sum is one of Python's integers, which do not overflow.
             scope: The variables over which models are summed; by default those of the circuit.
 
         Raises:
@@ -379,7 +387,7 @@ class LogicalCircuit:
 
         Raises:
             InputError: There is no variable, the scope lacks a variable of the formula, or a factory of literals is
-                given alone or beside weights.
+                given alone or beside weights; or a weight is not finite.
         """
         smooth = flag("build_circuit", "enforce_smoothness", enforce_smoothness)
         literals = build.literal_factories(literal_input_factory, negated_literal_input_factory, literal_weights)

@@ -8,6 +8,7 @@ Traceback (most recent call last):
 plica.errors.FileFormatError: ...formula.cnf, line 2: expected a number, found 'zero'; write the file again
 """
 
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,9 +17,19 @@ from plica.errors import FileFormatError
 from plica.paths import as_path
 from plica.symbolic.scope import MAX_VARIABLE
 
-__all__ = ["DamageError", "damage_of", "integer", "lines", "variable_of"]
+__all__ = [
+    "DamageError",
+    "count_of_variables",
+    "cut_line",
+    "damage_of",
+    "integer",
+    "is_decimal",
+    "lines",
+    "variable_of",
+]
 
 _LONGEST = 18  # characters of a number, so that it fits 64 bits
+_DECIMAL = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 
 
 class DamageError(Exception):
@@ -50,8 +61,8 @@ def damage_of(where: str) -> Iterator[None]:
         raise FileFormatError(f"{where}: {error}; {error.advice}") from None
 
 
-def lines(file: str | Path, read: Callable[[list[str]], None], *, must_end: bool = False) -> None:
-    """Call `read` with the words of each line that has some.
+def lines(file: str | Path, read: Callable[[list[str]], None], *, must_end: bool = False) -> bool:
+    """Call `read` with the words of each line that has some; returns whether the last line has a line break.
 
     Args:
         file: The file.
@@ -72,9 +83,16 @@ def lines(file: str | Path, read: Callable[[list[str]], None], *, must_end: bool
         if words:
             with damage_of(f"{file}, line {number}"):
                 read(words)
-    if must_end and text and not text.endswith("\n"):
+    has_ended = not text or text.endswith("\n")
+    if must_end and not has_ended:
         with damage_of(str(file)):
-            raise DamageError("the last line has no line break, and may be cut", "add one if the file is whole")
+            raise cut_line()
+    return has_ended
+
+
+def cut_line() -> DamageError:
+    """The problem of a file whose last line may have been cut."""
+    return DamageError("the last line has no line break, and may be cut", "add one if the file is whole")
 
 
 def integer(word: str) -> int:
@@ -86,6 +104,26 @@ def integer(word: str) -> int:
     if not (word.isascii() and word.removeprefix("-").isdecimal()) or len(word) > _LONGEST:
         raise DamageError(f"expected a number, found {word[:40]!r}")
     return int(word)
+
+
+def is_decimal(word: str) -> bool:
+    """Whether a word is a decimal number such as -0.25 or 1e-7, in ASCII digits, with an exponent of four at most.
+
+    >>> [is_decimal(word) for word in ("-.5", "1e-7", "1_0", "+1", "nan", "1e99999")]
+    [True, True, False, False, False, False]
+    """
+    return _DECIMAL.fullmatch(word) is not None
+
+
+def count_of_variables(count: int) -> int:
+    """The number of variables that the first line of a file announces.
+
+    Raises:
+        DamageError: It is negative, or above the number of variables that a circuit may have.
+    """
+    if not 0 <= count <= MAX_VARIABLE + 1:
+        raise DamageError(f"expected 0 to {MAX_VARIABLE + 1} variables, found {count}")
+    return count
 
 
 def variable_of(literal: int, count: int = MAX_VARIABLE + 1) -> int:

@@ -29,7 +29,7 @@ from plica.errors import GraphError
 from plica.graph.order import topological_order
 from plica.symbolic.scope import Scope
 from plica.templates.logic.formula import Formula
-from plica.templates.logic.lines import DamageError, damage_of, integer, lines, variable_of
+from plica.templates.logic.lines import DamageError, count_of_variables, damage_of, integer, lines, variable_of
 from plica.templates.logic.nodes import (
     BottomNode,
     ConjunctionNode,
@@ -116,7 +116,7 @@ class _C2d:
         kind, numbers = words[0], [integer(word) for word in words[1:]]
         match kind, numbers:
             case "nnf", [nodes, edges, variables] if self.header is None and min(numbers) >= 0:
-                self.header = (nodes, edges, variables)
+                self.header = (nodes, edges, count_of_variables(variables))
             case "L", [literal] if self.header is not None:
                 self.nodes.append(self._graph.literal(literal, self.header[2]))
             case "A", [count, *inputs] if len(inputs) == count:

@@ -31,10 +31,11 @@ from plica.symbolic.parameters import (
     TensorParameter,
 )
 from plica.symbolic.scope import Scope
-from plica.templates.logic.lines import DamageError, damage_of, integer, lines, variable_of
+from plica.templates.logic.lines import DamageError, damage_of, integer, is_decimal, lines, variable_of
 from plica.templates.logic.vtree import read_vtree
 
 _TOLERANCE = 1e-3  # of probabilities that add up to 1: files have few digits
+_NOT_FINITE = ("-inf", "-infinity", "inf", "infinity", "nan")  # of which only the first two are logarithms
 
 
 @final
@@ -189,10 +190,9 @@ def _normalized(operation: ParameterOp, logs: Sequence[float]) -> Parameter:
 
 def _logarithm(word: str) -> float:
     """A word as the logarithm of a probability."""
-    try:
-        value = float(word)
-    except ValueError:
-        raise DamageError(f"expected the logarithm of a probability, found {word[:40]!r}") from None
+    if not is_decimal(word) and word.lower() not in _NOT_FINITE:
+        raise DamageError(f"expected the logarithm of a probability, found {word[:40]!r}")
+    value = float(word)
     if not value <= _TOLERANCE:  # NaN too
         raise DamageError(f"expected the logarithm of a probability, at most 0, found {word[:40]!r}")
     return value

@@ -23,6 +23,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, final
 
+from plica.arguments import elements
+from plica.arguments import integer as integer_of
 from plica.errors import GraphError
 from plica.symbolic.scope import Scope
 from plica.templates.logic.lines import DamageError, damage_of, integer, lines, variable_of
@@ -40,7 +42,7 @@ class Vtree:
 
     Raises:
         GraphError: There is no node, a node is read twice or not at all, or a variable has two leaves.
-        DTypeError: A variable is no integer.
+        DTypeError: A variable or a child is no integer, or a node is no sequence.
         InputError: A variable is negative.
 
     Attributes:
@@ -51,7 +53,9 @@ class Vtree:
     """
 
     def __init__(self, nodes: Iterable[VtreeNode]) -> None:
-        self.nodes: tuple[VtreeNode, ...] = tuple(nodes)
+        self.nodes: tuple[VtreeNode, ...] = tuple(
+            elements("Vtree", "a node", node) for node in elements("Vtree", "nodes", nodes)
+        )
         parents: list[int] = [-1] * len(self.nodes)
         leaves: dict[int, int] = {}
         for index, node in enumerate(self.nodes):
@@ -62,7 +66,7 @@ class Vtree:
                     raise GraphError(f"Vtree: variable {node[0]} has two leaves; give each variable one")
                 leaves[node[0]] = index
                 continue
-            for child in node:
+            for child in (integer_of("Vtree", "a child", child) for child in node):
                 if not 0 <= child < index or parents[child] >= 0:
                     raise GraphError(
                         f"Vtree: node {index} reads node {child}, which is no earlier node or has a parent already"
@@ -151,7 +155,7 @@ class Vtree:
 def read_vtree(file: str | Path) -> tuple[Vtree, dict[int, int]]:
     """The vtree of a file, and the index of each node by its id in the file; raises as `Vtree.load`."""
     reader = _Reader()
-    lines(file, reader.read)
+    lines(file, reader.read, must_end=True)
     with damage_of(str(file)):
         if reader.count is None or reader.count != len(reader.nodes) or not reader.nodes:
             raise DamageError(
