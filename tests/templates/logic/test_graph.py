@@ -386,7 +386,7 @@ def test_weights_of_files_are_weights_of_circuits() -> None:
     rows = torch.tensor([[0, 0], [1, 0], [1, 1]])
     assert compiled(rows)[:, 0, 0].tolist() == [0.25, 0, 1.5]
     for weight in (math.inf, math.nan):
-        with pytest.raises(InputError, match="the weights of variable 0 are .*; pass finite weights"):
+        with pytest.raises(InputError, match=r"the weights of variable 0 are .*; pass finite weights"):
             formula.build_circuit(literal_weights={0: (weight, 1)})
     with pytest.raises(InputError, match="a weight is too large for a float"):
         formula.build_circuit(literal_weights={0: (Fraction(10**400), 1)})
