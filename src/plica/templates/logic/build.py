@@ -37,7 +37,7 @@ from plica.templates.logic.nodes import (
 )
 from plica.templates.parameterization import InputFactory, ones
 
-LiteralWeights: TypeAlias = Mapping[int, Sequence[float] | ParameterLike] | ParameterFactory
+LiteralWeights: TypeAlias = Mapping[int, Sequence[float | Fraction] | ParameterLike] | ParameterFactory
 Mask: TypeAlias = tuple[int, int]  # 0 where a layer is zero: if its variable is false, and if it is true
 
 _FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
