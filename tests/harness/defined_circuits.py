@@ -134,7 +134,7 @@ class Draw:
         return self.tensor(numbers)
 
     def tensor(self, numbers: Array) -> tuple[TensorParameter, Callable[[], Array]]:
-        dtype = {"dtype": DataType.COMPLEX} if np.iscomplexobj(numbers) else {}
+        dtype: Any = {"dtype": DataType.COMPLEX} if np.iscomplexobj(numbers) else {}
         leaf = TensorParameter(*numbers.shape, initializer=ConstantTensorInitializer(numbers), **dtype)
         self.leaves[leaf] = numbers
         return leaf, lambda: self.leaves[leaf]
@@ -340,7 +340,8 @@ def sums(function: Function, gone: Sequence[int], circuit: Circuit, history: str
     """Sums over all states of some variables."""
 
     def values(rows: Rows) -> Array:
-        count, total = len(rows[-1]), 0.0
+        count = len(rows[-1])
+        total: Array = 0.0
         # an output that lacks a variable is not summed over it
         choices = list(itertools.product(*(range(function.states[one]) for one in gone)))
         for states in choices:
@@ -408,6 +409,7 @@ def derivatives(function: Function, order: int, circuit: Circuit, history: str) 
 # Compositions.
 
 Refused = PlicaError
+_whole: Any = np.int64  # users number variables by numpy's integers too
 
 
 class Defined:
@@ -480,7 +482,7 @@ class Defined:
         return product(a, b, functional.multiply(a.circuit, b.circuit), f"({a.history} * {b.history})")
 
     def _square(self, f: Function) -> Function:
-        return product(f, f, functional.power(f.circuit, np.int64(2)), f"{f.history}^2")
+        return product(f, f, functional.power(f.circuit, _whole(2)), f"{f.history}^2")
 
     def _conjugate(self, f: Function) -> Function:
         circuit = functional.conjugate(f.circuit)
@@ -543,7 +545,7 @@ class Defined:
         start = int(self.rng.integers(0, 4))
         new = [start + at for at in self.rng.permutation(len(old)).tolist()]
         mapping = dict(zip(old, new, strict=True))
-        circuit = functional.rename(f.circuit, {np.int64(a): np.int64(b) for a, b in mapping.items()})
+        circuit = functional.rename(f.circuit, {_whole(a): _whole(b) for a, b in mapping.items()})
 
         def values(rows: Rows) -> Array:
             return f.values({-1: rows[-1], **{a: rows[b] for a, b in mapping.items() if b in rows}})
@@ -554,7 +556,7 @@ class Defined:
 
     def _evidence(self, f: Function) -> Function:
         known = {one: self._value(f, one) for one in self._some(f)}
-        circuit = functional.evidence(f.circuit, {np.int64(one): value for one, value in known.items()})
+        circuit = functional.evidence(f.circuit, {_whole(one): value for one, value in known.items()})
         return observed(f, {one: float(value) for one, value in known.items()}, circuit, f"{f.history}|{known}")
 
     def _value(self, f: Function, variable: int) -> Any:
@@ -575,7 +577,7 @@ class Defined:
 
     def _integrate(self, f: Function) -> Function:
         gone = self._some(f) if self.rng.random() < 0.7 else f.variables
-        circuit = functional.integrate(f.circuit, (np.int64(one) for one in gone))
+        circuit = functional.integrate(f.circuit, (_whole(one) for one in gone))
         return sums(f, gone, circuit, f"int({f.history}, {gone})")
 
     def _marginal(self, f: Function) -> Function:

@@ -26,7 +26,7 @@ class Run:
         self.function = self.case.function
         names = SEMIRINGS[self.case.kind]
         self.name = names[seed % len(names)]
-        flags = {"fold": bool(self.rng.integers(0, 2)), "optimize": bool(self.rng.integers(0, 2))}
+        flags: Any = {"fold": bool(self.rng.integers(0, 2)), "optimize": bool(self.rng.integers(0, 2))}
         self.compiled: Any = PipelineContext(semiring=self.name, dtype="float64", **flags).compile(
             self.function.circuit
         )

@@ -95,7 +95,7 @@ def test_conditioned_circuits(semiring: str, observed: dict[int, float]) -> None
 )
 def test_a_probability_of_zero_has_its_derivative(operator: Any, expected: float, semiring: str) -> None:
     """The circuit is sum_k w_k p_k(x) y_k(z), with p = (0, 0.5) and w = (0.25, 0.75)."""
-    probs = TensorParameter(2, initializer=ConstantTensorInitializer([0.0, 0.5]))
+    probs = TensorParameter(2, initializer=ConstantTensorInitializer(np.array([0.0, 0.5])))
     inputs = [
         BernoulliLayer([0], 2, probs=probs),
         EmbeddingLayer([1], 2, num_states=2, weight=ConstantParameter(2, 2, value=[[1.0, 2.0], [3.0, 4.0]])),
