@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from operator import is_
 from threading import get_ident
-from typing import Any, TypeVar, final
+from typing import Any, Generic, TypeVar, final
 
 Result = TypeVar("Result")
 
@@ -95,3 +95,38 @@ class SingleFlight:
     def _remove(self, key: Hashable, computation: _Computation) -> None:
         if self._running.get(key) is computation:
             self._running.pop(key, None)
+
+
+@final
+class Deferred(Generic[Result]):
+    """A value that is made when it is first asked for, once, whatever thread asks.
+
+    >>> value = Deferred(lambda: 3)
+    >>> value.get()
+    3
+
+    Args:
+        make: Makes the value.
+    """
+
+    def __init__(self, make: Callable[[], Result]) -> None:
+        self._make = make
+        self._made: list[Result] = []
+        self._flights = SingleFlight()
+
+    def get(self) -> Result:
+        """The value."""
+        while not self._made:
+            self._flights.once("value", self._add)
+        return self._made[0]
+
+    def _add(self) -> None:
+        if not self._made:
+            self._made.append(self._make())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _made, (self.get(),)  # a copy has the value: what makes it need not be written to a file
+
+
+def _made(value: Result) -> Deferred[Result]:
+    return Deferred(lambda: value)

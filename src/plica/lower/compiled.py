@@ -13,7 +13,8 @@ f32[b,2,2]
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, final
+from functools import partial
+from typing import Any, NamedTuple, final
 
 from plica.arguments import flag
 from plica.errors import DTypeError, UnsupportedError
@@ -44,9 +45,31 @@ from plica.lower.queries.score import Lowered, lower_score
 from plica.lower.queries.table import QUERIES
 from plica.lower.registry import CompilationRules
 from plica.lower.resolve import Resolver
+from plica.single_flight import Deferred
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.operators.complete import complete_form
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import LSE_SUM, Bound, Semiring, Stage
+
+
+class Work(NamedTuple):
+    """The work of computing one row of data.
+
+    Args:
+        widest: The most numbers that a group of layers computes.
+        total: How many numbers all groups compute.
+        depth: The most sums on a path from an output to an input.
+    """
+
+    widest: int
+    total: int
+    depth: int
+
+    @staticmethod
+    def of(folded: FoldedCircuit) -> "Work":
+        """The work of a folded circuit."""
+        sizes = [group.num_folds * group.representative.num_output_units for group in folded.groups]
+        return Work(max(sizes), sum(sizes), folded.depth())
 
 
 @final
@@ -101,19 +124,18 @@ class CompiledCircuit:
         return opaque_keys(self.folded.described)
 
     @cached_property
-    def activations(self) -> tuple[int, ...]:
-        """How many numbers each group computes for one row of data."""
-        return tuple(group.num_folds * group.representative.num_output_units for group in self.folded.groups)
+    def work(self) -> Work:
+        """The work for a row of data in which a variable may be missing."""
+        return Work.of(self.folded)
 
     @cached_property
-    def num_activations(self) -> int:
-        """How many numbers all groups compute for one row of data."""
-        return sum(self.activations)
+    def complete_work(self) -> Work:
+        """The work for a row of data in which no variable is missing."""
+        return Work.of(self.folded.for_rows(complete=True))
 
-    @cached_property
-    def depth(self) -> int:
-        """The most sums on a path from an output to an input."""
-        return self.folded.depth()
+    def work_of(self, *, complete: bool) -> Work:
+        """The work for a row of data."""
+        return self.complete_work if complete else self.work
 
     @property
     def queries(self) -> Mapping[str, Query[Any]]:
@@ -146,7 +168,14 @@ class CompiledCircuit:
         return (*others, *(stage.semiring for stage in cascade(self.semiring)))
 
     def stages(
-        self, semiring: Semiring, rows: int, device: str, smallest: float, *, of_weights: bool = False
+        self,
+        semiring: Semiring,
+        rows: int,
+        device: str,
+        smallest: float,
+        *,
+        of_weights: bool = False,
+        complete: bool = False,
     ) -> tuple[Stage, ...]:
         """The stages of a cascade that are worth trying for some rows; the last one is right for all.
 
@@ -156,14 +185,15 @@ class CompiledCircuit:
             device: The kind of device.
             smallest: The smallest normal number of the dtype of the parameters.
             of_weights: Whether weights are constant, so that their bounds are computed once.
+            complete: Whether no variable is missing.
         """
-        work = rows * self.num_activations
+        work = self.work_of(complete=complete)
         return tuple(
             stage
             for stage in cascade(semiring)
-            if work >= FROM[stage.bound]
+            if rows * work.total >= FROM[stage.bound]
             and (of_weights or stage.bound is not Bound.OF_WEIGHTS)
-            and stage.may_hold(device, self.depth, smallest)
+            and stage.may_hold(device, work.depth, smallest)
         )
 
     @cached_property
@@ -172,7 +202,13 @@ class CompiledCircuit:
         return {tensor: Leaf((tensor,)) for tensor in self.keys if tensor.initializer is None}
 
     def score(
-        self, dtype: DType, input_dtype: DType, semiring: Semiring | None = None, given: CallParameters | None = None
+        self,
+        dtype: DType,
+        input_dtype: DType,
+        semiring: Semiring | None = None,
+        given: CallParameters | None = None,
+        *,
+        complete: bool | None = None,
     ) -> Lowered:
         """The Program of the circuit's value for each row of data, made once: `lower_score` says more.
 
@@ -181,15 +217,17 @@ class CompiledCircuit:
             input_dtype: The dtype of the data; in floats NaN means missing.
             semiring: One of `carriers`; by default its own.
             given: The parameters passed at call time; by default those without a value of their own.
+            complete: Whether no variable is missing; by default, whether the data is no floats.
         """
         carrier = semiring or self.semiring
         leaves = dict.fromkeys(self.leaves_alone, False) if given is None else given
         names = tuple((self.keys[leaf], by_row) for leaf, by_row in leaves.items())
 
         def lower(owners: Owners) -> Lowered:
-            return lower_score(self.folded, carrier, dtype, input_dtype, {**owners, **self.leaves_alone}, leaves)
+            every = {**owners, **self.leaves_alone}
+            return lower_score(self.folded, carrier, dtype, input_dtype, every, leaves, complete=complete)
 
-        return self.programs.once((carrier.name, dtype, input_dtype, names), lower)
+        return self.programs.once((carrier.name, dtype, input_dtype, names, complete), lower)
 
 
 @final
@@ -252,16 +290,31 @@ class CircuitCompiler:
         resolved = self.resolver.circuit(circuit) if resolved is None else resolved
         rows = self.compilation_rules.layers.own
         check_semiring(resolved, self.semiring, rows)
-        optimized = self._optimized(resolved, self.context(dtype, device)) if self.optimize else None
-        computed = resolved if optimized is None else optimized.circuit
-        folded = (fold_circuit if self.fold else single_groups)(computed, resolved, rows)
+        context = self.context(dtype, device)
+        folded, optimized = self._folded(resolved, resolved, context)
+        if circuit.factors:
+            folded = replace(folded, complete=Deferred(partial(self._complete, circuit, resolved, context)))
+        provenance, report = (Provenance(), None) if optimized is None else (optimized.provenance, optimized.report)
         queries = self.compilation_rules.queries.own
-        if optimized is None:
-            layer_map = LayerMap(circuit, folded, Provenance())
-            return CompiledCircuit(folded, self.semiring, layer_map, None, owners, queries)
-        folded = replace(folded, rewriting=optimized.rewriting)
-        layer_map = LayerMap(circuit, folded, optimized.provenance)
-        return CompiledCircuit(folded, self.semiring, layer_map, optimized.report, owners, queries)
+        return CompiledCircuit(
+            folded, self.semiring, LayerMap(circuit, folded, provenance), report, owners, queries
+        )
+
+    def _folded(
+        self, circuit: Circuit, described: Circuit, context: RuleContext
+    ) -> tuple[FoldedCircuit, Optimized | None]:
+        """A resolved circuit, optimized and folded; and what the optimizer did, if it ran."""
+        optimized = self._optimized(circuit, context) if self.optimize else None
+        computed = circuit if optimized is None else optimized.circuit
+        rows = self.compilation_rules.layers.own
+        folded = (fold_circuit if self.fold else single_groups)(computed, described, rows)
+        return (folded if optimized is None else replace(folded, rewriting=optimized.rewriting)), optimized
+
+    def _complete(self, circuit: Circuit, described: Circuit, context: RuleContext) -> FoldedCircuit:
+        """The folded circuit for rows in which no variable is missing, of a product of circuits."""
+        form = complete_form(circuit)
+        folded, _ = self._folded(self.resolver.circuit(form), described, context)
+        return replace(folded, needs_all=True)
 
     def context(self, dtype: DType, device: str) -> RuleContext:
         """The context that rules may read."""

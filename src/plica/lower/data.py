@@ -123,7 +123,8 @@ class InputData:
         circuit = scope.folded.described
         domains = column_domains(circuit)
         absent = xp.isnan(columns) if columns.dtype.kind == "float" and domains else None
-        self.missing = absent if circuit.is_smooth and circuit.is_decomposable else None
+        can_sum_out = circuit.is_smooth and circuit.is_decomposable and not scope.folded.needs_all
+        self.missing = absent if can_sum_out else None
         near = nearest(xp, columns, domains, self._limits) if columns.dtype.kind != "float" else None
         self.wrong: Tracer | None
         self._safe: Tracer

@@ -10,7 +10,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, TypeAlias, final
 
 from plica.arguments import edges, known, looked_up
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
@@ -20,6 +20,7 @@ from plica.graph.order import consumers, layerwise_topological_order, topologica
 from plica.symbolic.domains import Domain
 from plica.symbolic.layers import CircuitBlock, InnerLayer, InputLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.layers.base import check_layer
+from plica.symbolic.operators.flat_products import Operand
 from plica.symbolic.operators.pairs import are_compatible
 from plica.symbolic.scope import Scope
 from plica.symbolic.structure import (
@@ -57,6 +58,9 @@ class CircuitOperation:
     metadata: dict[str, Any] = field(default_factory=dict)
 
 
+Factors: TypeAlias = Mapping[Layer, tuple[tuple["Circuit", Operand], tuple["Circuit", Operand]]]
+
+
 @final
 class Circuit:
     """A directed acyclic graph of layers with one or more outputs; it is immutable, and compared by identity.
@@ -68,6 +72,7 @@ class Circuit:
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
         data_scope: The variables that have a column in the data; by default those that `data_scope` says.
+        factors: What `factors` says, of layers that were made by a product of circuits.
 
     Raises:
         GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
@@ -83,12 +88,14 @@ class Circuit:
         *,
         operation: CircuitOperation | None = None,
         data_scope: Scope | None = None,
+        factors: Factors | None = None,
     ) -> None:
         self._inputs, self._outputs = edges("Circuit", layers, in_layers, outputs, "layers")
         _check_listed(self._inputs, in_layers, self._outputs)
         self._layers: tuple[Layer, ...] = topological_order(self._inputs, self._inputs.__getitem__)
         self._index = {layer: index for index, layer in enumerate(self._layers)}
         self._operation = operation
+        self._factors = factors or {}
         for layer in self._layers:
             self._check_layer(layer)
         self._check_outputs()
@@ -106,9 +113,10 @@ class Circuit:
         *,
         operation: CircuitOperation,
         data_scope: Scope | None = None,
+        factors: Factors | None = None,
     ) -> "Circuit":
         """A circuit that remembers the operator and the circuits from which it was made."""
-        return cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope)
+        return cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope, factors=factors)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
         """The same object: a circuit is immutable, and compared by identity."""
@@ -133,6 +141,14 @@ class Circuit:
     def operation(self) -> CircuitOperation | None:
         """The operator and the circuits from which this one was made."""
         return self._operation
+
+    @property
+    def factors(self) -> Factors:
+        """The two operands that a product of circuits multiplied for a layer, each with its circuit.
+
+        Where no variable of the layer is missing, its units are the outer product of theirs, those of the first slowest.
+        """
+        return self._factors
 
     @cached_property
     def scope(self) -> Scope:
@@ -164,7 +180,7 @@ class Circuit:
         if len(self._live) == len(self._layers):
             return self
         inputs = {layer: self._inputs[layer] for layer in self._live}
-        return Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope)
+        return Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope, factors=self._factors)
 
     @property
     def live_layers(self) -> tuple[Layer, ...]:

@@ -167,8 +167,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         if not x.is_cpu or unknown:
             return self._score(self._carrier(given.names), x, watch, given)
         semiring = self._carrier(given.names, some_zero=self._check_weights(watch, given))
-        parts = [self._score(semiring, part, watch, some) for part, some in self._parts(x, given)]
-        result = parts[0] if len(parts) == 1 else torch.cat(parts)
+        result = self._score(semiring, x, watch, given)
         # A row with an entry that is no state is NaN: looking at the small result costs less than looking at the data.
         if (watch is not None or not is_abstract(result)) and _may_have_nan(result.detach()):
             self.checked(x)
@@ -286,7 +285,8 @@ class TorchCircuit(ScoringModule, OperatorMethods):
             layer: A layer of the circuit as it was described, which is followed through every stage.
         """
         if layer is not None:
-            return explain_layer(self.compiled, self.program, layer)
+            key = self._key(self._semiring, self.usual_input(), self._givable.usual, complete=False)
+            return explain_layer(self.compiled, self._lower(key).program, layer)
         cached, lowered = self.constants.num_bytes, self.lowered(self.usual_input())
         return explain(self.compiled, lowered, self.leaves, self.dtype, cached, self.constant_report())
 

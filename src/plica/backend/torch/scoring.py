@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 from weakref import ReferenceType, ref
@@ -26,13 +26,15 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import InitializerRows
 from plica.lower.call_parameters import CallParameters
 from plica.lower.compiled import CompiledCircuit
+from plica.lower.data import input_width
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.parameters import TensorParameter
 from plica.symbolic.semirings import Bound, Semiring, Stage
 
-Key = tuple[str, torch.dtype, torch.dtype, GivenNames]  # semiring, data, parameters, which of them are given
+Key = tuple[str, torch.dtype, torch.dtype, GivenNames, bool]
+"""Semiring, data, parameters, which of them are given, and whether no variable is missing."""
 _PART = 2**24
 """Bytes of the widest activation of a batch that is computed as one: arrays that are larger fit no cache, and get their
 memory anew from the system at each call."""
@@ -75,10 +77,11 @@ class ScoringModule(ProgramModule):
         self._data = DataCheck(compiled.folded)
         self._givable = Givable(compiled)
         self._weights: dict[GivenNames, WeightCheck] = {}
-        self._verdicts: dict[tuple[torch.dtype, torch.dtype], _Verdict] = {}  # by dtypes of data and of `_real`
+        # by dtypes of data and of `_real`, and whether no variable is missing
+        self._verdicts: dict[tuple[torch.dtype, torch.dtype, bool], _Verdict] = {}
         # Modules of a user's own see all rows of a call together, and once: some compute with statistics of them
         self._holds = bool(compiled.opaque)
-        self._widest = max(compiled.activations)
+        self._columns = _columns_read(compiled)
 
     @property
     def symbolic(self) -> Circuit:
@@ -102,7 +105,14 @@ class ScoringModule(ProgramModule):
 
     @property
     def _usual_key(self) -> Key:
-        return self._semiring.name, self.usual_input(), self.dtype, self._givable.usual
+        return self._key(self._semiring, self.usual_input(), self._givable.usual)
+
+    def _key(
+        self, semiring: Semiring, data: torch.dtype, names: GivenNames = (), *, complete: bool | None = None
+    ) -> Key:
+        """The key of a Program; `complete` is as of `CompiledCircuit.score`."""
+        known = not data.is_floating_point if complete is None else complete
+        return semiring.name, data, self.dtype, names, known and self.folded.complete is not None
 
     def usual_input(self) -> torch.dtype:
         """The dtype of data that `program` is for."""
@@ -110,31 +120,35 @@ class ScoringModule(ProgramModule):
 
     def lowered(self, input_dtype: torch.dtype) -> Lowered:
         """The Program for data of one dtype, made once, with the leaf or constant of each variable that it captures."""
-        return self._lower((self._semiring.name, input_dtype, self.dtype, self._givable.usual))
+        return self._lower(self._key(self._semiring, input_dtype, self._givable.usual))
 
     def prepared(self, input_dtype: torch.dtype) -> Lowered:
         """`lowered`, with its constants among the leaves."""
-        key = (self._semiring.name, input_dtype, self.dtype, ())
+        key = self._key(self._semiring, input_dtype)
         self._specialize(key)
         return self._lower(key)
 
     @without_collection()
     def _lower(self, key: Key) -> Lowered:
-        name, kind, real, given = key[0], as_dtype(key[1]), real_dtype(key[2]), self.given_leaves(key[3])
+        name, data, parameters, names, complete = key
+        kind, real, given = as_dtype(data), real_dtype(parameters), self.given_leaves(names)
         if kind.kind not in _INPUTS:
             raise DTypeError(f"a circuit takes integers or floats, found {kind.value}; pass real numbers.")
         carrier = next(carrier for carrier in self.compiled.carriers if carrier.name == name)
-        return self.compiled.score(real, kind, carrier, given)
+        return self.compiled.score(real, kind, carrier, given, complete=complete)
 
     def given_leaves(self, names: GivenNames) -> CallParameters:
         """The symbolic tensors of given names, for lowering."""
         return self._givable.leaves(names)
 
-    def _parts(self, x: Tensor, given: GivenTensors) -> Sequence[tuple[Tensor, GivenTensors]]:
-        """Rows on the CPU that are computed together; all of them where gradients are enabled."""
+    def _parts(self, x: Tensor, given: GivenTensors, *, complete: bool) -> Sequence[tuple[Tensor, GivenTensors]]:
+        """Rows that are computed together: on the CPU in parts, but all of them where gradients are enabled."""
         if len(x) <= _LEAST_ROWS or torch.is_grad_enabled() or self._holds:
             return ((x, given),)
-        rows = max(_LEAST_ROWS, _PART // (self._widest * self._real.itemsize))
+        if not x.is_cpu or given.is_abstract or is_abstract(x):
+            return ((x, given),)
+        widest = self.compiled.work_of(complete=complete).widest
+        rows = max(_LEAST_ROWS, _PART // (widest * self._real.itemsize))
         count = -(-len(x) // rows)
         return split_rows(x, given, -(-len(x) // count)) if count > 1 else ((x, given),)
 
@@ -156,18 +170,63 @@ class ScoringModule(ProgramModule):
         return self._weight_check(names).may_have_zeros
 
     def _score(self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
+        """The values of rows."""
+
+        def of_rows(rows: Tensor | None, complete: bool) -> Tensor:
+            chosen = (x, given) if rows is None else (x[rows], given.rows(rows))
+            return self._of_rows(semiring, chosen[0], watch, chosen[1], complete=complete)
+
+        return self.by_completeness(x, of_rows)
+
+    def by_completeness(self, x: Tensor, of_rows: Callable[[Tensor | None, bool], Tensor]) -> Tensor:
+        """The results for rows; those of products of circuits are computed otherwise where no variable is missing.
+
+        For floats of such circuits this waits for the device.
+
+        Args:
+            x: `(B, D)`.
+            of_rows: Gives the results of rows of these numbers, or of all; true: no variable is missing in them.
+        """
+        if self.folded.complete is None or (x.is_floating_point() and is_abstract(x)):
+            return of_rows(None, False)
+        if not x.is_floating_point():
+            return of_rows(None, True)
+        lacking = rows_without(self._have_all(x))
+        if len(lacking) == len(x) > 0 or (self._holds and len(lacking)):
+            return of_rows(None, False)
+        return computed_again([of_rows(None, True)], [0], lacking, lambda rows: [of_rows(rows, False)])[0]
+
+    def _have_all(self, x: Tensor) -> Tensor:
+        """Whether no variable is missing, for each row of floats: `(B,)`."""
+        read = x if self._columns is None else x[:, self._columns]
+        return read.isnan().any(dim=1).logical_not()
+
+    def _of_rows(
+        self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors, *, complete: bool
+    ) -> Tensor:
+        """The values of rows, all of which are `complete` or may not be, in parts."""
+        parts = [
+            self._of_part(semiring, part, watch, some, complete=complete)
+            for part, some in self._parts(x, given, complete=complete)
+        ]
+        return parts[0] if len(parts) == 1 else torch.cat(parts)
+
+    def _of_part(
+        self, semiring: Semiring, x: Tensor, watch: Watch | None, given: GivenTensors, *, complete: bool
+    ) -> Tensor:
         """The result of the Program of `semiring`; of scaled numbers wherever their error bound allows it."""
-        exact = partial(self._exact, semiring, watch=watch)
+        exact = partial(self._exact, semiring, watch=watch, complete=complete)
         if not semiring.faster or self._holds or is_abstract(x):
             return exact(x, given=given)
-        for stage in self.stages(semiring, x, of_weights=watch is not None and not given.names):
+        of_weights = watch is not None and not given.names
+        for stage in self.stages(semiring, x, of_weights=of_weights, complete=complete):
             if stage.bound is Bound.OF_WEIGHTS:
                 assert watch is not None, "its weights are constant"
-                ready = self._bounded(stage.semiring, x, watch)
+                ready = self._bounded(stage.semiring, x, watch, complete=complete)
                 if ready is not None:
                     return ready.first(x)
             elif stage.bound is Bound.OF_ROWS:
-                result, holds = self._run(stage.semiring, x, watch=watch, given=given)
+                result, holds = self._run(stage.semiring, x, watch=watch, given=given, complete=complete)
                 if is_abstract(holds):
                     break
                 rows = rows_without(holds)
@@ -177,18 +236,26 @@ class ScoringModule(ProgramModule):
         return exact(x, given=given)
 
     def stages(
-        self, semiring: Semiring, x: Tensor, rows: int | None = None, *, of_weights: bool = False
+        self,
+        semiring: Semiring,
+        x: Tensor,
+        rows: int | None = None,
+        *,
+        of_weights: bool = False,
+        complete: bool = False,
     ) -> Sequence[Stage]:
         """The number formats in which rows are computed, one after another: `CompiledCircuit.stages` says more."""
         smallest, count = torch.finfo(self._real.dtype).tiny, len(x) if rows is None else rows
-        return self.compiled.stages(semiring, count, x.device.type, smallest, of_weights=of_weights)
+        device = x.device.type
+        return self.compiled.stages(semiring, count, device, smallest, of_weights=of_weights, complete=complete)
 
-    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch) -> Ready | None:
+    def _bounded(self, carrier: Semiring, x: Tensor, watch: Watch, *, complete: bool) -> Ready | None:
         """A Program whose error bound holds for all rows by the constant weights; None if it fails."""
-        dtypes = x.dtype, self._real.dtype  # the watched tensors have the dtypes that they had
-        verdict = self._verdicts.get(dtypes)
+        kind = x.dtype, self._real.dtype, complete  # the watched tensors have the dtypes that they had
+        verdict = self._verdicts.get(kind)
         if verdict is None or verdict.watch() is not watch:
-            verdict = self._verdicts[dtypes] = self._verdict((carrier.name, x.dtype, self.dtype, ()), x[:0], watch)
+            key = self._key(carrier, x.dtype, complete=complete)
+            verdict = self._verdicts[kind] = self._verdict(key, x[:0], watch)
         if verdict.ready is None:
             return None
         return verdict.ready() or self.constants.of(verdict.key, partial(self._lower, verdict.key), self.leaves, watch)
@@ -204,16 +271,23 @@ class ScoringModule(ProgramModule):
             return fails  # each call would compute the bound, as the policy has no room for it
         return fails._replace(ready=ref(ready)) if bool(ready(no_rows)[1]) else fails
 
-    def _exact(self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors) -> Tensor:
+    def _exact(
+        self, semiring: Semiring, *x: Tensor, watch: Watch | None, given: GivenTensors, complete: bool = False
+    ) -> Tensor:
         """The result of the Program of `semiring`, which is right for all rows."""
-        result: Tensor = self._run(semiring, *x, watch=watch, given=given)
+        result: Tensor = self._run(semiring, *x, watch=watch, given=given, complete=complete)
         return result
 
     def _run(
-        self, semiring: Semiring, *x: Tensor, watch: Watch | None = None, given: GivenTensors = NOTHING_GIVEN
+        self,
+        semiring: Semiring,
+        *x: Tensor,
+        watch: Watch | None = None,
+        given: GivenTensors = NOTHING_GIVEN,
+        complete: bool = False,
     ) -> Any:
         """The results of the Program of `semiring`."""
-        key = (semiring.name, x[0].dtype if x else self.dtype, self.dtype, given.names)
+        key = self._key(semiring, x[0].dtype if x else self.dtype, given.names, complete=complete)
         return self._call(key, watch, (*given.tensors, *x))
 
     def _check_weights(self, watch: Watch | None, given: GivenTensors) -> bool:
@@ -226,8 +300,14 @@ class ScoringModule(ProgramModule):
         """The check of weights for calls that give values to some leaves."""
         check = self._weights.get(names)
         if check is None:
-            lowered = self._lower((self._semiring.name, self.usual_input(), self.dtype, names))
+            lowered = self._lower(self._key(self._semiring, self.usual_input(), names))
             given = self.given_leaves(names)
-            check = WeightCheck(self.folded, self._semiring, lowered.weights, given, lowered.zeros)
+            check = WeightCheck(lowered.folded, self._semiring, lowered.weights, given, lowered.zeros)
             self._weights[names] = check
         return check
+
+
+def _columns_read(compiled: CompiledCircuit) -> list[int] | None:
+    """The columns of the data that the circuit reads; None where it reads all."""
+    columns = list(compiled.folded.scope)
+    return None if columns == list(range(input_width(compiled.folded.described))) else columns

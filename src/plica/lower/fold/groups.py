@@ -18,6 +18,7 @@ from plica.errors import GraphError, UnsupportedError
 from plica.graph.fold import FoldIndex, FoldIndexInfo, Groups, InFoldIdx, build_folded_graph, order_folds, schedule
 from plica.lower.fold.settings import LayerRows, fold_settings_of, padded_lengths
 from plica.passes.rewriting import Rewriting
+from plica.single_flight import Deferred
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import (
     LAYER_ROWS,
@@ -96,6 +97,8 @@ class FoldedCircuit:
         folds: Whether alike layers are folded.
         rows: The registry entries of custom layers.
         rewriting: The rewriting of its Programs; None for Plica's own rules alone.
+        complete: The circuit for rows in which no variable is missing, where that is another one.
+        needs_all: Whether it is the circuit for such rows, so that no variable of it can be summed out.
     """
 
     circuit: Circuit
@@ -105,6 +108,12 @@ class FoldedCircuit:
     folds: bool
     rows: LayerRows
     rewriting: Rewriting | None = None
+    complete: "Deferred[FoldedCircuit] | None" = None
+    needs_all: bool = False
+
+    def for_rows(self, *, complete: bool) -> "FoldedCircuit":
+        """The circuit that computes rows: the one for `complete` rows, where there is one and they are."""
+        return self if self.complete is None or not complete else self.complete.get()
 
     @property
     def modules(self) -> tuple[FoldedLayer, ...]:

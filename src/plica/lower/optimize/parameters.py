@@ -41,11 +41,14 @@ from plica.symbolic.parameters import (
     FlattenParameter,
     HadamardParameter,
     LogAddExpParameter,
+    LogEinsumExpParameter,
     LogParameter,
     LogSoftmaxParameter,
     OuterProductParameter,
+    OuterSumParameter,
     Parameter,
     ParameterOp,
+    ReduceLSEParameter,
     ReduceSumParameter,
     SigmoidParameter,
     SoftmaxParameter,
@@ -133,9 +136,10 @@ def _einsum_of_outer(match: Match) -> New:
     return Replacement.chain(inputs, einsum, FlattenParameter(einsum.shape, start=start, end=start + 1))
 
 
-def _einsum(outer: OuterProductParameter, first: list[str], second: list[str], result: str) -> EinsumParameter:
+def _einsum(outer: Any, first: list[str], second: list[str], result: str) -> ParameterOp:
     equation = f"{''.join(first)},{''.join(second)}->{result}"
-    return EinsumParameter(outer.in_shape1, outer.in_shape2, equation=equation)
+    kind = LogEinsumExpParameter if isinstance(outer, OuterSumParameter) else EinsumParameter
+    return kind(outer.in_shape1, outer.in_shape2, equation=equation)
 
 
 def _folded(match: Match) -> New:
@@ -237,6 +241,15 @@ PARAMETER_RULES: tuple[Rule, ...] = (
         Pattern(Entry("reduced", ReduceSumParameter, ("outer",)), Entry("outer", OuterProductParameter, ("x", "y"))),
         _einsum_of_outer,
         source="distributivity: the outer product is never made",
+        laws=ORDINARY,
+    ),
+    # lse_r outer(x, y) -> log einsum(exp(x), exp(y))
+    Rule(
+        "log-einsum",
+        "reduce_lse(outer_sum(x, y)) -> flatten(log_einsum_exp(x, y))",
+        Pattern(Entry("reduced", ReduceLSEParameter, ("outer",)), Entry("outer", OuterSumParameter, ("x", "y"))),
+        _einsum_of_outer,
+        source="distributivity: the outer sum is never made",
         laws=ORDINARY,
     ),
     # clamp(clamp(x, a, b), c, d) -> clamp(x, clamp(a, c, d), clamp(b, c, d))

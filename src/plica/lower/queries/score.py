@@ -31,6 +31,7 @@ class Lowered:
     """A Program and its captured leaves.
 
     Args:
+        folded: The circuit that it computes.
         program: The Program.
         captured: The leaf or constant of each captured variable.
         weights: The weights, by group and name, that may be negative though the semiring carries no such numbers.
@@ -39,6 +40,7 @@ class Lowered:
         fired: The rules that fired on the Program, and where.
     """
 
+    folded: FoldedCircuit
     program: Program
     captured: tuple[Leaf | Constant, ...]
     weights: tuple[tuple[FoldedLayer, str], ...]
@@ -51,7 +53,8 @@ class Lowered:
         """The Program that returns `results`; call this last in a scope."""
         weights = tuple(weight for weight in scope.weights if not is_never_negative(*weight))
         zeros = None if scope.always_zeros else tuple(scope.zeros)
-        return Lowered(scope.build(results), tuple(scope.captured), weights, zeros, scope.parameter_info, scope.fired)
+        program, info = scope.build(results), scope.parameter_info
+        return Lowered(scope.folded, program, tuple(scope.captured), weights, zeros, info, scope.fired)
 
 
 def lower_score(
@@ -61,13 +64,19 @@ def lower_score(
     input_dtype: DType,
     owners: Owners | None = None,
     given: CallParameters | None = None,
+    *,
+    complete: bool | None = None,
 ) -> Lowered:
     """The Program that scores data of `input_dtype`, with real parameters of `dtype` and the leaves that exist already.
+
+    Where rows are `complete`, none has a missing variable, so that `folded.complete` may compute them; by default this
+    is so of data that is no floats.
 
     Its arguments are the values of leaves that are `given`, and the data. Its result is `(B, outputs, units)`; without
     data, `(outputs, units)` unless leaves are given for each row. In a semiring with a bound it has a second result,
     `(B,)`, or `(1,)` without data: whether the bound holds for a row.
     """
+    folded = folded.for_rows(complete=input_dtype.kind != "float" if complete is None else complete)
     scope = LoweringScope(folded, semiring, dtype, owners or {}, given or {})
     with scope.trace.active():
         results = _score(scope, input_dtype)

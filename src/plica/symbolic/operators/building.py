@@ -19,19 +19,29 @@ from plica.symbolic.layers import (
     OuterProductLayer,
     TransposeLayer,
 )
-from plica.symbolic.operators.flat_products import Axes
+from plica.symbolic.operators.flat_products import Axes, Operand
 from plica.symbolic.scope import Scope
 
 Factor = tuple[Layer, Axes]
 """A layer, and the axes along which its units are laid out, in this order."""
 
 
+Factored = tuple[tuple[Circuit, Operand], tuple[Circuit, Operand]]
+"""The two operands whose units a layer multiplies (`Circuit.factors`)."""
+
+
 @final
 @dataclass(slots=True)
 class Builder:
-    """The layers of a new circuit, each after its inputs."""
+    """The layers of a new circuit, each after its inputs.
+
+    Attributes:
+        inputs: The inputs of each layer.
+        factors: The operands of layers that are products (`Circuit.factors`).
+    """
 
     inputs: dict[Layer, tuple[Layer, ...]] = field(default_factory=dict)
+    factors: dict[Layer, Factored] = field(default_factory=dict)
     _copies: dict[tuple[Circuit, Layer], Layer] = field(default_factory=dict)
     _ones: dict[int, Layer] = field(default_factory=dict)
 
@@ -67,7 +77,13 @@ class Builder:
             if (circuit, found) not in self._copies:
                 inputs = [self._copies[circuit, child] for child in circuit.layer_inputs(found)]
                 self._copies[circuit, found] = self.add(found.copyref(), *inputs)
+                self.keep_factors(circuit, found, self._copies[circuit, found])
         return self._copies[circuit, layer]
+
+    def keep_factors(self, circuit: Circuit, layer: Layer, image: Layer) -> None:
+        """Remember the operands of a layer for its image, which has the same value."""
+        if layer in circuit.factors:
+            self.factors.setdefault(image, circuit.factors[layer])
 
     def circuit(
         self, outputs: Iterable[Layer], operation: CircuitOperation, data_scope: Scope | None = None
@@ -76,7 +92,10 @@ class Builder:
         kept = list(outputs)
         layers = topological_order(kept, self.inputs.__getitem__)
         edges = {layer: self.inputs[layer] for layer in layers if self.inputs[layer]}
-        return Circuit.from_operation(layers, edges, kept, operation=operation, data_scope=data_scope)
+        factors = {layer: self.factors[layer] for layer in layers if layer in self.factors}
+        return Circuit.from_operation(
+            layers, edges, kept, operation=operation, data_scope=data_scope, factors=factors
+        )
 
     def product(self, factors: Sequence[Factor], sizes: Sequence[int]) -> Layer:
         """The product of some factors, whose units are laid out on the axes `0 .. len(sizes) - 1` in order.

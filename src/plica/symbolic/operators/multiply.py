@@ -64,6 +64,9 @@ class _Product:
                     self.products[pair] = self._distributed(pair, step)
                 case Match():
                     self.products[pair] = self._matched(step)
+            if not isinstance(step, Apart):
+                factors = (self.first, pair[0]), (self.second, pair[1])
+                self.builder.factors.setdefault(self.products[pair], factors)
         operation = operation or CircuitOperation("multiply", (self.first, self.second))
         return self.builder.circuit([self.products[pair] for pair in outputs], operation)
 

@@ -27,6 +27,7 @@ def simplified(circuit: Circuit, operation: CircuitOperation) -> Circuit:
         key = (_layer_key(layer), inputs)
         if key not in made:
             made[key] = builder.add(layer.copyref(), *inputs)
+            builder.keep_factors(circuit, layer, made[key])
         images[layer] = made[key]
     return builder.circuit([images[layer] for layer in circuit.outputs], operation)
 

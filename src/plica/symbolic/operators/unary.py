@@ -30,14 +30,26 @@ from plica.symbolic.scope import Scope
 Rule = Callable[[Layer], CircuitBlock | Layer]
 
 
-def mapped(circuit: Circuit, rule: Rule, operation: CircuitOperation, data_scope: Scope | None = None) -> Circuit:
-    """The circuit with a new layer, or a block of them, for each of its layers that an output reads."""
+def mapped(
+    circuit: Circuit, rule: Rule, operation: CircuitOperation, changed: Scope, data_scope: Scope | None = None
+) -> Circuit:
+    """The circuit with a new layer, or a block of them, for each of its layers that an output reads.
+
+    Args:
+        circuit: The circuit.
+        rule: Gives the new layer, or the block. It copies layers that depend on none of the `changed` variables.
+        operation: The operator.
+        changed: The variables of the layers that change.
+        data_scope: As of `Circuit`.
+    """
     builder = Builder()
     images: dict[Layer, Layer] = {}
     for layer in circuit.live_layers:
         image = rule(layer)
         block = image if isinstance(image, CircuitBlock) else CircuitBlock.from_layer(image)
         images[layer] = builder.add_block(block, [images[child] for child in circuit.layer_inputs(layer)])
+        if circuit.layer_scope(layer).isdisjoint(changed):
+            builder.keep_factors(circuit, layer, images[layer])
     return builder.circuit([images[layer] for layer in circuit.outputs], operation, data_scope)
 
 
@@ -71,7 +83,7 @@ def integral(circuit: Circuit, scope: Scope, registry: OperatorRegistry, operati
         rest = layer.scope - integrated
         return MarginalLayer(rest, layer.copyref()) if rest else IntegratedLayer(layer.copyref())
 
-    return mapped(circuit, rule, operation)
+    return mapped(circuit, rule, operation, scope)
 
 
 def _check_integrable(circuit: Circuit, layer: InputLayer, scope: Scope) -> None:
@@ -101,7 +113,7 @@ def observed(circuit: Circuit, values: Mapping[int, Any], operation: CircuitOper
             )
         return EvidenceLayer(layer.copyref(), observation=_observation(circuit, layer, values))
 
-    return mapped(circuit, rule, operation)
+    return mapped(circuit, rule, operation, known)
 
 
 def _observation(circuit: Circuit, layer: InputLayer, values: Mapping[int, Any]) -> Any:
@@ -149,7 +161,7 @@ def conjugate_of(circuit: Circuit, registry: OperatorRegistry, operation: Circui
             )
         return layer.with_params({name: conjugated(parameter) for name, parameter in params.items()})
 
-    return mapped(circuit, rule, operation)
+    return mapped(circuit, rule, operation, circuit.scope)
 
 
 def renamed(circuit: Circuit, mapping: Mapping[int, int], operation: CircuitOperation) -> Circuit:
@@ -171,7 +183,7 @@ def renamed(circuit: Circuit, mapping: Mapping[int, int], operation: CircuitOper
         return copy
 
     columns = Scope(names.get(variable, variable) for variable in circuit.data_scope)  # as the operand's are renamed
-    return mapped(circuit, rule, operation, columns)
+    return mapped(circuit, rule, operation, circuit.scope, columns)
 
 
 def _rename(name: str, layer: InputLayer, names: Mapping[int, int]) -> None:

@@ -170,7 +170,7 @@ def choose(
             ],
             alike=True,
         )
-    if query.policy.chooser.draws and times * circuit.compiled.num_activations >= _ROW_BY_ROW_FROM:
+    if query.policy.chooser.draws and times * circuit.compiled.work.total >= _ROW_BY_ROW_FROM:
         single = query_of(circuit, query, x.dtype, one_row=True)
         answers = []
         for row in (x[number : number + 1] for number in range(len(x))):

@@ -70,7 +70,7 @@ class CarriedProgram:
         own = circuit.semiring.algebra == carrier.algebra
         folded = circuit.folded if own else as_described(circuit)
         lowered = lower(folded, carrier, query_dtype(circuit), circuit.leaves.owners)
-        self._weights = WeightCheck(folded, carrier, lowered.weights)
+        self._weights = WeightCheck(lowered.folded, carrier, lowered.weights)
         self._run = QueryProgram((*key, circuit.dtype), lowered, str(key[0]).replace(" ", "_"))
         self.rows_at_once = self._run.rows_at_once
 
@@ -104,13 +104,19 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
         return _logs(values(circuit, x)[:, 0, 0], carrier)
 
-    def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
-        return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves)
+    def program(complete: bool) -> CarriedProgram:
+        def lower(folded: FoldedCircuit, semiring: Semiring, dtype: DType, leaves: Owners) -> Lowered:
+            return lower_score(folded, semiring, dtype, as_dtype(x.dtype), leaves, complete=complete)
 
-    program = carried(circuit, ("log values", x.dtype), lower)
+        return carried(circuit, ("log values", x.dtype, complete), lower)
+
+    def of_rows(rows: Tensor | None, complete: bool) -> Tensor:
+        run = program(complete)
+        return in_parts(lambda part: run(circuit, part), run.rows_at_once, x if rows is None else x[rows])
+
     if not circuit.scope:
-        return _logs(program(circuit)[0, 0], carrier).expand(len(x))
-    results = in_parts(lambda part: program(circuit, part), program.rows_at_once, x)[:, 0, 0]
+        return _logs(program(complete=False)(circuit)[0, 0], carrier).expand(len(x))
+    results = circuit.by_completeness(x, of_rows)[:, 0, 0]
     if x.is_cpu and not is_abstract(results) and bool(results.detach().isnan().any()):
         circuit.checked(x, carrier)
     return _logs(results, carrier)
