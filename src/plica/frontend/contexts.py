@@ -214,7 +214,7 @@ class PipelineContext(OperatorMethods):
 
     def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit of a symbolic one; KeyError if there is none."""
-        return self._compiler.circuits.get_compiled_circuit(circuit)
+        return self._compiler.get_compiled_circuit(circuit)
 
     def get_symbolic_circuit(self, compiled: TorchCircuit) -> Circuit:
         """The symbolic circuit of a compiled one; KeyError if there is none."""

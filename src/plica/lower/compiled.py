@@ -296,9 +296,7 @@ class CircuitCompiler:
             folded = replace(folded, complete=Deferred(partial(self._complete, circuit, resolved, context)))
         provenance, report = (Provenance(), None) if optimized is None else (optimized.provenance, optimized.report)
         queries = self.compilation_rules.queries.own
-        return CompiledCircuit(
-            folded, self.semiring, LayerMap(circuit, folded, provenance), report, owners, queries
-        )
+        return CompiledCircuit(folded, self.semiring, LayerMap(circuit, folded, provenance), report, owners, queries)
 
     def _folded(
         self, circuit: Circuit, described: Circuit, context: RuleContext

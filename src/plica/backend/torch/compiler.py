@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
 from typing import Any, Self, TypeVar, final
-from weakref import WeakValueDictionary
+from weakref import WeakSet, WeakValueDictionary
 
 import torch
 from torch import Tensor
@@ -55,18 +55,28 @@ class CompiledCircuitsMap:
 
     def __init__(self) -> None:
         self._compiled: WeakValueDictionary[Circuit, TorchCircuit] = WeakValueDictionary()
+        self._postponed: WeakSet[Circuit] = WeakSet()
 
     def add(self, circuit: Circuit, compiled: TorchCircuit) -> None:
         """Remember a pair."""
         self._compiled[circuit] = compiled
+        self._postponed.discard(circuit)
+
+    def postpone(self, circuit: Circuit) -> None:
+        """Remember an operand that is compiled when it is asked for: all its tensors are there already."""
+        self._postponed.add(circuit)
+
+    def is_postponed(self, circuit: Circuit) -> bool:
+        """Whether a circuit is still to be compiled."""
+        return circuit in self._postponed
 
     def find(self, circuit: Circuit) -> TorchCircuit | None:
         """The compiled circuit of a symbolic one; None if there is none."""
         return self._compiled.get(circuit)
 
     def is_compiled(self, circuit: Circuit) -> bool:
-        """Whether `circuit` was compiled."""
-        return circuit in self._compiled
+        """Whether `circuit` was compiled, or is as soon as it is asked for."""
+        return circuit in self._compiled or circuit in self._postponed
 
     def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit of a symbolic one; KeyError if there is none."""
@@ -149,7 +159,8 @@ class TorchCompiler(OperatorMethods):
     def compile(self, circuit: Circuit) -> TorchCircuit:
         """The compiled circuit, with its parameters initialized; the same object when called again.
 
-        The circuits that it was made from (`circuit.operation`) are compiled before it.
+        The circuits that it was made from (`circuit.operation`) are compiled before it; one without tensors of its own
+        when it is asked for.
 
         Raises:
             UnsupportedError: The semiring cannot carry the circuit's numbers.
@@ -162,13 +173,26 @@ class TorchCompiler(OperatorMethods):
         compiled = self.circuits.find(circuit)
         if compiled is None:
             with self._compiling:
-                *_, compiled = [self._added(part) for part in topological_order([circuit], _operands)]
+                *operands, _ = topological_order([circuit], _operands)
+                made = [self._added(operand) for operand in operands if not self._can_wait(operand)]
+                compiled = self._added(circuit)
+                compiled.remember_origin(self._keeping_none(), tuple(made))
         if self._kept is not None:
             self._kept[compiled] = None
         return compiled
 
+    def _can_wait(self, operand: Circuit) -> bool:
+        """Whether an operand need not be compiled now: it was made from others, which have all its tensors."""
+        if operand.operation is None or self.circuits.find(operand) is not None:
+            return False
+        if not self.circuits.is_postponed(operand):
+            if not all(tensor in self._owners for tensor in leaf_keys(self._compiler.resolver.circuit(operand))):
+                return False
+            self.circuits.postpone(operand)
+        return True
+
     def _added(self, circuit: Circuit) -> TorchCircuit:
-        """The compiled circuit of one whose operands are compiled."""
+        """The compiled circuit of one whose operands are compiled, or can be without new tensors."""
         compiled = self.circuits.find(circuit)
         if compiled is None:
             with (
@@ -176,10 +200,16 @@ class TorchCompiler(OperatorMethods):
                 without_collection(),
             ):  # the circuit may be trained outside of inference mode
                 compiled = self._compile(circuit)
-            operands = tuple(map(self.circuits.get_compiled_circuit, _operands(circuit)))
-            compiled.remember_origin(self._keeping_none(), operands)
             self.circuits.add(circuit, compiled)
         return compiled
+
+    def get_compiled_circuit(self, circuit: Circuit) -> TorchCircuit:
+        """The compiled circuit of a symbolic one; KeyError if there is none."""
+        return (
+            self.compile(circuit)
+            if self.circuits.is_postponed(circuit)
+            else self.circuits.get_compiled_circuit(circuit)
+        )
 
     def _keeping_none(self) -> Self:
         """This compiler, but that it keeps no circuit alive; so circuits may refer to it without a cycle."""

@@ -38,7 +38,8 @@ def multiply_tables(first: TabulatedLayer, second: TabulatedLayer) -> CircuitBlo
             "Gaussian ones, or add a rule by `add_operator_rule`."
         )
     try:
-        table = first.state_table(states).times(second.state_table(states))
+        factor = first.state_table(states)
+        table = factor.times(factor if second is first else second.state_table(states))
     except UnsupportedError as error:
         raise UnsupportedError(f"{names}: {error}") from error
     units = table.numbers.shape[0]

@@ -93,9 +93,7 @@ class Builder:
         layers = topological_order(kept, self.inputs.__getitem__)
         edges = {layer: self.inputs[layer] for layer in layers if self.inputs[layer]}
         factors = {layer: self.factors[layer] for layer in layers if layer in self.factors}
-        return Circuit.from_operation(
-            layers, edges, kept, operation=operation, data_scope=data_scope, factors=factors
-        )
+        return Circuit.from_operation(layers, edges, kept, operation=operation, data_scope=data_scope, factors=factors)
 
     def product(self, factors: Sequence[Factor], sizes: Sequence[int]) -> Layer:
         """The product of some factors, whose units are laid out on the axes `0 .. len(sizes) - 1` in order.

@@ -141,6 +141,9 @@ def _weight(left: Operand, right: Operand, sums: tuple[bool, bool]) -> Parameter
         ]
         weight = _kronecker(factors, (1, 1))
         return Parameter.from_unary(MixingWeightParameter(weight.shape), weight)
+    if layers[0] is layers[1] and layers[0] is not None:
+        factor = _sum(layers[0]).weight.ref()
+        return _kronecker((factor, factor), (arities[0], arities[1]))
     factors = [
         _identity(count) if layer is None else _sum(layer).weight.ref()
         for layer, count in zip(layers, units, strict=True)
