@@ -140,15 +140,15 @@ def exp_form(parameter: Parameter) -> Parameter:
         (source,) = parameter.node_inputs(output)
         op = SoftmaxParameter(output.in_shape, axis=output.axis)
         return Parameter.from_unary(op, parameter.subgraph(source))
-    inputs = parameter.node_inputs(output) if isinstance(output, ParameterOp) else ()
-    if _is_log(output) and never_negative(inputs[0], parameter.node_inputs):
-        return parameter.subgraph(inputs[0])
-    if type(output) in (FlattenParameter, LogEinsumExpParameter):
-        numbers_read = [exp_form(parameter.subgraph(node)) for node in inputs]
-        if not any(type(read.output) is ExpParameter for read in numbers_read):
-            linear = type(output) is LogEinsumExpParameter
-            op = EinsumParameter(*output.in_shapes, equation=output.equation) if linear else copied(output)
-            return Parameter.from_nary(op, *numbers_read)
+    inputs = [parameter.subgraph(node) for node in parameter.node_inputs(output)]
+    if _is_log(output) and never_negative(inputs[0].output, parameter.node_inputs):
+        return inputs[0]
+    if isinstance(output, FlattenParameter | LogEinsumExpParameter):
+        linear = list(map(exp_form, inputs))
+        if not any(type(numbers_read.output) is ExpParameter for numbers_read in linear):  # none overflows
+            if isinstance(output, FlattenParameter):
+                return Parameter.from_nary(copied(output), *linear)
+            return Parameter.from_nary(EinsumParameter(*output.in_shapes, equation=output.equation), *linear)
     return Parameter.from_unary(ExpParameter(parameter.shape), parameter)
 
 

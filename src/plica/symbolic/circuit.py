@@ -146,7 +146,7 @@ class Circuit:
     def factors(self) -> Factors:
         """The two operands that a product of circuits multiplied for a layer, each with its circuit.
 
-        Where no variable of the layer is missing, its units are the outer product of theirs, those of the first slowest.
+        Where no variable of the layer is missing, its units are the outer product of theirs, the first slowest.
         """
         return self._factors
 

@@ -1,6 +1,7 @@
 """The texts of `TorchCircuit.explain`: sizes, rules, groups and memory of a circuit, or the way of one layer."""
 
 from collections.abc import Iterator
+from math import prod
 
 import torch
 
@@ -9,12 +10,14 @@ from plica.constants.report import FoldReport
 from plica.ir.program import Program, print_equation
 from plica.lower.compiled import CompiledCircuit
 from plica.lower.fold.explain import explain_folds
+from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.layer_map import CompiledLayer
 from plica.lower.optimize.report import program_rules_text
 from plica.lower.queries.bottom_up import equations_of
 from plica.lower.queries.score import Lowered
 from plica.passes.memory import plan_memory
 from plica.symbolic.layers import Layer
+from plica.symbolic.parameters import BlockKroneckerParameter, KroneckerParameter
 
 _ROWS = 128
 _NAMED = 4  # other layers that a line names
@@ -49,7 +52,40 @@ def explain(
         f"{plan.total:,} with them; {plan.copied:,} bytes copied to bring folds together"
     )
     folding = f"constants, in eval mode ({cached:,} bytes are kept now):\n{constants}"
-    return "\n".join([head, rules, explain_folds(compiled.folded), on_program, memory, folding])
+    folds = explain_folds(compiled.folded)
+    products = [*_kronecker_weights(compiled.folded), *_complete_rows(compiled)]
+    return "\n".join([head, rules, folds, *products, on_program, memory, folding])
+
+
+def _kronecker_weights(folded: FoldedCircuit) -> Iterator[str]:
+    """How many Kronecker weights there are, and which of them are built."""
+    described = list(map(_size_of_kronecker, folded.described.live_layers))
+    if not any(described):
+        return
+    built = [layer for layer in folded.circuit.live_layers if _size_of_kronecker(layer)]
+    saved = sum(described) - sum(map(_size_of_kronecker, built))
+    count = sum(map(bool, described))
+    yield f"Kronecker weights: {count - len(built)} of {count} are never built ({saved:,} numbers)"
+    if built:
+        yield f"  built: {_listed([folded.circuit.layer_name(layer) for layer in built])}"
+
+
+def _size_of_kronecker(layer: Layer) -> int:
+    """How many numbers the Kronecker products among the parameters of a layer have."""
+    kinds = KroneckerParameter, BlockKroneckerParameter
+    nodes = (node for parameter in layer.all_evaluated_params.values() for node in parameter.nodes)
+    return sum(prod(node.shape) for node in nodes if isinstance(node, kinds))
+
+
+def _complete_rows(compiled: CompiledCircuit) -> Iterator[str]:
+    """How rows without missing variables are computed, where that is otherwise."""
+    if compiled.folded.complete is not None:
+        before, now = compiled.work, compiled.complete_work
+        yield (
+            "rows without missing variables: products of the values of the operands, "
+            f"{now.total:,} numbers for a row in place of {before.total:,}"
+        )
+        yield explain_folds(compiled.folded.complete.get())
 
 
 def explain_layer(compiled: CompiledCircuit, program: Program, layer: Layer) -> str:

@@ -38,6 +38,7 @@ from plica.symbolic.layers import (
     TensorDotLayer,
 )
 from plica.symbolic.parameters import (
+    BlockKroneckerParameter,
     KroneckerParameter,
     MixingWeightParameter,
     Parameter,
@@ -92,7 +93,9 @@ def _hadamards(match: Match) -> New:
     return Replacement.chain(inputs, HadamardLayer(match["outer"].num_input_units, len(inputs)))
 
 
-_KRONECKER = Pattern(Entry("kronecker", KroneckerParameter, ("first", "second")), is_output=True)
+_KRONECKER = Pattern(
+    Entry("kronecker", (KroneckerParameter, BlockKroneckerParameter), ("first", "second")), is_output=True
+)
 
 
 SHATTER_RULES: tuple[Rule, ...] = (
@@ -115,6 +118,7 @@ SHATTER_RULES: tuple[Rule, ...] = (
         laws=ORDINARY,
     ),
     # (A kron B) (x, y, ..) -> sum over h of (A_h kron I) (I kron B) x_h, or (I kron B) of the sum of (A_h kron I) x_h
+    # [A_h kron B_g] (x_hg) -> sum over h of (A_h kron I) of the sum over g of (I kron B_g) x_hg, or g before h
     Rule(
         "kronecker-sum",
         "(A kron B) (x, y, ..) -> (A_1 kron I) (I kron B) x + (A_2 kron I) (I kron B) y + ..",

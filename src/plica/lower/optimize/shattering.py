@@ -9,7 +9,7 @@ from plica.lower.optimize.columns import added, columns, of_inputs
 from plica.lower.optimize.costs import ROWS, layers_cost
 from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.layers import Layer, SumLayer, TensorDotLayer, TuckerLayer
-from plica.symbolic.parameters import Parameter
+from plica.symbolic.parameters import BlockKroneckerParameter, Parameter
 
 Match = GraphOptMatch[Any]
 New = Replacement[Any]
@@ -28,6 +28,9 @@ def _contractions(match: Match) -> list[New]:
     if isinstance(layer, TensorDotLayer):
         return _of_one(layer.num_left, layer.num_right, slow, fast, match["inputs"])
     inputs, width, block = match["inputs"], layer.num_input_units, fast.shape[1]
+    weight = kronecker["kronecker"]
+    if isinstance(weight, BlockKroneckerParameter):
+        return _of_pairs_of_blocks(_blocks(slow, weight.blocks1), _blocks(fast, weight.blocks2), inputs)
     if len(inputs) == 1:
         return _of_one(1, 1, slow, fast, inputs)
     if width % block == 0:
@@ -62,6 +65,50 @@ def _of_whole_blocks(slow: Parameter, fast: Parameter, inputs: Sequence[Layer]) 
     slow_first: Nodes = [(contraction, (x,)) for contraction, x in zip(slow_each, inputs, strict=True)]
     last = TensorDotLayer(sums1, units2, 1, sums2, fast)
     return [_added(fast_first, of_fast), _added(slow_first, slow_each, last)]
+
+
+def _blocks(weight: Parameter, count: int) -> list[Parameter]:
+    """A weight as blocks of equal numbers of columns."""
+    width = weight.shape[1] // count
+    return [columns(weight, range(at * width, (at + 1) * width)) for at in range(count)]
+
+
+def _of_pairs_of_blocks(slow: Sequence[Parameter], fast: Sequence[Parameter], inputs: Sequence[Layer]) -> list[New]:
+    """[A_h kron B_g, ..] (x_hg, ..): the sum over h of A_h (the sum over g of B_g x_hg), and the other way round."""
+    (sums1, units1), (sums2, units2) = slow[0].shape, fast[0].shape
+    grid = [list(inputs[at * len(fast) : (at + 1) * len(fast)]) for at in range(len(slow))]
+
+    def of_fast(left: int, weight: Parameter) -> TensorDotLayer:
+        return TensorDotLayer(left, units2, 1, sums2, weight)
+
+    def of_slow(right: int, weight: Parameter) -> TensorDotLayer:
+        return TensorDotLayer(1, units1, right, sums1, weight)
+
+    fast_first = _summed_twice(
+        grid, [of_fast(units1, weight) for weight in fast], [of_slow(sums2, weight) for weight in slow]
+    )
+    slow_first = _summed_twice(
+        list(map(list, zip(*grid, strict=True))),
+        [of_slow(units2, weight) for weight in slow],
+        [of_fast(sums1, weight) for weight in fast],
+    )
+    return [fast_first, slow_first]
+
+
+def _summed_twice(grid: list[list[Layer]], inner: Sequence[TensorDotLayer], outer: Sequence[TensorDotLayer]) -> New:
+    """The sum over rows of a grid of inputs of an outer layer of the sum of inner layers of the row's inputs."""
+    nodes: Nodes = []
+    terms: list[Layer] = []
+    for row, last in zip(grid, outer, strict=True):
+        summands = [layer.copyref() for layer in inner] if len(grid) > 1 else list(inner)
+        nodes += [(layer, (x,)) for layer, x in zip(summands, row, strict=True)]
+        if len(summands) > 1:
+            nodes.append((added(summands[0].num_output_units, len(summands)), tuple(summands)))
+        nodes.append((last, (nodes[-1][0],)))
+        terms.append(last)
+    if len(terms) > 1:
+        nodes.append((added(terms[0].num_output_units, len(terms)), tuple(terms)))
+    return Replacement(tuple(nodes), nodes[-1][0])
 
 
 def _of_parts(slow: Parameter, fast: Parameter, inputs: Sequence[Layer], width: int) -> New:

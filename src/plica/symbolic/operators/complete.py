@@ -34,7 +34,7 @@ def complete_form(circuit: Circuit) -> Circuit:
     """
     builder = Builder()
     images: dict[_Node, Layer] = {}
-    outputs = [(circuit, layer) for layer in circuit.outputs]
+    outputs: list[_Node] = [(circuit, layer) for layer in circuit.outputs]
     for node in topological_order(outputs, _inputs):
         images[node] = _image(builder, node, [images[child] for child in _inputs(node)])
     layers = [images[node] for node in outputs]
