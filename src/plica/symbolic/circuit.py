@@ -72,7 +72,6 @@ class Circuit:
         outputs: The layers whose values the circuit returns, all of one number of units.
         operation: The operator and the circuits from which this one was made, if any.
         data_scope: The variables that have a column in the data; by default those that `data_scope` says.
-        factors: What `factors` says, of layers that were made by a product of circuits.
 
     Raises:
         GraphError: A cycle, a layer that is not listed, an inner layer without inputs, an input layer with inputs.
@@ -88,14 +87,13 @@ class Circuit:
         *,
         operation: CircuitOperation | None = None,
         data_scope: Scope | None = None,
-        factors: Factors | None = None,
     ) -> None:
         self._inputs, self._outputs = edges("Circuit", layers, in_layers, outputs, "layers")
         _check_listed(self._inputs, in_layers, self._outputs)
         self._layers: tuple[Layer, ...] = topological_order(self._inputs, self._inputs.__getitem__)
         self._index = {layer: index for index, layer in enumerate(self._layers)}
         self._operation = operation
-        self._factors = factors or {}
+        self._factors: Factors = {}
         for layer in self._layers:
             self._check_layer(layer)
         self._check_outputs()
@@ -115,8 +113,10 @@ class Circuit:
         data_scope: Scope | None = None,
         factors: Factors | None = None,
     ) -> "Circuit":
-        """A circuit that remembers the operator and the circuits from which it was made."""
-        return cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope, factors=factors)
+        """A circuit that remembers the operator and the circuits from which it was made, and its `factors`."""
+        circuit = cls(layers, in_layers, outputs, operation=operation, data_scope=data_scope)
+        circuit._factors = factors or {}
+        return circuit
 
     def __deepcopy__(self, memo: dict[int, Any]) -> "Circuit":
         """The same object: a circuit is immutable, and compared by identity."""
@@ -180,7 +180,9 @@ class Circuit:
         if len(self._live) == len(self._layers):
             return self
         inputs = {layer: self._inputs[layer] for layer in self._live}
-        return Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope, factors=self._factors)
+        live = Circuit(self._live, inputs, self._outputs, data_scope=self._data_scope)
+        live._factors = self._factors
+        return live
 
     @property
     def live_layers(self) -> tuple[Layer, ...]:

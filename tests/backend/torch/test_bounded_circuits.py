@@ -254,7 +254,7 @@ def test_what_is_only_mixed_is_rescaled_as_a_mixture(sum_product: str) -> None:
     circuit = TorchCompiler().compile(colours(sum_product, "quad-graph"))
     circuit.eval()(X)
     groups = circuit.folded.groups
-    program = circuit._lower(("scaled", torch.int64, torch.float32, ())).program
+    program = circuit._lower(("scaled", torch.int64, torch.float32, (), False)).program
     rescaled = [any(one.op.name == "rescale" for one in equations_of(program, place)) for place in range(len(groups))]
     is_mixture = [type(one.representative).__name__ == "SumLayer" and one.representative.arity > 1 for one in groups]
     found = 0

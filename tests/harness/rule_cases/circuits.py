@@ -72,6 +72,17 @@ def sums_over_two() -> Circuit:
     return Circuit([*leaves, inner, outer], {inner: leaves, outer: [inner]}, [outer])
 
 
+def laid_out(*layers: Any) -> Circuit:
+    """A sum of some layers one after another, the first of which reads input layers of the widths it expects."""
+    first, *others = layers
+    leaves = [coin([variable], units, 3) for variable, units in enumerate(first.input_widths)]
+    total = SumLayer(layers[-1].num_output_units, 2)
+    edges: dict[Any, Any] = {first: leaves}
+    for above, below in zip((*others, total), layers, strict=True):
+        edges[above] = [below]
+    return Circuit([*leaves, *edges], edges, [total])
+
+
 def over(outer: Any, *inner: Any) -> Circuit:
     """A layer over others, each of which, unless it is an input layer, reads input layers of its own."""
     edges: dict[Any, Any] = {}

@@ -16,6 +16,7 @@ from plica.symbolic.parameters import (
     OuterProductParameter,
     OuterSumParameter,
     Parameter,
+    ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
     ScaledSigmoidParameter,
@@ -41,6 +42,13 @@ def summed_outer(along: int, op: Any = OuterProductParameter, reduced: Any = Red
     """A weight that is a reduction, along one of its axes, of every pair along axis 1."""
     pairs = op((2, 3, 4), (2, 5, 4), axis=1)
     return weighted(of(pair(pairs, exp_normal((2, 3, 4)), exp_normal((2, 5, 4))), reduced(pairs.shape, axis=along)))
+
+
+def log_summed_outer(along: int, reduced: Any = ReduceLSEParameter) -> Circuit:
+    """A weight whose logarithm is a reduction, along one of its axes, of the sum of every pair along axis 1."""
+    pairs = OuterSumParameter((2, 3, 4), (2, 5, 4), axis=1)
+    logs = of(pair(pairs, normal((2, 3, 4)), normal((2, 5, 4))), reduced(pairs.shape, axis=along))
+    return weighted(of(logs, ExpParameter(logs.shape)))
 
 
 def outer_of_two_readers() -> Circuit:
@@ -133,6 +141,9 @@ PARAMETERS = (
     RuleCase("einsum", "two readers", outer_of_two_readers, True),
     RuleCase("einsum", "a product along the axis", lambda: summed_outer(2, reduced=ReduceProductParameter), True),
     RuleCase("einsum", "an outer sum", lambda: summed_outer(2, op=OuterSumParameter), True),
+    RuleCase("log-einsum", "along the pairs", lambda: log_summed_outer(1)),
+    RuleCase("log-einsum", "along another axis", lambda: log_summed_outer(2)),
+    RuleCase("log-einsum", "a sum along the axis", lambda: log_summed_outer(2, ReduceSumParameter), True),
     RuleCase(
         "clamp-clamp",
         "overlapping",

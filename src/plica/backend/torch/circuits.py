@@ -317,7 +317,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         unknown = given.is_abstract or is_abstract(self._real)
         watch = None if unknown else self.constants.watching(self.leaves, training=self.training)
         some_zero = not self._real.is_cpu or unknown or self._check_weights(watch, given)
-        result = self._exact(self._carrier(given.names, some_zero=some_zero), watch=watch, given=given)
+        result = self._of_no_data(self._carrier(given.names, some_zero=some_zero), watch, given)
         rows = given.num_rows  # of leaves that no output depends on, maybe
         return result if rows is None else result.expand(rows, *result.shape[1:]).contiguous()
 

@@ -235,6 +235,18 @@ class ScoringModule(ProgramModule):
                 return computed_again([result], [0], rows, lambda rows: [exact(x[rows], given=given.rows(rows))])[0]
         return exact(x, given=given)
 
+    def _of_no_data(self, semiring: Semiring, watch: Watch | None, given: GivenTensors) -> Tensor:
+        """The value of a circuit without variables; of scaled numbers if their error bound allows it."""
+        exact = partial(self._exact, semiring, watch=watch, given=given)
+        if not semiring.faster or self._holds or is_abstract(self._real) or given.is_abstract:
+            return exact()
+        for stage in self.stages(semiring, self._real, 1):
+            if stage.bound is Bound.OF_ROWS:
+                result, holds = self._run(stage.semiring, watch=watch, given=given)
+                proven: bool = not is_abstract(holds) and bool(holds.all())
+                return result if proven else exact()
+        return exact()
+
     def stages(
         self,
         semiring: Semiring,

@@ -34,8 +34,10 @@ from plica.symbolic.layers import (
     CPTLayer,
     HadamardLayer,
     KroneckerLayer,
+    OuterProductLayer,
     SumLayer,
     TensorDotLayer,
+    TransposeLayer,
 )
 from plica.symbolic.parameters import (
     BlockKroneckerParameter,
@@ -93,6 +95,32 @@ def _hadamards(match: Match) -> New:
     return Replacement.chain(inputs, HadamardLayer(match["outer"].num_input_units, len(inputs)))
 
 
+def _one_transpose(match: Match) -> New:
+    inner, outer = match["inner"], match["outer"]
+    axes = [inner.axes[axis] for axis in outer.axes]
+    if axes == sorted(axes):
+        return Replacement.by(match["x"])
+    return Replacement.chain([match["x"]], TransposeLayer(inner.sizes, axes))
+
+
+def _splits_other_axes(match: Match) -> str | None:
+    between = tuple(match["inner"].sizes[axis] for axis in match["inner"].axes)
+    if between == match["outer"].sizes:
+        return None
+    return f"the axes between have sizes {between} for the one and {match['outer'].sizes} for the other"
+
+
+def _factors_in_order(match: Match) -> New:
+    factors = [match.inputs["factors"][axis] for axis in match["transpose"].axes]
+    widths = [match["product"].input_widths[axis] for axis in match["transpose"].axes]
+    return Replacement.chain(factors, OuterProductLayer(widths))
+
+
+def _splits_factors(match: Match) -> str | None:
+    widths, sizes = match["product"].input_widths, match["transpose"].sizes
+    return None if tuple(widths) == sizes else f"factors have {tuple(widths)} units, and the axes sizes {sizes}"
+
+
 _KRONECKER = Pattern(
     Entry("kronecker", (KroneckerParameter, BlockKroneckerParameter), ("first", "second")), is_output=True
 )
@@ -116,6 +144,29 @@ SHATTER_RULES: tuple[Rule, ...] = (
         lambda match: Replacement.by(match["x"]),
         source="a product of one factor",
         laws=ORDINARY,
+    ),
+    # P (Q x) -> (P Q) x
+    Rule(
+        "transpose-transpose",
+        "P (Q x) -> (P Q) x",
+        Pattern(Entry("outer", TransposeLayer, ("inner",)), Entry("inner", TransposeLayer, ("x",))),
+        _one_transpose,
+        _splits_other_axes,
+        source="a permutation of permuted axes",
+        laws=ORDINARY,
+    ),
+    # P (x (x) y (x) ..) -> y (x) x (x) ..
+    Rule(
+        "transpose-kronecker",
+        "P (x (x) y (x) ..) -> y (x) x (x) ..",
+        Pattern(
+            Entry("transpose", TransposeLayer, ("product",)),
+            Entry("product", (KroneckerLayer, OuterProductLayer), ("*factors",)),
+        ),
+        _factors_in_order,
+        _splits_factors,
+        source="the units of factors in another order",
+        laws=frozenset({Law.COMMUTATIVE_PRODUCT}),
     ),
     # (A kron B) (x, y, ..) -> sum over h of (A_h kron I) (I kron B) x_h, or (I kron B) of the sum of (A_h kron I) x_h
     # [A_h kron B_g] (x_hg) -> sum over h of (A_h kron I) of the sum over g of (I kron B_g) x_hg, or g before h

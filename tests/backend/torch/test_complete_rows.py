@@ -1,0 +1,313 @@
+"""Products of circuits where no variable is missing: the products of the operands' values, of the operands' work."""
+
+import copy
+import itertools
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import plica
+import plica.numpy as pnp
+from plica import queries
+from plica.pipeline import PipelineContext
+from plica.symbolic.circuit import Circuit
+from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
+from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
+from plica.symbolic.parameters import normal
+from tests.harness.pairwise import flagged
+
+STATES, VARIABLES = 3, 4
+ROWS = np.array(list(itertools.product(range(STATES), repeat=VARIABLES)))
+SEMIRINGS = ["sum-product", "signed-lse-sum", "complex-lse-sum", "lse-sum"]
+OPTIONS: dict[str, list[Any]] = {"semiring": SEMIRINGS, "fold": [True, False], "optimize": [True, False]}
+
+
+def chain(
+    units: int,
+    make: Callable[[int], Layer],
+    *,
+    variables: int = VARIABLES,
+    arity: int = 2,
+    positive: bool = False,
+) -> Circuit:
+    """`x0 (x1 (x2 ..))`, each sum of `arity` products; its leaves are drawn when it is compiled."""
+    factory = {} if positive else {"weight_factory": normal}
+    edges: dict[Layer, list[Layer]] = {}
+    layers: list[Layer] = [make(variables - 1)]
+    below = layers[0]
+    for variable in reversed(range(variables - 1)):
+        products = []
+        for _ in range(arity):
+            read, product = make(variable), HadamardLayer(units)
+            edges[product] = [read, below]
+            layers += [read, product]
+            products.append(product)
+        total = SumLayer(units, units if variable else 1, arity, **factory)
+        edges[total] = list(products)
+        layers.append(total)
+        below = total
+    return Circuit(layers, edges, [below])
+
+
+def tables(units: int, *, positive: bool = False, **settings: Any) -> Circuit:
+    def make(variable: int) -> Layer:
+        if positive:
+            return CategoricalLayer([variable], units, num_categories=STATES)
+        return EmbeddingLayer([variable], units, num_states=STATES)
+
+    return chain(units, make, positive=positive, **settings)
+
+
+def linear(circuit: Any, *x: Any) -> Any:
+    values = circuit(*x).detach()
+    return (values.exp() if circuit.semiring.logarithmic else values).numpy()
+
+
+def summed(values: Any, gone: list[int]) -> Any:
+    """Values of `ROWS`, with some variables summed out, for each row."""
+    table = values.reshape(*[STATES] * VARIABLES, *values.shape[1:])
+    return np.broadcast_to(table.sum(tuple(gone), keepdims=True), table.shape).reshape(values.shape)
+
+
+@flagged(**OPTIONS)
+def test_values_are_those_of_the_operands_and_their_sums(semiring: str, fold: bool, optimize: bool) -> None:
+    positive = semiring == "lse-sum"
+    first, second = tables(3, positive=positive), tables(2, arity=1, positive=positive)
+    made: dict[str, tuple[Circuit, Callable[[Any, Any], Any]]] = {
+        "product": (multiply(first, second), lambda a, b: a * b),
+        "square": (multiply(first, first), lambda a, _: a * a),
+        "cube": (power(first, 3), lambda a, _: a**3),
+        "nested": (multiply(multiply(first, second), power(second, 2)), lambda a, b: a * b**3),
+        "mixture": (
+            mixture([power(first, 2), multiply(first, second)], [0.5, 2.0]),
+            lambda a, b: a * a / 2 + 2 * a * b,
+        ),
+        "simpler": (simplify(multiply(first, second)), lambda a, b: a * b),
+        "part": (integrate(multiply(first, second), [1]), lambda a, b: summed(a * b, [1])),
+        "last": (integrate(power(first, 2), [3]), lambda a, _: summed(a * a, [3])),
+    }
+    if positive:
+        made["quotient"] = normalize(multiply(first, second)), lambda a, b: a * b / (a * b).sum()
+        made["condition"] = (
+            condition(multiply(first, second), {0: 1}),
+            lambda a, b: _given_first(a * b),
+        )
+    with PipelineContext(semiring=semiring, dtype="float64", fold=fold, optimize=optimize) as context:
+        a, b = (linear(context.compile(circuit), torch.from_numpy(ROWS)) for circuit in (first, second))
+        for name, (circuit, by_definition) in made.items():
+            compiled, expected = context.compile(circuit), by_definition(a, b)
+            assert compiled.folded.complete is not None, name
+            lacking = {"part": [1], "last": [3]}.get(name, [])
+            rows = torch.from_numpy(ROWS)
+            np.testing.assert_allclose(linear(compiled, rows), expected, rtol=1e-9, atol=1e-12, err_msg=name)
+            floats = rows.double()
+            floats[:, lacking] = torch.nan  # which the circuit does not read
+            np.testing.assert_allclose(linear(compiled, floats), expected, rtol=1e-9, atol=1e-12, err_msg=name)
+            gone = [2] if name != "last" else [0]
+            floats[1::2, gone] = torch.nan
+            np.testing.assert_allclose(
+                linear(compiled, floats),
+                np.where(np.arange(len(ROWS))[:, None, None] % 2, summed(expected, gone), expected),
+                rtol=1e-9,
+                atol=1e-12,
+                err_msg=name,
+            )
+
+
+def _given_first(values: Any) -> Any:
+    table = values.reshape(STATES, -1)
+    return np.tile(table[1] / table[1].sum(), STATES).reshape(values.shape)
+
+
+@pytest.mark.parametrize("semiring", ["sum-product", "signed-lse-sum"])
+def test_the_work_is_that_of_the_operand(semiring: str) -> None:
+    c = tables(8)
+    with PipelineContext(semiring=semiring) as context:
+        compiled, square = context.compile(c), context.compile(multiply(c, c))
+    assert square.compiled.complete_work.total <= 1.2 * compiled.compiled.work.total
+    assert square.compiled.work.total > 5 * compiled.compiled.work.total
+    sizes = [
+        math.prod(size for size in var.type.shape if isinstance(size, int))
+        for equation in square.program.equations
+        for var in equation.outputs
+        if "b" in map(str, var.type.shape)
+    ]
+    largest = [
+        math.prod(size for size in var.type.shape if isinstance(size, int))
+        for equation in compiled.program.equations
+        for var in equation.outputs
+        if "b" in map(str, var.type.shape)
+    ]
+    assert max(sizes) <= max(largest)
+
+
+def test_a_square_of_float32_is_as_exact_as_the_circuit_and_never_negative() -> None:
+    def make(variable: int) -> Layer:
+        return EmbeddingLayer([variable], 8, num_states=4)
+
+    torch.manual_seed(3)
+    c = chain(8, make, variables=64, arity=1)
+    x = torch.from_numpy(np.random.default_rng(1).integers(0, 4, (256, 64)))
+    with PipelineContext(semiring="signed-lse-sum") as context:
+        compiled, square = context.compile(c), context.compile(multiply(c, c))
+    exact = copy.deepcopy(compiled).double()(x).real.detach()
+    logs = square(x).detach()
+    values = compiled(x).detach().real.double()
+    error, of_operand = (logs.real.double() - 2 * exact).abs().max(), (2 * values - 2 * exact).abs().max()
+    assert error <= 2 * of_operand
+    assert float(logs.imag.cos().min()) == 1.0  # a number is exp(size) times exp(i phase)
+
+
+@flagged(semiring=["sum-product", "signed-lse-sum", "lse-sum"], optimize=[True, False])
+def test_gradients_are_those_of_the_product(semiring: str, optimize: bool) -> None:
+    positive = semiring == "lse-sum"
+    first, second = tables(3, positive=positive), tables(2, positive=positive)
+    weights = torch.linspace(-1.0, 2.0, len(ROWS), dtype=torch.float64)[:, None, None]
+    with PipelineContext(semiring=semiring, dtype="float64", optimize=optimize) as context:
+        a, b = context.compile(first), context.compile(second)
+        product = context.compile(multiply(first, second))
+        leaves = [*a.parameters(), *b.parameters()]
+        rows = torch.from_numpy(ROWS)
+
+        def of(values: Any) -> Any:
+            numbers = values.exp().real if values.is_complex() or semiring != "sum-product" else values
+            return torch.autograd.grad((weights * numbers).sum(), leaves)
+
+        expected = of(torch.stack([a(rows), b(rows)]).sum(0) if semiring != "sum-product" else a(rows) * b(rows))
+        floats = rows.double()
+        lacking = floats.clone()
+        lacking[0, 1] = torch.nan  # this row alone is computed by the product
+        for gradient, other in zip(of(product(rows)), expected, strict=True):
+            torch.testing.assert_close(gradient, other, rtol=1e-9, atol=1e-10)
+        weights = weights.clone()
+        weights[0] = 0.0
+        expected = of(product(rows))
+        for gradient, other in zip(of(product(lacking)), expected, strict=True):
+            torch.testing.assert_close(gradient, other, rtol=1e-9, atol=1e-10)
+
+
+def densities() -> Circuit:
+    return chain(2, lambda variable: GaussianLayer([variable], 2), variables=3, arity=1)
+
+
+def test_rows_of_real_numbers_with_and_without_missing_values() -> None:
+    c = densities()
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        compiled, square = context.compile(c), context.compile(multiply(c, c))
+        over_last = context.compile(integrate(multiply(c, c), [2]))
+    x = torch.from_numpy(np.random.default_rng(0).normal(size=(7, 3)))
+    np.testing.assert_allclose(linear(square, x), linear(compiled, x) ** 2, rtol=1e-12)
+    lacking = x.clone()
+    lacking[[0, 3, 6], 2] = torch.nan
+    found = linear(square, lacking)
+    np.testing.assert_allclose(found[[1, 2, 4, 5]], linear(compiled, x)[[1, 2, 4, 5]] ** 2, rtol=1e-12)
+    np.testing.assert_allclose(found[[0, 3, 6]], linear(over_last, x)[[0, 3, 6]], rtol=1e-9)
+    lacking[:] = torch.nan
+    total = linear(context.integrate(square))
+    np.testing.assert_allclose(linear(square, lacking), np.broadcast_to(total, (7, 1, 1)), rtol=1e-9)
+    assert square(x[:0]).shape == (0, 1, 1)
+
+
+def test_columns_that_are_not_read_may_be_anything() -> None:
+    c = tables(2)
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        part = context.compile(integrate(multiply(c, c), [1]))
+        rows = torch.from_numpy(ROWS)
+        expected = linear(part, rows)
+    for other in (torch.nan, torch.inf, 99.0):
+        floats = rows.double()
+        floats[:, 1] = other
+        np.testing.assert_array_equal(linear(part, floats), expected)
+
+
+def test_log_likelihoods_in_another_number_format_and_conditional_ones() -> None:
+    c = tables(2, positive=True)
+    with PipelineContext(semiring="max-product", dtype="float64") as context:
+        square = context.compile(multiply(c, c))
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        values = linear(context.compile(c), torch.from_numpy(ROWS))
+        square = context.compile(multiply(c, c))
+    table = values[:, 0, 0] ** 2 / (values**2).sum()
+    floats = torch.from_numpy(ROWS).double()
+    np.testing.assert_allclose(queries.log_likelihood(square, floats).exp().detach(), table, rtol=1e-10)
+    np.testing.assert_allclose(queries.log_likelihood(square, torch.from_numpy(ROWS)).exp().detach(), table, rtol=1e-10)
+    floats[5, 0] = torch.nan
+    expected = table.copy()
+    expected[5] = table.reshape(STATES, -1).sum(0)[5]
+    np.testing.assert_allclose(queries.log_likelihood(square, floats).exp().detach(), expected, rtol=1e-10)
+
+
+def test_parameters_given_for_each_row_reach_the_operands() -> None:
+    c = tables(2)
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        compiled, square = context.compile(c), context.compile(multiply(c, c))
+    key = next(iter(compiled.state_dict()))
+    leaf = compiled.state_dict()[key]
+    name = next(name for name, tensor in square.state_dict().items() if torch.equal(tensor, leaf))
+    shape = leaf.shape
+    for given in (torch.full(shape, 0.7), torch.linspace(-1, 1, 9 * shape.numel()).reshape(9, *shape)):
+        rows = torch.from_numpy(ROWS[:9]).double()
+        expected = linear_of(compiled, key, given, rows) ** 2
+        np.testing.assert_allclose(linear_of(square, name, given, rows), expected, rtol=1e-10)
+        rows[4, 3] = torch.nan
+        found = linear_of(square, name, given, rows)
+        np.testing.assert_allclose(np.delete(found, 4, 0), np.delete(expected, 4, 0), rtol=1e-10)
+        assert np.isfinite(found).all()
+
+
+def linear_of(circuit: Any, key: str, given: Any, rows: Any) -> Any:
+    return circuit(rows, parameters={key: given.double()}).detach().numpy()
+
+
+def test_steps_copies_and_eval_mode() -> None:
+    c = tables(2)
+    rows = torch.from_numpy(ROWS)
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        compiled, square = context.compile(c), context.compile(multiply(c, c))
+    for mode in (True, False):
+        compiled.train(mode), square.train(mode)
+        for _ in range(2):
+            with torch.no_grad():
+                for parameter in compiled.parameters():
+                    parameter.mul_(0.9)
+                np.testing.assert_allclose(linear(square, rows), linear(compiled, rows) ** 2, rtol=1e-12)
+                np.testing.assert_allclose(linear(square, rows.double()), linear(compiled, rows) ** 2, rtol=1e-12)
+    expected = linear(square, rows)
+    for other in (copy.deepcopy(square), pickle.loads(pickle.dumps(square))):
+        np.testing.assert_array_equal(linear(other, rows), expected)
+        assert other.folded.complete is not None
+    halves = copy.deepcopy(square).float()
+    np.testing.assert_allclose(linear(halves, rows), expected, rtol=1e-5)
+
+
+def test_a_product_in_a_traced_function() -> None:
+    c = tables(2)
+    rows = torch.from_numpy(ROWS)
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        square = context.compile(multiply(c, c))
+    expected = linear(square, rows)
+
+    @plica.jit
+    def twice(x: Any) -> Any:
+        return pnp.multiply(square(x), 2.0)
+
+    np.testing.assert_allclose(twice(rows).detach(), 2 * expected, rtol=1e-12)
+    floats = rows.double()
+    floats[0] = torch.nan
+    np.testing.assert_allclose(twice(floats).detach()[0], 2 * expected.sum(0), rtol=1e-12)
+    np.testing.assert_allclose(twice(floats).detach()[1:], 2 * expected[1:], rtol=1e-12)
+
+
+def test_explain_tells_how_complete_rows_are_computed() -> None:
+    c = tables(16)
+    with PipelineContext(semiring="sum-product") as context:
+        text = context.compile(multiply(c, c)).explain()
+        other = context.compile(c).explain()
+    assert "rows without missing variables: products of the values of the operands" in text
+    assert "Kronecker weights: 2 of 3 are never built (524,288 numbers)\n  built: SumLayer(" in text
+    assert "Kronecker" not in other
