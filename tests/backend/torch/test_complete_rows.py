@@ -18,7 +18,7 @@ from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
-from plica.symbolic.parameters import normal
+from plica.symbolic.parameters import normal, softmax_normal
 from tests.harness.pairwise import flagged
 
 STATES, VARIABLES = 3, 4
@@ -36,7 +36,7 @@ def chain(
     positive: bool = False,
 ) -> Circuit:
     """`x0 (x1 (x2 ..))`, each sum of `arity` products; its leaves are drawn when it is compiled."""
-    factory = {} if positive else {"weight_factory": normal}
+    factory = softmax_normal if positive else normal
     edges: dict[Layer, list[Layer]] = {}
     layers: list[Layer] = [make(variables - 1)]
     below = layers[0]
@@ -47,7 +47,7 @@ def chain(
             edges[product] = [read, below]
             layers += [read, product]
             products.append(product)
-        total = SumLayer(units, units if variable else 1, arity, **factory)
+        total = SumLayer(units, units if variable else 1, arity, weight_factory=factory)
         edges[total] = list(products)
         layers.append(total)
         below = total

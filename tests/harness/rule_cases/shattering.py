@@ -20,7 +20,7 @@ def of_blocks(first: tuple[int, int], second: tuple[int, int], blocks1: int, blo
     factors = [
         softmax_normal((sums, units * blocks)) for (sums, units), blocks in ((first, blocks1), (second, blocks2))
     ]
-    weight = block_kronecker(*factors, blocks1, blocks2)
+    weight = block_kronecker(factors[0], factors[1], blocks1, blocks2)
     width, arity = first[1] * second[1], blocks1 * blocks2
     total = SumLayer(width, first[0] * second[0], arity, weight=weight)
     leaves = [coin([0], width, 3) for _ in range(arity)]

@@ -5,7 +5,7 @@ layer is no dense sum layer: its dense weight is never made. Layers that do noth
 they are gone before anything is fused with them.
 
 >>> [rule.name for rule in SHATTER_RULES]
-['identity-sum', 'one-factor', 'kronecker-sum', 'kronecker-tensor-dot']
+['identity-sum', 'one-factor', 'transpose-transpose', 'transpose-kronecker', 'kronecker-sum', 'kronecker-tensor-dot']
 >>> [rule.name for rule in FUSE_RULES][:4]
 ['hadamard-hadamard', 'sum-sum', 'sum-of-sums', 'tucker']
 """
