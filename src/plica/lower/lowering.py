@@ -366,7 +366,7 @@ class LoweringScope:
         self, parameters: list[Parameter], fill: float | None
     ) -> Callable[[], tuple[Tracer, Tracer]] | None:
         """A function that computes parameters as directions and sizes; None without signs, or for complex numbers."""
-        if not (self.semiring.logarithmic and self.semiring.negative):
+        if not self.semiring.negative or not (self.semiring.logarithmic or self.semiring.proven is not None):
             return None
         forms = [directed_form(parameter) for parameter in parameters]
         directions, sizes = ([form[index] for form in forms if form is not None] for index in (0, 1))

@@ -230,7 +230,7 @@ class ScoringModule(ProgramModule):
                 if is_abstract(holds):
                     break
                 rows = rows_without(holds)
-                if len(rows) and not bool((result.detach()[rows] < torch.inf).all()):
+                if len(rows) and not bool((_sizes(result.detach()[rows]) < torch.inf).all()):
                     break  # what has overflowed, or is NaN, would send NaN to the gradients of all rows
                 return computed_again([result], [0], rows, lambda rows: [exact(x[rows], given=given.rows(rows))])[0]
         return exact(x, given=given)
@@ -317,6 +317,10 @@ class ScoringModule(ProgramModule):
             check = WeightCheck(lowered.folded, self._semiring, lowered.weights, given, lowered.zeros)
             self._weights[names] = check
         return check
+
+
+def _sizes(logs: Tensor) -> Tensor:
+    return logs.real if logs.is_complex() else logs
 
 
 def _columns_read(compiled: CompiledCircuit) -> list[int] | None:

@@ -10,9 +10,9 @@ from plica.symbolic.semirings.algebra import LAWS_OF_SEMIRINGS as LAWS_OF_SEMIRI
 from plica.symbolic.semirings.algebra import Algebra as Algebra
 from plica.symbolic.semirings.algebra import Law as Law
 from plica.symbolic.semirings.algebra import Reduction as Reduction
-from plica.symbolic.semirings.directed import COMPLEX_LSE_SUM as COMPLEX_LSE_SUM
-from plica.symbolic.semirings.directed import SIGNED_LSE_SUM as SIGNED_LSE_SUM
+from plica.symbolic.semirings.real import COMPLEX_LSE_SUM as COMPLEX_LSE_SUM
 from plica.symbolic.semirings.real import LSE_SUM as LSE_SUM
+from plica.symbolic.semirings.real import SIGNED_LSE_SUM as SIGNED_LSE_SUM
 from plica.symbolic.semirings.real import SUM_PRODUCT as SUM_PRODUCT
 from plica.symbolic.semirings.scaled import SCALED as SCALED
 from plica.symbolic.semirings.selective import BOOLEAN as BOOLEAN

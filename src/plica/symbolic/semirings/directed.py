@@ -40,7 +40,7 @@ def _from_log(xp: Namespace, x: Array) -> Value:
     real = xp.stop_gradient(xp.real(x))
     limits = np.finfo(as_dtype(real.dtype).value)
     size = xp.clip(xp.where(xp.equal(real, -math.inf), 0.0, real), float(limits.min), float(limits.max))
-    if _is_complex(x):  # -inf with an argument that is NaN would have the exponential NaN
+    if is_complex(x):  # -inf with an argument that is NaN would have the exponential NaN
         x = xp.where(xp.equal(real, -math.inf), -math.inf, x)
     return xp.exp(x - size), size
 
@@ -57,7 +57,7 @@ def _from_weight(xp: Namespace, weight: Weight) -> Value:
     """Numbers of a parameter: from its logarithms if no number is negative or may be 0."""
     if weight.in_directions is not None:
         return _from_direction(xp, *weight.directions)
-    if weight.in_logs is not None and (weight.least >= 0 or _is_complex(weight.log(xp))):
+    if weight.in_logs is not None and (weight.least >= 0 or is_complex(weight.log(xp))):
         return _from_log(xp, weight.log(xp))
     if weight.least >= 0 and not weight.may_be_zero:  # a Program may know the logarithms of numbers that underflow
         return _from_log(xp, weight.log(xp))
@@ -68,14 +68,15 @@ def _to_linear(xp: Namespace, value: Value) -> Array:
     return value[0] * xp.exp(value[1])
 
 
-def _real_logs(xp: Namespace, value: Value) -> Array:
+def real_logarithms(xp: Namespace, value: Value) -> Array:
     """Logarithms of real numbers, NaN where they are negative."""
     return xp.safe_log(value[0]) + value[1]
 
 
-def _result(xp: Namespace, value: Value) -> Array:
+def logarithms(xp: Namespace, value: Value) -> Array:
+    """The logarithms of numbers, which are complex: -inf + 0i of zero."""
     direction, size = value
-    if not _is_complex(direction):
+    if not is_complex(direction):
         direction = xp.astype(direction, f"complex{max(64, 2 * as_dtype(direction.dtype).bits)}")  # none are narrower
     is_zero = xp.equal(direction, 0.0)
     logs = xp.log(xp.where(is_zero, 1.0, direction)) + size
@@ -175,7 +176,8 @@ def _einsum(
     return tuple(xp.permute_dims(xp.reshape(array, (*shape[:axes], *ends)), order) for array in product)
 
 
-def _is_complex(x: Array) -> bool:
+def is_complex(x: Array) -> bool:
+    """Whether an array has complex numbers."""
     return as_dtype(x.dtype).kind == "complex"
 
 
@@ -185,7 +187,7 @@ def _directed(
     carries_complex: bool,
     from_result: Any,
     to_log: Any,
-    result: Any = _result,
+    result: Any = logarithms,
     least: float = -math.inf,
 ) -> Semiring:
     """The row with a name; no weight is less than `least`."""
@@ -227,9 +229,14 @@ def _from_signed_result(xp: Namespace, x: Array) -> Value:
     return xp.where(is_real, direction * (1.0 - 2.0 * xp.remainder(nearest, 2.0)), math.nan), size
 
 
-COMPLEX_LSE_SUM = _directed("complex-lse-sum", carries_complex=True, from_result=_from_log, to_log=_result)
-SIGNED_LSE_SUM = _directed("signed-lse-sum", carries_complex=False, from_result=_from_signed_result, to_log=_real_logs)
+COMPLEX = _directed("complex-lse-sum", carries_complex=True, from_result=_from_log, to_log=logarithms)
+SIGNED = _directed("signed-lse-sum", carries_complex=False, from_result=_from_signed_result, to_log=real_logarithms)
 LSE_AT_ZEROS = _directed(
-    "lse-sum-at-zeros", carries_complex=False, from_result=_from_log, to_log=_real_logs, result=_real_logs, least=0.0
+    "lse-sum-at-zeros",
+    carries_complex=False,
+    from_result=_from_log,
+    to_log=real_logarithms,
+    result=real_logarithms,
+    least=0.0,
 )
 """The carrier that differentiates `lse-sum` where weights may be 0: its derivatives are right at each zero too."""

@@ -4,13 +4,15 @@ y = sum over h and i of W[o, h*I + i] x_h[i]
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from plica.symbolic.semirings.algebra import REAL
 from plica.symbolic.semirings.bounded import BOUNDED
-from plica.symbolic.semirings.directed import LSE_AT_ZEROS
+from plica.symbolic.semirings.directed import COMPLEX, LSE_AT_ZEROS, SIGNED
 from plica.symbolic.semirings.linear import contract, einsum
 from plica.symbolic.semirings.scaled import SCALED, deepest
+from plica.symbolic.semirings.scaled_signs import SCALED_COMPLEX, SCALED_SIGNED
 from plica.symbolic.semirings.semiring import (
     Array,
     Bound,
@@ -68,6 +70,10 @@ def _logs_for_fallback(numbers: Weight) -> dict[str, Any]:
     return {"logs": numbers.logs.array, "form": numbers.logs.form, "lost": numbers.lost}
 
 
+def _of_rows(scaled: Semiring) -> Stage:
+    return Stage(scaled, Bound.OF_ROWS, devices=("cpu",), deepest=deepest)
+
+
 LSE_SUM = Semiring(
     name="lse-sum",
     algebra=REAL,
@@ -89,7 +95,9 @@ LSE_SUM = Semiring(
     one=lambda xp, shape, dtype: (xp.zeros(shape, dtype=dtype),),
     faster=(
         Stage(BOUNDED, Bound.OF_WEIGHTS, devices=("cpu",)),
-        Stage(SCALED, Bound.OF_ROWS, devices=("cpu",), deepest=deepest),
+        _of_rows(SCALED),
     ),
     at_zeros=LSE_AT_ZEROS,
 )
+COMPLEX_LSE_SUM = replace(COMPLEX, faster=(_of_rows(SCALED_COMPLEX),))
+SIGNED_LSE_SUM = replace(SIGNED, faster=(_of_rows(SCALED_SIGNED),))

@@ -59,7 +59,7 @@ from plica.symbolic.semirings.weights import Weight
 DELTA = 2.0**-10
 """The largest share of its cap that a bound may be."""
 
-_ONE_PLUS_DELTA = 1.0 + DELTA
+ONE_PLUS_DELTA = 1.0 + DELTA
 
 _outer_of_mantissas = outer_of("multiply")
 
@@ -76,7 +76,7 @@ def deepest(smallest: float) -> float:
     return 1.0 - math.log2(smallest) / 2.0
 
 
-def _with_bounds(mantissa: Array, scale: Array | float, cap: Array | float, lost: float = 1.0) -> Value:
+def with_bounds(mantissa: Array, scale: Array | float, cap: Array | float, lost: float = 1.0) -> Value:
     """A value of mantissas that may have underflowed."""
     return mantissa, scale, 0.0, smallest_normal(mantissa) * max(lost, 1.0), cap, 1.0
 
@@ -85,16 +85,16 @@ def _from_linear(xp: Namespace, x: Array) -> Value:
     x = with_logarithm(xp, x)
     mantissa = xp.where(xp.equal(x, 0.0), 0.0, x)  # no gradient through a zero, as in log space
     most = xp.stop_gradient(xp.max(xp.abs(x), axis=2, keepdims=True))
-    return _with_bounds(mantissa, 0.0, xp.maximum(most, smallest_normal(x) / DELTA**2))
+    return with_bounds(mantissa, 0.0, xp.maximum(most, smallest_normal(x) / DELTA**2))
 
 
 def _from_log(xp: Namespace, x: Array) -> Value:
-    return _with_bounds(*of_logs(xp, x), 1.0)
+    return with_bounds(*of_logs(xp, x), 1.0)
 
 
 def _from_weight(xp: Namespace, weight: Weight) -> Value:
     if math.isfinite(weight.most):
-        return _with_bounds(weight.linear, 0.0, max(weight.most, 1.0), weight.lost)
+        return with_bounds(weight.linear, 0.0, max(weight.most, 1.0), weight.lost)
     # exp(100) is infinite in float32, and sends NaN to its own gradient even from a state that no row has
     return _from_linear(xp, weight.linear) if weight.in_logs is None else _from_log(xp, weight.log(xp))
 
@@ -117,7 +117,7 @@ def _product_bounds(xp: Namespace, a: Value, b: Value, tiny: float) -> Value:
     """The scale and the bounds of a product."""
     (s1, d1, a1, c1, h1), (s2, d2, a2, c2, h2) = a, b
     rise = largest(xp, [h1, h2])
-    return plus(s1, s2), least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * _ONE_PLUS_DELTA + rise * tiny, c1 * c2, rise
+    return plus(s1, s2), least(xp, [d1, d2]), (a1 * c2 + a2 * c1) * ONE_PLUS_DELTA + rise * tiny, c1 * c2, rise
 
 
 def _sum(xp: Namespace, values: Sequence[Value]) -> Value:
@@ -146,7 +146,7 @@ def _einsum(xp: Namespace, equation: str, values: Sequence[Value], weight: Array
     bounds, lost = values[0][1:], tiny  # by each term, whose factors are multiplied from the left
     for _, *factor in values[1:]:
         bounds = _product_bounds(xp, bounds, tuple(factor), tiny)
-        lost = factor[3] * (lost * _ONE_PLUS_DELTA) + tiny
+        lost = factor[3] * (lost * ONE_PLUS_DELTA) + tiny
     terms, _, result = equation.partition("->")
     weighted = terms.split(",")[-1]
     summed = tuple(axis for axis, letter in enumerate(weighted) if axis and letter not in result)
@@ -169,7 +169,7 @@ def _sum_bounds(
     scale, depth, amount, cap, rise = bounds
     row_sum = _row_sum(xp, weight, axes)
     terms = float(np.prod([weight.linear.shape[axis] for axis in axes]))
-    lost = cap * (_ONE_PLUS_DELTA * max(weight.lost, 1.0) * tiny) + (lost + tiny)  # in the weight, and in the product
+    lost = cap * (ONE_PLUS_DELTA * max(weight.lost, 1.0) * tiny) + (lost + tiny)  # in the weight, and in the product
     return scale, depth, amount * row_sum + lost * rise * terms, cap * row_sum, rise
 
 
@@ -191,7 +191,7 @@ def _aligned(xp: Namespace, values: Sequence[Value]) -> list[Value]:
     # the factor of a mantissa may lose t too, which the mantissa multiplies
     tiny = smallest_normal(values[0][0])
     return [
-        (m * xp.exp2(s - scale), scale, depth, amount + (cap * _ONE_PLUS_DELTA + 1.0) * (rise * tiny), cap, rise)
+        (m * xp.exp2(s - scale), scale, depth, amount + (cap * ONE_PLUS_DELTA + 1.0) * (rise * tiny), cap, rise)
         for m, s, depth, amount, cap, rise in values
     ]
 
@@ -200,12 +200,12 @@ def _normalize(xp: Namespace, value: Value) -> Value:
     mantissa, scale, depth, amount, cap, rise = value
     mantissa, divisor = xp.rescale(mantissa)
     exponent = xp.log2(divisor)
-    rise = rise * largest(xp, [cap, 1.0]) * (2.0 * _ONE_PLUS_DELTA)
+    rise = rise * largest(xp, [cap, 1.0]) * (2.0 * ONE_PLUS_DELTA)
     return mantissa, plus(scale, exponent), plus(depth, exponent), amount + rise * smallest_normal(mantissa), 1.0, rise
 
 
 def _constant(xp: Namespace, shape: Any, dtype: Any, number: float) -> Value:
-    return _with_bounds(xp.full(shape, number, dtype=dtype), 0.0, 1.0)
+    return with_bounds(xp.full(shape, number, dtype=dtype), 0.0, 1.0)
 
 
 def bound_holds(xp: Namespace, value: Value) -> Array:
