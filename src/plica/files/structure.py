@@ -19,13 +19,14 @@ from plica.errors import FileFormatError, PlicaError, UnsupportedError
 from plica.files.budget import Budget
 from plica.files.modules import ModuleRecord, check_keys, check_modules, record_of
 from plica.files.schema import DAMAGED, cannot_rebuild, check, construct
-from plica.lower.leaves import opaque_keys
+from plica.lower.leaves import leaf_keys, opaque_keys
 from plica.symbolic import initializers, parameters
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.initializers import Initializer
 from plica.symbolic.layers import LAYER_ROWS, Layer, formula_parameters
+from plica.symbolic.operators.complete import complete_form
 from plica.symbolic.parameters import (
     Parameter,
     ParameterInput,
@@ -84,19 +85,26 @@ class DomainRecord(TypedDict):
     above: bool
 
 
-class CircuitRecord(TypedDict):
-    """A circuit: layers, the indices of their inputs, the parameter nodes of all layers, and the modules of layers.
-
-    The class of a module, `package.Class`, tells the user which module to make; nothing is imported by this name.
-    `data_scope` lists the variables with a column in the data, where these are not those of the scope.
-    """
+class GraphRecord(TypedDict):
+    """Layers, the indices of their inputs, and those of the outputs."""
 
     layers: list[LayerRecord]
     inputs: list[list[int]]
     outputs: list[int]
+
+
+class CircuitRecord(GraphRecord):
+    """A circuit: its layers, the parameter nodes of all layers, and the modules of layers.
+
+    The class of a module, `package.Class`, tells the user which module to make; nothing is imported by this name.
+    `data_scope` lists the variables with a column in the data, where these are not those of the scope. `complete` has
+    the layers that compute rows without missing variables, where these are others.
+    """
+
     nodes: list[NodeRecord]
     modules: NotRequired[dict[str, ModuleRecord]]
     data_scope: NotRequired[list[int]]
+    complete: NotRequired[GraphRecord]
 
 
 _SHOWN = 100  # characters of a key that a message shows
@@ -139,21 +147,17 @@ def encode_circuit(circuit: Circuit, classes: Classes = CLASSES) -> tuple[Json, 
     """A circuit as JSON values, and the arrays among its settings by the keys that the JSON names.
 
     Parameter nodes form one table for the whole circuit, so that shared nodes stay shared. Modules form another, by
-    their keys in a state dict. The operator that made the circuit is left out, but not the data that it takes.
+    their keys in a state dict. The operator that made the circuit is left out, but not the data that it takes, nor the
+    layers that compute its rows without missing variables.
 
     Raises:
         UnsupportedError: A class is not in `classes`, or a setting has no form in a file.
     """
     module_keys = opaque_keys(circuit)
     encoder = _Encoder(classes, {id(module): key for key, module in module_keys.items()})
-    index = {layer: i for i, layer in enumerate(circuit.layers)}
-    layers = [encoder.layer(layer) for layer in circuit.layers]
-    structure: dict[str, Json] = {
-        "layers": layers,
-        "inputs": [[index[child] for child in circuit.layer_inputs(layer)] for layer in circuit.layers],
-        "outputs": [index[layer] for layer in circuit.outputs],
-        "nodes": encoder.nodes,
-    }
+    structure: dict[str, Json] = {**encoder.graph(circuit), "nodes": encoder.nodes}
+    if circuit.has_complete_form:
+        structure["complete"] = encoder.graph(complete_form(circuit))
     if encoder.modules:
         structure["modules"] = {key: record_of(module) for key, module in module_keys.items() if key in encoder.modules}
     if circuit.data_scope != circuit.scope:
@@ -188,23 +192,26 @@ def decode_circuit(
     decoder = _Decoder(classes, arrays, given_modules, budget or Budget(math.inf))
     for number, node in enumerate(structure["nodes"]):
         decoder.add_node(node, f"parameter node {number}")
-    layers = [decoder.layer(layer, f"layer {number}") for number, layer in enumerate(structure["layers"])]
-    if len(structure["inputs"]) != len(layers):
-        raise FileFormatError(
-            f"circuit.inputs: expected the inputs of {len(layers)} layers, found {len(structure['inputs'])}"
-        )
-    inputs = {
-        layer: [layers[_index(i, len(layers), f"circuit.inputs[{number}]", "layer")] for i in row]
-        for number, (layer, row) in enumerate(zip(layers, structure["inputs"], strict=True))
-    }
-    outputs = [layers[_index(i, len(layers), "circuit.outputs", "layer")] for i in structure["outputs"]]
     data_scope = decoder.data_scope(structure.get("data_scope"))
-    try:
-        circuit = Circuit(layers, inputs, outputs, data_scope=data_scope)
-    except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
-        raise cannot_rebuild("the circuit", error) from error
+    circuit = decoder.graph(structure, "circuit", data_scope)
     check_keys(circuit, given_modules)
+    if "complete" in structure:
+        _give_complete_form(circuit, decoder.graph(structure["complete"], "circuit.complete", circuit.data_scope))
     return circuit
+
+
+def _give_complete_form(circuit: Circuit, form: Circuit) -> None:
+    """Let a circuit compute complete rows by another one, if that has its shape, variables and tensors."""
+    shapes = [(len(graph.outputs), graph.outputs[0].num_output_units, graph.scope) for graph in (circuit, form)]
+    if shapes[0] != shapes[1]:
+        raise FileFormatError(
+            f"circuit.complete: expected {shapes[0][0]} outputs of {shapes[0][1]} units over {shapes[0][2]!s}, found "
+            f"{shapes[1][0]} of {shapes[1][1]} over {shapes[1][2]!s}; {DAMAGED}"
+        )
+    others = [key for tensor, key in leaf_keys(form).items() if tensor not in leaf_keys(circuit)]
+    if others:
+        raise FileFormatError(f"circuit.complete: the circuit does not have the tensor of {others[0]!r}; {DAMAGED}")
+    circuit.remember_complete_form(form)
 
 
 def _index(number: int, length: int, where: str, item: str) -> int:
@@ -223,6 +230,14 @@ class _Encoder:
         self._classes = classes
         self._module_keys = modules  # by identity
         self._index: dict[tuple[ParameterNode, tuple[int, ...]], int] = {}
+
+    def graph(self, circuit: Circuit) -> dict[str, Json]:
+        index = {layer: i for i, layer in enumerate(circuit.layers)}
+        return {
+            "layers": [self.layer(layer) for layer in circuit.layers],
+            "inputs": [[index[child] for child in circuit.layer_inputs(layer)] for layer in circuit.layers],
+            "outputs": [index[layer] for layer in circuit.outputs],
+        }
 
     def layer(self, layer: Layer) -> Json:
         encoded: dict[str, Json] = {"class": self._name(layer), "config": {}, "params": self._items(layer.params)}
@@ -331,6 +346,23 @@ class _Decoder:
         assert isinstance(layer, Layer), "the class was checked to be a layer"
         self._budget.spend(where, "its units", layer.num_output_units)
         return layer
+
+    def graph(self, encoded: Json, where: str, data_scope: Scope | None) -> Circuit:
+        start = "" if where == "circuit" else f"{where}: "
+        layers = [self.layer(layer, f"{start}layer {number}") for number, layer in enumerate(encoded["layers"])]
+        if len(encoded["inputs"]) != len(layers):
+            raise FileFormatError(
+                f"{where}.inputs: expected the inputs of {len(layers)} layers, found {len(encoded['inputs'])}"
+            )
+        inputs = {
+            layer: [layers[_index(i, len(layers), f"{where}.inputs[{number}]", "layer")] for i in row]
+            for number, (layer, row) in enumerate(zip(layers, encoded["inputs"], strict=True))
+        }
+        outputs = [layers[_index(i, len(layers), f"{where}.outputs", "layer")] for i in encoded["outputs"]]
+        try:
+            return Circuit(layers, inputs, outputs, data_scope=data_scope)
+        except (PlicaError, ValueError) as error:  # ValueError: a number of too many digits for the message
+            raise cannot_rebuild("the circuit" if not start else where, error) from error
 
     def add_node(self, encoded: Json, where: str) -> None:
         cls = self._class(encoded["class"], ParameterNode, where)

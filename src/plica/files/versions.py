@@ -3,7 +3,7 @@
 A step changes only the JSON: the names, shapes and values of tensors stay, so that `state_dict`s of old files fit.
 
 >>> UPGRADES.keys()
-dict_keys([1, 2, 3])
+dict_keys([1, 2, 3, 4])
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -12,11 +12,13 @@ from typing import Any
 Json = Any
 Upgrade = Callable[[Json], None]
 
-VERSION = 4  # reading upgrades files of older versions to it
+VERSION = 5  # reading upgrades files of older versions to it
 
 
 def version_of(circuit: Json) -> int:
     """The oldest version that can express an encoded circuit; files state it, so that older readers can read them."""
+    if "complete" in circuit:
+        return 5
     if "data_scope" in circuit:
         return 4
     return 3 if "modules" in circuit or any(item.keys() == {"domain"} for item in _objects(circuit)) else 2
@@ -75,5 +77,14 @@ def _without_data_scope(_: Json) -> None:
     """3 -> 4: a circuit may say which variables its data has, and one of version 3 has those of its scope."""
 
 
+def _without_complete_form(_: Json) -> None:
+    """4 -> 5: a circuit may have other layers for rows without missing variables, and one of version 4 has none."""
+
+
 # version: the step from it to the next
-UPGRADES: Mapping[int, Upgrade] = {1: _normalize_logits, 2: _without_modules, 3: _without_data_scope}
+UPGRADES: Mapping[int, Upgrade] = {
+    1: _normalize_logits,
+    2: _without_modules,
+    3: _without_data_scope,
+    4: _without_complete_form,
+}

@@ -292,7 +292,7 @@ class CircuitCompiler:
         check_semiring(resolved, self.semiring, rows)
         context = self.context(dtype, device)
         folded, optimized = self._folded(resolved, resolved, context)
-        if circuit.factors:
+        if circuit.has_complete_form:
             folded = replace(folded, complete=Deferred(partial(self._complete, circuit, resolved, context)))
         provenance, report = (Provenance(), None) if optimized is None else (optimized.provenance, optimized.report)
         queries = self.compilation_rules.queries.own

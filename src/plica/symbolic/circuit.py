@@ -94,6 +94,7 @@ class Circuit:
         self._index = {layer: index for index, layer in enumerate(self._layers)}
         self._operation = operation
         self._factors: Factors = {}
+        self._complete_form: Circuit | None = None
         for layer in self._layers:
             self._check_layer(layer)
         self._check_outputs()
@@ -149,6 +150,20 @@ class Circuit:
         Where no variable of the layer is missing, its units are the outer product of theirs, the first slowest.
         """
         return self._factors
+
+    @property
+    def has_complete_form(self) -> bool:
+        """Whether other layers compute rows in which no variable is missing: `operators.complete.complete_form`."""
+        return bool(self._factors) or self._complete_form is not None
+
+    @property
+    def given_complete_form(self) -> "Circuit | None":
+        """The circuit of such layers that a file had."""
+        return self._complete_form
+
+    def remember_complete_form(self, form: "Circuit") -> None:
+        """Compute rows in which no variable is missing by another circuit, of the same tensors and values."""
+        self._complete_form = form
 
     @cached_property
     def scope(self) -> Scope:

@@ -5,6 +5,7 @@ import itertools
 import math
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ import torch
 import plica
 import plica.numpy as pnp
 from plica import queries
+from plica.errors import FileFormatError
+from plica.files.structure import decode_circuit, encode_circuit
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
@@ -311,3 +314,51 @@ def test_explain_tells_how_complete_rows_are_computed() -> None:
     assert "rows without missing variables: products of the values of the operands" in text
     assert "Kronecker weights: 2 of 3 are never built (524,288 numbers)\n  built: SumLayer(" in text
     assert "Kronecker" not in other
+
+
+@pytest.mark.parametrize("make", ["square", "part", "quotient"])
+def test_a_model_file_keeps_how_complete_rows_are_computed(make: str, tmp_path: Path) -> None:
+    c = tables(6, positive=True)
+    square = multiply(c, c)
+    made = {"square": square, "part": integrate(square, [1]), "quotient": normalize(square)}[make]
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        compiled = context.compile(made)
+    plica.save(compiled, tmp_path / "square.plica")
+    loaded = plica.load(tmp_path / "square.plica")
+    rows = torch.from_numpy(ROWS)
+    floats = rows.double()
+    floats[::3, 2] = torch.nan
+    for x in (rows, floats):
+        np.testing.assert_array_equal(linear(loaded, x), linear(compiled, x))
+    assert loaded.compiled.complete_work == compiled.compiled.complete_work
+    assert loaded.state_dict().keys() == compiled.state_dict().keys()
+    plica.save(loaded, tmp_path / "again.plica")
+    again = plica.load(tmp_path / "again.plica")
+    np.testing.assert_array_equal(linear(again, rows), linear(compiled, rows))
+    assert again.compiled.complete_work == compiled.compiled.complete_work
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda record: record["outputs"].append(0), r"circuit\.complete.*outputs"),
+        (lambda record: record["inputs"].pop(), r"circuit\.complete\.inputs: expected the inputs of"),
+        (lambda record: record["outputs"].__setitem__(0, 0), r"circuit\.complete: expected 1 outputs of 1 units over"),
+        (lambda record: record.pop("layers"), "complete"),
+    ],
+)
+def test_damaged_layers_of_complete_rows_are_refused(change: Any, message: str) -> None:
+    c = tables(2)
+    structure, arrays = encode_circuit(multiply(c, c))
+    change(structure["complete"])
+    with pytest.raises(FileFormatError, match=message):
+        decode_circuit(structure, arrays)
+
+
+def test_layers_of_complete_rows_with_other_tensors_are_refused() -> None:
+    c, other = tables(2), tables(2)
+    product = multiply(c, c)
+    object.__setattr__(product, "_complete_form", multiply(other, other))
+    structure, arrays = encode_circuit(product)
+    with pytest.raises(FileFormatError, match=r"circuit\.complete: the circuit does not have the tensor of"):
+        decode_circuit(structure, arrays)
