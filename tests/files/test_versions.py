@@ -85,7 +85,8 @@ def test_the_oldest_version_that_says_all_of_it_is_written() -> None:
         "nodes": [],
     }
     assert version_of(plain) == 2
-    assert version_of({**plain, "data_scope": [0]}) == VERSION == 4
+    assert version_of({**plain, "complete": {}, "data_scope": [0]}) == VERSION == 5
+    assert version_of({**plain, "data_scope": [0]}) == 4
     assert version_of({**plain, "modules": {}}) == 3
     plain["layers"][0]["config"]["n"] = {"tuple": [{"domain": {"name": "reals"}}]}
     assert version_of(plain) == 3
