@@ -16,7 +16,15 @@ import numpy as np
 import torch
 
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.layers import CategoricalLayer, GaussianLayer, HadamardLayer, InputLayer, KroneckerLayer, SumLayer
+from plica.symbolic.layers import (
+    CategoricalLayer,
+    GaussianLayer,
+    HadamardLayer,
+    InputLayer,
+    KroneckerLayer,
+    SumLayer,
+    TransposeLayer,
+)
 from plica.symbolic.parameters import MixingWeightParameter, Parameter
 from tests.harness.layer_cases import num_states
 from tests.harness.random_parameters import INPUTS, REAL, WEIGHTS
@@ -60,6 +68,7 @@ class Family:
         repeats: How often the rows of the data are repeated.
         nested: How likely a sum reads one sum that nobody else reads.
         several: How likely a sum reads several layers that nobody else reads: sums, outer products, or some of each.
+        transposed: How likely a Kronecker product is read by a transpose layer, and that by another.
     """
 
     weights: tuple[str, ...] = MILD
@@ -75,6 +84,7 @@ class Family:
     repeats: int = 1
     nested: float = 0.25
     several: float = 0.0
+    transposed: float = 0.0
 
 
 LOGITS = ("softmax", "log-softmax")
@@ -112,6 +122,7 @@ FAMILIES = {
         several=0.8,
     ),
     "sums of several, negative weights": Family(weights=("signed", "softmax"), signed=True, nested=0.1, several=0.8),
+    "transposes": Family(nested=0.1, transposed=0.8, missing=0.1),
     "many rows": Family(weights=("softmax", "exp", "zeros"), scales=(1.0, 30.0), missing=0.1, repeats=1500),
 }
 
@@ -272,7 +283,12 @@ class _Writer:
         if units is None:
             units = int(self._rng.integers(1, 4)) if arity == 2 else int(self._rng.integers(1, 3))
         inputs = [self._layer(part, units, depth - 1) for part in self._parts(scope, arity)]
-        return self._alone(KroneckerLayer(units, arity), inputs)
+        product = self._alone(KroneckerLayer(units, arity), inputs)
+        while self._family.transposed and self._rng.random() < self._family.transposed:
+            sizes = [units] * arity if self._rng.random() < 0.9 else [units**arity, 1]
+            order = [int(axis) for axis in self._rng.permutation(len(sizes))]
+            product = self._alone(TransposeLayer(sizes, order), [product])
+        return product
 
     def _alone(self, layer: Any, inputs: list[Any]) -> Any:
         """A layer that only the layer under construction reads."""
