@@ -77,6 +77,29 @@ def check_semiring(circuit: Circuit, semiring: Semiring, rows: LayerRows | None 
                     raise UnsupportedError(_message(circuit, layer, prefix + name, semiring, float(value.min())))
 
 
+def has_signs(circuit: Circuit, rows: LayerRows | None = None) -> bool:
+    """Whether a number of some layer may be negative or complex, for all that the ranges of parameters say.
+
+    Of layers whose rows are a user's own nothing is known.
+    """
+    return any(
+        type(held) not in LAYER_ROWS or type(held) in (rows or {}) or _has_signs(held)
+        for layer in circuit.live_layers
+        for _, held in held_layers(layer)
+    )
+
+
+def _has_signs(layer: Layer) -> bool:
+    """Whether a built-in layer of inputs that are not negative, or without inputs, may be negative or complex."""
+    params = layer.evaluated_params
+    if isinstance(layer, PolynomialLayer) or any(parameter.dtype == DataType.COMPLEX for parameter in params.values()):
+        return True
+    names: tuple[str, ...] = _LINEAR_PARAMETERS
+    if isinstance(layer, ConstantValueLayer):
+        names = () if layer.log_space else ("value",)
+    return not all(never_negative(params[name].output, params[name].node_inputs) for name in names if name in params)
+
+
 def _check_complex(layer: str, name: str, semiring: Semiring, built_in: Layer | None) -> None:
     """Refuse a complex parameter with which the semiring, or a built-in layer, does not compute."""
     if not semiring.carries_complex:

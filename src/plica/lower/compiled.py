@@ -24,7 +24,7 @@ from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
 from plica.lower.call_parameters import CallParameters
 from plica.lower.cascade import FROM, cascade
-from plica.lower.checks import check_semiring
+from plica.lower.checks import check_semiring, has_signs
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.layer_map import LayerMap
@@ -221,13 +221,15 @@ class CompiledCircuit:
         """
         carrier = semiring or self.semiring
         leaves = dict.fromkeys(self.leaves_alone, False) if given is None else given
+        known = input_dtype.kind != "float" if complete is None else complete
+        uses_complete = known and self.folded.complete is not None
         names = tuple((self.keys[leaf], by_row) for leaf, by_row in leaves.items())
 
         def lower(owners: Owners) -> Lowered:
             every = {**owners, **self.leaves_alone}
-            return lower_score(self.folded, carrier, dtype, input_dtype, every, leaves, complete=complete)
+            return lower_score(self.folded, carrier, dtype, input_dtype, every, leaves, complete=uses_complete)
 
-        return self.programs.once((carrier.name, dtype, input_dtype, names, complete), lower)
+        return self.programs.once((carrier.name, dtype, input_dtype, names, uses_complete), lower)
 
 
 @final
@@ -292,7 +294,7 @@ class CircuitCompiler:
         check_semiring(resolved, self.semiring, rows)
         context = self.context(dtype, device)
         folded, optimized = self._folded(resolved, resolved, context)
-        if circuit.has_complete_form:
+        if circuit.has_complete_form and not self._may_cancel(circuit):
             folded = replace(folded, complete=Deferred(partial(self._complete, circuit, resolved, context)))
         provenance, report = (Provenance(), None) if optimized is None else (optimized.provenance, optimized.report)
         queries = self.compilation_rules.queries.own
@@ -307,6 +309,11 @@ class CircuitCompiler:
         rows = self.compilation_rules.layers.own
         folded = (fold_circuit if self.fold else single_groups)(computed, described, rows)
         return (folded if optimized is None else replace(folded, rewriting=optimized.rewriting)), optimized
+
+    def _may_cancel(self, circuit: Circuit) -> bool:
+        """Whether operands of a product may have signs that cancel in the product, and that the semiring lacks."""
+        form = complete_form(circuit)
+        return not self.semiring.negative and has_signs(self.resolver.circuit(form), self.compilation_rules.layers.own)
 
     def _complete(self, circuit: Circuit, described: Circuit, context: RuleContext) -> FoldedCircuit:
         """The folded circuit for rows in which no variable is missing, of a product of circuits."""

@@ -157,8 +157,8 @@ class Circuit:
         return bool(self._factors) or self._complete_form is not None
 
     @property
-    def given_complete_form(self) -> "Circuit | None":
-        """The circuit of such layers that a file had."""
+    def known_complete_form(self) -> "Circuit | None":
+        """The circuit of such layers, if it was built or read from a file."""
         return self._complete_form
 
     def remember_complete_form(self, form: "Circuit") -> None:

@@ -20,8 +20,9 @@ from plica.files.structure import decode_circuit, encode_circuit
 from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import condition, integrate, mixture, multiply, normalize, power, simplify
+from plica.symbolic.initializers import UniformInitializer
 from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, GaussianLayer, HadamardLayer, Layer, SumLayer
-from plica.symbolic.parameters import normal, softmax_normal
+from plica.symbolic.parameters import Parameter, TensorParameter, normal, softmax_normal
 from tests.harness.pairwise import flagged
 
 STATES, VARIABLES = 3, 4
@@ -362,3 +363,40 @@ def test_layers_of_complete_rows_with_other_tensors_are_refused() -> None:
     structure, arrays = encode_circuit(product)
     with pytest.raises(FileFormatError, match=r"circuit\.complete: the circuit does not have the tensor of"):
         decode_circuit(structure, arrays)
+
+
+def test_signs_that_cancel_are_left_to_the_product() -> None:
+    """All weights are negative, so that those of the square are not."""
+
+    def negative(shape: tuple[int, ...]) -> Parameter:
+        return Parameter.from_input(TensorParameter(*shape, initializer=UniformInitializer(-1.0, -0.5)))
+
+    layers = [GaussianLayer([variable], 2) for variable in (0, 1)]
+    product, total = HadamardLayer(2), SumLayer(2, 1, weight_factory=negative)
+    c = Circuit([*layers, product, total], {product: layers, total: [product]}, [total])
+    x = torch.tensor([[0.5, -1.0], [0.1, 0.3]], dtype=torch.float64)
+    with PipelineContext(semiring="sum-product", dtype="float64") as context:
+        compiled = context.compile(c)
+        linear_square = context.compile(multiply(c, c))
+    expected = linear(compiled, x) ** 2
+    np.testing.assert_allclose(linear(linear_square, x), expected, rtol=1e-12)
+    square = plica.compile(multiply(c, c), semiring="lse-sum", dtype="float64")
+    square.load_state_dict(linear_square.state_dict())
+    np.testing.assert_allclose(linear(square, x), expected, rtol=1e-10)
+    assert square.folded.complete is None
+
+
+@pytest.mark.parametrize("semiring", ["sum-product", pytest.param("signed-lse-sum", marks=pytest.mark.full)])
+def test_native_code_of_a_square(semiring: str, tmp_path: Path) -> None:
+    c = tables(4)
+    with PipelineContext(semiring=semiring, dtype="float64") as context:
+        square = context.compile(multiply(c, c)).eval()
+    plica.native.compile(square, tmp_path / "square.plicab", queries=["log-likelihood", "marginal"])
+    expected = square(torch.from_numpy(ROWS)).detach().numpy()
+    floats = ROWS.astype(float)
+    floats[::2, 1] = np.nan
+    with plica.native.load(tmp_path / "square.plicab") as module:
+        np.testing.assert_allclose(module(ROWS), expected, rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            module.marginal(floats), square(torch.from_numpy(floats)).detach().numpy(), rtol=1e-9, atol=1e-12
+        )

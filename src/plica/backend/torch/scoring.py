@@ -187,7 +187,7 @@ class ScoringModule(ProgramModule):
             x: `(B, D)`.
             of_rows: Gives the results of rows of these numbers, or of all; true: no variable is missing in them.
         """
-        if self.folded.complete is None or (x.is_floating_point() and is_abstract(x)):
+        if self.folded.complete is None or (x.is_floating_point() and not _may_look(x)):
             return of_rows(None, False)
         if not x.is_floating_point():
             return of_rows(None, True)
@@ -317,6 +317,12 @@ class ScoringModule(ProgramModule):
             check = WeightCheck(lowered.folded, self._semiring, lowered.weights, given, lowered.zeros)
             self._weights[names] = check
         return check
+
+
+def _may_look(x: Tensor) -> bool:
+    """Whether the numbers of a tensor may be looked at: they are known, and no graph of CUDA is being recorded."""
+    is_recorded = x.is_cuda and torch.cuda.is_current_stream_capturing()
+    return not (is_abstract(x) or is_recorded or x.is_meta)
 
 
 def _sizes(logs: Tensor) -> Tensor:

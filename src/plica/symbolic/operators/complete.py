@@ -32,15 +32,17 @@ def complete_form(circuit: Circuit) -> Circuit:
 
     Its layers refer to the tensors of those of the circuit and of its operands.
     """
-    if circuit.given_complete_form is not None:
-        return circuit.given_complete_form
+    if circuit.known_complete_form is not None:
+        return circuit.known_complete_form
     builder = Builder()
     images: dict[_Node, Layer] = {}
     outputs: list[_Node] = [(circuit, layer) for layer in circuit.outputs]
     for node in topological_order(outputs, _inputs):
         images[node] = _image(builder, node, [images[child] for child in _inputs(node)])
     layers = [images[node] for node in outputs]
-    return builder.circuit(layers, CircuitOperation("complete", (circuit,)), circuit.data_scope)
+    form = builder.circuit(layers, CircuitOperation("complete", ()), circuit.data_scope)
+    circuit.remember_complete_form(form)
+    return form
 
 
 def _inputs(node: _Node) -> tuple[_Node, ...]:

@@ -73,6 +73,7 @@ def score_entry_programs(
     """
     arrays = dict(leaves)
     owners = owners_of(arrays)
+    folded = folded.for_rows(complete=input_dtype.kind != "float")
 
     def lowered(number_format: Semiring) -> ProgramWithConstants:
         scores = lower_score(folded, number_format, dtype, input_dtype, owners)
