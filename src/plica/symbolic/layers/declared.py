@@ -45,7 +45,7 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.formula_parameters import states_of
+from plica.symbolic.layers.formula_parameters import units_at
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
 from plica.symbolic.layers.rows import InputRow
 from plica.symbolic.layers.states import StateTable, TabulatedLayer
@@ -227,7 +227,7 @@ class UnivariateLayer(TabulatedLayer):
                 f"{self!r} gives densities, and no masses of {num_states} states; take a layer of states or counts, or "
                 "a CategoricalLayer of the numbers that you mean."
             )
-        return StateTable(states_of(self, num_states, log_space=self.log_masses), log_space=self.log_masses)
+        return StateTable(units_at(self, num_states=num_states), log_space=self.log_masses)
 
 
 def _check_names(kind: type[UnivariateLayer], declared: Iterable[str]) -> None:

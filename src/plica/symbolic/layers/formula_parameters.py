@@ -4,8 +4,8 @@ An operation reads the parameters of layers in order. Its `layer` tells it the c
 placeholders as parameters. It asks the row of the class, also where a context has replaced that row.
 
 >>> from plica.symbolic.layers import ExponentialLayer, PoissonLayer
->>> states_of(PoissonLayer([0], 4), 3, log_space=True)
-Parameter((4, 3): ... -> HadamardParameter -> ConstantParameter -> SumParameter -> LogStatesParameter)
+>>> units_at(PoissonLayer([0], 4), num_states=3)
+Parameter((4, 3): ... -> HadamardParameter -> ConstantParameter -> SumParameter -> LogUnitsParameter)
 >>> product, log_constant = product_of_family(ExponentialLayer([0], 4), ExponentialLayer([0], 2))
 >>> product.params["rate"].shape, log_constant.shape
 ((8,), (8,))
@@ -60,55 +60,99 @@ class FormulaOp(ParameterOp):
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class StatesOp(FormulaOp):
-    """A layer's units at states 0 to C - 1: `(K, C)`."""
+class UnitsOp(FormulaOp):
+    """A layer's units at states 0 to C - 1, `(K, C)`; or at a value, the last operand `(1,)`, as `(K,)`.
+
+    Args:
+        num_states: C; None for a value.
+    """
 
     setting_names: ClassVar[tuple[str, ...]] = ("num_states",)
-    num_states: int
+    num_states: int | None
 
-    def __init__(self, *in_shapes: Shape, layer: InputLayer, num_states: int) -> None:
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, num_states: int | None) -> None:
         self._assign(in_shapes, layer=layer, num_states=num_states)
 
     def infer_shape(self) -> Shape:
-        """`(K, C)`."""
-        return (self.layer.num_output_units, self.num_states)
+        """`(K, C)`, or `(K,)`."""
+        units = self.layer.num_output_units
+        return (units,) if self.num_states is None else (units, self.num_states)
 
-    def value(self, xp: Namespace, semiring: Semiring, arrays: Sequence[Array]) -> Value:
-        """The body of the layer's row, at the states."""
-        params = _params(xp, self.layer, arrays)
-        x = xp.broadcast_to(
-            xp.reshape(xp.arange(self.num_states), (1, -1, 1)), (arrays[0].shape[0], self.num_states, 1)
-        )
-        value: Value = type(self.layer).row.body(xp, semiring, self.layer, params, x)
-        return value
+    def _units(self, xp: Namespace, semiring: Semiring, arrays: Sequence[Array]) -> Value:
+        """The body of the layer's row, `(F, C, K)` or `(F, 1, K)`."""
+        if self.num_states is None:
+            *arrays, value = arrays
+            x = xp.expand_dims(xp.astype(value, xp.int64) if self.layer.domain.whole else value, axis=1)
+        else:
+            states = xp.reshape(xp.arange(self.num_states), (1, -1, 1))
+            x = xp.broadcast_to(states, (arrays[0].shape[0], self.num_states, 1))
+        units: Value = type(self.layer).row.body(xp, semiring, self.layer, _params(xp, self.layer, arrays), x)
+        return units
 
-    def units_first(self, xp: Namespace, table: Array) -> Array:
-        """A table `(F, C, K)` as `(F, K, C)`."""
-        return xp.broadcast_to(xp.matrix_transpose(table), (table.shape[0], *self.shape))
+    def _units_first(self, xp: Namespace, units: Array) -> Array:
+        """`(F, C, K)` as `(F, *shape)`."""
+        if self.num_states is None:
+            return xp.reshape(units, (units.shape[0], *self.shape))
+        return xp.broadcast_to(xp.matrix_transpose(units), (units.shape[0], *self.shape))
+
+    def logs(self, xp: Namespace, arrays: Sequence[Array]) -> Array:
+        """The logarithms, which have no derivatives where a number is 0."""
+        return self._units_first(xp, LSE_SUM.to_log(xp, self._units(xp, LSE_SUM, arrays)))
+
+    def linear(self, xp: Namespace, arrays: Sequence[Array]) -> Array:
+        """The ordinary numbers, with the derivatives of ordinary arithmetic."""
+        return self._units_first(xp, SUM_PRODUCT.to_linear(xp, self._units(xp, SUM_PRODUCT, arrays)))
 
     @abstractmethod
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The result, `(F, K, C)`."""
+        """The result, `(F, *shape)`."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class LogStatesParameter(StatesOp):
-    """The logarithms of a layer's units at states 0 to C - 1: `(K, C)`."""
+class LogUnitsParameter(UnitsOp):
+    """The logarithms of a layer's units, which have no derivatives where a number is 0."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The logarithms; they have no derivatives where a number is 0."""
-        return self.units_first(xp, LSE_SUM.to_log(xp, self.value(xp, LSE_SUM, arrays)))
+        """The logarithms."""
+        return self.logs(xp, arrays)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class StatesParameter(StatesOp):
-    """A layer's units at states 0 to C - 1, which may be 0: `(K, C)`."""
+class UnitsParameter(UnitsOp):
+    """A layer's units, which may be 0."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The ordinary numbers, with the derivatives of ordinary arithmetic."""
-        return self.units_first(xp, SUM_PRODUCT.to_linear(xp, self.value(xp, SUM_PRODUCT, arrays)))
+        """The ordinary numbers."""
+        return self.linear(xp, arrays)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class UnitsSizeParameter(UnitsOp):
+    """The sizes of a layer's units: their logarithms as constants, and 0 where a number is 0."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sizes."""
+        return _size(xp, self.logs(xp, arrays))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class UnitsSignParameter(UnitsOp):
+    """The signs of a layer's units, 1 or 0, with the derivatives of the numbers: numbers are `sign * exp(size)`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The signs."""
+        logs = self.logs(xp, arrays)
+        is_zero = xp.equal(logs, -math.inf)
+        ratio = xp.exp(xp.where(is_zero, 0.0, logs) - _size(xp, logs))
+        return xp.where(is_zero, self.linear(xp, arrays), ratio)
+
+
+def _size(xp: Namespace, logs: Array) -> Array:
+    return xp.where(xp.equal(logs, -math.inf), 0.0, xp.stop_gradient(logs))
 
 
 @final
@@ -127,26 +171,6 @@ class LogTotalParameter(FormulaOp):
         """The marginal of the layer's row."""
         value = type(self.layer).row.marginal(xp, LSE_SUM, self.layer, _params(xp, self.layer, arrays))
         return xp.reshape(LSE_SUM.to_log(xp, value), (arrays[0].shape[0], *self.shape))
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False, init=False)
-class LogUnitsParameter(FormulaOp):
-    """The logarithms of a layer's units at a value of its variable, which is the last operand, `(1,)`: `(K,)`."""
-
-    def __init__(self, *in_shapes: Shape, layer: InputLayer) -> None:
-        self._assign(in_shapes, layer=layer)
-
-    def infer_shape(self) -> Shape:
-        """`(K,)`."""
-        return (self.layer.num_output_units,)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The body of the layer's row."""
-        *parameters, value = arrays
-        x = xp.expand_dims(xp.astype(value, xp.int64) if self.layer.domain.whole else value, axis=1)  # (F, 1, 1)
-        units = type(self.layer).row.body(xp, LSE_SUM, self.layer, _params(xp, self.layer, parameters), x)
-        return xp.reshape(LSE_SUM.to_log(xp, units), (parameters[0].shape[0], *self.shape))
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
@@ -242,13 +266,16 @@ class FamilyProductLogConstant(FamilyProductOp):
         return xp.reshape(array, (array.shape[0], *self.shape))
 
 
-def states_of(layer: Any, num_states: int, *, log_space: bool) -> Parameter:
-    """A layer's units at states 0 to C - 1, or the logarithms of these, `(K, C)`."""
+def units_at(layer: Any, *, num_states: int | None = None, value: Parameter | None = None) -> Parameter:
+    """A layer's units at states 0 to C - 1, `(K, C)`, or at a value of its variable, a parameter `(1,)`: `(K,)`.
+
+    They are logarithms where `layer.log_masses`.
+    """
     params = _references(layer)
-    op = (LogStatesParameter if log_space else StatesParameter)(
-        *(parameter.shape for parameter in params.values()), layer=_template(layer, params), num_states=num_states
-    )
-    return Parameter.from_nary(op, *params.values())
+    operands = [*params.values(), *([] if value is None else [value])]
+    kind = LogUnitsParameter if layer.log_masses else UnitsParameter
+    op = kind(*(operand.shape for operand in operands), layer=_template(layer, params), num_states=num_states)
+    return Parameter.from_nary(op, *operands)
 
 
 def log_total(layer: Any) -> Parameter:
@@ -256,14 +283,6 @@ def log_total(layer: Any) -> Parameter:
     params = _references(layer)
     shapes = [parameter.shape for parameter in params.values()]
     return Parameter.from_nary(LogTotalParameter(*shapes, layer=_template(layer, params)), *params.values())
-
-
-def log_units(layer: Any, value: Parameter) -> Parameter:
-    """The logarithms of a layer's units at a value of its variable, a parameter `(1,)`: `(K,)`."""
-    params = _references(layer)
-    operands = [*params.values(), value]
-    op = LogUnitsParameter(*(operand.shape for operand in operands), layer=_template(layer, params))
-    return Parameter.from_nary(op, *operands)
 
 
 def product_of_family(first: Any, second: Any) -> tuple[Any, Parameter]:
