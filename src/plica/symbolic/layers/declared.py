@@ -47,7 +47,7 @@ from plica.symbolic.layers.base import (
 from plica.symbolic.layers.distribution import Distribution
 from plica.symbolic.layers.formula_parameters import units_at
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
-from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.states import StateTable, TabulatedLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -59,7 +59,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 
-_HOOKS = ("settings", "fitted", "defaults", "check", "product")
+_HOOKS = ("settings", "fitted", "defaults", "check", "product", "product_settings", "anchor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,6 +210,11 @@ class UnivariateLayer(TabulatedLayer):
         """The parameters `(K,)` that the layer has, by name."""
         fields = vars(self)
         return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
+
+    @property
+    def normalized(self) -> bool:
+        """Whether each unit sums or integrates to 1, whatever its parameters."""
+        return type(self).row.marginal is normalized_total
 
     @property
     def log_masses(self) -> bool:

@@ -55,7 +55,8 @@ class FormulaOp(ParameterOp):
 
     def fold_settings(self) -> Hashable:
         """What layers that fold have in common, and further settings."""
-        settings = tuple(setting_key(getattr(self, name)) for name in self.setting_names)
+        values = (getattr(self, name) for name in self.setting_names)
+        settings = tuple(one.fold_settings() if isinstance(one, InputLayer) else setting_key(one) for one in values)
         return self.shapes, self.layer.fold_settings(), settings
 
 
@@ -177,12 +178,12 @@ class LogTotalParameter(FormulaOp):
 class FamilyProductOp(FormulaOp):
     """An operation on the parameters of two layers of a class that has a `product`, those of the first layer first.
 
-    `layer` is the product; `first` and `second` are the names of the parameters of the two layers.
+    `layer` is the product; `first` and `second` are layers as wide as it, with placeholders and the two's settings.
     """
 
     setting_names: ClassVar[tuple[str, ...]] = ("first", "second")
-    first: tuple[str, ...]
-    second: tuple[str, ...]
+    first: Any
+    second: Any
 
     def infer_shape(self) -> Shape:
         """`(K1 * K2,)`."""
@@ -190,9 +191,10 @@ class FamilyProductOp(FormulaOp):
 
     def _pairs(self, xp: Namespace, arrays: Sequence[Array]) -> tuple[Arrays, Arrays]:
         """The parameters of both layers, `(F, K1, 1)` and `(F, 1, K2)`."""
-        count = len(self.first)
-        first = {name: xp.expand_dims(array, axis=2) for name, array in zip(self.first, arrays[:count], strict=True)}
-        second = {name: xp.expand_dims(array, axis=1) for name, array in zip(self.second, arrays[count:], strict=True)}
+        names = [tuple(side.params) for side in (self.first, self.second)]
+        count = len(names[0])
+        first = {name: xp.expand_dims(array, axis=2) for name, array in zip(names[0], arrays[:count], strict=True)}
+        second = {name: xp.expand_dims(array, axis=1) for name, array in zip(names[1], arrays[count:], strict=True)}
         return first, second
 
     def _flat(self, xp: Namespace, array: Array) -> Array:
@@ -218,10 +220,8 @@ class FamilyProductParameter(FamilyProductOp):
     setting_names: ClassVar[tuple[str, ...]] = ("first", "second", "name")
     name: str
 
-    def __init__(
-        self, *in_shapes: Shape, layer: InputLayer, first: Iterable[str], second: Iterable[str], name: str
-    ) -> None:
-        self._assign(in_shapes, layer=layer, first=tuple(first), second=tuple(second), name=name)
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: InputLayer, second: InputLayer, name: str) -> None:
+        self._assign(in_shapes, layer=layer, first=first, second=second, name=name)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The parameter, from the `product` of the class."""
@@ -233,12 +233,12 @@ class FamilyProductParameter(FamilyProductOp):
 class FamilyProductLogConstant(FamilyProductOp):
     """The logarithm of the constant by which the product of two densities differs from a density of the family.
 
-    It is `log f(x) + log g(x) - log h(x)`, where h is that density, for any x: the one here is the mean under h, or its
-    mode if the family has no mean or counts. Derivatives need not pass through x.
+    It is `log f(x) + log g(x) - log h(x)`, where h is that density, for any x: the one here is the `anchor` of the
+    class, else the mean under h, or its mode if the family has no mean or counts. Derivatives need not pass through x.
     """
 
-    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: Iterable[str], second: Iterable[str]) -> None:
-        self._assign(in_shapes, layer=layer, first=tuple(first), second=tuple(second))
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: InputLayer, second: InputLayer) -> None:
+        self._assign(in_shapes, layer=layer, first=first, second=second)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The logarithms."""
@@ -247,10 +247,13 @@ class FamilyProductLogConstant(FamilyProductOp):
         x = xp.expand_dims(xp.stop_gradient(self._point(xp, Params.of(xp, product))), axis=1)
         x = xp.astype(x, xp.int64) if self.layer.domain.whole else x
         first, second = ({name: self._flat(xp, array) for name, array in side.items()} for side in pairs)
-        logs = [self._log_density(xp, params, x) for params in (first, second, product)]
+        sides = ((self.first, first), (self.second, second), (self.layer, product))
+        logs = [self._log_density(xp, layer, params, x) for layer, params in sides]
         return logs[0] + logs[1] - logs[2]
 
     def _point(self, xp: Namespace, params: Params) -> Array:
+        if hasattr(type(self.layer), "anchor"):
+            return type(self.layer).anchor(xp, params)
         formulas = self.layer.formulas
         mode = formulas["mode"](xp, self.layer, params)
         if "expectation" not in formulas or self.layer.domain.whole:
@@ -258,12 +261,10 @@ class FamilyProductLogConstant(FamilyProductOp):
         mean = formulas["expectation"](xp, self.layer, params)
         return xp.where(xp.isfinite(mean), mean, mode)
 
-    def _log_density(self, xp: Namespace, params: Arrays, x: Array) -> Array:
-        value = type(self.layer).row.body(xp, LSE_SUM, self.layer, Params.of(xp, params), x)
-        return self._flat_row(xp, LSE_SUM.to_log(xp, value))
-
-    def _flat_row(self, xp: Namespace, array: Array) -> Array:
-        return xp.reshape(array, (array.shape[0], *self.shape))
+    def _log_density(self, xp: Namespace, layer: Any, params: Arrays, x: Array) -> Array:
+        value = type(layer).row.body(xp, LSE_SUM, layer, Params.of(xp, params), x)
+        logs = LSE_SUM.to_log(xp, value)
+        return xp.reshape(logs, (logs.shape[0], *self.shape))
 
 
 def units_at(layer: Any, *, num_states: int | None = None, value: Parameter | None = None) -> Parameter:
@@ -293,13 +294,17 @@ def product_of_family(first: Any, second: Any) -> tuple[Any, Parameter]:
     """
     kind, sides = type(first), (_references(first), _references(second))
     units = first.num_output_units * second.num_output_units
+    config = {**first.config, "num_output_units": units}
+    if hasattr(kind, "product_settings"):
+        config |= kind.product_settings(first, second)
     names = [next(iter(group.values())) for group in kind.alternatives]
     shape = (units,)
     placeholders = _placeholders(dict.fromkeys((name for name in names if getattr(kind, name).start), shape))
-    layer = kind(**{**first.config, "num_output_units": units}, **placeholders)
+    layer = kind(**config, **placeholders)
     operands = [parameter for side in sides for parameter in side.values()]
     shapes = [operand.shape for operand in operands]
-    named = {"layer": layer, "first": tuple(sides[0]), "second": tuple(sides[1])}
+    wide = [_template(operand, side, units) for operand, side in zip((first, second), sides, strict=True)]
+    named = {"layer": layer, "first": wide[0], "second": wide[1]}
     params = {
         name: Parameter.from_nary(FamilyProductParameter(*shapes, **named, name=name), *operands)
         for name in placeholders
@@ -312,9 +317,11 @@ def _references(layer: Any) -> dict[str, Parameter]:
     return {name: parameter.ref() for name, parameter in layer.evaluated_params.items()}
 
 
-def _template(layer: Any, params: dict[str, Parameter]) -> Any:
-    """A layer of the same settings, with placeholders."""
-    return type(layer)(**layer.config, **_placeholders({name: parameter.shape for name, parameter in params.items()}))
+def _template(layer: Any, params: Iterable[str], units: int | None = None) -> Any:
+    """A layer of the same settings, with placeholders; of another number of units if that is given."""
+    count = units or layer.num_output_units
+    config = {**layer.config, "num_output_units": count}
+    return type(layer)(**config, **_placeholders(dict.fromkeys(params, (count,))))
 
 
 def _placeholders(shapes: dict[str, Shape]) -> dict[str, Parameter]:

@@ -123,7 +123,7 @@ def _log_masses(
 
 
 def _log_ways(xp: Namespace, x: Array, total: Array) -> Array:
-    """log Gamma(x + r) / (x! Gamma(r)): the mass where x of x + r trials fail, without the powers of its shares."""
+    """Return log Gamma(x + r) / (x! Gamma(r)): the mass where x of x + r trials fail, less the powers of its shares."""
     numbers = (xp.maximum(x, 1.0), total)
     sum_ = numbers[0] + total
     shares = [number / sum_ for number in numbers]
