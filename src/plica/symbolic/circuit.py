@@ -52,8 +52,8 @@ class CircuitOperation:
     Args:
         operator: Its name: `multiply`, `integrate`, ...
         operands: The circuits, in order.
-        metadata: The settings of the operator, of which it keeps a copy. Arrays and tensors become arrays that cannot be
-            written to.
+        metadata: The settings of the operator, of which it keeps a copy. Arrays and tensors become read-only
+            arrays.
     """
 
     operator: str
