@@ -278,3 +278,6 @@ PRODUCTS = (
     SquareParameter,
 )
 """Operations that may underflow for any inputs."""
+
+SUMS = (EinsumParameter, MatMulParameter, ReduceSumParameter, SumParameter)
+"""Operations that add numbers, of which some may be 0."""

@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
 from plica.ir.ranges import ANYTHING, excludes_negative
-from plica.lower.log_rules import FROM_OPERANDS, LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, copied, is_derived
+from plica.lower.log_rules import (
+    FROM_OPERANDS,
+    LOG_RULES,
+    MOVED,
+    OF_INPUT,
+    PRODUCTS,
+    SUMS,
+    SignedLog,
+    copied,
+    is_derived,
+)
 from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers.formula_parameters import LogUnitsParameter
@@ -183,12 +193,13 @@ class _Logs:
 
     Args:
         parameter: The parameter of numbers.
-        directed: Whether a computed number that may be 0 gets a sign, even if it is never negative.
+        directed: Whether a computed number that may be 0 gets a sign, even if it is never negative; it does in sums.
     """
 
     def __init__(self, parameter: Parameter, *, directed: bool = False) -> None:
         self.parameter = parameter
-        self.directed = directed
+        # a term of a sum that is 0 has a derivative, which its logarithm lacks
+        self.directed = directed or any(type(node) in SUMS for node in parameter.nodes)
         self.edges: dict[Any, list[Any]] = {}
         self.numbers = numbers(parameter.node_inputs)
         self.reads_logs = from_inputs(parameter.node_inputs, self._reads_logs)

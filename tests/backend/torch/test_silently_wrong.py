@@ -48,7 +48,7 @@ from plica.symbolic.layers import (
     PolynomialLayer,
     SumLayer,
 )
-from plica.symbolic.parameters import TensorParameter, normal
+from plica.symbolic.parameters import ClampParameter, ConstantParameter, Parameter, TensorParameter, normal
 from plica.templates import pgms
 from tests.harness.circuits import tensor
 from tests.harness.comparison import numbers
@@ -392,3 +392,48 @@ def test_files_and_native_code_of_products_and_of_z(tmp_path: Path) -> None:
         ]
         for logs in found:
             np.testing.assert_allclose(np.exp(np.asarray(logs).ravel()), expected[name], rtol=1e-9)
+
+
+# Found here.
+
+
+def test_a_traced_function_calls_a_circuit_with_a_tensor_of_its_own_anew() -> None:
+    """The result was a constant of the trace: later data and later parameters were ignored."""
+    circuit = density()
+    compiled = PipelineContext(semiring="lse-sum", dtype="float64").compile(circuit)
+    rows = torch.from_numpy(X[:4].copy())
+    traced = plica.jit(lambda weight: weight * compiled(rows).sum())
+    weight = torch.tensor(2.0, dtype=torch.float64)
+    for change in (lambda: None, lambda: rows.fill_(2), lambda: [one.data.mul_(1.5) for one in compiled.parameters()]):
+        change()
+        expected = 2 * Oracle(circuit, numbers(compiled)).log(rows.numpy()).sum()
+        assert traced(weight).item() == pytest.approx(float(expected), rel=1e-9)
+        gradients = [
+            torch.autograd.grad(result, list(compiled.parameters()))
+            for result in (traced(weight), weight * compiled(rows).sum())
+        ]
+        for found, eager in zip(*gradients, strict=True):
+            torch.testing.assert_close(found, eager)
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "sum-product"])
+def test_a_clamped_probability_of_zero_has_its_derivative_in_a_quotient(semiring: str) -> None:
+    """The derivative of the integral was lost, so that only that of the numerator was left.
+
+    At 0 the clamp has the derivative 0.5, as a sum of the two sides; the numbers above it have 1.
+    """
+    start = np.array([[0.0, 0.4, 0.6], [0.2, 0.3, 0.5]])
+    probs = Parameter.from_unary(ClampParameter((2, STATES), vmin=0.0), tensor(start))
+    layer = CategoricalLayer([0], 2, num_categories=STATES, probs=probs)
+    total = SumLayer(2, 1, weight=ConstantParameter(1, 2, value=[[0.25, 0.75]]))
+    circuit = built({total: [layer]}, total)
+    compiled: Any = PipelineContext(semiring=semiring, dtype="float64").compile(normalize(power(circuit, 2)))
+    for state in range(STATES):
+        found = compiled(torch.tensor([[state]]))
+        found = found.exp() if semiring == "lse-sum" else found
+        (gradient,) = torch.autograd.grad(found.sum(), list(compiled.parameters()))
+        masses = np.array([0.25, 0.75]) @ start
+        inner = (np.arange(STATES) == state) * 2 * masses[state] / (masses**2).sum()
+        inner = inner - 2 * masses * masses[state] ** 2 / (masses**2).sum() ** 2
+        expected = np.outer([0.25, 0.75], inner) * np.where(start == 0, 0.5, 1.0)
+        np.testing.assert_allclose(gradient.reshape(2, STATES), expected, rtol=1e-9, atol=1e-12)
