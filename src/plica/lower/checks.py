@@ -31,7 +31,7 @@ from plica.symbolic.layers import (
     held_layers,
 )
 from plica.symbolic.parameters import ConstantParameter, Parameter, TensorParameter, dereferenced
-from plica.symbolic.semirings import SEMIRINGS, Semiring
+from plica.symbolic.semirings import SEMIRINGS, Reduction, Semiring
 from plica.tracing import namespace as xp
 
 _LINEAR_PARAMETERS = ("weight", "probs")  # parameters of built-in layers that hold weights
@@ -98,6 +98,24 @@ def _has_signs(layer: Layer) -> bool:
     if isinstance(layer, ConstantValueLayer):
         names = () if layer.log_space else ("value",)
     return not all(never_negative(params[name].output, params[name].node_inputs) for name in names if name in params)
+
+
+def check_operation(circuit: Circuit, semiring: Semiring) -> None:
+    """Refuse an integral in an algebra whose sum is another one: it would neither be a sum nor the largest number.
+
+    Raises:
+        UnsupportedError: The circuit is an integral over some variables.
+    """
+    operation, algebra = circuit.operation, semiring.algebra
+    if operation is None or operation.operator not in ("integrate", "marginal"):
+        return
+    gone = operation.operands[0].scope - circuit.scope
+    if gone and algebra.reduction is not Reduction.INTEGRATE:
+        raise UnsupportedError(
+            f"{operation.operator} adds and integrates real numbers over {gone!s}, which the algebra {algebra.name} of "
+            f"semiring={semiring.name!r} does not; leave these variables out of the data instead (NaN), or compile "
+            "with semiring='lse-sum'."
+        )
 
 
 def _check_complex(layer: str, name: str, semiring: Semiring, built_in: Layer | None) -> None:

@@ -24,7 +24,7 @@ from plica.graph.strategy import OptMatchStrategy, Strategy
 from plica.ir.dtypes import DType
 from plica.lower.call_parameters import CallParameters
 from plica.lower.cascade import FROM, cascade
-from plica.lower.checks import check_semiring, has_signs
+from plica.lower.checks import check_operation, check_semiring, has_signs
 from plica.lower.data import samples_dtype
 from plica.lower.fold.groups import FoldedCircuit, fold_circuit, single_groups
 from plica.lower.layer_map import LayerMap
@@ -287,8 +287,9 @@ class CircuitCompiler:
             resolved: The result of `resolver` for the circuit, if it is known.
 
         Raises:
-            UnsupportedError: The semiring cannot carry the circuit's numbers.
+            UnsupportedError: The semiring cannot carry the circuit's numbers, or has no integrals.
         """
+        check_operation(circuit, self.semiring)
         resolved = self.resolver.circuit(circuit) if resolved is None else resolved
         rows = self.compilation_rules.layers.own
         check_semiring(resolved, self.semiring, rows)

@@ -20,6 +20,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from plica.symbolic.layers.formula_parameters import (
+    LogUnitsParameter,
+    UnitsParameter,
+    UnitsSignParameter,
+    UnitsSizeParameter,
+)
 from plica.symbolic.parameters import (
     BlockKroneckerParameter,
     BlockKroneckerSumParameter,
@@ -111,6 +117,14 @@ OF_INPUT: dict[type[Any], Callable[[Add, Any, Node], Node]] = {
     ScaledSigmoidParameter: _of_scaled_sigmoid,
 }
 """The logarithms of operations whose numbers are never negative, computed from their inputs."""
+
+FROM_OPERANDS: dict[type[Any], tuple[type[ParameterOp], type[ParameterOp], type[ParameterOp]]] = {
+    UnitsParameter: (LogUnitsParameter, UnitsSizeParameter, UnitsSignParameter),
+}
+"""Operations whose numbers may be 0, with those that compute the logarithms, the sizes and the signs of their numbers.
+
+All have the same operands and settings.
+"""
 
 
 def _signs(inputs: Sequence[SignedLog], op: ParameterOp) -> list[Node] | None:
@@ -264,3 +278,6 @@ PRODUCTS = (
     SquareParameter,
 )
 """Operations that may underflow for any inputs."""
+
+SUMS = (EinsumParameter, MatMulParameter, ReduceSumParameter, SumParameter)
+"""Operations that add numbers, of which some may be 0."""

@@ -18,9 +18,20 @@ from numpy.typing import NDArray
 
 from plica.graph.order import from_inputs, topological_order
 from plica.ir.ranges import ANYTHING, excludes_negative
-from plica.lower.log_rules import LOG_RULES, MOVED, OF_INPUT, PRODUCTS, SignedLog, copied, is_derived
+from plica.lower.log_rules import (
+    FROM_OPERANDS,
+    LOG_RULES,
+    MOVED,
+    OF_INPUT,
+    PRODUCTS,
+    SUMS,
+    SignedLog,
+    copied,
+    is_derived,
+)
 from plica.lower.optimize.ranges import known_range, never_negative, numbers
 from plica.symbolic.dtypes import DataType
+from plica.symbolic.layers.formula_parameters import LogUnitsParameter
 from plica.symbolic.parameters import (
     ClampParameter,
     ConstantParameter,
@@ -83,6 +94,8 @@ def may_be_zero(logs: Parameter, is_learned: Callable[[Any], bool]) -> bool:
     reaches = from_inputs(logs.node_inputs, reaches_zero)
 
     def is_of_zero(node: Any) -> bool:
+        if isinstance(node, LogUnitsParameter):
+            return not node.layer.log_masses and reaches(node)
         if not _is_log(node):
             return type(node) is SignedLogParameter
         (number,) = logs.node_inputs(node)
@@ -189,12 +202,13 @@ class _Logs:
 
     Args:
         parameter: The parameter of numbers.
-        directed: Whether a computed number that may be 0 gets a sign, even if it is never negative.
+        directed: Whether a computed number that may be 0 gets a sign, even if it is never negative; it does in sums.
     """
 
     def __init__(self, parameter: Parameter, *, directed: bool = False) -> None:
         self.parameter = parameter
-        self.directed = directed
+        # a term of a sum that is 0 has a derivative, which its logarithm lacks
+        self.directed = directed or any(type(node) in SUMS for node in parameter.nodes)
         self.edges: dict[Any, list[Any]] = {}
         self.numbers = numbers(parameter.node_inputs)
         self.reads_logs = from_inputs(parameter.node_inputs, self._reads_logs)
@@ -244,7 +258,11 @@ class _Logs:
             return False  # no number is near 0
         is_product = kind in PRODUCTS or (kind is EinsumParameter and not node.summed)
         always = is_product or all(map(excludes_negative, ranges))
-        return always or any(inputs) or any(self._is_derived(source) or _is_small(source) for source in sources)
+        return always or any(inputs) or any(map(self._has_better_logs, sources))
+
+    def _has_better_logs(self, node: Any) -> bool:
+        """Whether the logarithm of a node may be accurate where the number underflows."""
+        return self._is_derived(node) or type(node) in FROM_OPERANDS or _is_small(node)
 
     def _is_derived(self, node: Any) -> bool:
         """Whether a node's logarithm is computed from its input itself, as log_softmax is."""
@@ -278,6 +296,8 @@ class _Logs:
         if value is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 return _constant(node, np.log(value))
+        if type(node) in FROM_OPERANDS:
+            return self._of_operands(node, FROM_OPERANDS[type(node)][0])
         self._add_subgraph(node)
         return self._add(LogParameter(node.shape), node)
 
@@ -287,9 +307,18 @@ class _Logs:
         if value is not None:
             size = np.log(np.abs(value), where=value != 0, out=np.zeros_like(value))
             return SignedLog(_constant(node, size), _constant(node, np.sign(value)))
+        if type(node) in FROM_OPERANDS:
+            return SignedLog(*(self._of_operands(node, kind) for kind in FROM_OPERANDS[type(node)][1:]))
         self._add_subgraph(node)
         size, sign = (self._add(kind(node.shape), node) for kind in (LogSizeParameter, SignParameter))
         return SignedLog(size, sign)
+
+    def _of_operands(self, node: Any, kind: type[ParameterOp]) -> Any:
+        """An operation of another kind on the operands of a node, which are computed first."""
+        operands = self.parameter.node_inputs(node)
+        for operand in operands:
+            self._add_subgraph(operand)
+        return self._add(kind(*node.in_shapes, **node.config), *operands)
 
     def _add(self, op: ParameterOp, *inputs: Any) -> ParameterOp:
         self.edges[op] = list(inputs)

@@ -10,7 +10,10 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Number
 from typing import Any, TypeAlias, final
+
+import numpy as np
 
 from plica.arguments import edges, known, looked_up
 from plica.errors import DTypeError, GraphError, InputError, ShapeError, StructuralPropertyError
@@ -50,12 +53,32 @@ class CircuitOperation:
     Args:
         operator: Its name: `multiply`, `integrate`, ...
         operands: The circuits, in order.
-        metadata: The settings of the operator.
+        metadata: The settings of the operator, of which it keeps a copy. Arrays and tensors become read-only
+            arrays.
     """
 
     operator: str
     operands: tuple["Circuit", ...]
     metadata: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "metadata", _owned(self.metadata))
+
+
+def _owned(setting: Any) -> Any:
+    """A setting that shares no memory with the caller's."""
+    if isinstance(setting, Mapping):
+        return {key: _owned(value) for key, value in setting.items()}
+    if type(setting) in (list, tuple):
+        return type(setting)(map(_owned, setting))
+    if isinstance(setting, str | bytes | Number) or not hasattr(setting, "__array__"):
+        return setting
+    try:
+        array = np.array(setting)
+    except (RuntimeError, TypeError, ValueError):  # the operator refuses it by name
+        return setting
+    array.flags.writeable = False
+    return array
 
 
 Factors: TypeAlias = Mapping[Layer, tuple[tuple["Circuit", Operand], tuple["Circuit", Operand]]]

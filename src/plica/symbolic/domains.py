@@ -127,6 +127,10 @@ class Domain:
             raise InputError(f"no value is in both domains, {self.name} and {other.name}") from None
         return next((domain for domain in (self, other) if domain == both), both)
 
+    def has_measure_of(self, other: Domain) -> bool:
+        """Whether sums or integrals over both are equal for any function: a bound of real numbers counts as inside."""
+        return (self.whole, self.least, self.most) == (other.whole, other.least, other.most)
+
     def __repr__(self) -> str:
         return f"Domain({self.name!r})"
 

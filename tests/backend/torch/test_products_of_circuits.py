@@ -1,5 +1,6 @@
 """Products of circuits, and their integrals, compiled: the values that the oracle has."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -13,12 +14,15 @@ from plica.symbolic.functional import condition, integrate, multiply, normalize,
 from plica.symbolic.initializers import ConstantTensorInitializer, UniformInitializer
 from plica.symbolic.layers import (
     BernoulliLayer,
+    BinomialLayer,
     CategoricalLayer,
     EmbeddingLayer,
     GaussianLayer,
+    GeometricLayer,
     HadamardLayer,
     LaplaceLayer,
     Layer,
+    NegativeBinomialLayer,
     PoissonLayer,
     SumLayer,
 )
@@ -83,27 +87,82 @@ def test_conditioned_circuits(semiring: str, observed: dict[int, float]) -> None
     torch.testing.assert_close(found.flatten(), expected.flatten(), rtol=1e-12, atol=1e-12)
 
 
+TRIALS: dict[str, Any] = {
+    "bernoulli": (lambda probs: BernoulliLayer([0], 2, probs=probs), lambda p, x: p**x * (1 - p) ** (1 - x), 2),
+    "five trials": (
+        lambda probs: BinomialLayer([0], 2, total_count=5, probs=probs),
+        lambda p, x: math.comb(5, x) * p**x * (1 - p) ** (5 - x),
+        6,
+    ),
+    "geometric": (lambda probs: GeometricLayer([0], 2, probs=probs), lambda p, x: p * (1 - p) ** x, None),
+    "three successes": (
+        lambda probs: NegativeBinomialLayer([0], 2, probs=probs, total_count=ConstantParameter(2, value=3.0)),
+        lambda p, x: math.comb(x + 2, 2) * p**3 * (1 - p) ** x,
+        None,
+    ),
+}
+TABLE, WEIGHTS, SHARES = [[1.0, 2.0], [3.0, 4.0]], [0.25, 0.75], [0.125, 0.25, 0.5]
+
+
 @pytest.mark.parametrize("semiring", ["sum-product", "lse-sum", "complex-lse-sum"])
 @pytest.mark.parametrize(
-    ("operator", "expected"),
-    [
-        (lambda c: power(c, 2), 0.5625),
-        (lambda c: integrate(power(c, 2)), -0.625),
-        (lambda c: condition(c, {0: 1}), 0.25 / 2.625 - 1.125 * 0.75 / 2.625**2),
-    ],
-    ids=["square", "integral", "condition"],
+    ("name", "operator"),
+    [(name, one) for name in TRIALS for one in ("condition", "table")]
+    + [(name, one) for name in ("bernoulli", "five trials") for one in ("square", "integral", "quotient")],
 )
-def test_a_probability_of_zero_has_its_derivative(operator: Any, expected: float, semiring: str) -> None:
-    """The circuit is sum_k w_k p_k(x) y_k(z), with p = (0, 0.5) and w = (0.25, 0.75)."""
-    probs = TensorParameter(2, initializer=ConstantTensorInitializer(np.array([0.0, 0.5])))
-    inputs = [
-        BernoulliLayer([0], 2, probs=probs),
-        EmbeddingLayer([1], 2, num_states=2, weight=ConstantParameter(2, 2, value=[[1.0, 2.0], [3.0, 4.0]])),
-    ]
-    product, total = HadamardLayer(2), SumLayer(2, 1, weight=ConstantParameter(1, 2, value=[[0.25, 0.75]]))
-    circuit = Circuit([*inputs, product, total], {product: inputs, total: [product]}, [total])
-    compiled = TorchCompiler(semiring=semiring, dtype="float64").compile(operator(circuit))
-    found: Any = compiled(torch.tensor([[1, 0]])) if compiled.scope else compiled()
-    value = found.exp() if compiled.semiring.logarithmic else found
-    (gradient,) = torch.autograd.grad(value.real.sum(), list(compiled.parameters()))
-    assert gradient.flatten()[0].item() == pytest.approx(expected, rel=1e-9)
+def test_probabilities_of_0_and_1_have_derivatives(name: str, operator: str, semiring: str) -> None:
+    build, mass, num_states = TRIALS[name]
+    for first in (0.0, 1.0) if num_states or operator == "table" else (1.0,):  # counts need a probability above 0
+        shares = torch.tensor([first, 0.5], dtype=torch.float64, requires_grad=True)
+
+        def value(x: int, y: int) -> Any:
+            return sum(WEIGHTS[k] * mass(shares[k], x) * TABLE[k][y] for k in range(2))  # noqa: B023
+
+        def total(power: int) -> Any:
+            return sum(value(x, y) ** power for x in range(num_states) for y in range(2))
+
+        probs = TensorParameter(2, initializer=ConstantTensorInitializer(np.array([first, 0.5])))
+        inputs = [build(probs), EmbeddingLayer([1], 2, num_states=2, weight=ConstantParameter(2, 2, value=TABLE))]
+        product, sums = HadamardLayer(2), SumLayer(2, 1, weight=ConstantParameter(1, 2, value=[WEIGHTS]))
+        circuit = Circuit([*inputs, product, sums], {product: inputs, sums: [product]}, [sums])
+        table = CategoricalLayer([0], 1, num_categories=3, probs=ConstantParameter(1, 3, value=[SHARES]))
+        for state in range(min(num_states or 3, 3)):
+            made, expected = {
+                "square": lambda: (power(circuit, 2), value(state, 1) ** 2),  # noqa: B023
+                "integral": lambda: (integrate(power(circuit, 2)), total(2)),  # noqa: B023
+                "quotient": lambda: (normalize(power(circuit, 2)), value(state, 1) ** 2 / total(2)),  # noqa: B023
+                "condition": lambda: (
+                    condition(circuit, {0: state}),  # noqa: B023
+                    value(state, 1) / (value(state, 0) + value(state, 1)),  # noqa: B023
+                ),
+                "table": lambda: (
+                    multiply(circuit, Circuit([table], {}, [table])),  # noqa: B023
+                    value(state, 1) * SHARES[state],  # noqa: B023
+                ),
+            }[operator]()
+            compiled = TorchCompiler(semiring=semiring, dtype="float64").compile(made)
+            found: Any = compiled(torch.tensor([[state, 1]])) if compiled.scope else compiled()
+            number = (found.exp() if compiled.semiring.logarithmic else found).real.sum()
+            torch.testing.assert_close(number, expected.detach(), rtol=1e-9, atol=1e-12)
+            (gradient,) = torch.autograd.grad(number, list(compiled.parameters()))
+            (slope,) = torch.autograd.grad(expected, [shares])
+            torch.testing.assert_close(gradient.flatten(), slope, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("semiring", ["lse-sum", "complex-lse-sum"])
+def test_masses_of_many_trials_with_a_given_probability_do_not_underflow(semiring: str) -> None:
+    """In float32, 0.01 to the power of 200 is 0, and the logarithm of the mass is -921."""
+    layer = BinomialLayer([0], 1, total_count=200, probs=ConstantParameter(1, value=0.01))
+    circuit = Circuit([layer], {}, [layer])
+    expected = np.array([[200 * math.log(0.01)], [200 * math.log(0.99)]])
+    compiled: Any = TorchCompiler(semiring=semiring, dtype="float32").compile(power(circuit, 2))
+    found = compiled(torch.tensor([[200], [0]])).real[:, 0]
+    np.testing.assert_allclose(found, 2 * expected, rtol=1e-5)
+    learned = TensorParameter(1, initializer=ConstantTensorInitializer(np.array([0.01])))
+    layer = BinomialLayer([0], 1, total_count=200, probs=learned)
+    circuit = Circuit([layer], {}, [layer])
+    compiled = TorchCompiler(semiring=semiring, dtype="float32").compile(power(circuit, 2))
+    logs = compiled(torch.tensor([[200], [0]])).real[:, 0]
+    np.testing.assert_allclose(logs.detach(), 2 * expected, rtol=1e-5)
+    (slope,) = torch.autograd.grad(logs[0].sum(), list(compiled.parameters()))
+    assert slope.item() == pytest.approx(400 / 0.01, rel=1e-5)

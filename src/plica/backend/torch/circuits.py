@@ -136,7 +136,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         Args:
             x: `(B, D)`, column v is variable v, up to the last of `data_scope`; columns outside `scope` are ignored.
                 Integers, or floats where NaN means missing (the variable is summed out). Nothing for a circuit
-                without variables.
+                without variables. A function that `plica.jit` traces captures a tensor of its own by reference.
             parameters: Tensors that stand for leaves in this call alone, by the keys of the state dict: of the shape
                 of the leaf, or `(B, *shape)` with numbers for each row.
 
@@ -149,8 +149,10 @@ class TorchCircuit(ScoringModule, OperatorMethods):
             UnsupportedError: On the CPU, a weight is negative and the semiring carries no such numbers. On other
                 devices the logarithm of one that is given is NaN.
         """
-        if isinstance(x, Tracer) or (x is None and current_trace() is not None):
-            recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, x, parameters)
+        trace = current_trace()
+        if trace is not None or isinstance(x, Tracer):
+            captured: Any = x if trace is None or x is None or isinstance(x, Tracer) else trace.capture(x)
+            recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, captured, parameters)
             return recorded
         if self.leaves.is_autocast:  # what weights prove holds in the circuit's own dtype
             with torch.autocast(self.leaves.device.type, enabled=False):

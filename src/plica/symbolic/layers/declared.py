@@ -45,9 +45,9 @@ from plica.symbolic.layers.base import (
     positive,
 )
 from plica.symbolic.layers.distribution import Distribution
-from plica.symbolic.layers.formula_parameters import states_of
+from plica.symbolic.layers.formula_parameters import units_at
 from plica.symbolic.layers.formulas import RESERVED, Formula, formula_row, formulas_of
-from plica.symbolic.layers.rows import InputRow
+from plica.symbolic.layers.rows import InputRow, normalized_total
 from plica.symbolic.layers.states import StateTable, TabulatedLayer
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -59,7 +59,7 @@ from plica.symbolic.parameters import (
 )
 from plica.symbolic.scope import Scope
 
-_HOOKS = ("settings", "fitted", "defaults", "check", "product")
+_HOOKS = ("settings", "fitted", "defaults", "check", "product", "product_settings", "anchor")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +212,11 @@ class UnivariateLayer(TabulatedLayer):
         return {name: fields[name] for name in self.parameter_names if fields[name] is not None}
 
     @property
+    def normalized(self) -> bool:
+        """Whether each unit sums or integrates to 1, whatever its parameters."""
+        return type(self).row.marginal is normalized_total
+
+    @property
     def log_masses(self) -> bool:
         """Whether tables hold the logarithms of masses: these do not underflow, but 0 then has no derivative."""
         return True
@@ -227,7 +232,7 @@ class UnivariateLayer(TabulatedLayer):
                 f"{self!r} gives densities, and no masses of {num_states} states; take a layer of states or counts, or "
                 "a CategoricalLayer of the numbers that you mean."
             )
-        return StateTable(states_of(self, num_states, log_space=self.log_masses), log_space=self.log_masses)
+        return StateTable(units_at(self, num_states=num_states), log_space=self.log_masses)
 
 
 def _check_names(kind: type[UnivariateLayer], declared: Iterable[str]) -> None:

@@ -15,7 +15,6 @@ from plica.symbolic.layers.blocks import constants, ones, weighted
 from plica.symbolic.layers.declared import UnivariateLayer
 from plica.symbolic.layers.formula_parameters import log_total, product_of_family
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
-from plica.symbolic.layers.rows import normalized_total
 from plica.symbolic.layers.table_products import multiply_tables
 from plica.symbolic.scope import Scope
 
@@ -29,7 +28,7 @@ def _integrate(layer: UnivariateLayer, *, scope: Scope) -> CircuitBlock:  # noqa
     marginal = type(layer).row.marginal
     if isinstance(marginal, Unsupported):
         raise UnsupportedError(f"integrate: {layer!r} cannot be integrated: {marginal.why}.")
-    return ones(layer) if marginal is normalized_total else constants(log_total(layer))
+    return ones(layer) if layer.normalized else constants(log_total(layer))
 
 
 OPERATORS = (

@@ -4,8 +4,8 @@ An operation reads the parameters of layers in order. Its `layer` tells it the c
 placeholders as parameters. It asks the row of the class, also where a context has replaced that row.
 
 >>> from plica.symbolic.layers import ExponentialLayer, PoissonLayer
->>> states_of(PoissonLayer([0], 4), 3, log_space=True)
-Parameter((4, 3): ... -> HadamardParameter -> ConstantParameter -> SumParameter -> LogStatesParameter)
+>>> units_at(PoissonLayer([0], 4), num_states=3)
+Parameter((4, 3): ... -> HadamardParameter -> ConstantParameter -> SumParameter -> LogUnitsParameter)
 >>> product, log_constant = product_of_family(ExponentialLayer([0], 4), ExponentialLayer([0], 2))
 >>> product.params["rate"].shape, log_constant.shape
 ((8,), (8,))
@@ -55,60 +55,105 @@ class FormulaOp(ParameterOp):
 
     def fold_settings(self) -> Hashable:
         """What layers that fold have in common, and further settings."""
-        settings = tuple(setting_key(getattr(self, name)) for name in self.setting_names)
+        values = (getattr(self, name) for name in self.setting_names)
+        settings = tuple(one.fold_settings() if isinstance(one, InputLayer) else setting_key(one) for one in values)
         return self.shapes, self.layer.fold_settings(), settings
 
 
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class StatesOp(FormulaOp):
-    """A layer's units at states 0 to C - 1: `(K, C)`."""
+class UnitsOp(FormulaOp):
+    """A layer's units at states 0 to C - 1, `(K, C)`; or at a value, the last operand `(1,)`, as `(K,)`.
+
+    Args:
+        num_states: C; None for a value.
+    """
 
     setting_names: ClassVar[tuple[str, ...]] = ("num_states",)
-    num_states: int
+    num_states: int | None
 
-    def __init__(self, *in_shapes: Shape, layer: InputLayer, num_states: int) -> None:
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, num_states: int | None) -> None:
         self._assign(in_shapes, layer=layer, num_states=num_states)
 
     def infer_shape(self) -> Shape:
-        """`(K, C)`."""
-        return (self.layer.num_output_units, self.num_states)
+        """`(K, C)`, or `(K,)`."""
+        units = self.layer.num_output_units
+        return (units,) if self.num_states is None else (units, self.num_states)
 
-    def value(self, xp: Namespace, semiring: Semiring, arrays: Sequence[Array]) -> Value:
-        """The body of the layer's row, at the states."""
-        params = _params(xp, self.layer, arrays)
-        x = xp.broadcast_to(
-            xp.reshape(xp.arange(self.num_states), (1, -1, 1)), (arrays[0].shape[0], self.num_states, 1)
-        )
-        value: Value = type(self.layer).row.body(xp, semiring, self.layer, params, x)
-        return value
+    def _units(self, xp: Namespace, semiring: Semiring, arrays: Sequence[Array]) -> Value:
+        """The body of the layer's row, `(F, C, K)` or `(F, 1, K)`."""
+        if self.num_states is None:
+            *arrays, value = arrays
+            x = xp.expand_dims(xp.astype(value, xp.int64) if self.layer.domain.whole else value, axis=1)
+        else:
+            states = xp.reshape(xp.arange(self.num_states), (1, -1, 1))
+            x = xp.broadcast_to(states, (arrays[0].shape[0], self.num_states, 1))
+        units: Value = type(self.layer).row.body(xp, semiring, self.layer, _params(xp, self.layer, arrays), x)
+        return units
 
-    def units_first(self, xp: Namespace, table: Array) -> Array:
-        """A table `(F, C, K)` as `(F, K, C)`."""
-        return xp.broadcast_to(xp.matrix_transpose(table), (table.shape[0], *self.shape))
+    def _units_first(self, xp: Namespace, units: Array) -> Array:
+        """`(F, C, K)` as `(F, *shape)`."""
+        if self.num_states is None:
+            return xp.reshape(units, (units.shape[0], *self.shape))
+        return xp.broadcast_to(xp.matrix_transpose(units), (units.shape[0], *self.shape))
+
+    def logs(self, xp: Namespace, arrays: Sequence[Array]) -> Array:
+        """The logarithms, which have no derivatives where a number is 0."""
+        return self._units_first(xp, LSE_SUM.to_log(xp, self._units(xp, LSE_SUM, arrays)))
+
+    def linear(self, xp: Namespace, arrays: Sequence[Array]) -> Array:
+        """The ordinary numbers, with the derivatives of ordinary arithmetic."""
+        return self._units_first(xp, SUM_PRODUCT.to_linear(xp, self._units(xp, SUM_PRODUCT, arrays)))
 
     @abstractmethod
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The result, `(F, K, C)`."""
+        """The result, `(F, *shape)`."""
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class LogStatesParameter(StatesOp):
-    """The logarithms of a layer's units at states 0 to C - 1: `(K, C)`."""
+class LogUnitsParameter(UnitsOp):
+    """The logarithms of a layer's units, which have no derivatives where a number is 0."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The logarithms; they have no derivatives where a number is 0."""
-        return self.units_first(xp, LSE_SUM.to_log(xp, self.value(xp, LSE_SUM, arrays)))
+        """The logarithms."""
+        return self.logs(xp, arrays)
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False, init=False)
-class StatesParameter(StatesOp):
-    """A layer's units at states 0 to C - 1, which may be 0: `(K, C)`."""
+class UnitsParameter(UnitsOp):
+    """A layer's units, which may be 0."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The ordinary numbers, with the derivatives of ordinary arithmetic."""
-        return self.units_first(xp, SUM_PRODUCT.to_linear(xp, self.value(xp, SUM_PRODUCT, arrays)))
+        """The ordinary numbers."""
+        return self.linear(xp, arrays)
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class UnitsSizeParameter(UnitsOp):
+    """The sizes of a layer's units: their logarithms as constants, and 0 where a number is 0."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The sizes."""
+        return _size(xp, self.logs(xp, arrays))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False, init=False)
+class UnitsSignParameter(UnitsOp):
+    """The signs of a layer's units, 1 or 0, with the derivatives of the numbers: numbers are `sign * exp(size)`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """The signs."""
+        logs = self.logs(xp, arrays)
+        is_zero = xp.equal(logs, -math.inf)
+        ratio = xp.exp(xp.where(is_zero, 0.0, logs) - _size(xp, logs))
+        return xp.where(is_zero, self.linear(xp, arrays), ratio)
+
+
+def _size(xp: Namespace, logs: Array) -> Array:
+    return xp.where(xp.equal(logs, -math.inf), 0.0, xp.stop_gradient(logs))
 
 
 @final
@@ -129,36 +174,16 @@ class LogTotalParameter(FormulaOp):
         return xp.reshape(LSE_SUM.to_log(xp, value), (arrays[0].shape[0], *self.shape))
 
 
-@final
-@dataclass(frozen=True, slots=True, eq=False, init=False)
-class LogUnitsParameter(FormulaOp):
-    """The logarithms of a layer's units at a value of its variable, which is the last operand, `(1,)`: `(K,)`."""
-
-    def __init__(self, *in_shapes: Shape, layer: InputLayer) -> None:
-        self._assign(in_shapes, layer=layer)
-
-    def infer_shape(self) -> Shape:
-        """`(K,)`."""
-        return (self.layer.num_output_units,)
-
-    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """The body of the layer's row."""
-        *parameters, value = arrays
-        x = xp.expand_dims(xp.astype(value, xp.int64) if self.layer.domain.whole else value, axis=1)  # (F, 1, 1)
-        units = type(self.layer).row.body(xp, LSE_SUM, self.layer, _params(xp, self.layer, parameters), x)
-        return xp.reshape(LSE_SUM.to_log(xp, units), (parameters[0].shape[0], *self.shape))
-
-
 @dataclass(frozen=True, slots=True, eq=False, init=False)
 class FamilyProductOp(FormulaOp):
     """An operation on the parameters of two layers of a class that has a `product`, those of the first layer first.
 
-    `layer` is the product; `first` and `second` are the names of the parameters of the two layers.
+    `layer` is the product; `first` and `second` are layers as wide as it, with placeholders and the two's settings.
     """
 
     setting_names: ClassVar[tuple[str, ...]] = ("first", "second")
-    first: tuple[str, ...]
-    second: tuple[str, ...]
+    first: Any
+    second: Any
 
     def infer_shape(self) -> Shape:
         """`(K1 * K2,)`."""
@@ -166,9 +191,10 @@ class FamilyProductOp(FormulaOp):
 
     def _pairs(self, xp: Namespace, arrays: Sequence[Array]) -> tuple[Arrays, Arrays]:
         """The parameters of both layers, `(F, K1, 1)` and `(F, 1, K2)`."""
-        count = len(self.first)
-        first = {name: xp.expand_dims(array, axis=2) for name, array in zip(self.first, arrays[:count], strict=True)}
-        second = {name: xp.expand_dims(array, axis=1) for name, array in zip(self.second, arrays[count:], strict=True)}
+        names = [tuple(side.params) for side in (self.first, self.second)]
+        count = len(names[0])
+        first = {name: xp.expand_dims(array, axis=2) for name, array in zip(names[0], arrays[:count], strict=True)}
+        second = {name: xp.expand_dims(array, axis=1) for name, array in zip(names[1], arrays[count:], strict=True)}
         return first, second
 
     def _flat(self, xp: Namespace, array: Array) -> Array:
@@ -194,10 +220,8 @@ class FamilyProductParameter(FamilyProductOp):
     setting_names: ClassVar[tuple[str, ...]] = ("first", "second", "name")
     name: str
 
-    def __init__(
-        self, *in_shapes: Shape, layer: InputLayer, first: Iterable[str], second: Iterable[str], name: str
-    ) -> None:
-        self._assign(in_shapes, layer=layer, first=tuple(first), second=tuple(second), name=name)
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: InputLayer, second: InputLayer, name: str) -> None:
+        self._assign(in_shapes, layer=layer, first=first, second=second, name=name)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The parameter, from the `product` of the class."""
@@ -209,12 +233,12 @@ class FamilyProductParameter(FamilyProductOp):
 class FamilyProductLogConstant(FamilyProductOp):
     """The logarithm of the constant by which the product of two densities differs from a density of the family.
 
-    It is `log f(x) + log g(x) - log h(x)`, where h is that density, for any x: the one here is the mean under h, or its
-    mode if the family has no mean or counts. Derivatives need not pass through x.
+    It is `log f(x) + log g(x) - log h(x)`, where h is that density, for any x: the one here is the `anchor` of the
+    class, else the mean under h, or its mode if the family has no mean or counts. Derivatives need not pass through x.
     """
 
-    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: Iterable[str], second: Iterable[str]) -> None:
-        self._assign(in_shapes, layer=layer, first=tuple(first), second=tuple(second))
+    def __init__(self, *in_shapes: Shape, layer: InputLayer, first: InputLayer, second: InputLayer) -> None:
+        self._assign(in_shapes, layer=layer, first=first, second=second)
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
         """The logarithms."""
@@ -223,10 +247,13 @@ class FamilyProductLogConstant(FamilyProductOp):
         x = xp.expand_dims(xp.stop_gradient(self._point(xp, Params.of(xp, product))), axis=1)
         x = xp.astype(x, xp.int64) if self.layer.domain.whole else x
         first, second = ({name: self._flat(xp, array) for name, array in side.items()} for side in pairs)
-        logs = [self._log_density(xp, params, x) for params in (first, second, product)]
+        sides = ((self.first, first), (self.second, second), (self.layer, product))
+        logs = [self._log_density(xp, layer, params, x) for layer, params in sides]
         return logs[0] + logs[1] - logs[2]
 
     def _point(self, xp: Namespace, params: Params) -> Array:
+        if hasattr(type(self.layer), "anchor"):
+            return type(self.layer).anchor(xp, params)
         formulas = self.layer.formulas
         mode = formulas["mode"](xp, self.layer, params)
         if "expectation" not in formulas or self.layer.domain.whole:
@@ -234,21 +261,22 @@ class FamilyProductLogConstant(FamilyProductOp):
         mean = formulas["expectation"](xp, self.layer, params)
         return xp.where(xp.isfinite(mean), mean, mode)
 
-    def _log_density(self, xp: Namespace, params: Arrays, x: Array) -> Array:
-        value = type(self.layer).row.body(xp, LSE_SUM, self.layer, Params.of(xp, params), x)
-        return self._flat_row(xp, LSE_SUM.to_log(xp, value))
-
-    def _flat_row(self, xp: Namespace, array: Array) -> Array:
-        return xp.reshape(array, (array.shape[0], *self.shape))
+    def _log_density(self, xp: Namespace, layer: Any, params: Arrays, x: Array) -> Array:
+        value = type(layer).row.body(xp, LSE_SUM, layer, Params.of(xp, params), x)
+        logs = LSE_SUM.to_log(xp, value)
+        return xp.reshape(logs, (logs.shape[0], *self.shape))
 
 
-def states_of(layer: Any, num_states: int, *, log_space: bool) -> Parameter:
-    """A layer's units at states 0 to C - 1, or the logarithms of these, `(K, C)`."""
+def units_at(layer: Any, *, num_states: int | None = None, value: Parameter | None = None) -> Parameter:
+    """A layer's units at states 0 to C - 1, `(K, C)`, or at a value of its variable, a parameter `(1,)`: `(K,)`.
+
+    They are logarithms where `layer.log_masses`.
+    """
     params = _references(layer)
-    op = (LogStatesParameter if log_space else StatesParameter)(
-        *(parameter.shape for parameter in params.values()), layer=_template(layer, params), num_states=num_states
-    )
-    return Parameter.from_nary(op, *params.values())
+    operands = [*params.values(), *([] if value is None else [value])]
+    kind = LogUnitsParameter if layer.log_masses else UnitsParameter
+    op = kind(*(operand.shape for operand in operands), layer=_template(layer, params), num_states=num_states)
+    return Parameter.from_nary(op, *operands)
 
 
 def log_total(layer: Any) -> Parameter:
@@ -256,14 +284,6 @@ def log_total(layer: Any) -> Parameter:
     params = _references(layer)
     shapes = [parameter.shape for parameter in params.values()]
     return Parameter.from_nary(LogTotalParameter(*shapes, layer=_template(layer, params)), *params.values())
-
-
-def log_units(layer: Any, value: Parameter) -> Parameter:
-    """The logarithms of a layer's units at a value of its variable, a parameter `(1,)`: `(K,)`."""
-    params = _references(layer)
-    operands = [*params.values(), value]
-    op = LogUnitsParameter(*(operand.shape for operand in operands), layer=_template(layer, params))
-    return Parameter.from_nary(op, *operands)
 
 
 def product_of_family(first: Any, second: Any) -> tuple[Any, Parameter]:
@@ -274,13 +294,17 @@ def product_of_family(first: Any, second: Any) -> tuple[Any, Parameter]:
     """
     kind, sides = type(first), (_references(first), _references(second))
     units = first.num_output_units * second.num_output_units
+    config = {**first.config, "num_output_units": units}
+    if hasattr(kind, "product_settings"):
+        config |= kind.product_settings(first, second)
     names = [next(iter(group.values())) for group in kind.alternatives]
     shape = (units,)
     placeholders = _placeholders(dict.fromkeys((name for name in names if getattr(kind, name).start), shape))
-    layer = kind(**{**first.config, "num_output_units": units}, **placeholders)
+    layer = kind(**config, **placeholders)
     operands = [parameter for side in sides for parameter in side.values()]
     shapes = [operand.shape for operand in operands]
-    named = {"layer": layer, "first": tuple(sides[0]), "second": tuple(sides[1])}
+    wide = [_template(operand, side, units) for operand, side in zip((first, second), sides, strict=True)]
+    named = {"layer": layer, "first": wide[0], "second": wide[1]}
     params = {
         name: Parameter.from_nary(FamilyProductParameter(*shapes, **named, name=name), *operands)
         for name in placeholders
@@ -293,9 +317,11 @@ def _references(layer: Any) -> dict[str, Parameter]:
     return {name: parameter.ref() for name, parameter in layer.evaluated_params.items()}
 
 
-def _template(layer: Any, params: dict[str, Parameter]) -> Any:
-    """A layer of the same settings, with placeholders."""
-    return type(layer)(**layer.config, **_placeholders({name: parameter.shape for name, parameter in params.items()}))
+def _template(layer: Any, params: Iterable[str], units: int | None = None) -> Any:
+    """A layer of the same settings, with placeholders; of another number of units if that is given."""
+    count = units or layer.num_output_units
+    config = {**layer.config, "num_output_units": count}
+    return type(layer)(**config, **_placeholders(dict.fromkeys(params, (count,))))
 
 
 def _placeholders(shapes: dict[str, Shape]) -> dict[str, Parameter]:

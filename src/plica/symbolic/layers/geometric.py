@@ -20,7 +20,10 @@ from plica.symbolic.semirings import Params, Weight
 
 @final
 class GeometricLayer(trials.TrialLayer, name="geometric"):
-    """Distributions over the counts 0, 1, 2, ... of failures before the first success, of a probability above 0."""
+    """Distributions over the counts 0, 1, 2, ... of failures before the first success, of a probability above 0.
+
+    The product of two such layers is one, times a constant; its derivatives are NaN where a probability is exactly 1.
+    """
 
     domain = COUNTS
 

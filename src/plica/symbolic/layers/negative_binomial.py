@@ -12,6 +12,7 @@ dispersion r, as in regressions of counts, `logits = log(r / m)`.
 (NegativeBinomialLayer(scope={2}, 8), Domain('counts'), ['logits', 'total_count'])
 """
 
+from collections.abc import Sequence
 from typing import final
 
 from plica.symbolic.domains import COUNTS
@@ -20,7 +21,7 @@ from plica.symbolic.layers.declared import unit_parameter
 from plica.symbolic.layers.starts import beyond
 from plica.symbolic.layers.univariate import finite
 from plica.symbolic.parameters import Array, Namespace, Parameter
-from plica.symbolic.semirings import Params
+from plica.symbolic.semirings import Params, Weight
 
 MIN_TOTAL_COUNT = 1e-3  # of the default
 
@@ -45,17 +46,10 @@ class NegativeBinomialLayer(trials.TrialLayer, name="negative-binomial"):
         success: Array,
         log_failure: Array,
         log_success: Array,
-    ) -> Array:
-        """The logarithms of the masses of x failures; -inf has no derivative with respect to the total count."""
-        some = xp.maximum(x, 1.0)
-        failing, succeeding = xp.isfinite(log_failure), xp.isfinite(log_success)
-        logs = [xp.where(failing, log_failure, 0.0), xp.where(succeeding, log_success, 0.0)]
-        # the last trial is a success: r of r + x
-        mass = counts.log_binomial(xp, (some, total_count), (failure, success), logs)
-        mass = mass + log_total_count - xp.log(some + total_count)
-        none = xp.less_equal(x, 0.0)
-        possible = xp.logical_and(succeeding, xp.logical_or(failing, none))
-        return xp.where(possible, xp.where(none, total_count * logs[1], mass), float("-inf"))
+        params: Params,
+    ) -> Weight:
+        logs = _log_masses(xp, x, total_count, log_total_count, (failure, success), (log_failure, log_success))
+        return trials.masses(xp, params, logs, (x, total_count), _log_ways(xp, x, total_count), axis=1)
 
     @staticmethod
     def mode(xp: Namespace, total_count: Array, params: Params) -> Array:
@@ -102,11 +96,40 @@ class NegativeBinomialLayer(trials.TrialLayer, name="negative-binomial"):
             counts.whole_ends(xp, lower, upper, total.dtype),
             below,
             above,
-            log_mass=lambda x: NegativeBinomialLayer.log_density(xp, x, total, log_total, *shares, *logs),
+            log_mass=lambda x: _log_masses(xp, x, total, log_total, shares, logs),
             mean=total * wide_failure / wide_success,
         )
 
     fitted = staticmethod(trials.fitted_failures)
+
+
+def _log_masses(
+    xp: Namespace,
+    x: Array,
+    total: Array,
+    log_total: Array,
+    shares: Sequence[Array],
+    log_shares: Sequence[Array],
+) -> Array:
+    """The logarithms of the masses of x failures; -inf has no derivative."""
+    some = xp.maximum(x, 1.0)
+    failing, succeeding = (xp.isfinite(log) for log in log_shares)
+    logs = [xp.where(possible, log, 0.0) for possible, log in zip((failing, succeeding), log_shares, strict=True)]
+    # the last trial is a success: r of r + x
+    mass = counts.log_binomial(xp, (some, total), shares, logs) + log_total - xp.log(some + total)
+    none = xp.less_equal(x, 0.0)
+    possible = xp.logical_and(succeeding, xp.logical_or(failing, none))
+    return xp.where(possible, xp.where(none, total * logs[1], mass), float("-inf"))
+
+
+def _log_ways(xp: Namespace, x: Array, total: Array) -> Array:
+    """Return log Gamma(x + r) / (x! Gamma(r)): the mass where x of x + r trials fail, less the powers of its shares."""
+    numbers = (xp.maximum(x, 1.0), total)
+    sum_ = numbers[0] + total
+    shares = [number / sum_ for number in numbers]
+    logs = [xp.log(share) for share in shares]
+    mass = counts.log_binomial(xp, numbers, shares, logs) + logs[1] - numbers[0] * logs[0] - total * logs[1]
+    return xp.where(xp.greater(x, 0.0), mass, 0.0)
 
 
 def _moment(xp: Namespace, total: Array, params: Params, power: float) -> Array:

@@ -8,11 +8,10 @@ ConstantValueLayer(scope={}, 4)
 import numpy as np
 
 from plica.errors import UnsupportedError
-from plica.symbolic.layers.blocks import constants
 from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.declared import UnivariateLayer
 from plica.symbolic.layers.evidence import EvidenceLayer
-from plica.symbolic.layers.formula_parameters import log_units
+from plica.symbolic.layers.formula_parameters import units_at
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.states import TabulatedLayer
 from plica.symbolic.parameters import ConstantParameter, IndexParameter, Parameter, ReduceSumParameter, dereferenced
@@ -20,8 +19,10 @@ from plica.symbolic.parameters import ConstantParameter, IndexParameter, Paramet
 
 def _constant(layer: EvidenceLayer) -> CircuitBlock:
     observed = layer.layer
-    if isinstance(observed, UnivariateLayer) and observed.log_masses:
-        return constants(log_units(observed, layer.observation.ref()))
+    if isinstance(observed, UnivariateLayer):
+        units = units_at(observed, value=layer.observation.ref())
+        value = ConstantValueLayer(observed.num_output_units, log_space=observed.log_masses, value=units)
+        return CircuitBlock.from_layer(value)
     state = dereferenced(layer.observation.output)
     num_states = observed.domain.num_states
     if not isinstance(observed, TabulatedLayer) or num_states is None or not isinstance(state, ConstantParameter):

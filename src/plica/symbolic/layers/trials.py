@@ -44,8 +44,8 @@ class TrialLayer(UnivariateLayer):
 
     @property
     def log_masses(self) -> bool:
-        """Whether tables hold logarithms: not of one trial with a given probability, which may be 0 and be learned."""
-        return self.domain.num_states != 2 or "probs" not in self.evaluated_params
+        """Whether tables hold logarithms: not where a probability is given, which may be 0 or 1 and be learned."""
+        return "probs" not in self.evaluated_params
 
     failure = staticmethod(lambda xp, params: shares(xp, params)[0])
     success = staticmethod(lambda xp, params: shares(xp, params)[1])

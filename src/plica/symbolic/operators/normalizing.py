@@ -76,15 +76,18 @@ class _Values:
     registry: OperatorRegistry
     in_nodes: dict[Node, tuple[Node, ...]] = field(default_factory=dict)
     nodes: dict[Layer, Node] = field(default_factory=dict)
+    values: Parameter = field(init=False)
 
     def __post_init__(self) -> None:
         for layer in self.circuit.live_layers:
             read = [self.nodes[child] for child in self.circuit.layer_inputs(layer)]
             self.nodes[layer] = self._value(layer, read)
+        outputs = [self.nodes[layer] for layer in self.circuit.outputs]
+        self.values = Parameter(self.in_nodes, self.in_nodes, outputs)  # checked once for all outputs
 
     def parameter(self, layer: Layer) -> Parameter:
-        """The value `(K,)` of a layer."""
-        return Parameter(self.in_nodes, self.in_nodes, [self.nodes[layer]]).subgraph(self.nodes[layer])
+        """The value `(K,)` of an output."""
+        return self.values.subgraph(self.nodes[layer])
 
     def _value(self, layer: Layer, read: list[Node]) -> Node:
         match layer:

@@ -11,6 +11,7 @@ import numpy as np
 from plica.errors import InputError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit, CircuitOperation
+from plica.symbolic.domains import Domain
 from plica.symbolic.layers import (
     LAYER_ROWS,
     CircuitBlock,
@@ -71,11 +72,13 @@ def checked_scope(what: str, circuit: Circuit, scope: Any) -> Scope:
 def integral(circuit: Circuit, scope: Scope, registry: OperatorRegistry, operation: CircuitOperation) -> Circuit:
     """The circuit summed or integrated over some variables."""
     circuit.check_smooth_and_decomposable("integrate")
+    domains = circuit.domains
 
     def rule(layer: Layer) -> CircuitBlock | Layer:
         if not isinstance(layer, InputLayer) or layer.scope.isdisjoint(scope):
             return layer.copyref()
         integrated = layer.scope & scope
+        _check_domains(circuit, layer, integrated, domains)
         row = rule_of(registry, "integrate", layer)
         if row is not None:
             return row.rule(layer, scope=integrated)
@@ -84,6 +87,17 @@ def integral(circuit: Circuit, scope: Scope, registry: OperatorRegistry, operati
         return MarginalLayer(rest, layer.copyref()) if rest else IntegratedLayer(layer.copyref())
 
     return mapped(circuit, rule, operation, scope)
+
+
+def _check_domains(circuit: Circuit, layer: InputLayer, scope: Scope, domains: Mapping[int, Domain]) -> None:
+    """Refuse a layer that has mass where the circuit has no data, since another layer does not take such values."""
+    for variable in scope:
+        if not layer.domain.has_measure_of(domains[variable]):
+            raise UnsupportedError(
+                f"integrate: {circuit.layer_name(layer)} sums over {layer.domain.name}, but in this circuit variable "
+                f"{variable} has the domain {domains[variable].name}, since another layer that reads it takes no other "
+                "values; give both layers one domain, for example one number of states with probabilities of 0."
+            )
 
 
 def _check_integrable(circuit: Circuit, layer: InputLayer, scope: Scope) -> None:
