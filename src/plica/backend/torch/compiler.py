@@ -190,19 +190,38 @@ class TorchCompiler(OperatorMethods):
 
     def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
         """The result of an operator, compiled: `OperatorMethods.apply_operator` says more."""
-        given = [self._described(operator, argument) for argument in arguments]
-        named = {name: self._described(operator, argument) for name, argument in settings.items()}
+        given = [self.described(operator.name, argument) for argument in arguments]
+        named = {name: self.described(operator.name, argument) for name, argument in settings.items()}
         return self.compile(operator.function(*given, **named, registry=self.compilation_rules.operators))
 
-    def _described(self, operator: Operator, argument: Any) -> Any:
-        """An argument of an operator, with described circuits in place of compiled ones."""
+    def compile_apart(self, circuit: Circuit, semiring: Semiring) -> TorchCircuit:
+        """A circuit with the tensors of this compiler, in another number format; it is compiled anew at each call.
+
+        The circuits that it was made from are not compiled, and this compiler does not find it.
+        """
+        other = copy(self)
+        other._compiler = copy(self._compiler)
+        other._compiler.semiring = semiring
+        with self._compiling, torch.inference_mode(False), without_collection():
+            return other._compile(circuit)
+
+    def has_tensors(self, circuit: Circuit) -> bool:
+        """Whether all tensors of a described circuit have values here."""
+        return all(tensor in self._owners for tensor in leaf_keys(self._compiler.resolver.circuit(circuit)))
+
+    def described(self, what: str, argument: Any) -> Any:
+        """An argument of an operator or a query, with described circuits in place of compiled ones.
+
+        Raises:
+            UnsupportedError: A compiled circuit was compiled elsewhere.
+        """
         if isinstance(argument, list | tuple) and any(isinstance(item, TorchCircuit) for item in argument):
-            return [self._described(operator, item) for item in argument]
+            return [self.described(what, item) for item in argument]
         if not isinstance(argument, TorchCircuit):
             return argument
         if not self.circuits.has_symbolic(argument):
             raise UnsupportedError(
-                f"{operator.name}: {argument.symbolic!r} was compiled in another context, or is a copy, so that the "
+                f"{what}: {argument.symbolic!r} was compiled in another context, or is a copy, so that the "
                 "result would not have its tensors; give the context that compiled it, or compile it in this one: "
                 "ctx.compile(circuit.symbolic)"
             )
