@@ -7,7 +7,7 @@ computation of expected predictions", 2019.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from plica.arguments import found, integer
 from plica.errors import DTypeError, InputError, StructuralPropertyError
@@ -16,7 +16,7 @@ from plica.lower.queries.query import Composed, Query, ask
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, Layer, PolynomialLayer
 from plica.symbolic.parameters import ConstantParameter
-from plica.templates.logic import LogicalCircuit
+from plica.symbolic.scope import Scope
 from plica.tracing.tracer import Tracer
 
 
@@ -136,7 +136,27 @@ OVERLAP = Query(
 )
 
 
-def probability_of(p: Any, formula: LogicalCircuit) -> Any:
+@runtime_checkable
+class Formula(Protocol):
+    """What is asked of a formula, such as a `plica.templates.logic.LogicalCircuit`."""
+
+    @property
+    def scope(self) -> Scope:
+        """The variables."""
+
+    @property
+    def is_decomposable(self) -> bool:
+        """Whether the inputs of every conjunction have no variable in common."""
+
+    @property
+    def is_deterministic(self) -> bool:
+        """Whether no two inputs of a disjunction are true at once."""
+
+    def build_circuit(self, *, scope: Scope) -> Circuit:
+        """The circuit that is 1 at models and 0 elsewhere."""
+
+
+def probability_of(p: Any, formula: Formula) -> Any:
     """The probability that a formula is true under a circuit divided by its total: a number `()`.
 
     Args:
@@ -150,12 +170,12 @@ def probability_of(p: Any, formula: LogicalCircuit) -> Any:
         InputError: A variable of the formula has other states than 0 and 1.
         ShapeError, UnsupportedError: As for `expectation`.
     """
-    if not isinstance(formula, LogicalCircuit):
+    if not isinstance(formula, Formula):
         raise DTypeError(f"probability_of: expected a LogicalCircuit of plica.templates.logic, {found(formula)}")
     return ask(p, "probability_of", (), {"formula": formula})
 
 
-def _probability_of(operands: Operands, p: Circuit, formula: LogicalCircuit) -> Composition:
+def _probability_of(operands: Operands, p: Circuit, formula: Formula) -> Composition:
     name = operands.name
     for holds, kind in ((formula.is_decomposable, "decomposable"), (formula.is_deterministic, "deterministic")):
         if not holds:
@@ -163,7 +183,7 @@ def _probability_of(operands: Operands, p: Circuit, formula: LogicalCircuit) -> 
                 f"{name} needs a formula that is {kind}, and this one is not known to be; compile it, for example by "
                 "LogicalCircuit.from_cnf(clauses)."
             )
-    used = formula.node_scope(formula.outputs[0]) if formula.outputs else formula.scope
+    used = formula.scope or Scope(list(p.scope)[:1])  # a constant is a circuit of some variable
     if not used <= p.scope:
         raise StructuralPropertyError(
             f"{name} needs a formula of variables of the circuit, {p.scope!s}, found {used - p.scope!s} too; rename "
@@ -175,9 +195,6 @@ def _probability_of(operands: Operands, p: Circuit, formula: LogicalCircuit) -> 
                 f"{name} needs variables of the states 0 and 1, but variable {variable} has {p.domains[variable]!r}; "
                 "leave it out of the formula, or describe it by several variables of two states."
             )
-    if not used:
-        scope = p.scope  # a constant, as a circuit of one variable
-        used = type(scope)(list(scope)[:1])
     return _expectation(operands, p, formula.build_circuit(scope=used))
 
 
