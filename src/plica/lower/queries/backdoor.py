@@ -61,8 +61,10 @@ def _backdoor(operands: Operands, p: Circuit, treatment: Scope, outcome: Scope, 
                 raise InputError(
                     f"{operands.name}: {scope & others!s} is in {name} and in {other}; leave it out of one of them."
                 )
-    given = operands.marginal(p, treatment | adjustment)
-    operands.check_deterministic(given, f"the marginal of treatment and adjustment, {given.scope!s},")
+    given = operands.deterministic(
+        operands.marginal(p, treatment | adjustment),
+        f"the marginal of treatment and adjustment, {treatment | adjustment!s},",
+    )
     adjusted = operands.marginal(p, adjustment)
     joint = operands.marginal(p, treatment | outcome | adjustment)
     conditional = operands.product(joint, operands.power_on_support(given, -1))  # p(y | t, z)

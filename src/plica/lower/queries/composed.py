@@ -25,7 +25,7 @@ from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.layers import Layer, OperatorRegistry
 from plica.symbolic.operators.expectations import expected
 from plica.symbolic.operators.joining import joined
-from plica.symbolic.operators.logarithms import logarithm, mean_logarithm, power_on_support
+from plica.symbolic.operators.logarithms import logarithm, mean_logarithm, power_on_support, with_constants
 from plica.symbolic.operators.multiply import product_of
 from plica.symbolic.operators.unary import checked_scope, integral
 from plica.symbolic.scope import Scope
@@ -116,20 +116,22 @@ class Operands:
                 "take the marginal of the larger one, or add the variables to the other."
             )
 
-    def check_deterministic(self, circuit: Circuit, which: str) -> None:
-        """Refuse a circuit that is not known to be deterministic.
+    def deterministic(self, circuit: Circuit, which: str) -> Circuit:
+        """A circuit, of which logarithms and powers may be taken: layers without variables are constants.
 
         Raises:
             StructuralPropertyError: A sum may have two terms above zero at once.
         """
-        layer = self._first_not_deterministic(circuit)
+        simple = with_constants(circuit, self.name, self.registry)
+        layer = self._first_not_deterministic(simple)
         if layer is not None:
             raise StructuralPropertyError(
                 f"{self.name} needs {which} to be deterministic, but constants do not prove that the terms of "
-                f"{circuit.layer_name(layer)}, with scope {circuit.layer_scope(layer)!s}, exclude each other. Let each "
+                f"{simple.layer_name(layer)}, with scope {simple.layer_scope(layer)!s}, exclude each other. Let each "
                 "term have a state of some variable that the others give the constant 0, as in decision trees and "
                 "circuits of formulas."
             )
+        return simple
 
     def _first_not_deterministic(self, circuit: Circuit) -> Layer | None:
         return first_not_deterministic(single_groups(circuit, circuit, rows=self.rows))

@@ -42,8 +42,7 @@ def entropy(p: Any) -> Any:
 
 def _entropy(operands: Operands, p: Circuit) -> Composition:
     operands.check_one_unit(p)
-    operands.check_deterministic(p, "the circuit")
-    return Composition(operands.mean_logarithm(p), 1, _entropy_of)
+    return Composition(operands.mean_logarithm(operands.deterministic(p, "the circuit")), 1, _entropy_of)
 
 
 def _entropy_of(total: Signed, mean_log: Signed) -> Tracer:
@@ -76,8 +75,8 @@ def cross_entropy(p: Any, q: Any) -> Any:
 
 def _logs_of(operands: Operands, p: Circuit, q: Circuit) -> tuple[Circuit, Circuit]:
     """The integral of p over the support of q, and that of p log q."""
-    operands.check_deterministic(q, "the second circuit")
-    return operands.apart(operands.expectation(p, operands.logarithm(q)))
+    logs = operands.logarithm(operands.deterministic(q, "the second circuit"))
+    return operands.apart(operands.expectation(p, logs))
 
 
 def _cross_entropy(operands: Operands, p: Circuit, q: Circuit) -> Composition:
@@ -122,8 +121,7 @@ def kullback_leibler(p: Any, q: Any) -> Any:
 def _kullback_leibler(operands: Operands, p: Circuit, q: Circuit) -> Composition:
     operands.check_one_unit(p, q)
     operands.check_same_scope(p, q)
-    operands.check_deterministic(p, "the first circuit")
-    total, mean_log = operands.mean_logarithm(p)
+    total, mean_log = operands.mean_logarithm(operands.deterministic(p, "the first circuit"))
     return Composition((total, operands.total(q), *_logs_of(operands, p, q), mean_log), 2, _kullback_leibler_of)
 
 
@@ -163,10 +161,10 @@ def renyi(p: Any, q: Any, n: int) -> Any:
 def _renyi(operands: Operands, p: Circuit, q: Circuit, n: int) -> Composition:
     operands.check_one_unit(p, q)
     operands.check_same_scope(p, q)
-    operands.check_deterministic(q, "the second circuit")
+    simple = operands.deterministic(q, "the second circuit")
     power = operands.power(p, n)
-    inside = operands.expectation(p, operands.power_on_support(q, 0))
-    mean = operands.expectation(power, operands.power_on_support(q, 1 - n))
+    inside = operands.expectation(p, operands.power_on_support(simple, 0))
+    mean = operands.expectation(power, operands.power_on_support(simple, 1 - n))
 
     def read(p_total: Signed, q_total: Signed, inside: Signed, mean: Signed) -> Tracer:
         log = mean.log - n * p_total.log - (1 - n) * q_total.log
@@ -208,8 +206,7 @@ def _mutual_information(operands: Operands, p: Circuit, first: Scope, second: Sc
         )
     logs = []
     for scope in (*scopes, first | second):
-        marginal = operands.marginal(p, scope)
-        operands.check_deterministic(marginal, f"the marginal of {scope!s}")
+        marginal = operands.deterministic(operands.marginal(p, scope), f"the marginal of {scope!s}")
         logs.append(operands.mean_logarithm(marginal)[1])
     return Composition((operands.total(p), *logs), 1, _mutual_information_of)
 

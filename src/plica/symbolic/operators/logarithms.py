@@ -1,6 +1,6 @@
 """Logarithms and powers of deterministic circuits: where one term of a sum is positive, no other one is.
 
-At each point of its support a deterministic circuit is one product of weights and of units of input layers. So its
+Layers without variables are constants (`with_constants`). At each point of its support a deterministic circuit is one product of weights and of units of input layers. So its
 logarithm is a sum of theirs. Each layer has two images: `base`, and `log`, which is base times the logarithm. For
 sums and products
 
@@ -41,6 +41,7 @@ from plica.symbolic.layers import (
 )
 from plica.symbolic.operators.building import Builder
 from plica.symbolic.operators.expectations import LogarithmLayer, expected
+from plica.symbolic.operators.normalizing import Values
 from plica.symbolic.operators.unary import integral, mapped
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -54,6 +55,35 @@ from plica.symbolic.parameters import (
 Map: TypeAlias = Callable[[Parameter], Parameter]
 Images: TypeAlias = tuple[Layer, Layer]  # base and log
 _MOST_FACTORS = 64
+
+
+def with_constants(circuit: Circuit, what: str, registry: OperatorRegistry) -> Circuit:
+    """The circuit with a constant in place of each layer without variables, whatever it sums.
+
+    So sums of integrated variables need not be deterministic.
+
+    Raises:
+        UnsupportedError: The value of a layer without variables is no parameter.
+    """
+    live = circuit.live_layers
+    if all(circuit.layer_scope(layer) or isinstance(layer, ConstantValueLayer) for layer in live):
+        return circuit
+    read = dict.fromkeys(circuit.outputs)
+    for layer in live:
+        if circuit.layer_scope(layer):
+            read.update(dict.fromkeys(circuit.layer_inputs(layer)))
+    free = [layer for layer in read if not circuit.layer_scope(layer)]
+    values = Values(circuit.subgraph(*free), what, registry)
+    builder = Builder()
+    images: dict[Layer, Layer] = {
+        layer: builder.add(ConstantValueLayer(layer.num_output_units, value=values.parameter(layer))) for layer in free
+    }
+    for layer in live:
+        if circuit.layer_scope(layer):
+            images[layer] = builder.add(
+                layer.copyref(), *(images[child] for child in circuit.layer_inputs(layer))
+            )
+    return builder.circuit([images[layer] for layer in circuit.outputs], CircuitOperation(what, ()))
 
 
 def power_on_support(
@@ -186,13 +216,6 @@ class _Walk(ABC):
         weight = Parameter.from_unary(MixingWeightParameter(ones.shape), ones)
         return self.builder.add(SumLayer(units, units, len(terms), weight), *terms)
 
-    def _constant(self, layer: InputLayer) -> ConstantValueLayer | None:
-        """A layer without variables as a constant; None of another layer."""
-        if isinstance(layer, ConstantValueLayer) or layer.scope:
-            return layer if isinstance(layer, ConstantValueLayer) else None
-        block = _block("constant", self.circuit, layer, self.what, self.registry)
-        return block.output if isinstance(block.output, ConstantValueLayer) else None
-
 
 @final
 @dataclass(slots=True)
@@ -203,11 +226,10 @@ class _Logarithm(_Walk):
         return _power(weight, 0)
 
     def input_images(self, layer: InputLayer) -> Images:
-        given = self._constant(layer) or layer
-        base = self.builder.add_block(_block("power", self.circuit, given, self.what, self.registry, exponent=0))
-        if given.scope and rule_of(self.registry, "logarithm", given) is None:
-            return base, self.builder.add(LogarithmLayer(given.copyref()))
-        return base, self.builder.add_block(_block("logarithm", self.circuit, given, self.what, self.registry))
+        base = self.builder.add_block(_block("power", self.circuit, layer, self.what, self.registry, exponent=0))
+        if layer.scope and rule_of(self.registry, "logarithm", layer) is None:
+            return base, self.builder.add(LogarithmLayer(layer.copyref()))
+        return base, self.builder.add_block(_block("logarithm", self.circuit, layer, self.what, self.registry))
 
 
 @final
@@ -224,9 +246,6 @@ class _MeanLogarithm(_Walk):
         operation = CircuitOperation(self.what, ())
         alone = Circuit([layer], {}, [layer])
         rules, units = self.registry, layer.num_output_units
-        constant = self._constant(layer)
-        if constant is not None:
-            alone = Circuit([constant], {}, [constant])
         total = integral(alone, alone.scope, rules, operation)
         logs = _Logarithm(alone, self.what, rules).circuit_of(operation)
         pairs = expected(alone, logs.subgraph(logs.outputs[1]), rules, operation)  # of all pairs of units
@@ -274,7 +293,7 @@ def _block(
         raise UnsupportedError(f"{what} does not support {name}: {error}") from error
 
 
-_WORDS = {"power": "powers", "logarithm": "logarithm", "constant": "value"}
+_WORDS = {"power": "powers", "logarithm": "logarithm"}
 
 
 def _check_product(circuit: Circuit, layer: Layer, what: str) -> None:
