@@ -200,10 +200,10 @@ def split_over_two() -> Circuit:
 def test_many_factors() -> None:
     """Products are taken apart in pairs: linear in the number of variables, far below what floats hold."""
     where = context()
-    p, q = (where.compile(split([], range(100))) for _ in range(2))
+    p, q = (where.compile(split([], range(40))) for _ in range(2))
     tables = [np.stack([value[:, 0] if value.ndim == 3 else value for value in numbers(c).values()]) for c in (p, q)]
     first, second = (np.exp(table.reshape(-1, 2)) for table in tables)
-    assert first.shape == (100, 2)
+    assert first.shape == (40, 2)
     first, second = (table / table.sum(1, keepdims=True) for table in (first, second))
     close(entropy(p), -(first * np.log(first)).sum())
     close(cross_entropy(p, q), -(first * np.log(second)).sum())
@@ -311,7 +311,7 @@ def test_backdoor() -> None:
     rows = torch.tensor([0, 1, 1, 0])
     close(backdoor(p.compiled, {2: rows}, {1: 1}, [0]), expected[rows, 1])
     assert backdoor(p.compiled, {2: rows[:0]}, {1: 1}, [0]).shape == (0,)
-    with pytest.raises(StructuralPropertyError, match=r"marginal of treatment and adjustment, \{1,3\}, to be det"):
+    with pytest.raises(StructuralPropertyError, match=r"marginal of treatment and adjustment, \{1, 3\}, to be det"):
         backdoor(p.compiled, {1: 1}, {0: 0}, [3])
     for arguments, error, message in (
         (({2: 1}, {2: 1}, [0]), InputError, r"\{2\} is in outcome and in treatment"),
@@ -347,7 +347,7 @@ def test_formulas() -> None:
     models = ((x[:, 0] == 1) | (x[:, 1] == 0)) & ((x[:, 1] == 1) | (x[:, 3] == 1))
     close(probability_of(p.compiled, formula), p.shares[models].sum())
     close(probability_of(p.compiled, LogicalCircuit.from_cnf([])), 1.0)
-    with pytest.raises(StructuralPropertyError, match=r"a formula of variables of the circuit, \{0,1,2,3\}, found \{4\}"):
+    with pytest.raises(StructuralPropertyError, match=r"a formula of variables of the circuit, \{0..3\}, found \{4\}"):
         probability_of(p.compiled, LogicalCircuit.from_cnf([[5]]))
     three = where.compile(split([], [0, 1], 3))
     with pytest.raises(InputError, match="needs variables of the states 0 and 1, but variable 0 has"):
@@ -463,7 +463,7 @@ def test_circuits_of_other_contexts_are_refused() -> None:
 def test_circuits_that_do_not_fit_are_refused() -> None:
     where = context()
     p, small = where.compile(split([0], [1])), where.compile(split([], [0]))
-    with pytest.raises(StructuralPropertyError, match=r"two circuits of the same variables, found \{0,1\} and \{0\}"):
+    with pytest.raises(StructuralPropertyError, match=r"two circuits of the same variables, found \{0, 1\} and \{0\}"):
         kullback_leibler(p, small)
     two = where.compile(chain(CategoricalLayer([0], 3, num_categories=2), SumLayer(3, 2)))
     with pytest.raises(ShapeError, match="the entropy needs circuits of one output of one unit, found 1 of 2"):
@@ -474,7 +474,7 @@ def test_circuits_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="renyi: n must be at least 2, found 1"):
         renyi(p, p, 1)
     for orders, error, message in (
-        ({5: 1}, InputError, r"of \{5: 1\}: the circuit has the variables \{0,1\}"),
+        ({5: 1}, InputError, r"of \{5: 1\}: the circuit has the variables \{0, 1\}"),
         ({0: -1}, ShapeError, "the power of variable 0 must be at least 0"),
         ({0: 1.5}, DTypeError, "the power of variable 0 must be an integer"),
         ([0], DTypeError, "orders are powers of variables"),
@@ -488,7 +488,7 @@ def test_layers_without_rules_are_refused_by_name() -> None:
 
     layer = LaplaceLayer([0], 1)
     p = context().compile(Circuit([layer], {}, [layer]))
-    with pytest.raises(UnsupportedError, match=r"the entropy does not support LaplaceLayer\(.*no rule for its powers"):
+    with pytest.raises(UnsupportedError, match=r"the entropy does not support LaplaceLayer\(.*no rule for the powers of its class"):
         entropy(p)
     with pytest.raises(UnsupportedError, match=r"no rule is known for LaplaceLayer.* times PolynomialLayer"):
         moment(p, {0: 1})
@@ -516,7 +516,7 @@ def test_marginals_of_circuits_are_asked_like_others() -> None:
     p = Asked.of(where, split([0, 1], [2]))
     part = where.compile(marginal(p.circuit, [0, 2]))
     found = p.marginal([0])
-    close(mutual_information(p.compiled, [0], [1]) if False else moment(part, {0: 1}), found[(1.0,)])
+    close(moment(part, {0: 1}), found[(1.0,)])
     binomial = BinomialLayer([0], 1, total_count=4)
     q = Asked.of(where, Circuit([binomial], {}, [binomial]))
     close(entropy(q.compiled), entropy_of(q.shares))

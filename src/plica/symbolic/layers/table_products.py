@@ -72,7 +72,10 @@ def _own_table(layer: TabulatedLayer) -> tuple[StateTable, int]:
     """The table of all states of a layer, and their number."""
     states = layer.domain.num_states
     if states is None:
-        raise UnsupportedError("its variable does not have finitely many states from 0 on.")
+        raise UnsupportedError(
+            "there is no rule for the powers of its class, and its variable does not have finitely many states from 0 "
+            "on; give a context rules of 'power' and 'expected_log' by `add_operator_rule`."
+        )
     return layer.state_table(states), states
 
 

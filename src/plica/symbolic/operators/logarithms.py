@@ -227,7 +227,7 @@ class _Logarithm(_Walk):
 
     def input_images(self, layer: InputLayer) -> Images:
         base = self.builder.add_block(_block("power", self.circuit, layer, self.what, self.registry, exponent=0))
-        if layer.scope and rule_of(self.registry, "logarithm", layer) is None:
+        if layer.scope and layer.domain.num_states is None:
             return base, self.builder.add(LogarithmLayer(layer.copyref()))
         return base, self.builder.add_block(_block("logarithm", self.circuit, layer, self.what, self.registry))
 

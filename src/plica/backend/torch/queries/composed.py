@@ -74,7 +74,10 @@ def compose(
 
     key = (query, *described[1:], *sorted(given.items()))
     answering: _Answering = cached(circuit, key, make)
-    arguments = [] if values is None else [_rows(circuit, what, values, device)]
+    arguments = []
+    if values is not None:
+        width = max(answering.circuit.data_scope) + 1  # further columns are of variables that are integrated out
+        arguments = [_rows(circuit, what, values, device)[:, :width]]
     training = any(operand.training for operand in (circuit, *others) if isinstance(operand, TorchCircuit))
     answer, totals = answering(*arguments, training=training)
     _check_totals(totals, what)
