@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
 from typing import Any, Protocol, final
 
@@ -23,10 +23,11 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import CircuitArrays, InitializerRows
 from plica.lower.compiled import CompiledCircuit
-from plica.lower.fold.groups import FoldedLayer
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import name_of
+from plica.lower.leaves import Owners, name_of
 from plica.lower.operators import Operator, OperatorMethods
+from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
@@ -46,8 +47,10 @@ class Compiler(Protocol):
     def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
         """The result of an operator, compiled."""
 
-    def compile_apart(self, circuit: Circuit, semiring: Semiring) -> TorchCircuit:
-        """A circuit with the tensors of the compiler, in another number format."""
+    def compile_apart(
+        self, circuit: Circuit, semiring: Semiring, lower: Callable[[FoldedCircuit, Owners], Lowered]
+    ) -> tuple[TorchCircuit, Lowered]:
+        """A circuit with the tensors of the compiler, in another number format, and a Program of it."""
 
     def has_tensors(self, circuit: Circuit) -> bool:
         """Whether all tensors of a described circuit have values here."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, TypeAlias, TypeVar, final
 from weakref import WeakValueDictionary
 
 import torch
@@ -30,12 +30,14 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import InitializerRows
 from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
+from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.layer_map import CompiledLayer
-from plica.lower.leaves import Leaf, Pointer, leaf_keys
+from plica.lower.leaves import Leaf, Owners, Pointer, leaf_keys
 from plica.lower.operators import Operator, OperatorMethods
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.programs import Programs
+from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
@@ -88,6 +90,10 @@ class CompiledCircuitsMap:
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
+
+
+Lower: TypeAlias = Callable[[FoldedCircuit, Owners], Lowered]
+"""Lowers a circuit, with the leaves that exist already."""
 
 
 @final
@@ -194,16 +200,19 @@ class TorchCompiler(OperatorMethods):
         named = {name: self.described(operator.name, argument) for name, argument in settings.items()}
         return self.compile(operator.function(*given, **named, registry=self.compilation_rules.operators))
 
-    def compile_apart(self, circuit: Circuit, semiring: Semiring) -> TorchCircuit:
-        """A circuit with the tensors of this compiler, in another number format; it is compiled anew at each call.
+    def compile_apart(self, circuit: Circuit, semiring: Semiring, lower: Lower) -> tuple[TorchCircuit, Lowered]:
+        """A circuit with the tensors of this compiler, in another number format, and a Program of it.
 
-        The circuits that it was made from are not compiled, and this compiler does not find it.
+        It is compiled anew at each call. The circuits that it was made from are not compiled, and this compiler does
+        not find it.
         """
         other = copy(self)
         other._compiler = copy(self._compiler)
         other._compiler.semiring = semiring
         with self._compiling, torch.inference_mode(False), without_collection():
-            return other._compile(circuit)
+            compiled, lowered = other._lowered(circuit, lower)
+        assert lowered is not None, "there is a function that lowers"
+        return compiled, lowered
 
     def has_tensors(self, circuit: Circuit) -> bool:
         """Whether all tensors of a described circuit have values here."""
@@ -238,15 +247,20 @@ class TorchCompiler(OperatorMethods):
         return self._compiler.compilation_rules
 
     def _compile(self, circuit: Circuit) -> TorchCircuit:
+        return self._lowered(circuit)[0]
+
+    def _lowered(self, circuit: Circuit, lower: Lower | None = None) -> tuple[TorchCircuit, Lowered | None]:
+        """The compiled circuit, and a Program whose leaves it has taken; without one, those of its scores."""
         resolved = self._compiler.resolver.circuit(circuit)
         shared = self._shared(leaf_keys(resolved))
         real = self._real(shared)
         owners = self._owners_of(leaf_keys(resolved))
         compiled = self._compiler.compile(circuit, as_dtype(real), self._device(shared), owners, resolved)
         module = TorchCircuit(compiled, real, self.compilation_rules.initializers.own, self._constants())
-        self._adopt(module, shared)
+        lowered = None if lower is None else lower(compiled.folded, owners)
+        self._adopt(module, shared, lowered)
         module.hold_modules()
-        return module
+        return module, lowered
 
     def _device(self, shared: list[Tensor]) -> str:
         return str(shared[0].device if shared else torch.get_default_device())
@@ -264,11 +278,11 @@ class TorchCompiler(OperatorMethods):
         default = self._dtype or torch.get_default_dtype()
         return next((tensor.dtype for tensor in shared if tensor.is_floating_point()), default)
 
-    def _adopt(self, module: ProgramModule, shared: list[Tensor]) -> None:
+    def _adopt(self, module: ProgramModule, shared: list[Tensor], lowered: Lowered | None = None) -> None:
         """Give a module its tensors, on the device of those that it shares."""
         if shared:
             module.to(shared[0].device)
-        self._owners.update(module.adopt(self._store))
+        self._owners.update(module.adopt(self._store, lowered))
 
     def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
         """One layer alone, by the rule for its class; it shares its tensors with the circuits of the compiler.

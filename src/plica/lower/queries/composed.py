@@ -28,6 +28,7 @@ from plica.symbolic.operators.joining import joined
 from plica.symbolic.operators.logarithms import logarithm, mean_logarithm, power_on_support, with_constants
 from plica.symbolic.operators.multiply import product_of
 from plica.symbolic.operators.unary import checked_scope, integral
+from plica.symbolic.operators.zeros import without_zeros
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import SIGNED_LSE_SUM
 from plica.tracing import namespace as xp
@@ -156,8 +157,8 @@ class Operands:
         return integral(circuit, circuit.scope - scope, self.registry, self._operation)
 
     def product(self, first: Circuit, second: Circuit) -> Circuit:
-        """The product."""
-        return product_of(first, second, self.registry, self._operation)
+        """The product, without terms that constants make 0."""
+        return without_zeros(product_of(first, second, self.registry, self._operation), self._operation)
 
     def power(self, circuit: Circuit, exponent: int) -> Circuit:
         """A positive power: of linear size for a circuit that constants prove to be deterministic."""

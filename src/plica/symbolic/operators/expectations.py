@@ -24,6 +24,7 @@ from plica.symbolic.layers import (
 from plica.symbolic.layers.base import FieldsLayer
 from plica.symbolic.operators.multiply import product_of
 from plica.symbolic.operators.unary import integral
+from plica.symbolic.operators.zeros import without_zeros
 from plica.symbolic.scope import Scope
 
 
@@ -136,5 +137,5 @@ def expected(
         UnsupportedError: There is no rule for two input layers.
     """
     rules = ExpectationRules(registry)
-    product = product_of(weighting, function, rules, operation)
+    product = without_zeros(product_of(weighting, function, rules, operation), operation)
     return integral(product, product.scope, rules, operation)

@@ -16,8 +16,11 @@ from plica.backend.torch.queries.program import QueryProgram, query_dtype
 from plica.backend.torch.queries.rows import device_of
 from plica.backend.torch.queries.values import cached
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
+from plica.lower.fold.groups import FoldedCircuit
+from plica.lower.leaves import Owners
 from plica.lower.queries.composed import Operands, composed, lower_composed
 from plica.lower.queries.query import Composed, Query
+from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.semirings import SIGNED_LSE_SUM
 
@@ -68,8 +71,11 @@ def compose(
     def make() -> _Answering:
         rules = compiler.compilation_rules
         composition = query.policy.compose(Operands(what, rules.operators, rules.layers.own), *described, **given)
-        compiled = compiler.compile_apart(composed(composition, what), SIGNED_LSE_SUM)
-        lowered = lower_composed(compiled.folded, composition, compiled.leaves.owners)
+
+        def lower(folded: FoldedCircuit, owners: Owners) -> Lowered:
+            return lower_composed(folded, composition, owners)
+
+        compiled, lowered = compiler.compile_apart(composed(composition, what), SIGNED_LSE_SUM, lower)
         return _Answering(compiled, QueryProgram((query, compiled.dtype), lowered, query.function))
 
     key = (query, *described[1:], *sorted(given.items()))
