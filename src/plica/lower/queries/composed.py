@@ -48,12 +48,14 @@ class Signed:
 
     def __truediv__(self, other: Signed) -> Tracer:
         """The quotient, as ordinary numbers."""
-        return self.direction / other.direction * xp.exp(self.size - other.size)
+        quotient: Tracer = self.direction / other.direction * xp.exp(self.size - other.size)
+        return quotient
 
     @property
     def log(self) -> Tracer:
         """The logarithm: -inf of 0, NaN of negative numbers."""
-        return xp.safe_log(self.direction) + self.size
+        log: Tracer = xp.safe_log(self.direction) + self.size
+        return log
 
 
 @final
@@ -196,9 +198,7 @@ def composed(composition: Composition, name: str) -> Circuit:
     return joined(composition.circuits, CircuitOperation(name, ()))
 
 
-def lower_composed(
-    folded: FoldedCircuit, composition: Composition, owners: Owners | None = None
-) -> Lowered:
+def lower_composed(folded: FoldedCircuit, composition: Composition, owners: Owners | None = None) -> Lowered:
     """The Program of an answer, and of the logarithms of the totals, in float64.
 
     Its argument is data `(B, D)`, if the circuit has variables. Then the results are `(B,)` and `(totals, B)`, else

@@ -20,7 +20,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 OUTSIDE = 1e-9
-"""The share of p's probability outside of the support of q from which on a divergence is infinite: rounding is below."""
+"""The share of probability outside of a support from which on a divergence is infinite: rounding is below."""
 
 
 def entropy(p: Any) -> Any:
@@ -50,9 +50,7 @@ def _entropy_of(total: Signed, mean_log: Signed) -> Tracer:
     return total.log - mean_log / total
 
 
-ENTROPY = Query(
-    entropy, "the entropy", Composed(_entropy, "a walk over p", "p")
-)
+ENTROPY = Query(entropy, "the entropy", Composed(_entropy, "a walk over p", "p"))
 
 
 def cross_entropy(p: Any, q: Any) -> Any:
@@ -173,9 +171,7 @@ def _renyi(operands: Operands, p: Circuit, q: Circuit, n: int) -> Composition:
     return Composition((operands.total(p), operands.total(q), inside, mean), 2, read)
 
 
-RENYI = Query(
-    renyi, "the Renyi divergence", Composed(_renyi, "`integrate(multiply(power(p, n), q^(1 - n)))`", "q")
-)
+RENYI = Query(renyi, "the Renyi divergence", Composed(_renyi, "`integrate(multiply(power(p, n), q^(1 - n)))`", "q"))
 
 
 def mutual_information(p: Any, first: Iterable[int], second: Iterable[int]) -> Any:
@@ -219,7 +215,5 @@ def _mutual_information_of(total: Signed, *logs: Signed) -> Tracer:
 MUTUAL_INFORMATION = Query(
     mutual_information,
     "the mutual information",
-    Composed(
-        _mutual_information, "`entropy` of `marginal(p, ...)`", "the marginals of p"
-    ),
+    Composed(_mutual_information, "`entropy` of `marginal(p, ...)`", "the marginals of p"),
 )

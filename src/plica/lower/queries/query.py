@@ -1,9 +1,9 @@
 """A `Query` is a question to a circuit as data: the function by which users ask it, and the policy of its passes.
 
 A policy says what the passes through a circuit compute: `Choosing` fills in rows of data, `Flowing` passes probability
-down, `Upward` leaves the rest to a backend's code. `Composed` reads the answer off circuits that operators make, also of
-several circuits. In this file *columns* are fields of the registry entries of layers (`InputRow`, `SumRow`, ...): a
-query works on each layer whose entry has the columns that it needs.
+down, `Upward` leaves the rest to a backend's code. `Composed` reads the answer off circuits that operators make of one
+circuit, or of several. In this file *columns* are fields of the registry entries of layers (`InputRow`, `SumRow`, ...):
+a query works on each layer whose entry has the columns that it needs.
 
 >>> from plica.lower.queries.mpe import LARGEST
 >>> from plica.symbolic.semirings import LSE_SUM
@@ -215,7 +215,9 @@ class Query(Generic[Policy]):
         if not callable(self.ask) or not getattr(self.ask, "__name__", "").isidentifier():
             raise DTypeError(f"{self.name}: ask must be a named function, found {self.ask!r:.80}.")
         if not isinstance(self.policy, Upward | Flowing | Choosing | Composed):
-            raise DTypeError(f"{self.name}: a policy is Flowing(...), Choosing(...) or Composed(...), found {self.policy!r:.80}.")
+            raise DTypeError(
+                f"{self.name}: a policy is Flowing(...), Choosing(...) or Composed(...), found {self.policy!r:.80}."
+            )
         if isinstance(self.policy, Upward) and not self.driver:
             raise DTypeError(f"{self.name}: Upward(...) needs a driver; read flows by Flowing(...), for instance.")
         problem = self.policy.problem()

@@ -80,9 +80,7 @@ def _logarithm(layer: ConstantValueLayer) -> CircuitBlock:
 def _power(layer: ConstantValueLayer, *, exponent: int) -> CircuitBlock:
     op = PowerOnSupportParameter(layer.value.shape, exponent=exponent, log_space=layer.log_space)
     value = Parameter.from_unary(op, layer.value.ref())
-    return CircuitBlock.from_layer(
-        ConstantValueLayer(layer.num_output_units, log_space=layer.log_space, value=value)
-    )
+    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, log_space=layer.log_space, value=value))
 
 
 OPERATORS = (

@@ -161,7 +161,9 @@ def _power(layer: GaussianLayer, *, exponent: int) -> CircuitBlock:
     if exponent:
         raise UnsupportedError(f"its power {exponent} is no density that could be integrated.")
     ones_everywhere = ConstantParameter(layer.num_output_units, 1, value=1.0)
-    return CircuitBlock.from_layer(PolynomialLayer(layer.scope, layer.num_output_units, degree=0, coeff=ones_everywhere))
+    return CircuitBlock.from_layer(
+        PolynomialLayer(layer.scope, layer.num_output_units, degree=0, coeff=ones_everywhere)
+    )
 
 
 OPERATORS = (

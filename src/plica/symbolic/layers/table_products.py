@@ -63,9 +63,7 @@ def _power(layer: TabulatedLayer, *, exponent: int) -> CircuitBlock:
     op = PowerOnSupportParameter(table.numbers.shape, exponent=exponent, log_space=table.log_space)
     powers = Parameter.from_unary(op, table.numbers)
     parameter: dict[str, Any] = {"logits" if table.log_space else "probs": powers}
-    return CircuitBlock.from_layer(
-        CategoricalLayer(layer.scope, powers.shape[0], num_categories=states, **parameter)
-    )
+    return CircuitBlock.from_layer(CategoricalLayer(layer.scope, powers.shape[0], num_categories=states, **parameter))
 
 
 def _own_table(layer: TabulatedLayer) -> tuple[StateTable, int]:

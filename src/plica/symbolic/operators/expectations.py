@@ -127,9 +127,7 @@ def _product(first: InputLayer, second: InputLayer) -> CircuitBlock:
     return CircuitBlock.from_layer(ProductOfInputsLayer(first, second))
 
 
-def expected(
-    weighting: Circuit, function: Circuit, registry: OperatorRegistry, operation: CircuitOperation
-) -> Circuit:
+def expected(weighting: Circuit, function: Circuit, registry: OperatorRegistry, operation: CircuitOperation) -> Circuit:
     """The integral of the product of two circuits, for all pairs of outputs, those of the first slowest.
 
     Raises:

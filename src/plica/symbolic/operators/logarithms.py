@@ -1,8 +1,8 @@
 """Logarithms and powers of deterministic circuits: where one term of a sum is positive, no other one is.
 
-Layers without variables are constants (`with_constants`). At each point of its support a deterministic circuit is one product of weights and of units of input layers. So its
-logarithm is a sum of theirs. Each layer has two images: `base`, and `log`, which is base times the logarithm. For
-sums and products
+Layers without variables are constants (`with_constants`). At each point of its support, the circuit is then one product
+of weights and of units of input layers, so that its logarithm is a sum of theirs. Each layer has two images: `base`,
+and `log`, which is base times the logarithm. For sums and products
 
     log(w u) = w log(u) + w log(w) u,    log(u v) = log(u) v + u log(v)
 
@@ -80,9 +80,7 @@ def with_constants(circuit: Circuit, what: str, registry: OperatorRegistry) -> C
     }
     for layer in live:
         if circuit.layer_scope(layer):
-            images[layer] = builder.add(
-                layer.copyref(), *(images[child] for child in circuit.layer_inputs(layer))
-            )
+            images[layer] = builder.add(layer.copyref(), *(images[child] for child in circuit.layer_inputs(layer)))
     return builder.circuit([images[layer] for layer in circuit.outputs], CircuitOperation(what, ()))
 
 
@@ -196,9 +194,7 @@ class _Walk(ABC):
     def _multiplied(self, layer: Layer, read: Sequence[Images]) -> Images:
         """The images of the product of some factors of a product layer."""
         bases = [base for base, _ in read]
-        terms = [
-            self._product_of(layer, [*bases[:at], log, *bases[at + 1 :]]) for at, (_, log) in enumerate(read)
-        ]
+        terms = [self._product_of(layer, [*bases[:at], log, *bases[at + 1 :]]) for at, (_, log) in enumerate(read)]
         return self._product_of(layer, bases), self._added(terms)
 
     def _product_of(self, layer: Layer, factors: Sequence[Layer]) -> Layer:

@@ -2,8 +2,9 @@
 
 >>> from plica.symbolic.layers import CategoricalLayer, HadamardLayer
 >>> from plica.symbolic.parameters import ConstantParameter
->>> nothing, x = CategoricalLayer([0], 1, num_categories=2, probs=ConstantParameter(1, 2, value=0.0)), HadamardLayer(1, 1)
->>> list(zero_layers(Circuit([nothing, x], {x: [nothing]}, [x])))
+>>> nothing = CategoricalLayer([0], 1, num_categories=2, probs=ConstantParameter(1, 2, value=0.0))
+>>> product = HadamardLayer(1, 1)
+>>> list(zero_layers(Circuit([nothing, product], {product: [nothing]}, [product])))
 [CategoricalLayer(scope={0}, 1), HadamardLayer(arity=1, 1 -> 1)]
 """
 

@@ -104,7 +104,7 @@ class GaussianExpectedLog(GaussianProductOp):
     """The mean of `log N(x; n, t)` under `N(x; m, s)`, from means and deviations as for `GaussianProductMean`."""
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log N(m; n, t) - s^2 / (2 t^2)."""
+        """Log N(m; n, t) - s^2 / (2 t^2)."""
         mean1, mean2 = _paired(xp, arrays[0], arrays[2])
         stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
         logs = xp.log_normal(mean1, mean2, xp.log(stddev2)) - 0.5 * xp.square(stddev1 / stddev2)

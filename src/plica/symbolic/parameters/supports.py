@@ -36,7 +36,7 @@ class LogOnSupportParameter(EntrywiseOp):
         return self.in_shape
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """log x where x > 0."""
+        """Log x where x > 0."""
         (x,) = arrays
         if self.log_space:
             return xp.where(xp.equal(x, -inf), 0.0, x)
@@ -69,7 +69,7 @@ class PowerOnSupportParameter(EntrywiseOp):
         return self.in_shape
 
     def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
-        """x ** exponent where x > 0."""
+        """X ** exponent where x > 0."""
         (x,) = arrays
         if self.log_space:
             is_zero = xp.equal(x, -inf)
