@@ -34,7 +34,7 @@ def expectation(p: Any, f: Any) -> Any:
         StructuralPropertyError: The circuits are not smooth, decomposable and compatible, or f has further variables.
         ShapeError: More than one output or unit.
         UnsupportedError: Two input layers have no product, or f was compiled in another context.
-        InputError: The total of p is no positive number.
+        InputError: The total of p is no positive number, or f is not defined for some states of p.
     """
     return ask(p, "expectation", (f,))
 
@@ -47,6 +47,13 @@ def _expectation(operands: Operands, p: Circuit, f: Circuit) -> Composition:
             f"{operands.name} needs a function of variables of the distribution, {p.scope!s}, but f also has "
             f"{further!s}; integrate them, or give them values by `evidence`."
         )
+    for variable in f.scope:
+        own, other = p.domains[variable], f.domains[variable]
+        if own.meet(other) != own:
+            raise InputError(
+                f"{operands.name} needs a function of all values of variable {variable}, {own.name} in the "
+                f"distribution, found {other.name}; give f a value for each."
+            )
     return Composition((operands.total(p), operands.expectation(p, f)), 1, _ratio)
 
 
@@ -192,7 +199,7 @@ def _probability_of(operands: Operands, p: Circuit, formula: Formula) -> Composi
     for variable in used:
         if p.domains[variable].num_states != 2:
             raise InputError(
-                f"{name} needs variables of the states 0 and 1, but variable {variable} has {p.domains[variable]!r}; "
+                f"{name} needs variables of the states 0 and 1, but variable {variable} has {p.domains[variable].name}; "
                 "leave it out of the formula, or describe it by several variables of two states."
             )
     return _expectation(operands, p, formula.build_circuit(scope=used))
