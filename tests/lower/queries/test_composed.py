@@ -29,7 +29,9 @@ from plica.queries import (
     renyi,
 )
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.functional import marginal, normalize
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.functional import conjugate, marginal, multiply, normalize
+from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
     BinomialLayer,
     CategoricalLayer,
@@ -40,7 +42,7 @@ from plica.symbolic.layers import (
     PolynomialLayer,
     SumLayer,
 )
-from plica.symbolic.parameters import Parameter, normal
+from plica.symbolic.parameters import Parameter, TensorParameter, normal
 from plica.templates.data_modalities import image_data
 from plica.templates.logic import LogicalCircuit
 from plica.templates.pgms import hmm
@@ -119,6 +121,33 @@ def test_expectations_of_functions_of_any_sign() -> None:
     few = EmbeddingLayer([1], 1, num_states=2, weight=constant([[1.0, 2.0]]))
     with pytest.raises(InputError, match="all values of variable 1, 3 states in the distribution, found 2 states"):
         expectation(p.compiled, Circuit([few], {}, [few]))
+
+
+def test_squares_of_complex_circuits() -> None:
+    where = context("complex-lse-sum")
+    layers = [EmbeddingLayer([v], 2, num_states=3, weight=unit_of(2, 3, seed=v)) for v in (0, 1)]
+    product, top = HadamardLayer(2), SumLayer(2, 1, weight=unit_of(1, 2, seed=3))
+    c = Circuit([*layers, product, top], {product: layers, top: [product]}, [top])
+    square = multiply(c, conjugate(c))
+    p = where.compile(square)
+    x = np.stack(np.mgrid[:3, :3], axis=-1).reshape(-1, 2)
+    tables = [np.asarray(layer.weight.output.initializer.value) for layer in layers]
+    weight = np.asarray(top.weight.output.initializer.value)
+    amplitudes = (tables[0][:, x[:, 0]] * tables[1][:, x[:, 1]]).T @ weight[0]
+    shares = np.abs(amplitudes) ** 2 / (np.abs(amplitudes) ** 2).sum()
+    close(moment(p, {0: 1, 1: 2}), (shares * x[:, 0] * x[:, 1] ** 2).sum())
+    close(overlap(p, p), (shares**2).sum())
+    layer = EmbeddingLayer([1], 1, num_states=3, weight=constant([[1.0, 2j, -1.0]]))
+    found = expectation(p, Circuit([layer], {}, [layer]))
+    assert found.dtype == torch.complex128
+    np.testing.assert_allclose(found.item(), (shares * np.array([1.0, 2j, -1.0])[x[:, 1]]).sum(), rtol=1e-9)
+
+
+def unit_of(*shape: int, seed: int) -> TensorParameter:
+    """A complex tensor."""
+    rng = np.random.default_rng(seed)
+    numbers = rng.normal(size=shape) + 1j * rng.normal(size=shape)
+    return TensorParameter(*shape, initializer=ConstantTensorInitializer(numbers), dtype=DataType.COMPLEX)
 
 
 SPLITS: dict[str, tuple[Callable[[], Circuit], Callable[[], Circuit]]] = {

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from math import nan
 from typing import Any, final
 
 from plica.errors import InputError, ShapeError, StructuralPropertyError
@@ -22,6 +23,7 @@ from plica.lower.queries.bottom_up import layer_values
 from plica.lower.queries.determinism import first_not_deterministic
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit, CircuitOperation
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import Layer, OperatorRegistry
 from plica.symbolic.operators.expectations import expected
 from plica.symbolic.operators.joining import joined
@@ -30,15 +32,20 @@ from plica.symbolic.operators.multiply import product_of
 from plica.symbolic.operators.unary import checked_scope, integral
 from plica.symbolic.operators.zeros import without_zeros
 from plica.symbolic.scope import Scope
-from plica.symbolic.semirings import SIGNED_LSE_SUM
+from plica.symbolic.semirings import COMPLEX_LSE_SUM, SIGNED_LSE_SUM, Semiring
 from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
+
+_ROUNDING = 1e-8
 
 
 @final
 @dataclass(frozen=True, slots=True)
 class Signed:
-    """Real numbers `direction * exp(size)`: of a circuit without variables `()`, else of each row `(B,)`."""
+    """Numbers `direction * exp(size)`: of a circuit without variables `()`, else of each row `(B,)`.
+
+    Directions are complex if a circuit has complex parameters.
+    """
 
     direction: Tracer
     size: Tracer
@@ -53,8 +60,9 @@ class Signed:
 
     @property
     def log(self) -> Tracer:
-        """The logarithm: -inf of 0, NaN of negative numbers."""
-        log: Tracer = xp.safe_log(self.direction) + self.size
+        """The logarithm: -inf of 0, NaN of numbers that are negative, or complex by more than rounding."""
+        direction = xp.where(xp.less(xp.abs(xp.imag(self.direction)), _ROUNDING), xp.real(self.direction), nan)
+        log: Tracer = xp.safe_log(direction) + self.size
         return log
 
 
@@ -67,11 +75,13 @@ class Composition:
         circuits: Circuits of one output of one unit.
         totals: How many of the first ones are totals: numbers that must be positive and finite.
         read: Computes the answer from the values of the circuits, one argument for each.
+        is_complex: Whether the answer may be complex; else its real part is taken.
     """
 
     circuits: tuple[Circuit, ...]
     totals: int
     read: Callable[..., Tracer]
+    is_complex: bool = False
 
 
 @final
@@ -198,13 +208,27 @@ def composed(composition: Composition, name: str) -> Circuit:
     return joined(composition.circuits, CircuitOperation(name, ()))
 
 
+def has_complex_parameters(circuit: Circuit) -> bool:
+    """Whether a number of a circuit may be complex."""
+    return any(
+        parameter.dtype == DataType.COMPLEX
+        for layer in circuit.live_layers
+        for parameter in layer.all_evaluated_params.values()
+    )
+
+
+def carrier_of(circuit: Circuit) -> Semiring:
+    """The number format in which a composition is computed: in log space, with signs or complex directions."""
+    return COMPLEX_LSE_SUM if has_complex_parameters(circuit) else SIGNED_LSE_SUM
+
+
 def lower_composed(folded: FoldedCircuit, composition: Composition, owners: Owners | None = None) -> Lowered:
     """The Program of an answer, and of the logarithms of the totals, in float64.
 
     Its argument is data `(B, D)`, if the circuit has variables. Then the results are `(B,)` and `(totals, B)`, else
     `()` and `(totals,)`.
     """
-    scope = LoweringScope(folded, SIGNED_LSE_SUM, DType.FLOAT64, owners or {})
+    scope = LoweringScope(folded, carrier_of(folded.described), DType.FLOAT64, owners or {})
     with scope.trace.active():
         data = None
         if folded.scope:
@@ -216,5 +240,6 @@ def lower_composed(folded: FoldedCircuit, composition: Composition, owners: Owne
             direction, size = (array[0, :, 0] for array in scope.read(values, [output]))
             numbers.append(Signed(direction, size) if folded.scope else Signed(direction[0], size[0]))
         answer = composition.read(*numbers)
+        answer = answer if composition.is_complex else xp.real(answer)
         logs = xp.stack([number.log for number in numbers[: composition.totals]])
     return Lowered.of(scope, [answer, logs])

@@ -11,7 +11,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from plica.arguments import found, integer
 from plica.errors import DTypeError, InputError, StructuralPropertyError
-from plica.lower.queries.composed import Composition, Operands, Signed
+from plica.lower.queries.composed import Composition, Operands, Signed, has_complex_parameters
 from plica.lower.queries.query import Composed, Query, ask
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import HadamardLayer, Layer, PolynomialLayer
@@ -27,8 +27,8 @@ def expectation(p: Any, f: Any) -> Any:
 
     Args:
         p: A compiled circuit whose values are not negative.
-        f: A circuit of some of p's variables, with values of any sign: compiled in the context of p, or described by
-            constants alone.
+        f: A circuit of some of p's variables, with values of any sign, or complex ones: compiled in the context of p,
+            or described by constants alone.
 
     Raises:
         StructuralPropertyError: The circuits are not smooth, decomposable and compatible, or f has further variables.
@@ -54,7 +54,8 @@ def _expectation(operands: Operands, p: Circuit, f: Circuit) -> Composition:
                 f"{operands.name} needs a function of all values of variable {variable}, {own.name} in the "
                 f"distribution, found {other.name}; give f a value for each."
             )
-    return Composition((operands.total(p), operands.expectation(p, f)), 1, _ratio)
+    circuits = operands.total(p), operands.expectation(p, f)
+    return Composition(circuits, 1, _ratio, is_complex=has_complex_parameters(f))
 
 
 def _ratio(total: Signed, integral: Signed) -> Tracer:
@@ -199,8 +200,8 @@ def _probability_of(operands: Operands, p: Circuit, formula: Formula) -> Composi
     for variable in used:
         if p.domains[variable].num_states != 2:
             raise InputError(
-                f"{name} needs variables of the states 0 and 1, but variable {variable} has {p.domains[variable].name}; "
-                "leave it out of the formula, or describe it by several variables of two states."
+                f"{name} needs variables of the states 0 and 1, but variable {variable} has "
+                f"{p.domains[variable].name}; leave it out of the formula, or describe it by several variables of two states."
             )
     return _expectation(operands, p, formula.build_circuit(scope=used))
 

@@ -18,11 +18,10 @@ from plica.backend.torch.queries.values import cached
 from plica.errors import DTypeError, InputError, ShapeError, UnsupportedError
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Owners
-from plica.lower.queries.composed import Operands, composed, lower_composed
+from plica.lower.queries.composed import Operands, carrier_of, composed, lower_composed
 from plica.lower.queries.query import Composed, Query
 from plica.lower.queries.score import Lowered
 from plica.symbolic.circuit import Circuit
-from plica.symbolic.semirings import SIGNED_LSE_SUM
 
 
 @final
@@ -75,7 +74,8 @@ def compose(
         def lower(folded: FoldedCircuit, owners: Owners) -> Lowered:
             return lower_composed(folded, composition, owners)
 
-        compiled, lowered = compiler.compile_apart(composed(composition, what), SIGNED_LSE_SUM, lower)
+        joined = composed(composition, what)
+        compiled, lowered = compiler.compile_apart(joined, carrier_of(joined), lower)
         return _Answering(compiled, QueryProgram((query, compiled.dtype), lowered, query.function))
 
     key = (query, *described[1:], *sorted(given.items()))
@@ -88,7 +88,8 @@ def compose(
     answer, totals = answering(*arguments, training=training)
     _check_totals(totals, what)
     scalar = values is not None and all(torch.as_tensor(value).ndim == 0 for value in values.values())
-    return (answer[0] if scalar else answer).to(getattr(torch, query_dtype(circuit).value))
+    dtype = getattr(torch, query_dtype(circuit).value)
+    return (answer[0] if scalar else answer).to(dtype.to_complex() if answer.is_complex() else dtype)
 
 
 def _described(circuit: TorchCircuit, query: Query[Composed], operand: Any) -> Circuit:
