@@ -43,6 +43,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
         elementwise_names,
         input_layers_table,
         operations_table,
+        queries.compositions_table,
         queries.layers_table,
         queries.passes_table,
         queries.reasons_list,

@@ -19,6 +19,7 @@ from plica.backend.torch.circuits import TorchCircuit
 from plica.errors import PlicaError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import Layer, SumLayer
+from plica.templates.logic import LiteralNode, LogicalCircuit
 from tests.harness.circuits import data, is_finite
 
 Comparison = Callable[[TorchCircuit, TorchCircuit, Device], None]
@@ -133,7 +134,28 @@ def _without(x: Tensor, variable: int) -> Tensor:
     return x.index_fill(1, torch.tensor([variable], device=x.device), torch.nan)
 
 
+def _of_itself(query: str, *settings: Any) -> Callable[[TorchCircuit, Tensor], Any]:
+    """A query of two circuits, of a circuit and itself."""
+    return lambda c, x: getattr(plica.queries, query)(c, c, *settings)  # noqa: ARG005
+
+
+def _is_true(variable: int) -> LogicalCircuit:
+    """The formula that a variable is true."""
+    literal = LiteralNode(variable)
+    return LogicalCircuit([literal], {}, [literal])
+
+
 QUERIES: dict[str, Callable[[TorchCircuit, Tensor], Any]] = {
+    "backdoor": lambda c, x: plica.queries.backdoor(c, {0: x[:, 0]}, {1: x[:, 1]}, [2]),
+    "cross_entropy": _of_itself("cross_entropy"),
+    "entropy": lambda c, x: plica.queries.entropy(c),  # noqa: ARG005
+    "expectation": _of_itself("expectation"),
+    "kullback_leibler": _of_itself("kullback_leibler"),
+    "moment": lambda c, x: plica.queries.moment(c, {_first(c): 2}),  # noqa: ARG005
+    "mutual_information": lambda c, x: plica.queries.mutual_information(c, [0], [1]),  # noqa: ARG005
+    "overlap": _of_itself("overlap"),
+    "probability_of": lambda c, x: plica.queries.probability_of(c, _is_true(_first(c))),  # noqa: ARG005
+    "renyi": _of_itself("renyi", 2),
     "conditional_log_likelihood": lambda c, x: plica.queries.conditional_log_likelihood(c, x, ~x.isnan()),
     "covariance": lambda c, x: plica.queries.covariance(c, [_first(c)], x),
     "cdf": plica.queries.cdf,

@@ -1,17 +1,21 @@
 """The tables of queries in `docs/queries.md`: which of them works for which layer and semiring."""
 
+import inspect
+
 from plica.ir.op import Unsupported
 from plica.lower.queries.answers import Explanations, Posterior
 from plica.lower.queries.likelihood import integration
 from plica.lower.queries.needs import Needs
-from plica.lower.queries.query import ask
+from plica.lower.queries.query import Composed, Query, ask
 from plica.lower.queries.table import QUERIES
 from plica.symbolic.layers import LAYER_ROWS, FusedRow, InputRow, ProductRow, SumRow
 from plica.symbolic.semirings import MAX_SUM, SEMIRINGS, Semiring
 from tests.harness.tables import markdown
 
-NEEDS: tuple[Needs, ...] = (*(query.needs for query in QUERIES.values()), integration())
-"""What all of them need of a circuit, and `IntegrateQuery`."""
+OF_PASSES = [query for query in QUERIES.values() if not isinstance(query.policy, Composed)]
+"""The queries of one circuit that pass through it."""
+NEEDS: tuple[Needs, ...] = (*(query.needs for query in OF_PASSES), integration())
+"""What all of these need of a circuit, and `IntegrateQuery`."""
 _COLUMNS = (*NEEDS, integration(MAX_SUM))
 _KINDS = {InputRow: "input", SumRow: "sum", ProductRow: "product", FusedRow: "both at once"}
 
@@ -51,11 +55,26 @@ def semirings_table() -> str:
 def passes_table() -> str:
     """Markdown: for each query its passes through the circuit, and what native files and `plica export` call it."""
     lines = []
-    for query in QUERIES.values():
+    for query in OF_PASSES:
         passes = "up and down" if query.needs.sums else "up"
         entries = ", ".join(f"`{entry.name}`" for entry in query.entries)
         lines.append([f"`{query.function}`", passes, entries or "not"])
     return markdown(["query", "passes", "in native files"], lines)
+
+
+def compositions_table() -> str:
+    """Markdown: for each query that is a composition of operators, what it is made of, and what it needs."""
+    lines = []
+    for query in QUERIES.values():
+        if isinstance(query.policy, Composed):
+            call = f"`{query.function}{signature_of(query)}`"
+            lines.append([call, query.policy.operators, query.policy.needs_deterministic or "nothing"])
+    return markdown(["query", "made of", "must be deterministic"], lines)
+
+
+def signature_of(query: Query[Composed]) -> str:
+    """The parameters of a query by name, such as `(p, q)`."""
+    return f"({', '.join(inspect.signature(query.ask).parameters)})"
 
 
 def _computed(needs: Needs, own: Semiring) -> str:

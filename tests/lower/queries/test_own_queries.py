@@ -145,7 +145,7 @@ def test_rows_that_are_wrong_are_refused() -> None:
         context.add_query_rule(greedy)  # type: ignore[arg-type]
     with pytest.raises(DTypeError, match="greedy decoding: ask must be a named function, found 'greedy'"):
         context.add_query_rule(Query("greedy", "greedy decoding", GREEDY.policy))  # type: ignore[arg-type]
-    with pytest.raises(DTypeError, match=r"greedy decoding: a policy is Flowing.* or Choosing.*, found 3"):
+    with pytest.raises(DTypeError, match=r"greedy decoding: a policy is Flowing.*, Choosing.* or Composed.*, found 3"):
         Query(greedy, "greedy decoding", 3)  # type: ignore[type-var]
     with pytest.raises(DTypeError, match=r"greedy decoding: Upward\(\.\.\.\) needs a driver"):
         Query(greedy, "greedy decoding", Upward(("marginal",)))

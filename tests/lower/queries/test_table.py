@@ -85,8 +85,8 @@ def test_public_functions_are_those_of_the_table() -> None:
     }
     assert all(name == query.function for name, query in QUERIES.items())
     assert {"ask", "Explanations", "Posterior", *QUERIES} == set(plica.queries.__all__)
-    name = "entropy"
-    with pytest.raises(AttributeError, match="has no attribute 'entropy'"):
+    name = "temperature"
+    with pytest.raises(AttributeError, match="has no attribute 'temperature'"):
         getattr(plica.queries, name)
 
 

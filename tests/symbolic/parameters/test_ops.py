@@ -21,6 +21,8 @@ from plica.symbolic.parameters import (
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
+    GaussianExpectedLog,
+    GaussianMoments,
     GaussianProductLogPartition,
     GaussianProductMean,
     GaussianProductStddev,
@@ -32,6 +34,7 @@ from plica.symbolic.parameters import (
     LogEinsumExpParameter,
     LogGaussianProductStddev,
     LogMatMulExpParameter,
+    LogOnSupportParameter,
     LogParameter,
     LogSigmoidParameter,
     LogSizeParameter,
@@ -47,6 +50,7 @@ from plica.symbolic.parameters import (
     ParameterOp,
     PolynomialDifferential,
     PolynomialProduct,
+    PowerOnSupportParameter,
     ReduceLSEParameter,
     ReduceProductParameter,
     ReduceSumParameter,
@@ -98,6 +102,20 @@ MULTIVARIATE: tuple[Any, ...] = (
     MultivariateProductFactor,
     MultivariateProductLogPartition,
 )
+
+
+def gaussian_expected_log(mean1, stddev1, mean2, stddev2):
+    """The mean of the logarithm of each second density under each first one, by quadrature."""
+    points, weights = np.polynomial.hermite_e.hermegauss(5)  # exact for polynomials of degree 9
+    x = mean1[:, None, None] + stddev1[:, None, None] * points
+    logs = stats.norm.logpdf(x, mean2[:, None], np.abs(stddev2)[:, None]) * np.where(stddev2 > 0, 1, np.nan)[:, None]
+    return (logs @ (weights / weights.sum())).ravel()
+
+
+def gaussian_moment(mean, stddev, power):
+    """The mean of a power of a normal variable, by quadrature."""
+    points, weights = np.polynomial.hermite_e.hermegauss(5)
+    return ((mean[:, None] + stddev[:, None] * points) ** power) @ (weights / weights.sum())
 
 
 def multivariate_product(mean1, factor1, mean2, factor2):
@@ -178,6 +196,14 @@ TABLE: list[tuple[ParameterOp, object]] = [
     (GaussianProductStddev((2,), (3,)), lambda s, t: gaussian_product(s, s, t, t)[1]),
     (LogGaussianProductStddev((2,), (3,)), lambda s, t: np.log(gaussian_product(s, np.exp(s), t, np.exp(t))[1])),
     (GaussianProductLogPartition((2,), (2,), (3,), (3,)), lambda *four: gaussian_product(*four)[2]),
+    (GaussianExpectedLog((2,), (2,), (3,), (3,)), gaussian_expected_log),
+    (GaussianMoments((2,), (2,), degree=4), lambda m, s: np.stack([gaussian_moment(m, s, n) for n in range(5)], 1)),
+    (GaussianMoments((2,), (2,), degree=0), lambda m, s: np.ones((2, 1))),  # noqa: ARG005
+    (LogOnSupportParameter((2, 3)), np.log),
+    (LogOnSupportParameter((2, 3), log_space=True), lambda x: x),
+    (PowerOnSupportParameter((2, 3), exponent=-2), lambda x: np.where(x > 0, x, np.nan) ** -2.0),
+    (PowerOnSupportParameter((2, 3), exponent=0), lambda x: np.where(x > 0, 1.0, np.nan)),
+    (PowerOnSupportParameter((2, 3), exponent=3, log_space=True), lambda x: 3 * x),
     (GaussianProductStddev((2, 3), (1, 3)), lambda s, t: 1 / np.sqrt(1 / s**2 + 1 / t**2)),
     *(
         (kind((2, 3), (2, 3, 3), (2, 3), (2, 3, 3)), lambda *four, index=index: multivariate_product(*four)[index])
@@ -306,6 +332,20 @@ def test_rebuilds_from_shapes_and_config(op: ParameterOp, reference) -> None:  #
         assert other is not op
         assert other != op, "nodes are compared by identity"
         assert (other.shape, other.in_shapes, other.config) == (op.shape, op.in_shapes, op.config)
+
+
+def test_numbers_outside_of_the_support_have_no_logarithms_and_powers(run_rule) -> None:
+    x = np.array([[0.0, 2.0, -1.0]])
+    logs = np.array([[-np.inf, 2.0, -1.0]])
+    for op, given, expected in (
+        (LogOnSupportParameter((3,)), x, [0.0, np.log(2.0), np.nan]),
+        (LogOnSupportParameter((3,), log_space=True), logs, [0.0, 2.0, -1.0]),
+        (PowerOnSupportParameter((3,), exponent=-1), x, [0.0, 0.5, np.nan]),
+        (PowerOnSupportParameter((3,), exponent=0), x, [0.0, 1.0, np.nan]),
+        (PowerOnSupportParameter((3,), exponent=-1, log_space=True), logs, [-np.inf, -2.0, 1.0]),
+        (PowerOnSupportParameter((3,), exponent=0, log_space=True), logs, [-np.inf, 0.0, 0.0]),
+    ):
+        np.testing.assert_array_equal(run_rule(_bound(op), given)[0], expected)
 
 
 def test_log_of_zero_is_minus_infinity(run_rule) -> None:

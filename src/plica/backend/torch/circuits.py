@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from copy import copy
-from typing import Any, final
+from typing import Any, Protocol, final
 
 import torch
 from torch import Tensor, nn
@@ -23,16 +23,40 @@ from plica.ir.dtypes import as_dtype
 from plica.ir.program import Program
 from plica.lower.arrays import CircuitArrays, InitializerRows
 from plica.lower.compiled import CompiledCircuit
-from plica.lower.fold.groups import FoldedLayer
+from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
 from plica.lower.layer_map import CompiledLayer, LayerMap
-from plica.lower.leaves import name_of
+from plica.lower.leaves import Owners, name_of
 from plica.lower.operators import Operator, OperatorMethods
-from plica.symbolic.circuit import StructuralProperties
+from plica.lower.queries.score import Lowered
+from plica.lower.registry import CompilationRules
+from plica.symbolic.circuit import Circuit, StructuralProperties
 from plica.symbolic.layers import Layer
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Semiring
 from plica.tracing.scope import current_trace
 from plica.tracing.tracer import Tracer
+
+
+class Compiler(Protocol):
+    """The part of `TorchCompiler` that compiled circuits use."""
+
+    @property
+    def compilation_rules(self) -> CompilationRules:
+        """How layers, parameters and initializers are compiled."""
+
+    def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
+        """The result of an operator, compiled."""
+
+    def compile_apart(
+        self, circuit: Circuit, semiring: Semiring, lower: Callable[[FoldedCircuit, Owners], Lowered]
+    ) -> tuple[TorchCircuit, Lowered]:
+        """A circuit with the tensors of the compiler, in another number format, and a Program of it."""
+
+    def has_tensors(self, circuit: Circuit) -> bool:
+        """Whether all tensors of a described circuit have values here."""
+
+    def described(self, what: str, argument: Any) -> Any:
+        """An argument of an operator or a query, with described circuits in place of compiled ones."""
 
 
 @final
@@ -63,7 +87,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         self.saved_with: Mapping[str, Any] = {}
         self._needs = bool(self._givable.needed)
         self.queries: dict[Hashable, Any] = {}  # the lowered queries by key; `queries` fills it
-        self._compiler: OperatorMethods | None = None
+        self._compiler: Compiler | None = None
         self._operands: tuple[TorchCircuit, ...] = ()
 
     is_operand = True
@@ -73,7 +97,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
     def __getstate__(self) -> dict[str, Any]:
         return {**super().__getstate__(), "_compiler": None, "_operands": ()}  # a copy has tensors of its own
 
-    def remember_origin(self, compiler: OperatorMethods, operands: tuple[TorchCircuit, ...]) -> None:
+    def remember_origin(self, compiler: Compiler, operands: tuple[TorchCircuit, ...]) -> None:
         """Remember the compiler, and keep the compiled operands of `symbolic.operation` alive."""
         self._compiler, self._operands = compiler, operands
 
@@ -83,13 +107,24 @@ class TorchCircuit(ScoringModule, OperatorMethods):
         Raises:
             UnsupportedError: The circuit is a copy, or another operand was compiled elsewhere.
         """
+        result: TorchCircuit = self.compiler(operator.name).apply_operator(operator, *arguments, **settings)
+        return result
+
+    def compiler(self, what: str) -> Compiler:
+        """The compiler that compiled it, which has its tensors.
+
+        Args:
+            what: The operator or the query that needs it, as the subject of the message.
+
+        Raises:
+            UnsupportedError: The circuit is a copy.
+        """
         if self._compiler is None:
             raise UnsupportedError(
-                f"{operator.name}: the circuit is a copy, so that no context has its tensors; compile a circuit of "
+                f"{what}: the circuit is a copy, so that no context has its tensors; compile a circuit of "
                 "its own, plica.compile(circuit.symbolic), and load_state_dict(circuit.state_dict())"
             )
-        result: TorchCircuit = self._compiler.apply_operator(operator, *arguments, **settings)
-        return result
+        return self._compiler
 
     @property
     def layer_map(self) -> LayerMap:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from copy import copy
 from dataclasses import replace
-from typing import Any, Self, TypeVar, final
+from typing import Any, Self, TypeAlias, TypeVar, final
 from weakref import WeakSet, WeakValueDictionary
 
 import torch
@@ -30,12 +30,14 @@ from plica.ir.dtypes import as_dtype
 from plica.lower.arrays import InitializerRows
 from plica.lower.checks import check_semiring
 from plica.lower.compiled import CircuitCompiler
+from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.layer_map import CompiledLayer
-from plica.lower.leaves import Leaf, Pointer, leaf_keys
+from plica.lower.leaves import Leaf, Owners, Pointer, leaf_keys
 from plica.lower.operators import Operator, OperatorMethods
 from plica.lower.optimize import DEFAULT_RULES, Rules, program_rewriting
 from plica.lower.parts import LayerPart, ParameterPart
 from plica.lower.programs import Programs
+from plica.lower.queries.score import Lowered
 from plica.lower.registry import CompilationRules
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.initializers import Initializer
@@ -98,6 +100,10 @@ class CompiledCircuitsMap:
         if not having:
             raise KeyError(layer)
         return {compiled: compiled.get_compiled_layers(layer) for compiled in having}
+
+
+Lower: TypeAlias = Callable[[FoldedCircuit, Owners], Lowered]
+"""Lowers a circuit, with the leaves that exist already."""
 
 
 @final
@@ -186,7 +192,7 @@ class TorchCompiler(OperatorMethods):
         if operand.operation is None or self.circuits.find(operand) is not None:
             return False
         if not self.circuits.is_postponed(operand):
-            if not all(tensor in self._owners for tensor in leaf_keys(self._compiler.resolver.circuit(operand))):
+            if not self.has_tensors(operand):
                 return False
             self.circuits.postpone(operand)
         return True
@@ -220,19 +226,41 @@ class TorchCompiler(OperatorMethods):
 
     def apply_operator(self, operator: Operator, *arguments: Any, **settings: Any) -> TorchCircuit:
         """The result of an operator, compiled: `OperatorMethods.apply_operator` says more."""
-        given = [self._described(operator, argument) for argument in arguments]
-        named = {name: self._described(operator, argument) for name, argument in settings.items()}
+        given = [self.described(operator.name, argument) for argument in arguments]
+        named = {name: self.described(operator.name, argument) for name, argument in settings.items()}
         return self.compile(operator.function(*given, **named, registry=self.compilation_rules.operators))
 
-    def _described(self, operator: Operator, argument: Any) -> Any:
-        """An argument of an operator, with described circuits in place of compiled ones."""
+    def compile_apart(self, circuit: Circuit, semiring: Semiring, lower: Lower) -> tuple[TorchCircuit, Lowered]:
+        """A circuit with the tensors of this compiler, in another number format, and a Program of it.
+
+        It is compiled anew at each call. The circuits that it was made from are not compiled, and this compiler does
+        not find it.
+        """
+        other = copy(self)
+        other._compiler = copy(self._compiler)
+        other._compiler.semiring = semiring
+        with self._compiling, torch.inference_mode(False), without_collection():
+            compiled, lowered = other._lowered(circuit, lower)
+        assert lowered is not None, "there is a function that lowers"
+        return compiled, lowered
+
+    def has_tensors(self, circuit: Circuit) -> bool:
+        """Whether all tensors of a described circuit have values here."""
+        return all(tensor in self._owners for tensor in leaf_keys(self._compiler.resolver.circuit(circuit)))
+
+    def described(self, what: str, argument: Any) -> Any:
+        """An argument of an operator or a query, with described circuits in place of compiled ones.
+
+        Raises:
+            UnsupportedError: A compiled circuit was compiled elsewhere.
+        """
         if isinstance(argument, list | tuple) and any(isinstance(item, TorchCircuit) for item in argument):
-            return [self._described(operator, item) for item in argument]
+            return [self.described(what, item) for item in argument]
         if not isinstance(argument, TorchCircuit):
             return argument
         if not self.circuits.has_symbolic(argument):
             raise UnsupportedError(
-                f"{operator.name}: {argument.symbolic!r} was compiled in another context, or is a copy, so that the "
+                f"{what}: {argument.symbolic!r} was compiled in another context, or is a copy, so that the "
                 "result would not have its tensors; give the context that compiled it, or compile it in this one: "
                 "ctx.compile(circuit.symbolic)"
             )
@@ -249,15 +277,20 @@ class TorchCompiler(OperatorMethods):
         return self._compiler.compilation_rules
 
     def _compile(self, circuit: Circuit) -> TorchCircuit:
+        return self._lowered(circuit)[0]
+
+    def _lowered(self, circuit: Circuit, lower: Lower | None = None) -> tuple[TorchCircuit, Lowered | None]:
+        """The compiled circuit, and a Program whose leaves it has taken; without one, those of its scores."""
         resolved = self._compiler.resolver.circuit(circuit)
         shared = self._shared(leaf_keys(resolved))
         real = self._real(shared)
         owners = self._owners_of(leaf_keys(resolved))
         compiled = self._compiler.compile(circuit, as_dtype(real), self._device(shared), owners, resolved)
         module = TorchCircuit(compiled, real, self.compilation_rules.initializers.own, self._constants())
-        self._adopt(module, shared)
+        lowered = None if lower is None else lower(compiled.folded, owners)
+        self._adopt(module, shared, lowered)
         module.hold_modules()
-        return module
+        return module, lowered
 
     def _device(self, shared: list[Tensor]) -> str:
         return str(shared[0].device if shared else torch.get_default_device())
@@ -275,11 +308,11 @@ class TorchCompiler(OperatorMethods):
         default = self._dtype or torch.get_default_dtype()
         return next((tensor.dtype for tensor in shared if tensor.is_floating_point()), default)
 
-    def _adopt(self, module: ProgramModule, shared: list[Tensor]) -> None:
+    def _adopt(self, module: ProgramModule, shared: list[Tensor], lowered: Lowered | None = None) -> None:
         """Give a module its tensors, on the device of those that it shares."""
         if shared:
             module.to(shared[0].device)
-        self._owners.update(module.adopt(self._store))
+        self._owners.update(module.adopt(self._store, lowered))
 
     def compile_layer(self, layer: Layer) -> TorchLayer | TorchInputLayer:
         """One layer alone, by the rule for its class; it shares its tensors with the circuits of the compiler.

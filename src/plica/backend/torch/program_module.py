@@ -83,13 +83,17 @@ class ProgramModule(nn.Module, ABC):
         """The generated Python of `program`."""
         return source(self.program)
 
-    def adopt(self, store: LeafStore) -> Owners:
-        """Take the leaves of `program`: those in `store` as they are, new ones filled and added there.
+    def adopt(self, store: LeafStore, lowered: Lowered | None = None) -> Owners:
+        """Take the leaves of a Program: those in `store` as they are, new ones filled and added there.
+
+        Args:
+            store: The tensors that exist already.
+            lowered: The Program; by default `program`.
 
         Returns:
             The leaf of each symbolic tensor.
         """
-        lowered = self._lower(self._usual_key)
+        lowered = self._lower(self._usual_key) if lowered is None else lowered
         self._fill(self.leaves.adopt(lowered.program, lowered.captured, store, self._keys, self.dtype))
         return owners_of(lowered.captured)
 

@@ -52,11 +52,21 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
     Args:
         folded: The circuit as it was described.
     """
+    return first_not_deterministic(folded) is None
+
+
+def first_not_deterministic(folded: FoldedCircuit) -> Layer | None:
+    """The first layer that constants do not prove to be deterministic; None if there is none.
+
+    Args:
+        folded: The circuit as it was described.
+    """
     circuit = folded.circuit
     layers = circuit.live.layers
+    for layer in layers:
+        if not isinstance(folded.row(layer), SumRow | ProductRow | InputRow):
+            return layer
     known = _known(folded, layers)
-    if not all(isinstance(folded.row(layer), SumRow | ProductRow | InputRow) for layer in layers):
-        return False
     boxes: dict[Layer, Boxes] = {}
     exclusion = _Exclusion(boxes, {layer: circuit.layer_scope(layer) for layer in layers})
     for layer in layers:
@@ -66,7 +76,7 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
             boxes[layer] = {min(layer.scope): known[layer]} if layer in known else {}
         elif isinstance(row, ProductRow):
             if isinstance(row.route, Unsupported):
-                return False
+                return layer
             units = np.arange(layer.num_output_units)[None]
             routes = [np.asarray(route)[0] for route in row.route(namespace, layer, units)]
             boxes[layer] = {
@@ -81,9 +91,9 @@ def is_deterministic(folded: FoldedCircuit) -> bool:
         else:
             layer_boxes = _sum(layer, row, circuit.layer_inputs(layer), exclusion, known.get(layer))
             if layer_boxes is None:
-                return False
+                return layer
             boxes[layer] = layer_boxes
-    return True
+    return None
 
 
 class _Exclusion:

@@ -1,8 +1,9 @@
 """A `Query` is a question to a circuit as data: the function by which users ask it, and the policy of its passes.
 
 A policy says what the passes through a circuit compute: `Choosing` fills in rows of data, `Flowing` passes probability
-down, `Upward` leaves the rest to a backend's code. In this file *columns* are fields of the registry entries of layers
-(`InputRow`, `SumRow`, ...): a query works on each layer whose entry has the columns that it needs.
+down, `Upward` leaves the rest to a backend's code. `Composed` reads the answer off circuits that operators make of one
+circuit, or of several. In this file *columns* are fields of the registry entries of layers (`InputRow`, `SumRow`, ...):
+a query works on each layer whose entry has the columns that it needs.
 
 >>> from plica.lower.queries.mpe import LARGEST
 >>> from plica.symbolic.semirings import LSE_SUM
@@ -25,6 +26,7 @@ from typing import Any, Generic, Literal, TypeAlias, TypeVar, get_args
 
 from plica.errors import DTypeError, UnsupportedError
 from plica.lower.queries.choose import Chooser
+from plica.lower.queries.composed import Composition
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.posterior import Reading
 from plica.lower.queries.units import has_states
@@ -121,6 +123,29 @@ class Choosing:
         return Needs(function, name, inputs, sums=("choose",), products=("route",), semiring=self.semiring)
 
 
+@dataclass(frozen=True, slots=True)
+class Composed:
+    """The policy of a query whose answer is read off circuits that operators make, of one circuit or of several.
+
+    The circuits of a call become the outputs of one circuit, so that they share tensors, and what several of them
+    need is computed once.
+
+    Args:
+        compose: Makes the circuits, and the function that reads the answer off their values: of an `Operands`, the
+            circuits of the call, and its settings.
+        operators: The operators of `plica.symbolic.functional` that it is made of, for the documentation.
+        needs_deterministic: The circuits that must be deterministic, for the documentation.
+    """
+
+    compose: Callable[..., Composition]
+    operators: str
+    needs_deterministic: str = ""
+
+    def problem(self) -> str | None:
+        """What is wrong with it, or None."""
+        return None if callable(self.compose) else f"compose must be a function, found {self.compose!r:.80}"
+
+
 def _wrong_columns(field: str, names: Any) -> str | None:
     """Why `names` are not columns of the registry entries of input layers; None if they are."""
     columns = InputRow.__dataclass_fields__
@@ -134,7 +159,7 @@ def _draws(policy: Any) -> bool:
     return isinstance(policy, Choosing) and policy.chooser.draws
 
 
-Policy = TypeVar("Policy", Upward, Flowing, Choosing, covariant=True)
+Policy = TypeVar("Policy", Upward, Flowing, Choosing, Composed, covariant=True)
 
 
 _Data: TypeAlias = Literal["usual", "floats", "none"]
@@ -189,8 +214,10 @@ class Query(Generic[Policy]):
     def __post_init__(self) -> None:
         if not callable(self.ask) or not getattr(self.ask, "__name__", "").isidentifier():
             raise DTypeError(f"{self.name}: ask must be a named function, found {self.ask!r:.80}.")
-        if not isinstance(self.policy, Upward | Flowing | Choosing):
-            raise DTypeError(f"{self.name}: a policy is Flowing(...) or Choosing(...), found {self.policy!r:.80}.")
+        if not isinstance(self.policy, Upward | Flowing | Choosing | Composed):
+            raise DTypeError(
+                f"{self.name}: a policy is Flowing(...), Choosing(...) or Composed(...), found {self.policy!r:.80}."
+            )
         if isinstance(self.policy, Upward) and not self.driver:
             raise DTypeError(f"{self.name}: Upward(...) needs a driver; read flows by Flowing(...), for instance.")
         problem = self.policy.problem()
@@ -200,8 +227,9 @@ class Query(Generic[Policy]):
             raise DTypeError(f"{self.name}: entries are a tuple of Entry(...), found {self.entries!r:.80}.")
         if any(entry.data == "none" for entry in self.entries) and not _draws(self.policy):
             raise DTypeError(f"{self.name}: an entry without data is of a query that draws; leave out data='none'.")
-        if isinstance(self.policy, Flowing) and self.entries:
-            raise DTypeError(f"{self.name}: native files do not answer a query of Flowing(...); leave out the entries.")
+        if isinstance(self.policy, Flowing | Composed) and self.entries:
+            kind = type(self.policy).__name__
+            raise DTypeError(f"{self.name}: native files do not answer a query of {kind}(...); leave out the entries.")
 
     @property
     def function(self) -> str:
@@ -210,7 +238,13 @@ class Query(Generic[Policy]):
 
     @property
     def needs(self) -> Needs:
-        """The properties that it needs a circuit to have."""
+        """The properties that it needs a circuit to have; operators check those of a composed query.
+
+        Raises:
+            UnsupportedError: The query is composed.
+        """
+        if isinstance(self.policy, Composed):
+            raise UnsupportedError(f"{self.name}: the operators that make its circuits say what they need.")
         return self.policy.needs(self.function, self.name)
 
 

@@ -28,6 +28,16 @@ _MODULES: Mapping[str, str] = {
     "mean": "expect",
     "variance": "expect",
     "covariance": "covariance",
+    "expectation": "expectation",
+    "moment": "expectation",
+    "overlap": "expectation",
+    "probability_of": "expectation",
+    "entropy": "information",
+    "cross_entropy": "information",
+    "kullback_leibler": "information",
+    "renyi": "information",
+    "mutual_information": "information",
+    "backdoor": "backdoor",
 }
 """The module in this folder that has each `Query`, by the name of its function, in the order of the documentation."""
 

@@ -10,8 +10,18 @@ from typing import ClassVar, final
 from plica.arguments import flag
 from plica.symbolic.domains import REALS, Domain
 from plica.symbolic.layers.base import FieldsLayer, InputLayer, assign, choose_parameter, positive
+from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
 from plica.symbolic.layers.variable_free import variable_free_row
-from plica.symbolic.parameters import ConstantParameter, Namespace, Parameter, ParameterInput, ParameterLike, normal
+from plica.symbolic.parameters import (
+    ConstantParameter,
+    LogOnSupportParameter,
+    Namespace,
+    Parameter,
+    ParameterInput,
+    ParameterLike,
+    PowerOnSupportParameter,
+    normal,
+)
 from plica.symbolic.scope import Scope
 from plica.symbolic.semirings import Params, Semiring, Value
 
@@ -59,3 +69,21 @@ def _number(xp: Namespace, semiring: Semiring, layer: ConstantValueLayer, params
 
 
 ROW = variable_free_row(ConstantValueLayer, _number)
+
+
+def _logarithm(layer: ConstantValueLayer) -> CircuitBlock:
+    op = LogOnSupportParameter(layer.value.shape, log_space=layer.log_space)
+    value = Parameter.from_unary(op, layer.value.ref())
+    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, value=value))
+
+
+def _power(layer: ConstantValueLayer, *, exponent: int) -> CircuitBlock:
+    op = PowerOnSupportParameter(layer.value.shape, exponent=exponent, log_space=layer.log_space)
+    value = Parameter.from_unary(op, layer.value.ref())
+    return CircuitBlock.from_layer(ConstantValueLayer(layer.num_output_units, log_space=layer.log_space, value=value))
+
+
+OPERATORS = (
+    OperatorRow("logarithm", (ConstantValueLayer,), _logarithm),
+    OperatorRow("power", (ConstantValueLayer,), _power),
+)

@@ -8,11 +8,14 @@
 import math
 from typing import final
 
+from plica.errors import UnsupportedError
 from plica.symbolic.domains import REALS
-from plica.symbolic.layers.blocks import check_equal_scopes, constants, ones
+from plica.symbolic.layers.blocks import check_equal_scopes, constants, ones, weighted
+from plica.symbolic.layers.constant import ConstantValueLayer
 from plica.symbolic.layers.declared import UnivariateLayer, unit_parameter
 from plica.symbolic.layers.distribution import Column
 from plica.symbolic.layers.operator_rows import CircuitBlock, OperatorRow
+from plica.symbolic.layers.polynomial import PolynomialLayer
 from plica.symbolic.layers.starts import around, beyond
 from plica.symbolic.layers.univariate import (
     HALF_LOG_TWO_PI,
@@ -24,6 +27,10 @@ from plica.symbolic.layers.univariate import (
 from plica.symbolic.parameters import (
     Array,
     ConstantParameter,
+    EinsumParameter,
+    FlattenParameter,
+    GaussianExpectedLog,
+    GaussianMoments,
     GaussianProductLogPartition,
     GaussianProductMean,
     GaussianProductStddev,
@@ -117,7 +124,52 @@ def _integrate(layer: GaussianLayer, *, scope: Scope) -> CircuitBlock:  # noqa: 
     return ones(layer) if layer.log_partition is None else constants(layer.log_partition.ref())
 
 
+def _expected_log(first: GaussianLayer, second: GaussianLayer) -> CircuitBlock:
+    """The integrals of the first densities times the logarithms of the second."""
+    operands = [layer_param.ref() for layer in (first, second) for layer_param in (layer.mean, layer.stddev)]
+    means = Parameter.from_nary(GaussianExpectedLog(*(operand.shape for operand in operands)), *operands)
+    if second.log_partition is not None:
+        zeros = Parameter.from_input(ConstantParameter(first.num_output_units, value=0.0))
+        given = outer_sum(zeros, second.log_partition.ref())
+        means = Parameter.from_binary(SumParameter(means.shape, given.shape), means, given)
+    return _scaled(first, second.num_output_units, means)
+
+
+def _expectation(first: GaussianLayer, second: PolynomialLayer) -> CircuitBlock:
+    """The integrals of densities times polynomials."""
+    operands = (first.mean.ref(), first.stddev.ref())
+    moments = Parameter.from_nary(
+        GaussianMoments(*(operand.shape for operand in operands), degree=second.degree), *operands
+    )
+    coeff = second.coeff.ref()
+    pairs = Parameter.from_binary(EinsumParameter(moments.shape, coeff.shape, equation="kd,nd->kn"), moments, coeff)
+    means = Parameter.from_unary(FlattenParameter(pairs.shape, start=0, end=1), pairs)
+    return _scaled(first, second.num_output_units, means)
+
+
+def _scaled(layer: GaussianLayer, others: int, means: Parameter) -> CircuitBlock:
+    """Constants for all pairs of units, times the totals of a layer, which is the first of the two."""
+    constant = ConstantValueLayer(means.shape[0], value=means)
+    if layer.log_partition is None:
+        return CircuitBlock.from_layer(constant)
+    zeros = Parameter.from_input(ConstantParameter(others, value=0.0))
+    return weighted(constant, outer_sum(layer.log_partition.ref(), zeros))
+
+
+def _power(layer: GaussianLayer, *, exponent: int) -> CircuitBlock:
+    """The support, 1 everywhere; other powers are no normal densities that could be integrated."""
+    if exponent:
+        raise UnsupportedError(f"its power {exponent} is no density that could be integrated.")
+    ones_everywhere = ConstantParameter(layer.num_output_units, 1, value=1.0)
+    return CircuitBlock.from_layer(
+        PolynomialLayer(layer.scope, layer.num_output_units, degree=0, coeff=ones_everywhere)
+    )
+
+
 OPERATORS = (
     OperatorRow("multiply", (GaussianLayer, GaussianLayer), _multiply),
+    OperatorRow("expectation", (GaussianLayer, PolynomialLayer), _expectation),
+    OperatorRow("expected_log", (GaussianLayer, GaussianLayer), _expected_log),
+    OperatorRow("power", (GaussianLayer,), _power),
     OperatorRow("integrate", (GaussianLayer,), _integrate),
 )

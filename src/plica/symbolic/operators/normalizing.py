@@ -53,7 +53,7 @@ def normalized(circuit: Circuit, what: str, registry: OperatorRegistry, operatio
         UnsupportedError: The integral, or the value, of an input layer is no parameter.
     """
     total = integral(circuit, circuit.scope, registry, operation)
-    totals = _Values(total, what, registry)
+    totals = Values(total, what, registry)
     builder = Builder()
     outputs = []
     for layer, total_layer in zip(circuit.outputs, total.outputs, strict=True):
@@ -68,7 +68,7 @@ def normalized(circuit: Circuit, what: str, registry: OperatorRegistry, operatio
 
 @final
 @dataclass(slots=True)
-class _Values:
+class Values:
     """The values of the layers of a circuit without variables, as nodes of one parameter."""
 
     circuit: Circuit

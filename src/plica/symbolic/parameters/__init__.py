@@ -33,6 +33,8 @@ from plica.symbolic.parameters.factories import log_softmax_normal as log_softma
 from plica.symbolic.parameters.factories import mixing_weight_factory as mixing_weight_factory
 from plica.symbolic.parameters.factories import normal as normal
 from plica.symbolic.parameters.factories import softmax_normal as softmax_normal
+from plica.symbolic.parameters.gaussians import GaussianExpectedLog as GaussianExpectedLog
+from plica.symbolic.parameters.gaussians import GaussianMoments as GaussianMoments
 from plica.symbolic.parameters.gaussians import GaussianProductLogPartition as GaussianProductLogPartition
 from plica.symbolic.parameters.gaussians import GaussianProductMean as GaussianProductMean
 from plica.symbolic.parameters.gaussians import GaussianProductStddev as GaussianProductStddev
@@ -84,6 +86,8 @@ from plica.symbolic.parameters.signed import SignParameter as SignParameter
 from plica.symbolic.parameters.signed import StackParameter as StackParameter
 from plica.symbolic.parameters.signed import SumSignParameter as SumSignParameter
 from plica.symbolic.parameters.signed import SumSizeParameter as SumSizeParameter
+from plica.symbolic.parameters.supports import LogOnSupportParameter as LogOnSupportParameter
+from plica.symbolic.parameters.supports import PowerOnSupportParameter as PowerOnSupportParameter
 
 __all__ = [name for name, value in globals().items() if getattr(value, "__module__", "").startswith("plica.")]
 __all__ += ["Array", "Namespace", "ParameterFactory", "ParameterLike", "ParameterRow", "Shape"]

@@ -11,9 +11,10 @@ further axes, `(K, V)`: each variable is paired with itself.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, final
 
+from plica.arguments import integer
 from plica.errors import ShapeError
 from plica.ir.ranges import ANYTHING, NOT_NEGATIVE, Range
 from plica.symbolic.parameters.nodes import Array, BinaryOp, Namespace, ParameterOp, Shape, as_shape
@@ -95,6 +96,51 @@ class GaussianProductLogPartition(GaussianProductOp):
         stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
         density = xp.log_normal(mean1, mean2, xp.log(xp.hypot(stddev1, stddev2)))
         return xp.reshape(density, (density.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianExpectedLog(GaussianProductOp):
+    """The mean of `log N(x; n, t)` under `N(x; m, s)`, from means and deviations as for `GaussianProductMean`."""
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """Log N(m; n, t) - s^2 / (2 t^2)."""
+        mean1, mean2 = _paired(xp, arrays[0], arrays[2])
+        stddev1, stddev2 = _paired(xp, arrays[1], arrays[3])
+        logs = xp.log_normal(mean1, mean2, xp.log(stddev2)) - 0.5 * xp.square(stddev1 / stddev2)
+        return xp.reshape(logs, (logs.shape[0], *self.shape))
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class GaussianMoments(BinaryOp):
+    """The means of the powers 0 to `degree` of a normal variable, `(K, degree + 1)`, from means and deviations `(K,)`.
+
+    Args:
+        degree: The highest power, at least 0.
+    """
+
+    range: ClassVar[Callable[..., Range | None]] = lambda op, *_: ANYTHING  # noqa: ARG005
+
+    degree: int = field(kw_only=True)
+
+    def infer_shape(self) -> Shape:
+        """`(K, degree + 1)`."""
+        object.__setattr__(self, "degree", integer("GaussianMoments", "degree", self.degree, least=0))
+        if self.in_shape1 != self.in_shape2 or len(self.in_shape1) != 1:
+            raise ShapeError(
+                f"GaussianMoments: expected means and deviations of one shape (K,), found {self.in_shape1} and "
+                f"{self.in_shape2}; give the parameters of one GaussianLayer"
+            )
+        return (*self.in_shape1, self.degree + 1)
+
+    def evaluate(self, xp: Namespace, *arrays: Array) -> Array:
+        """M_n = m M_(n-1) + (n-1) s^2 M_(n-2), with M_0 = 1 and M_1 = m."""
+        mean, stddev = arrays
+        moments = [xp.ones_like(mean), mean]
+        for power in range(2, self.degree + 1):
+            moments.append(mean * moments[-1] + float(power - 1) * xp.square(stddev) * moments[-2])
+        return xp.stack(moments[: self.degree + 1], axis=-1)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -16,11 +16,12 @@ from typing import Any
 
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.choosing import TorchQuery, complete, query_of
+from plica.backend.torch.queries.composed import compose
 from plica.backend.torch.queries.expected import read_off
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.sampling import SamplingQuery, draw
 from plica.backend.torch.sources import untraced
-from plica.lower.queries.query import Flowing
+from plica.lower.queries.query import Composed, Flowing
 
 __all__ = ["IntegrateQuery", "SamplingQuery", "TorchQuery", "answer", "query_of"]
 
@@ -31,6 +32,8 @@ def answer(circuit: TorchCircuit, name: str, *arguments: Any) -> Any:
     query = circuit.compiled.query(name)
     if query.driver:
         return getattr(import_module(f"{__name__}.{query.driver}"), name)(circuit, *arguments)
+    if isinstance(query.policy, Composed):
+        return compose(circuit, query, *arguments)
     if isinstance(query.policy, Flowing):
         return read_off(circuit, query, *arguments)
     return (draw if query.policy.chooser.draws else complete)(circuit, query, *arguments)
