@@ -93,11 +93,11 @@ class DFA:
     def from_regex(cls, pattern: str, alphabet: str | Alphabet) -> DFA:
         r"""The smallest automaton of the words that `re.fullmatch(pattern, word)` matches.
 
-        >>> DFA.from_regex(r"\\d{4}-\\d\\d", "0123456789-").num_states
+        >>> DFA.from_regex(r"\d{4}-\d\d", "0123456789-").num_states
         8
 
         Args:
-            pattern: Characters, classes such as `[^a-z]` and `\\w`, groups, alternatives and repetitions.
+            pattern: Characters, classes such as `[^a-z]` and `\w`, groups, alternatives and repetitions.
             alphabet: Characters.
 
         Raises:
@@ -227,16 +227,18 @@ class DFA:
         return self._of(full._replace(accepting=~full.accepting), self.alphabet)
 
     def __and__(self, other: DFA) -> DFA:
-        """The smallest automaton of the words of both."""
-        return self._joined("&", other, np.logical_and)
+        """The smallest automaton of the words of both.
+
+        Raises:
+            InputError: The alphabets differ, or there are too many states.
+        """
+        return self._joined("&", other, np.logical_and) if isinstance(other, DFA) else NotImplemented
 
     def __or__(self, other: DFA) -> DFA:
-        """The smallest automaton of the words of either."""
-        return self._joined("|", other, np.logical_or)
+        """The smallest automaton of the words of either; it raises as `&`."""
+        return self._joined("|", other, np.logical_or) if isinstance(other, DFA) else NotImplemented
 
-    def _joined(self, sign: str, other: Any, accepts: Callable[[Booleans, Booleans], Booleans]) -> DFA:
-        if not isinstance(other, DFA):
-            return NotImplemented
+    def _joined(self, sign: str, other: DFA, accepts: Callable[[Booleans, Booleans], Booleans]) -> DFA:
         if other.alphabet != self.alphabet:
             raise InputError(
                 f"DFA {sign} DFA: one reads {shown(self.alphabet.symbols)}, the other {shown(other.alphabet.symbols)}; "

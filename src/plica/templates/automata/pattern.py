@@ -1,7 +1,7 @@
 r"""Regular expressions as position automata, whose states are the places of characters in the pattern.
 
-The dialect is that of Python's module `re`, which also says which characters `.`, `\w` and `[^a-z]` stand for. Taken are
-characters, classes, groups, alternatives and repetitions; all else is refused.
+The dialect is that of Python's module `re`, which also says for which characters `.`, `\w` and `[^a-z]` stand. A
+pattern has characters, classes, groups, alternatives and repetitions; all else is refused.
 
 >>> table = table_of("a(b|c)*", "abc")
 >>> table.following.tolist(), table.accepting.tolist()
@@ -11,7 +11,7 @@ characters, classes, groups, alternatives and repetitions; all else is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
@@ -152,9 +152,9 @@ def _tokens(pattern: str) -> Iterator[re.Match[str]]:
     for token in _TOKEN.finditer(pattern):
         if token.group("refused") is not None or token.group("kind") == "+":
             raise UnsupportedError(
-                f"{_OWNER}: {token.group()!r} at position {token.start()} of {pattern!r:.80} is not supported: a pattern "
-                "has characters, classes, groups, alternatives and repetitions, and matches words as a whole; leave "
-                "out anchors, flags, references, and looks ahead or back."
+                f"{_OWNER}: {token.group()!r} at position {token.start()} of {pattern!r:.80} is not supported: a "
+                "pattern has characters, classes, groups, alternatives and repetitions, and matches words as a whole; "
+                "leave out anchors, flags, references, and looks ahead or back."
             )
         yield token
 
@@ -191,7 +191,7 @@ def _determinized(expression: _Expression, num_symbols: int) -> Table:
     marks = np.array([np.frombuffer(symbols, dtype=np.bool_) for symbols in expression.symbols])
     marks = marks.reshape(len(expression.symbols), num_symbols)
     classes, class_of = np.unique(marks, axis=1, return_inverse=True)
-    readers = [_bits(np.flatnonzero(column)) for column in classes.T]
+    readers = [_bits(np.flatnonzero(column).tolist()) for column in classes.T]
     states = [(expression.first, expression.empty)]
     number, rows = {states[0]: 0}, []
     for waiting, _ in states:  # which grows
@@ -218,5 +218,5 @@ def _all_after(positions: int, expression: _Expression) -> int:
     return after
 
 
-def _bits(positions: Sequence[int]) -> int:
-    return sum(1 << int(position) for position in positions)
+def _bits(positions: Iterable[int]) -> int:
+    return sum(1 << position for position in positions)

@@ -149,6 +149,6 @@ def check_size(what: str, states: int) -> None:
     """
     if states > MAX_STATES:
         raise InputError(
-            f"{what}: the automaton has more than {MAX_STATES:,} states; split the constraint, and multiply the circuits "
-            "of its parts"
+            f"{what}: the automaton has more than {MAX_STATES:,} states; split the constraint, and multiply the "
+            "circuits of its parts"
         )
