@@ -33,6 +33,7 @@ def load(name: str) -> ModuleType:
 
 
 LAST_LINES = {
+    "constrained_generation": "the forward procedure in numpy finds the same probability: True",
     "gaussian_mixture": "components: 24",
     "mixed_imputation": "cells: 178 x 14",
     "hmm": "the forward procedure in numpy finds the same: True",
@@ -410,6 +411,28 @@ def test_the_forward_procedure_is_a_sum_over_paths() -> None:
         expected += start[0, path[0]] * moves * np.prod(emission[path, lines], axis=1)
     found = load("hmm").forward_procedure(emission, transition, start, lines)
     np.testing.assert_allclose(found, np.log(expected), atol=1e-12)
+
+
+# Constrained generation
+
+
+def test_next_letters_are_weighted_by_what_may_still_be_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    example = load("constrained_generation")
+    for name, value in {"SYMBOLS": "ab", "STEPS": 6, "STATES": 3, "WORDS": ("ab", "aa")}.items():
+        monkeypatch.setattr(example, name, value)
+    monkeypatch.setattr(example, "read_lines", lambda path: torch.tensor([[0, 1, 1, 0, 1, 0], [1, 1, 0, 0, 1, 1]]))
+    monkeypatch.setattr(example, "train", lambda model, lines, epochs: None)
+    model, automaton, product = example.build()
+    lines = torch.tensor(list(itertools.product(range(2), repeat=6)))
+    with torch.no_grad():
+        likely = model(lines).exp().flatten().numpy()
+    kept = np.array([automaton.accepts(example.text(line)) for line in lines])
+    assert kept.sum() == sum("aa" in line[line.find("ab") + 2 :] for line in map(example.text, lines) if "ab" in line)
+    assert example.forward_procedure(model, automaton) == pytest.approx(likely[kept].sum(), rel=1e-12)
+    for prefix in ("", "a", "ab", "bba", "bbab", "ababb"):
+        for letter, weight in zip("ab", example.next_letters(model, product, prefix), strict=True):
+            begins = np.array([example.text(line).startswith(prefix + letter) for line in lines])
+            assert weight.item() == pytest.approx(likely[kept & begins].sum() / likely[begins].sum(), abs=1e-12)
 
 
 # Parameters from a network

@@ -18,6 +18,7 @@ from plica.pipeline import PipelineContext
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.layers import CategoricalLayer, HadamardLayer, SumLayer
 from plica.symbolic.parameters import ConstantParameter, Parameter
+from plica.templates.automata import DFA
 from plica.templates.pgms import fully_factorized
 from plica.templates.region_graph import QuadGraph
 from tests.harness.together import grouped
@@ -161,6 +162,20 @@ ChowLiuTree(data, input_type, root=None, chunk_size=None, num_categories=None, n
 plica.templates
 hclt(data, num_latents)
 
+plica.templates.automata
+DFA(transitions, accepting, *, start=0, alphabet=None)
+DFA.from_regex(pattern, alphabet)
+DFA.contains_in_order(words, alphabet)
+DFA.contains_any(words, alphabet)
+DFA.contains_all(words, alphabet)
+DFA.run(self, word)
+DFA.accepts(self, word)
+DFA.after(self, prefix)
+DFA.padded(self, symbol)
+DFA.minimized(self)
+DFA.count(self, length)
+DFA.build_circuit(self, ordering)
+
 plica.templates.logic
 LogicalCircuit(nodes, in_nodes, outputs)
 LiteralNode(variable)
@@ -251,6 +266,10 @@ VALUES = {
         "region_inputs partition_inputs region_outputs partition_outputs scope num_variables "
         "is_structured_decomposable is_omni_compatible is_compatible dump load build_circuit nodes_inputs "
         "nodes_outputs topological_ordering layerwise_topological_ordering subgraph",
+    ),
+    "automaton": (
+        lambda: DFA([[0, 0]], [0]),
+        "transitions accepting start alphabet num_states num_symbols __and__ __or__ __invert__",
     ),
     "context": (
         PipelineContext,

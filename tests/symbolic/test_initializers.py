@@ -51,6 +51,25 @@ def test_draws_follow_the_settings() -> None:
     assert abs(dirichlet[:, 1].mean() - 0.75) < 0.02
 
 
+def test_complex_draws_have_imaginary_parts_of_their_own() -> None:
+    rng, shape = np.random.default_rng(0), (20_000,)
+    normal = NormalInitializer(5.0, 0.5).draw_complex(rng, shape)
+    assert abs(normal.mean() - 5) < 0.02
+    assert abs((abs(normal - 5) ** 2).mean() - 0.25) < 0.01
+    assert abs(normal.real.std() - 0.5 / 2**0.5) < 0.01
+    assert abs(normal.imag.std() - 0.5 / 2**0.5) < 0.01
+    assert abs((normal.imag * (normal.real - 5)).mean()) < 0.01
+    uniform = UniformInitializer(-1.0, 3.0).draw_complex(rng, shape)
+    for part in (uniform.real, uniform.imag):
+        assert part.min() >= -1
+        assert part.max() < 3
+        assert abs(part.mean() - 1) < 0.05
+    assert abs(np.corrcoef(uniform.real, uniform.imag)[0, 1]) < 0.03
+    for real in (DirichletInitializer(2.0), ConstantTensorInitializer(3.0)):
+        assert np.isrealobj(real.draw_complex(rng, (3,)))
+        assert real.draw_complex(rng, (3,)).shape == (3,)
+
+
 def test_values_of_a_constant_are_kept_apart() -> None:
     value = np.zeros(3)
     initializer = ConstantTensorInitializer(value)

@@ -115,7 +115,8 @@ def draw(
         DTypeError: It is no array of numbers, or `dtype` would drop its fractions or imaginary parts.
     """
     row = (drawing or {}).get(type(initializer))
-    values = initializer.draw(generator, shape) if row is None else row.draw(initializer, generator, shape)
+    of_class = initializer.draw_complex if dtype.kind == "complex" else initializer.draw
+    values = of_class(generator, shape) if row is None else row.draw(initializer, generator, shape)
     drawn = np.asarray(values)
     if drawn.shape != shape:
         raise ShapeError(

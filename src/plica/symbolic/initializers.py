@@ -44,6 +44,10 @@ class Initializer(ABC):
     def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
         """A new array of `shape`, in double precision unless the values are given."""
 
+    def draw_complex(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """A new array of `shape` for a complex tensor; the real numbers of `draw` unless a class says otherwise."""
+        return self.draw(generator, shape)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _FieldsInitializer(Initializer):
@@ -81,7 +85,7 @@ class ConstantTensorInitializer(_FieldsInitializer):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class UniformInitializer(_FieldsInitializer):
-    """Independent draws, uniform in [a, b)."""
+    """Independent draws, uniform in [a, b); of complex numbers the real and the imaginary parts are."""
 
     a: float = 0.0
     b: float = 1.0
@@ -101,11 +105,19 @@ class UniformInitializer(_FieldsInitializer):
         """Uniform draws."""
         return generator.uniform(self.a, self.b, shape)
 
+    def draw_complex(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """Uniform draws in a square."""
+        return _of_parts(generator.uniform(self.a, self.b, (2, *shape)))
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class NormalInitializer(_FieldsInitializer):
-    """Independent draws from a normal distribution."""
+    """Independent draws from a normal distribution.
+
+    Of a complex number, `stddev ** 2` is the mean of `abs(draw - mean) ** 2`: the real and the imaginary part are
+    independent, each with a standard deviation of `stddev / sqrt(2)`. The mean is real.
+    """
 
     mean: float = 0.0
     stddev: float = 1.0
@@ -126,6 +138,10 @@ class NormalInitializer(_FieldsInitializer):
     def draw(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
         """Normal draws."""
         return generator.normal(self.mean, self.stddev, shape)
+
+    def draw_complex(self, generator: np.random.Generator, shape: Shape) -> NDArray[Any]:
+        """Circular normal draws around the mean."""
+        return self.mean + _of_parts(generator.normal(0.0, self.stddev / math.sqrt(2.0), (2, *shape)))
 
 
 @final
@@ -174,6 +190,11 @@ class InitializerRow:
 
     initializer: type[Initializer]
     draw: Callable[[Any, np.random.Generator, Shape], NDArray[Any]]
+
+
+def _of_parts(parts: NDArray[np.float64]) -> NDArray[np.complex128]:
+    """Complex numbers from their real and imaginary parts, along the first axis."""
+    return parts[0] + 1j * parts[1]
 
 
 def _sizes(shape: Any) -> Shape:

@@ -13,8 +13,11 @@ import plica
 from plica.backend.torch.compiler import TorchCompiler
 from plica.errors import DTypeError, UnsupportedError
 from plica.files.model import load_model, save_model
+from plica.lower.arrays import initial_arrays
+from plica.lower.compiled import CircuitCompiler
 from plica.queries import mpe, sample
 from plica.symbolic.circuit import Circuit
+from plica.symbolic.dtypes import DataType
 from plica.symbolic.layers import (
     CategoricalLayer,
     EvidenceLayer,
@@ -100,6 +103,30 @@ def test_states_and_files(tmp_path: Path) -> None:
     third = plica.compile(file.circuit, semiring=file.options["semiring"])
     third.load_state_dict({key: torch.from_numpy(value) for key, value in file.tensors.items()})
     torch.testing.assert_close(third(data()), first(data()))
+
+
+def test_leaves_start_complex_and_alike_in_every_backend(tmp_path: Path) -> None:
+    described = circuit()
+    initial = {
+        member: array[fold]
+        for leaf, array in initial_arrays(CircuitCompiler("sum-product").compile(described), seed=3).leaves
+        for fold, member in enumerate(leaf.members)
+    }
+    assert any(array.dtype.kind == "c" for array in initial.values())
+    states = []
+    for fold in (True, False):
+        compiled = plica.compile(described, semiring="sum-product", fold=fold)
+        compiled.reset_parameters(seed=3)
+        states.append(numbers(compiled))
+        for tensor, key in compiled.compiled.keys.items():
+            np.testing.assert_array_equal(states[-1][key], initial[tensor])
+            if tensor.dtype == DataType.COMPLEX:
+                assert (states[-1][key].imag != 0).all()
+    plica.save(compiled, tmp_path / "m.plica")
+    loaded = numbers(plica.load(tmp_path / "m.plica"))
+    assert loaded.keys() == states[0].keys()
+    for key, array in loaded.items():
+        np.testing.assert_array_equal(array, states[0][key])
 
 
 def test_complex_numbers_do_not_become_real_ones() -> None:

@@ -146,6 +146,30 @@ def test_nothing_is_done_where_nothing_is_lost(name: str, monkeypatch: pytest.Mo
 
 
 @ALL
+@pytest.mark.parametrize("lost", [False, True])
+def test_sums_without_a_term_are_not_computed_again(name: str, lost: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first sum reads no first unit, and row 1 has nothing else; only what is lost beside it is computed again."""
+    recomputed, exactly = [], exact._in_log_space
+
+    def counted(factors: list[Tensor], logs: Tensor) -> Tensor:
+        recomputed.append(len(logs))
+        return exactly(factors, logs)
+
+    monkeypatch.setattr(exact, "_in_log_space", counted)
+    kernel, arguments, formula = case(name, torch.float64, lost=lost)
+    with torch.no_grad():
+        for vector in arguments[:-1]:
+            vector[:, 1, 1:] = -torch.inf
+    found = kernel(*arguments)
+    expected = formula(*wide(arguments)).astype(float)
+    assert (expected[:, 1, 0] == -np.inf).all()
+    np.testing.assert_allclose(found.detach().numpy(), expected, rtol=1e-13)
+    assert sum(recomputed) <= (F if lost else 0)
+    found[:, 1, 0].sum().backward()
+    assert all(tensor.grad is not None and not tensor.grad.any() for tensor in arguments)
+
+
+@ALL
 @pytest.mark.parametrize("at_once", [1, 20, 100])
 def test_parts_give_the_same(name: str, at_once: int, may_branch: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     kernel, arguments, _ = case(name, torch.float64)

@@ -369,6 +369,20 @@ def test_refusals() -> None:
         integrate(built({}, PolynomialLayer([0], 2, degree=2)))
     with pytest.raises(InputError, match="is observed as 5, which is none of the 2 states"):
         evidence(built({}, CategoricalLayer([0], 2, num_categories=2)), {0: 5})
+    coin = built({}, CategoricalLayer([0], 2, num_categories=2))
+    for operator in (evidence, condition):
+        name = operator.__name__
+        for value, message in ((5, "variable 0 of .* is observed as 5"), (1j, "the observation of .* is complex")):
+            with pytest.raises(InputError, match=f"^{name}: {message}"):
+                operator(coin, {0: value})
+        with pytest.raises(InputError, match=rf"^{name}: \{{7\}} is not in the scope"):
+            operator(coin, {7: 0})
+        with pytest.raises(InputError, match=f"^{name}: the observation of .* is a state"):
+            operator(coin, {0: normal((1,))})
+        with pytest.raises(ShapeError, match=f"^{name}: expected observation of shape"):
+            operator(coin, {0: ConstantParameter(2, value=0.0)})
+        with pytest.raises(InputError, match=f"^{name}: variable 0 is observed as 'x'"):
+            operator(coin, {0: "x"})
     with pytest.raises(InputError, match="variable 3 is observed as 'x', expected one number"):
         evidence(whole, {3: "x"})
     with pytest.raises(UnsupportedError, match=r"reads \{0, 1\}, of which \{1\} alone is observed"):

@@ -65,6 +65,10 @@ def log_of_sum(
             return torch.log(total).add_(shift)
         lost = total.detach() < limit
         result = (log_from(total, limit) if torch.is_grad_enabled() else torch.log(total)).add_(shift)
+        if bool(least == 0):
+            lost &= _have_terms(factors(), weight if given is None else given, form, total.shape)
+            if not bool(lost.any()):
+                return result
     else:  # a weight has overflowed, and would send NaN to the gradients of all: none of them goes this way
         lost = torch.ones_like(total, dtype=torch.bool)
         result = torch.zeros_like(total.detach() + shift.detach())
@@ -82,6 +86,14 @@ def log_of_sum(
         logs_of_sums = torch.where(is_lost[fold, row], logs_of_sums, flat[fold, row])
         flat = flat.index_put((fold, row), logs_of_sums)
     return flat.reshape(result.shape)
+
+
+def _have_terms(factors: Sequence[Tensor], weight: Tensor, form: str | None, shape: Sequence[int]) -> Tensor:
+    """Which sums have a term that is not 0: those without one, as constraints have many, have lost nothing."""
+    folds = shape[:-2]
+    present = _of_folds(weight.detach(), folds) > (0.0 if form is None else -torch.inf)
+    terms = _terms([_of_folds(x.detach(), folds) for x in factors]) > -torch.inf
+    return (torch.matmul(terms.to(weight.dtype), present.to(weight.dtype).mT) > 0).reshape(shape)
 
 
 def least_right(weight: Tensor, form: str | None) -> float:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from plica.errors import InputError, UnsupportedError
+from plica.errors import InputError, ShapeError, UnsupportedError
 from plica.ir.op import Unsupported
 from plica.symbolic.circuit import Circuit, CircuitOperation
 from plica.symbolic.domains import Domain
@@ -115,45 +116,50 @@ def _check_integrable(circuit: Circuit, layer: InputLayer, scope: Scope) -> None
 
 def observed(circuit: Circuit, values: Mapping[int, Any], operation: CircuitOperation) -> Circuit:
     """The circuit with values of some variables; layers that read them read no variable any more."""
-    known = checked_scope("evidence", circuit, values)
+    what = operation.operator
+    known = checked_scope(what, circuit, values)
 
     def rule(layer: Layer) -> Layer:
         if not isinstance(layer, InputLayer) or layer.scope.isdisjoint(known):
             return layer.copyref()
         if not layer.scope <= known:
             raise UnsupportedError(
-                f"evidence: {circuit.layer_name(layer)} reads {layer.scope!s}, of which {layer.scope & known!s} alone "
+                f"{what}: {circuit.layer_name(layer)} reads {layer.scope!s}, of which {layer.scope & known!s} alone "
                 "is observed; observe all of its variables, or integrate the others first"
             )
-        return EvidenceLayer(layer.copyref(), observation=_observation(circuit, layer, values))
+        observation = _observation(what, circuit, layer, values)
+        try:
+            return EvidenceLayer(layer.copyref(), observation=observation)
+        except (InputError, ShapeError) as error:  # of an operator's caller, who has made no layer
+            raise type(error)(f"{what}{str(error).removeprefix('EvidenceLayer')}") from None
 
     return mapped(circuit, rule, operation, known)
 
 
-def _observation(circuit: Circuit, layer: InputLayer, values: Mapping[int, Any]) -> Any:
+def _observation(what: str, circuit: Circuit, layer: InputLayer, values: Mapping[int, Any]) -> Any:
     given = [values[variable] for variable in layer.scope]
     parameters = [value for value in given if isinstance(value, Parameter | ParameterInput)]
     if not parameters:
-        return np.array([_number(variable, values[variable]) for variable in layer.scope])
+        return np.array([_number(what, variable, values[variable]) for variable in layer.scope])
     if len(given) > 1:
         raise UnsupportedError(
-            f"evidence: {circuit.layer_name(layer)} reads several variables, which are observed as numbers; a "
+            f"{what}: {circuit.layer_name(layer)} reads several variables, which are observed as numbers; a "
             "parameter may be the value of the variable of a layer that reads it alone"
         )
     parameter = Parameter.from_input(parameters[0])
     return parameter if isinstance(parameter.output, ConstantParameter) else parameter.ref()
 
 
-def _number(variable: int, value: Any) -> Any:
+def _number(what: str, variable: int, value: Any) -> Any:
     try:
         number = np.array(value)
     except (RuntimeError, TypeError, ValueError) as error:
         raise InputError(
-            f"evidence: variable {variable} is observed as {value!r:.60}, which is no number ({error})"
+            f"{what}: variable {variable} is observed as {value!r:.60}, which is no number ({error})"
         ) from error
     if number.size != 1 or number.dtype.kind not in "biufc":
         raise InputError(
-            f"evidence: variable {variable} is observed as {value!r:.60}, expected one number of 64 bits or fewer"
+            f"{what}: variable {variable} is observed as {value!r:.60}, expected one number of 64 bits or fewer"
         )
     return number.reshape(())[()]
 
@@ -193,14 +199,14 @@ def renamed(circuit: Circuit, mapping: Mapping[int, int], operation: CircuitOper
     def rule(layer: Layer) -> Layer:
         copy = layer.copyref()
         if isinstance(copy, InputLayer):
-            _rename(circuit.layer_name(layer), copy, names)
+            _rename(partial(circuit.layer_name, layer), copy, names)
         return copy
 
     columns = Scope(names.get(variable, variable) for variable in circuit.data_scope)  # as the operand's are renamed
     return mapped(circuit, rule, operation, circuit.scope, columns)
 
 
-def _rename(name: str, layer: InputLayer, names: Mapping[int, int]) -> None:
+def _rename(name: Callable[[], str], layer: InputLayer, names: Mapping[int, int]) -> None:
     """Change the variables of a new layer, and of the layers that it holds."""
     before = list(layer.scope)
     after = [names.get(variable, variable) for variable in before]
@@ -208,7 +214,7 @@ def _rename(name: str, layer: InputLayer, names: Mapping[int, int]) -> None:
         return
     if any(first >= second for first, second in itertools.pairwise(after)):
         raise UnsupportedError(
-            f"rename: {name} would read {before} as {after}, but its parameters follow the ascending order of its "
+            f"rename: {name()} would read {before} as {after}, but its parameters follow the ascending order of its "
             "variables; choose names in the same order"
         )
     for held in layer.sub_layers.values():
@@ -218,5 +224,5 @@ def _rename(name: str, layer: InputLayer, names: Mapping[int, int]) -> None:
         object.__setattr__(layer, "scope", Scope(after))
     if list(layer.scope) != after:
         raise UnsupportedError(
-            f"rename: {name} has no field `scope` that could be changed; build it with other variables"
+            f"rename: {name()} has no field `scope` that could be changed; build it with other variables"
         )
