@@ -17,6 +17,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 MAX_RUNS = 16  # joining more views than this costs more calls than one gather costs time
+_SPARSE = 2  # of an array with this many times as many folds as are read, those are taken before arrays are joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,26 @@ def read_folds(
     all_runs = list(runs(folds))
     if len(all_runs) <= MAX_RUNS:
         return xp.concat([_view(arrays[run.array], run) for run in all_runs])
-    used = sorted({array for array, _ in folds})
-    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[number].dims[0]) for number in used)]), strict=False))
-    flat = np.asarray([offsets[array] + fold for array, fold in folds], dtype=np.int64)
-    return xp.take(xp.concat([arrays[number] for number in used]), index(flat), axis=0, nonnegative=True)
+    wanted: dict[int, dict[int, None]] = {array: {} for array in sorted({array for array, _ in folds})}
+    for array, fold in folds:
+        wanted[array][fold] = None
+    position: dict[FoldIndex, int] = {}
+    parts: list[Tracer] = []
+    start = 0
+    for number, read in wanted.items():
+        array, size = arrays[number], int(arrays[number].dims[0])
+        if len(wanted) > 1 and _SPARSE * len(read) <= size:  # joining all of its folds would copy many for few
+            array, size = xp.take(array, index(np.asarray(list(read), dtype=np.int64)), axis=0, nonnegative=True), len(read)
+            position.update(((number, fold), start + place) for place, fold in enumerate(read))
+        else:
+            position.update(((number, fold), start + fold) for fold in read)
+        parts.append(array)
+        start += size
+    places = [position[fold] for fold in folds]
+    joined = xp.concat(parts)
+    if places == list(range(start)):
+        return joined
+    return xp.take(joined, index(np.asarray(places, dtype=np.int64)), axis=0, nonnegative=True)
 
 
 def _view(array: Tracer, run: FoldRun) -> Tracer:

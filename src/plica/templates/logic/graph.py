@@ -420,8 +420,8 @@ class LogicalCircuit:
             scope: The variables of the circuit, which may be more than the formula's; by default those of the formula.
             literal_weights: For some variables, the weights of its negative and its positive literal, such as
                 `{0: (0.3, 0.7)}`, or a parameter `(1, 2)`; or a parameter factory, called with the shape `(1, 2)` for
-                each variable. By default all are one. `TensorParameter(1, 2, initializer=None, name="w0")` is one that
-                each call gives, for all rows or for each.
+                each variable; or one parameter `(D, 2)` of variables 0 to D - 1. By default all are one.
+                `TensorParameter(D, 2, initializer=None, name="w")` is given by each call, for all rows or for each.
 
         Raises:
             InputError: There is no variable, the scope lacks a variable of the formula, or a factory of literals is
