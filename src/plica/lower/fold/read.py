@@ -66,7 +66,10 @@ def read_folds(
     for number, read in wanted.items():
         array, size = arrays[number], int(arrays[number].dims[0])
         if len(wanted) > 1 and _SPARSE * len(read) <= size:  # joining all of its folds would copy many for few
-            array, size = xp.take(array, index(np.asarray(list(read), dtype=np.int64)), axis=0, nonnegative=True), len(read)
+            array, size = (
+                xp.take(array, index(np.asarray(list(read), dtype=np.int64)), axis=0, nonnegative=True),
+                len(read),
+            )
             position.update(((number, fold), start + place) for place, fold in enumerate(read))
         else:
             position.update(((number, fold), start + fold) for fold in read)
