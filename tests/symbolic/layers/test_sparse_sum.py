@@ -92,7 +92,7 @@ def test_a_constant_factor_of_a_kronecker_weight_is_sparse(semiring: str) -> Non
     torch.manual_seed(0)
     step = np.eye(30)[np.random.default_rng(0).integers(0, 30, 30)]
     factors = softmax_normal((4, 4)), ConstantParameter(30, 30, value=step)
-    weight = Parameter.from_binary(KroneckerParameter((4, 4), (30, 30)), *map(Parameter.from_input, factors))
+    weight = Parameter.from_binary(KroneckerParameter((4, 4), (30, 30)), *factors)
     circuit = over(SumLayer(120, 120, weight=weight), 120)
     rows = torch.tensor([[0, 0], [1, 2]])
     result, gradients, compiled = values(circuit, semiring, rows)

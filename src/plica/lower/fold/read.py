@@ -57,25 +57,22 @@ def read_folds(
     all_runs = list(runs(folds))
     if len(all_runs) <= MAX_RUNS:
         return xp.concat([_view(arrays[run.array], run) for run in all_runs])
-    wanted: dict[int, dict[int, None]] = {array: {} for array in sorted({array for array, _ in folds})}
-    for array, fold in folds:
-        wanted[array][fold] = None
-    position: dict[FoldIndex, int] = {}
+    wanted: dict[int, dict[int, None]] = {number: {} for number in sorted({number for number, _ in folds})}
+    for number, fold in folds:
+        wanted[number][fold] = None
+    place: dict[FoldIndex, int] = {}
     parts: list[Tracer] = []
     start = 0
     for number, read in wanted.items():
-        array, size = arrays[number], int(arrays[number].dims[0])
-        if len(wanted) > 1 and _SPARSE * len(read) <= size:  # joining all of its folds would copy many for few
-            array, size = (
-                xp.take(array, index(np.asarray(list(read), dtype=np.int64)), axis=0, nonnegative=True),
-                len(read),
-            )
-            position.update(((number, fold), start + place) for place, fold in enumerate(read))
-        else:
-            position.update(((number, fold), start + fold) for fold in read)
+        array = arrays[number]
+        kept: Sequence[int] = range(int(array.dims[0]))
+        if len(wanted) > 1 and _SPARSE * len(read) <= len(kept):  # joining all of its folds would copy many for few
+            kept = list(read)
+            array = xp.take(array, index(np.asarray(kept, dtype=np.int64)), axis=0, nonnegative=True)
+        place.update(((number, fold), start + at) for at, fold in enumerate(kept))
         parts.append(array)
-        start += size
-    places = [position[fold] for fold in folds]
+        start += len(kept)
+    places = [place[fold] for fold in folds]
     joined = xp.concat(parts)
     if places == list(range(start)):
         return joined
