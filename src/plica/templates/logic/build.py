@@ -222,8 +222,8 @@ class _Stack:
         if not isinstance(weight, Parameter):
             return ConstantParameter(*_SHAPE, value=[weight * mask])
         self._parameters.setdefault(variable, weight)
-        if mask == _EITHER:
-            return weight
+        if mask == _EITHER and not isinstance(self.weights, Parameter | ParameterInput):
+            return weight  # entries of one parameter stay alike: all are masked, and read in one order
         return Parameter.from_binary(
             HadamardParameter(_SHAPE, _SHAPE), weight, ConstantParameter(*_SHAPE, value=[mask])
         )
