@@ -196,6 +196,7 @@ LogicalCircuit.weighted_model_count(self, weights, scope=None)
 LogicalCircuit.models(self, limit=None)
 LogicalCircuit.entails(self, clause)
 LogicalCircuit.condition(self, assignment)
+LogicalCircuit.conjoin(self, other)
 LogicalCircuit.negate(self)
 LogicalCircuit.build_circuit(self, literal_input_factory=None, negated_literal_input_factory=None, weight_factory=None,
  enforce_smoothness=True)

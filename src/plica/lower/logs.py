@@ -38,6 +38,7 @@ from plica.symbolic.parameters import (
     EinsumParameter,
     ExpParameter,
     FlattenParameter,
+    HadamardParameter,
     LogEinsumExpParameter,
     LogParameter,
     LogSizeParameter,
@@ -185,6 +186,12 @@ def _avoids_the_number(logs: Any) -> bool:
     return not isinstance(logs, (LogParameter, *MOVED))
 
 
+def _is_mask(node: Any) -> bool:
+    """Whether a node is a constant of zeros and ones, by which a product never underflows."""
+    value = getattr(dereferenced(node), "value", None)
+    return value is not None and bool(np.isin(value, (0, 1)).all())
+
+
 _LEAST = 1e-30
 """Smaller constants are computed in logarithms: they, or products with them, may leave float32."""
 
@@ -256,7 +263,8 @@ class _Logs:
             return False
         if kind is ClampParameter and node.vmax is not None and node.vmax < 0:
             return False  # no number is near 0
-        is_product = kind in PRODUCTS or (kind is EinsumParameter and not node.summed)
+        masks = kind is HadamardParameter and any(map(_is_mask, sources))
+        is_product = (kind in PRODUCTS and not masks) or (kind is EinsumParameter and not node.summed)
         always = is_product or all(map(excludes_negative, ranges))
         return always or any(inputs) or any(map(self._has_better_logs, sources))
 

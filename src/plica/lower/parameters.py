@@ -21,6 +21,7 @@ from plica.lower.leaves import Leaf, Owners
 from plica.symbolic.dtypes import DataType
 from plica.symbolic.parameters import (
     ConstantParameter,
+    IndexParameter,
     Parameter,
     ParameterOp,
     TensorParameter,
@@ -124,10 +125,13 @@ class ParameterValues:
                 owner = self._owners[node]
                 self._append(owner.members, self._leaf(owner), excluded=self._given)
         many = _many_numbers(nodes)
+        often = _often_indexed(nodes, inputs)
 
         def settings(node: Node) -> Hashable:
             if isinstance(node, ConstantParameter) and _literal(node) in many and node not in self._fold_of:
                 return "numbers", _literal(node)
+            if isinstance(node, IndexParameter) and inputs(node) and inputs(node)[0] in often:
+                return "entries", inputs(node)[0], node.in_shape, node.axis, len(node.indices)
             return self._settings(node)
 
         groups = order_folds(schedule(nodes, inputs, settings), outputs, inputs)
@@ -144,6 +148,8 @@ class ParameterValues:
 
     def _value(self, group: Sequence[Node], reads: InFoldIdx) -> Tracer:
         first = group[0]
+        if isinstance(first, IndexParameter) and any(node.indices != first.indices for node in group):
+            return self._entries(group, reads[0][0])
         if isinstance(first, ParameterOp):
             _check_shapes(group)
             operands = [self._read([fold[index] for fold in reads]) for index in range(len(first.in_shapes))]
@@ -157,6 +163,20 @@ class ParameterValues:
             assert self._argument is not None, "leaves passed at call time have values"
             return xp.stack([self._argument(node) for node in group])
         return self._leaf(Leaf(tuple(group))) if isinstance(first, TensorParameter) else self._constants(group)
+
+    def _entries(self, group: Sequence[IndexParameter], source: FoldIndex) -> Tracer:
+        """Different entries of one parameter, read by one gather; the fold of each comes first."""
+        first = group[0]
+        at = first.axis % len(first.in_shape)
+        array = self._read([source])
+        if first in self._by_row:
+            array = self._rows.merge_parameter(array, 1, len(first.in_shape))
+        indices = np.asarray([index for node in group for index in node.indices], dtype=np.int64)
+        taken = xp.take(array, self._constant(indices, "index"), axis=at + 1, nonnegative=True)
+        before, after = taken.dims[: at + 1], taken.dims[at + 2 :]
+        by_node = xp.reshape(taken, (*before, len(group), len(first.indices), *after))
+        folds: Tracer = xp.moveaxis(by_node, at + 1, 0)  # (len(group), 1 or B, *shape)
+        return folds if first in self._by_row else folds[:, 0]
 
     def _constants(self, group: Sequence[ConstantParameter]) -> Tracer:
         # whole numbers in a constant are real parameters like any other
@@ -210,6 +230,15 @@ def wide_dtype(kind: DataType, real: DType) -> DType:
 def real_width(dtype: DType, real: DType) -> DType:
     """`dtype`, with the width of `real` for floats and complex numbers."""
     return {"float": real, "complex": wide_dtype(DataType.COMPLEX, real)}.get(dtype.kind, dtype)
+
+
+def _often_indexed(nodes: Iterable[Node], inputs: Callable[[Node], tuple[Node, ...]]) -> set[Node]:
+    """The nodes of which many `IndexParameter`s read different entries: each would be a group of its own."""
+    read: dict[Node, set[tuple[int, ...]]] = {}
+    for node in nodes:
+        if isinstance(node, IndexParameter) and inputs(node):
+            read.setdefault(inputs(node)[0], set()).add(tuple(node.indices))
+    return {source for source, indices in read.items() if len(indices) > _MAX_LITERALS}
 
 
 def _literal(node: ConstantParameter) -> tuple[Hashable, ...] | None:

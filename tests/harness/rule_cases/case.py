@@ -72,6 +72,15 @@ def array(seed: int) -> ConstantParameter:
     return ConstantParameter(*S, value=np.random.default_rng(seed).normal(size=S))
 
 
+def entries(units: int, count: int, empty: int = 0) -> ConstantParameter:
+    """A constant weight of `count` numbers in each row but the first `empty` ones; all others are 0."""
+    rng = np.random.default_rng(units)
+    value = np.zeros((units, units))
+    for row in value[empty:]:
+        row[rng.choice(units, count, replace=False)] = rng.uniform(0.5, 2.0, count)
+    return ConstantParameter(units, units, value=value)
+
+
 def weighted(weight: Any) -> Circuit:
     """A sum layer with a weight, over one input layer."""
     weight = Parameter.from_input(weight)

@@ -11,7 +11,7 @@ from plica.symbolic.parameters import (
     softmax_normal,
 )
 from tests.harness.circuits import coin
-from tests.harness.rule_cases.case import LINEAR, RuleCase, S, kronecker, of, weighted
+from tests.harness.rule_cases.case import LINEAR, RuleCase, S, entries, fixed, kronecker, of, weighted
 from tests.harness.rule_cases.circuits import dot, laid_out, shared_blocks
 
 
@@ -38,6 +38,14 @@ def transposes(sizes: tuple[int, ...], *orders: tuple[int, ...]) -> list[Any]:
 
 NEGATIVE = "a factor of the weight may be negative"
 SHATTERING = (
+    RuleCase("sparse-sum", "one unit for each sum", lambda: weighted(entries(20, 1))),
+    RuleCase("sparse-sum", "none or one unit for each sum", lambda: weighted(entries(20, 1, empty=3))),
+    RuleCase("sparse-sum", "two units", lambda: weighted(entries(200, 2)), semirings=("max-sum", "lse-sum")),
+    RuleCase("sparse-sum", "up to half of the units", lambda: weighted(entries(8, 3)), semirings=("max-product",)),
+    RuleCase("sparse-sum", "too few units", lambda: weighted(entries(8, 3)), True, "gathers cost no less"),
+    RuleCase("sparse-sum", "half of the units", lambda: weighted(entries(8, 4)), True, semirings=("max-product",)),
+    RuleCase("sparse-sum", "learned", lambda: weighted(softmax_normal((20, 20))), True),
+    RuleCase("sparse-sum", "one number", lambda: weighted(fixed(0.0, (20, 20))), True),
     RuleCase("kronecker-sum", "wide", lambda: weighted(kronecker(softmax_normal((2, 3)), softmax_normal((4, 2))))),
     RuleCase("kronecker-sum", "square", lambda: weighted(kronecker(softmax_normal((5, 2)), softmax_normal((2, 5))))),
     RuleCase("kronecker-sum", "signed", lambda: weighted(kronecker(normal(S), normal((4, 2)))), semirings=LINEAR),

@@ -125,3 +125,32 @@ def test_cut_files_are_refused(tmp_path: Path) -> None:
         except FileFormatError:
             refused += 1
     assert refused == len(range(0, len(TEXT), 3))
+
+
+@pytest.mark.parametrize("flags", [{}, {"fold": False, "optimize": False}])
+@pytest.mark.parametrize(
+    ("semiring", "sign"), [("lse-sum", 1), ("max-sum", 1), ("complex-lse-sum", 1), ("min-plus", -1)]
+)
+def test_probabilities_too_small_for_float32_keep_their_logarithms(
+    semiring: str, sign: int, flags: dict[str, Any], tmp_path: Path
+) -> None:
+    """Decisions of two and of three elements, one of them below the other, of e^-110 to e^-300."""
+    text = """psdd 11
+L 0 0 1
+L 1 0 -1
+L 2 2 2
+L 3 2 -2
+L 4 4 3
+L 5 4 -3
+D 6 3 2 2 4 0.0 3 5 -150.0
+D 7 3 2 2 5 -110.0 3 4 0.0
+D 8 3 1 2 5 0.0
+D 9 3 2 2 4 -300.0 3 5 0.0
+D 10 1 2 0 6 0.0 1 7 -130.0
+"""
+    circuit = load(text.replace("psdd 11", f"psdd {text.count(chr(10)) - 1}"), tmp_path)
+    compiled = plica.compile(circuit, semiring=semiring, dtype=torch.float32, **flags)
+    rows = torch.tensor([[1, 1, 1], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]])
+    for module in (compiled.train(), compiled.eval()):
+        values = sign * module(rows).real.flatten()
+        torch.testing.assert_close(values, torch.tensor([0.0, -150.0, -240.0, -130.0, -math.inf]))

@@ -17,6 +17,7 @@ from plica.tracing import namespace as xp
 from plica.tracing.tracer import Tracer
 
 MAX_RUNS = 16  # joining more views than this costs more calls than one gather costs time
+_SPARSE = 2  # of an array with this many times as many folds as are read, those are taken before arrays are joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +57,26 @@ def read_folds(
     all_runs = list(runs(folds))
     if len(all_runs) <= MAX_RUNS:
         return xp.concat([_view(arrays[run.array], run) for run in all_runs])
-    used = sorted({array for array, _ in folds})
-    offsets = dict(zip(used, np.cumsum([0, *(int(arrays[number].dims[0]) for number in used)]), strict=False))
-    flat = np.asarray([offsets[array] + fold for array, fold in folds], dtype=np.int64)
-    return xp.take(xp.concat([arrays[number] for number in used]), index(flat), axis=0, nonnegative=True)
+    wanted: dict[int, dict[int, None]] = {number: {} for number in sorted({number for number, _ in folds})}
+    for number, fold in folds:
+        wanted[number][fold] = None
+    place: dict[FoldIndex, int] = {}
+    parts: list[Tracer] = []
+    start = 0
+    for number, read in wanted.items():
+        array = arrays[number]
+        kept: Sequence[int] = range(int(array.dims[0]))
+        if len(wanted) > 1 and _SPARSE * len(read) <= len(kept):  # joining all of its folds would copy many for few
+            kept = list(read)
+            array = xp.take(array, index(np.asarray(kept, dtype=np.int64)), axis=0, nonnegative=True)
+        place.update(((number, fold), start + at) for at, fold in enumerate(kept))
+        parts.append(array)
+        start += len(kept)
+    places = [place[fold] for fold in folds]
+    joined = xp.concat(parts)
+    if places == list(range(start)):
+        return joined
+    return xp.take(joined, index(np.asarray(places, dtype=np.int64)), axis=0, nonnegative=True)
 
 
 def _view(array: Tracer, run: FoldRun) -> Tracer:

@@ -5,7 +5,8 @@ layer is no dense sum layer: its dense weight is never made. Layers that do noth
 they are gone before anything is fused with them.
 
 >>> [rule.name for rule in SHATTER_RULES]
-['identity-sum', 'one-factor', 'transpose-transpose', 'transpose-kronecker', 'kronecker-sum', 'kronecker-tensor-dot']
+['identity-sum', 'one-factor', 'transpose-transpose', 'transpose-kronecker', 'kronecker-sum', 'kronecker-tensor-dot',
+ 'sparse-sum']
 >>> [rule.name for rule in FUSE_RULES][:4]
 ['hadamard-hadamard', 'sum-sum', 'sum-of-sums', 'tucker']
 """
@@ -30,6 +31,7 @@ from plica.lower.optimize.shattering import (
     tucker,
     tucker_costs_more,
 )
+from plica.lower.optimize.sparse import is_sparse, sparse, sparse_costs_more
 from plica.symbolic.layers import (
     CPTLayer,
     HadamardLayer,
@@ -188,6 +190,16 @@ SHATTER_RULES: tuple[Rule, ...] = (
         factors_are_wrong_or_cost_more,
         source="mixed-product property: Van Loan, 'The ubiquitous Kronecker product', 2000",
         laws=_MATRIX_PRODUCT,
+    ),
+    # W x -> sum over t of w_t * x[i_t]   where W is constant, mostly zeros, and that is less work
+    Rule(
+        "sparse-sum",
+        "W x -> w_1 * x[i_1] + w_2 * x[i_2] + ..",
+        Pattern(Entry("layer", (SumLayer, TensorDotLayer), ("*inputs",), facts={"weight": is_sparse})),
+        sparse,
+        sparse_costs_more,
+        source="a sum without the terms of weight zero",
+        laws=frozenset({Law.ZERO, Law.ZERO_ANNIHILATES, Law.WEIGHTS_UNITS, Law.ASSOCIATIVE_SUM, Law.COMMUTATIVE_SUM}),
     ),
 )
 

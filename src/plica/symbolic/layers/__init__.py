@@ -70,6 +70,8 @@ from plica.symbolic.layers.rows import SumRow as SumRow
 from plica.symbolic.layers.rows import layer_table as layer_table
 from plica.symbolic.layers.rows import rows_of
 from plica.symbolic.layers.rows import with_sub_layers as with_sub_layers
+from plica.symbolic.layers.sparse_sum import SparseSumLayer as SparseSumLayer
+from plica.symbolic.layers.sparse_sum import Term as Term
 from plica.symbolic.layers.states import StateTable as StateTable
 from plica.symbolic.layers.states import TabulatedLayer as TabulatedLayer
 from plica.symbolic.layers.student_t import StudentTLayer as StudentTLayer

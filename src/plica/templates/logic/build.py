@@ -20,6 +20,7 @@ from plica.symbolic.layers import CategoricalLayer, HadamardLayer, InputLayer, L
 from plica.symbolic.parameters import (
     ConstantParameter,
     HadamardParameter,
+    IndexParameter,
     Parameter,
     ParameterFactory,
     ParameterInput,
@@ -37,7 +38,7 @@ from plica.templates.logic.nodes import (
 )
 from plica.templates.parameterization import InputFactory, ones
 
-LiteralWeights: TypeAlias = Mapping[int, Sequence[float | Fraction] | ParameterLike] | ParameterFactory
+LiteralWeights: TypeAlias = Mapping[int, Sequence[float | Fraction] | ParameterLike] | ParameterLike | ParameterFactory
 Mask: TypeAlias = tuple[int, int]  # 0 where a layer is zero: if its variable is false, and if it is true
 
 _FALSE, _TRUE, _EITHER, _NEITHER = (1, 0), (0, 1), (1, 1), (0, 0)
@@ -86,6 +87,7 @@ def circuit_scope(formula: Scope, scope: Iterable[int] | None, weights: LiteralW
 
     Raises:
         InputError: There is no variable, or the scope lacks one of the formula or of the weights.
+        ShapeError: A parameter of all weights has another shape.
     """
     wanted = formula if scope is None else Scope(scope)
     if not wanted:
@@ -94,6 +96,14 @@ def circuit_scope(formula: Scope, scope: Iterable[int] | None, weights: LiteralW
         raise InputError(
             f"build_circuit: the scope {wanted!s} lacks variables of the formula: {formula - wanted!s}; add them"
         )
+    if isinstance(weights, Parameter | ParameterInput):
+        shape = weights.shape
+        if len(shape) != 2 or shape[0] <= max(wanted) or shape[1] != 2:
+            raise ShapeError(
+                f"build_circuit: expected weights of all literals, a parameter (D, 2) with D above {max(wanted)}, the "
+                f"highest variable, found {shape}"
+            )
+        return wanted
     if weights is not None and not isinstance(weights, Mapping):
         function("build_circuit", "literal_weights, where it is no mapping,", weights)
     if isinstance(weights, Mapping) and not Scope(weights) <= wanted:
@@ -212,14 +222,18 @@ class _Stack:
         if not isinstance(weight, Parameter):
             return ConstantParameter(*_SHAPE, value=[weight * mask])
         self._parameters.setdefault(variable, weight)
-        if mask == _EITHER:
-            return weight
+        if mask == _EITHER and not isinstance(self.weights, Parameter | ParameterInput):
+            return weight  # entries of one parameter stay alike: all are masked, and read in one order
         return Parameter.from_binary(
             HadamardParameter(_SHAPE, _SHAPE), weight, ConstantParameter(*_SHAPE, value=[mask])
         )
 
     def _weight(self, variable: int) -> Parameter | NDArray[Any]:
-        """The weights of a variable as the caller gives them: a parameter `(1, 2)`, or numbers `(2,)`."""
+        """The weights of a variable: a parameter `(1, 2)`, or numbers `(2,)`."""
+        if isinstance(self.weights, Parameter | ParameterInput):
+            shared = Parameter.from_input(self.weights)
+            row = IndexParameter(shared.shape, indices=[variable], axis=0)
+            return Parameter.from_sequence(shared.ref() if self._parameters else shared, row)
         if not isinstance(self.weights, Mapping):
             return Parameter.from_input(self.weights(_SHAPE))
         given = self.weights.get(variable, (1.0, 1.0))

@@ -18,31 +18,47 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from plica.arguments import found
-from plica.errors import DTypeError
+from plica.errors import DTypeError, InputError
 from plica.extras import require
 from plica.symbolic.scope import Scope
 from plica.templates.logic.dimacs import CNF
 from plica.templates.logic.formula import Formula
 from plica.templates.logic.nodes import BottomNode, LiteralNode, LogicalNode, NegatedLiteralNode, TopNode
 from plica.templates.logic.sdd_format import read_sdd
+from plica.templates.logic.variable_order import variable_order
 from plica.templates.logic.vtree import Vtree, read_vtree
 
 _LIBRARY = "pysdd.sdd"
 
 
-def compiled(cnf: CNF) -> Formula:
-    """The diagram of clauses, over a balanced vtree of the variables in ascending order.
+def compiled(cnf: CNF, vtree: Vtree | None = None) -> Formula:
+    """The diagram of clauses.
+
+    Args:
+        cnf: The clauses.
+        vtree: The vtree to follow, over all variables; by default a balanced one over `variable_order`.
 
     Raises:
         MissingExtraError: The library is not installed.
+        InputError: The vtree has other variables than the clauses.
     """
     sdd = require(_LIBRARY)
+    if vtree is not None and vtree.scope != cnf.scope:
+        raise InputError(
+            f"LogicalCircuit.from_cnf: the vtree has variables {vtree.scope!s}, and the clauses {cnf.scope!s}; pass "
+            "num_variables, or a vtree of the same variables"
+        )
     variables = list(cnf.scope)
     if not variables:
         root: LogicalNode = BottomNode() if cnf.clauses else TopNode()
         return Formula({root: ()}, [root], is_deterministic=True, scope=cnf.scope)
+    if vtree is None:
+        vtree = Vtree.balanced(variable_order(cnf))
     numbers = {variable: number for number, variable in enumerate(variables, 1)}
-    manager = sdd.SddManager(vtree=sdd.Vtree(var_count=len(variables), vtree_type="balanced"))
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "clauses.vtree"
+        path.write_text(vtree.renamed({variable: number - 1 for variable, number in numbers.items()}).text())
+        manager = sdd.SddManager(vtree=sdd.Vtree.from_file(str(path).encode()))
     clauses = [[numbers[abs(literal) - 1] * (1 if literal > 0 else -1) for literal in clause] for clause in cnf.clauses]
     return _renamed(from_node(_conjoined(manager, clauses), manager), variables)
 

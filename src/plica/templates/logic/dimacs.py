@@ -15,11 +15,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
-from typing import final
+from typing import Any, final
 
-from plica.arguments import elements
+from plica.arguments import elements, found
 from plica.arguments import integer as checked_integer
-from plica.errors import InputError
+from plica.errors import DTypeError, InputError
 from plica.symbolic.scope import MAX_VARIABLE, Scope
 from plica.templates.logic.lines import (
     DamageError,
@@ -59,7 +59,7 @@ class CNF:
         self, clauses: Iterable[Iterable[int]], num_variables: int | None = None, weights: Weights | None = None
     ) -> None:
         checked = tuple(
-            tuple(checked_integer("CNF", "a literal", literal) for literal in elements("CNF", "a clause", clause))
+            tuple(_literal(literal) for literal in elements("CNF", "a clause", clause))
             for clause in elements("CNF", "clauses", clauses)
         )
         count = MAX_VARIABLE + 1
@@ -94,6 +94,13 @@ class CNF:
 
     def __repr__(self) -> str:
         return f"CNF({len(self.clauses)} clauses, {len(self.scope)} variables)"
+
+
+def _literal(value: Any) -> int:
+    """A literal, as an integer; true and false are none, although Python counts them as integers."""
+    if isinstance(value, bool):
+        raise DTypeError(f"CNF: a literal must be an integer such as 1 or -2, {found(value)}")
+    return checked_integer("CNF", "a literal", value)
 
 
 @dataclass(slots=True)

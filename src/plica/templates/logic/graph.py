@@ -27,6 +27,7 @@ from plica.symbolic.scope import Scope
 from plica.templates.logic import build, count, simplify
 from plica.templates.logic.checks import check_graph, circuit_scope, excludes, free_variables, only_output, scopes_of
 from plica.templates.logic.clauses import compiled, from_node
+from plica.templates.logic.conjoin import conjoined
 from plica.templates.logic.dimacs import CNF
 from plica.templates.logic.formula import Formula
 from plica.templates.logic.negate import negated
@@ -88,23 +89,30 @@ class LogicalCircuit:
             places_in(vtree, self._in_nodes, self._scopes)  # raises where the circuit does not follow it
 
     @staticmethod
-    def from_cnf(clauses: CNF | Iterable[Iterable[int]], *, num_variables: int | None = None) -> LogicalCircuit:
+    def from_cnf(
+        clauses: CNF | Iterable[Iterable[int]], *, num_variables: int | None = None, vtree: Vtree | None = None
+    ) -> LogicalCircuit:
         """The diagram of clauses, compiled by the library `pysdd`, with its vtree.
 
         Args:
             clauses: The literals of each clause: v + 1 says that variable v is true, -(v + 1) that it is false.
             num_variables: The number of variables, from 0 on; by default the variables are those of the clauses, or
                 of the `CNF`.
+            vtree: The vtree that the diagram follows, for example that of a formula to conjoin it with. By default a
+                balanced one over an order in which variables of one clause are near each other.
 
         Raises:
             MissingExtraError: The library is not installed; `pip install 'plica[logic]'` does so.
-            InputError: A literal is 0, or of a variable that there is not.
+            InputError: A literal is 0, or of a variable that there is not; or the vtree has other variables.
+            DTypeError: The vtree is none.
         """
         if isinstance(clauses, CNF):
             cnf = clauses if num_variables is None else CNF(clauses.clauses, num_variables)
         else:
             cnf = CNF(clauses, num_variables)
-        return circuit_of(compiled(cnf))
+        if vtree is not None and not isinstance(vtree, Vtree):
+            raise DTypeError(f"LogicalCircuit.from_cnf: expected a Vtree, {found(vtree)}")
+        return circuit_of(compiled(cnf, vtree))
 
     @staticmethod
     def from_dimacs(path: str | Path) -> LogicalCircuit:
@@ -282,7 +290,7 @@ class LogicalCircuit:
         result = self._total(numbers)
         for variable in free:
             result = result * (numbers(variable, 0) + numbers(variable, 1))
-        return result
+        return result * 1 if hasattr(result, "shape") else result  # of one literal, else a view of the caller's array
 
     def _total(self, numbers: count.LiteralNumbers) -> Any:
         return count.total(self._smooth._in_nodes, self._smooth._outputs[0], numbers)
@@ -341,6 +349,36 @@ class LogicalCircuit:
             vtree=None if self._vtree is None else self._vtree.restricted(scope),
         )
 
+    def conjoin(self, other: LogicalCircuit) -> LogicalCircuit:
+        """The formula that is true where both are, over the variables of both; deterministic if they are.
+
+        Its circuit is the product of their circuits. The size is at most the product of the two sizes. If both have
+        the same vtree, the result has it too. For example, diagrams of `from_cnf` over one list of variables, or of one
+        manager of `pysdd`, may have the same.
+
+        Args:
+            other: The other formula.
+
+        Raises:
+            DTypeError: The other one is no logical circuit.
+            StructuralPropertyError: A formula is not decomposable, or conjunctions split their variables differently.
+            InputError: A formula has several outputs.
+        """
+        if not isinstance(other, LogicalCircuit):
+            raise DTypeError(f"conjoin: expected a LogicalCircuit, {found(other)}")
+        vtree = self._vtree if self._vtree is not None and self._vtree.is_same(other._vtree) else None
+        formulas = (self.prune(), other.prune())
+        roots = [formula._root("conjoin", deterministic=False) for formula in formulas]
+        in_nodes, outputs = conjoined(formulas[0]._in_nodes, formulas[1]._in_nodes, roots[0], roots[1], vtree)
+        return LogicalCircuit(
+            in_nodes,
+            in_nodes,
+            outputs,
+            is_deterministic=self.is_deterministic and other.is_deterministic,
+            scope=self._scope | other._scope,
+            vtree=vtree,
+        )
+
     def negate(self) -> LogicalCircuit:
         """The formula that is true where this one is false, in linear time; deterministic, with the same vtree.
 
@@ -382,8 +420,8 @@ class LogicalCircuit:
             scope: The variables of the circuit, which may be more than the formula's; by default those of the formula.
             literal_weights: For some variables, the weights of its negative and its positive literal, such as
                 `{0: (0.3, 0.7)}`, or a parameter `(1, 2)`; or a parameter factory, called with the shape `(1, 2)` for
-                each variable. By default all are one. `TensorParameter(1, 2, initializer=None, name="w0")` is one that
-                each call gives, for all rows or for each.
+                each variable; or one parameter `(D, 2)` of variables 0 to D - 1. By default all are one.
+                `TensorParameter(D, 2, initializer=None, name="w")` is given by each call, for all rows or for each.
 
         Raises:
             InputError: There is no variable, the scope lacks a variable of the formula, or a factory of literals is

@@ -18,7 +18,7 @@ Files have the format of the SDD package:
 Source: Pipatsrisawat and Darwiche, "New compilation languages based on structured decomposability", 2008.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeAlias, final
@@ -99,6 +99,15 @@ class Vtree:
         """The index of the root."""
         return len(self.nodes) - 1
 
+    def is_same(self, other: "Vtree | None") -> bool:
+        """Whether another vtree is the same tree, whatever the indices of its nodes."""
+        return other is not None and self._canonical() == other._canonical()
+
+    def _canonical(self) -> list[int | None]:
+        """The variable of each leaf, and None for each inner node, each after its children, the left one first."""
+        order = sorted(range(len(self.nodes)), key=lambda index: (self._spans[index][1], -self._spans[index][0]))
+        return [self.nodes[index][0] if len(self.nodes[index]) == 1 else None for index in order]
+
     def is_above(self, ancestor: int, node: int) -> bool:
         """Whether a node is `ancestor`, or lies below it."""
         first, end = self._spans[ancestor]
@@ -111,7 +120,13 @@ class Vtree:
         return first
 
     def children(self, index: int) -> tuple[int, int]:
-        """The left and the right child of an inner node."""
+        """The left and the right child of an inner node.
+
+        Raises:
+            GraphError: The node is a leaf, or there is none.
+        """
+        if not 0 <= index < len(self.nodes):
+            raise GraphError(f"Vtree: there is no node {index}; nodes are 0 to {self.root}, the root")
         node = self.nodes[index]
         if len(node) != 2:
             raise GraphError(f"Vtree: node {index} is a leaf; expected an inner node")
@@ -135,9 +150,37 @@ class Vtree:
             new.append(None if kept is None else len(nodes) - 1)
         return Vtree(nodes) if nodes else None
 
-    def renamed(self, variables: Sequence[int]) -> "Vtree":
+    def renamed(self, variables: Sequence[int] | Mapping[int, int]) -> "Vtree":
         """The tree whose variable v is called `variables[v]`."""
         return Vtree((variables[node[0]],) if len(node) == 1 else node for node in self.nodes)
+
+    @staticmethod
+    def balanced(order: Iterable[int]) -> "Vtree":
+        """The tree whose leaves are variables in this order, and whose nodes split them into halves.
+
+        >>> Vtree.balanced([2, 0, 1]).nodes
+        ((2,), (0,), (1,), (1, 2), (0, 3))
+
+        Raises:
+            GraphError: There is no variable, or one comes twice.
+        """
+        nodes: list[VtreeNode] = []
+        numbers: list[int] = []  # of subtrees that are made, from left to right
+        leaves = elements("Vtree.balanced", "order", order)
+        waiting: list[tuple[int, int] | None] = [(0, len(leaves))] if leaves else []
+        while waiting:
+            span = waiting.pop()
+            if span is None:
+                right, left = numbers.pop(), numbers.pop()
+                nodes.append((left, right))
+            elif span[1] - span[0] == 1:
+                nodes.append((leaves[span[0]],))
+            else:
+                middle = (span[0] + span[1]) // 2
+                waiting += [None, (middle, span[1]), (span[0], middle)]
+                continue
+            numbers.append(len(nodes) - 1)
+        return Vtree(nodes)
 
     @staticmethod
     def load(file: str | Path) -> "Vtree":
@@ -147,6 +190,13 @@ class Vtree:
             FileFormatError: The file is missing, empty, damaged, or of another format.
         """
         return read_vtree(file)[0]
+
+    def text(self) -> str:
+        """The file of the tree; variable v is the file's variable v + 1."""
+        lines = [f"vtree {len(self.nodes)}"]
+        for index, node in enumerate(self.nodes):
+            lines.append(f"L {index} {node[0] + 1}" if len(node) == 1 else f"I {index} {node[0]} {node[1]}")
+        return "\n".join(lines) + "\n"
 
     def __repr__(self) -> str:
         return f"Vtree({len(self.nodes)} nodes, {len(self.leaves)} variables)"
