@@ -92,7 +92,7 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     last = math.inf if domain.num_states is None else domain.most
     total = shares(circuit, torch.full((len(rows), 1), last, dtype=torch.float64, device=device), told)
     needed = _rounded_down(levels.reshape(1, -1), torch.finfo(dtype).eps) * total
-    search = partial(_first_integer, domain) if domain.whole else partial(_first_number, domain, dtype)
+    search = partial(first_integer, domain) if domain.whole else partial(first_number, domain, dtype)
     answer = search(lambda numbers: shares(circuit, numbers.double(), told) >= needed, torch.empty_like(needed))
     return answer.reshape((*(() if given is None else (len(rows),)), *levels.shape))
 
@@ -130,7 +130,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     return circuit.checked(rows, QUANTILE.needs.carrier(circuit.semiring))
 
 
-def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
+def first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
     """The first integer of a domain that suffices, for each entry of `like`; the largest one where none does."""
     least, most = int(domain.least), int(domain.most)
     high = min(most, least + _USUAL)
@@ -139,7 +139,7 @@ def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
     return _halved(suffices, torch.full_like(like, least - 1, dtype=torch.int64), high)
 
 
-def _first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: Tensor) -> Tensor:
+def first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: Tensor) -> Tensor:
     """The first float that suffices, among those of a dtype in a domain."""
     ends = torch.tensor([domain.least, domain.most], dtype=dtype)
     low, high = _in_order(ends).tolist()
