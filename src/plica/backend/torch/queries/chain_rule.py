@@ -20,13 +20,14 @@ with unitary tensor networks", 2012, on the chain rule for squares of tensor net
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias, final
 
 import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
+from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described
 from plica.eager import namespace as xp
 from plica.errors import UnsupportedError
@@ -34,11 +35,12 @@ from plica.graph.order import topological_order
 from plica.ir.dtypes import DType
 from plica.ir.op import Unsupported
 from plica.lower.fold.groups import FoldedCircuit, FoldedLayer
-from plica.lower.queries.layer_parameters import lower_parameters
+from plica.lower.queries.by_layer import LoweredLayer, Shapes, lower_body, lower_input, lower_numbers
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.domains import Domain
-from plica.symbolic.layers import InputLayer, InputRow, LayerRow, SumRow, with_sub_layers
-from plica.symbolic.semirings import COMPLEX_LSE_SUM, SUM_PRODUCT, Params, Value, Weight
+from plica.symbolic.dtypes import DataType
+from plica.symbolic.layers import InputLayer, InputRow, Layer, SumRow, with_sub_layers
+from plica.symbolic.semirings import SUM_PRODUCT, Params, Value
 
 Node: TypeAlias = tuple[int, int]
 """A layer as it is computed: its group, and its fold."""
@@ -80,7 +82,7 @@ def with_one_scale(numbers: Sequence[Scaled]) -> tuple[list[Tensor], Tensor]:
 
 @final
 class LayerGraph:
-    """The layers of a circuit as they are computed, who reads them, and the Program of their parameters.
+    """The layers of a circuit as they are computed, who reads them, and their Programs.
 
     Args:
         circuit: The circuit.
@@ -90,6 +92,7 @@ class LayerGraph:
         UnsupportedError: A layer of several variables, or one whose parameters cannot be read one by one.
     """
 
+    @without_collection()
     def __init__(self, circuit: TorchCircuit, name: str) -> None:
         own = circuit.semiring.algebra == SUM_PRODUCT.algebra
         self.folded: FoldedCircuit = circuit.folded if own else as_described(circuit)
@@ -99,10 +102,11 @@ class LayerGraph:
                     f"{name} of a circuit with signs takes one variable after another, and "
                     f"{self.folded.circuit.layer_name(layer)} has several at once; use layers of one variable."
                 )
-        self.lowered = lower_parameters(self.folded, DType.FLOAT64, circuit.leaves.owners)
-        self.parameters = QueryProgram(("layer parameters", circuit.dtype), self.lowered, "layer_parameters")
+        self._lowered = lower_numbers(self.folded, DType.FLOAT64, circuit.leaves.owners)
+        self._numbers = QueryProgram(("numbers of layers", circuit.dtype), self._lowered, "numbers")
+        self._programs: dict[Hashable, QueryProgram] = {}
         self.is_complex = any(
-            parameter.dtype.name == "COMPLEX"
+            parameter.dtype == DataType.COMPLEX
             for layer in self.folded.circuit.live_layers
             for parameter in layer.all_evaluated_params.values()
         )
@@ -115,34 +119,133 @@ class LayerGraph:
         for number, folded_layer in enumerate(self.folded.groups):
             for index, member in enumerate(folded_layer.members):
                 self._add((number, index), folded_layer, member)
+        self.adds = {node: self._adds(node) for node in self.children}
         self.order = _depth_first(self.folded.described.live)
         self.num_units = sum(group.num_folds * group.representative.num_output_units for group in self.folded.groups)
 
-    def _add(self, node: Node, group: FoldedLayer, layer: Any) -> None:
-        children = tuple((int(other), int(fold)) for other, fold in group.in_fold_idx[node[1]]) if layer.arity else ()
-        self.children[node] = () if isinstance(layer, InputLayer) else children
+    def _add(self, node: Node, group: FoldedLayer, layer: Layer) -> None:
+        is_input = isinstance(layer, InputLayer)
+        self.children[node] = () if is_input else tuple((int(a), int(b)) for a, b in group.in_fold_idx[node[1]])
         self.readers[node] = {}
         scope = 0
-        if isinstance(layer, InputLayer):
-            for variable in layer.scope:
-                scope |= 1 << variable
-                self.of_variable.setdefault(variable, []).append(node)
+        for variable in layer.scope if isinstance(layer, InputLayer) else ():
+            scope |= 1 << variable
+            self.of_variable.setdefault(variable, []).append(node)
         for child in self.children[node]:
             self.readers[child].setdefault(node)
             scope |= self.scopes[child]
         self.scopes[node] = scope
 
-    def row(self, node: Node) -> LayerRow:
-        """The registry entry of a layer."""
-        return self.folded.row(self.folded.groups[node[0]].representative)
-
-    def adds(self, node: Node) -> bool:
+    def _adds(self, node: Node) -> bool:
         """Whether a layer adds its inputs, so that they need one scale; else it multiplies them."""
-        children = self.children[node]
-        scopes = [self.scopes[child] for child in children]
-        return isinstance(self.row(node), SumRow) or any(
+        scopes = [self.scopes[child] for child in self.children[node]]
+        return isinstance(self.folded.row(self.layer(node)), SumRow) or any(
             first & second for place, first in enumerate(scopes) for second in scopes[:place]
         )
+
+    def layer(self, node: Node) -> Layer:
+        """The layer whose settings stand for those of a group."""
+        return self.folded.groups[node[0]].representative
+
+    def input_of(self, node: Node) -> tuple[InputLayer, InputRow]:
+        """An input layer, and its registry entry."""
+        layer, row = self.layer(node), self.folded.row(self.layer(node))
+        assert isinstance(layer, InputLayer), "callers pass input layers"
+        assert isinstance(row, InputRow), "input rows belong to input layers"
+        return layer, row
+
+    def numbers(self, circuit: TorchCircuit) -> Numbers:
+        """The numbers of layers that do not depend on data, with the circuit's tensors as they are now."""
+        results = self._numbers(circuit)
+        rest = iter(results if isinstance(results, tuple | list) else (results,))
+        arrays = [{name: next(rest) for name in names} for names in self._lowered.names]
+        return Numbers(self, circuit, arrays)
+
+    def program(self, circuit: TorchCircuit, node: Node, shapes: Shapes, what: str) -> QueryProgram:
+        """The Program of a layer: its "body", or "up to" for input layers; layers alike share it."""
+        layer, group = self.layer(node), self.folded.groups[node[0]]
+        key = (what, type(layer), layer.fold_settings(), layer.input_widths, shapes)
+        if key not in self._programs:
+            lowered: LoweredLayer
+            if isinstance(layer, InputLayer):
+                lowered = lower_input(self.folded, group, DType.FLOAT64, shapes, up_to=what == "up to")
+            else:
+                dtype = DType.COMPLEX128 if self.is_complex else DType.FLOAT64
+                lowered = lower_body(self.folded, group, dtype, shapes)
+            self._programs[key] = QueryProgram(("layer", len(self._programs), circuit.dtype), lowered, "layer")
+        return self._programs[key]
+
+
+@final
+class Numbers:
+    """What layers compute with, at one moment.
+
+    Args:
+        graph: The layers.
+        circuit: The circuit.
+        arrays: The numbers of each group, by name, with an axis of folds first.
+    """
+
+    def __init__(self, graph: LayerGraph, circuit: TorchCircuit, arrays: Sequence[Mapping[str, Tensor]]) -> None:
+        self.graph, self._circuit, self._arrays = graph, circuit, arrays
+        self.dtype = torch.complex128 if graph.is_complex else torch.float64
+        self.device = circuit.leaves.device
+        self._functions: dict[tuple[Node, str], Callable[..., Any]] = {}
+        self._totals: dict[Node, Scaled] = {}
+        self._tables: dict[Node, tuple[Tensor, Tensor]] = {}
+
+    def _part(self, node: Node, name: str) -> Value:
+        arrays = self._arrays[node[0]]
+        return tuple(arrays[f"{name}.{part}"][node[1]][None] for part in ("direction", "size"))
+
+    def total(self, node: Node) -> Scaled:
+        """The units of an input layer, summed or integrated: one row."""
+        if node not in self._totals:
+            self._totals[node] = _scaled(self._part(node, "total"), self.dtype)
+        return self._totals[node]
+
+    def table(self, node: Node) -> tuple[Tensor, Tensor]:
+        """The units of an input layer at its states, `(C, K)`, and the logarithm of their scale, `(1, 1)`."""
+        if node not in self._tables:
+            value = self._part(node, "states")
+            size = _largest_size(value)
+            self._tables[node] = _divided(value, size, self.dtype), size
+        return self._tables[node]
+
+    def has_table(self, node: Node) -> bool:
+        """Whether an input layer has states."""
+        return "states.size" in self._arrays[node[0]]
+
+    def at(self, node: Node, values: Tensor) -> Scaled:
+        """The units of an input layer at values `(B,)` of its domain."""
+        if self.has_table(node):
+            table, size = self.table(node)
+            return Scaled.of(table[values.long()], size.expand(len(values), 1))
+        return _scaled(self.function(node)(values.reshape(1, -1, 1)), self.dtype)
+
+    def params(self, node: Node) -> Params:
+        """The parameters of an input layer."""
+        layer, _ = self.graph.input_of(node)
+        names = layer.all_evaluated_params
+        arrays = {name: array[node[1]][None] for name, array in self._arrays[node[0]].items() if name in names}
+        return with_sub_layers(Params.of(xp, arrays), layer, self.graph.folded.row)
+
+    def function(self, node: Node, what: str = "body") -> Callable[..., Any]:
+        """The function of a layer (see `LayerGraph.program`): that of an inner layer is differentiable."""
+        key = (node, what)
+        if key not in self._functions:
+            layer = self.graph.layer(node)
+            dtype = torch.float64 if isinstance(layer, InputLayer) else self.dtype
+            arrays = {name: self._arrays[node[0]][name][node[1]][None].to(dtype) for name in layer.all_evaluated_params}
+            shapes = tuple((name, tuple(array.shape[1:])) for name, array in arrays.items())
+            program = self.graph.program(self._circuit, node, shapes, what)
+            leaves = program.leaves(self._circuit)
+
+            def run(*inputs: Tensor) -> Any:
+                return program.run(leaves, *inputs, *arrays.values())
+
+            self._functions[key] = run
+        return self._functions[key]
 
 
 def _depth_first(circuit: Circuit) -> tuple[int, ...]:
@@ -166,19 +269,16 @@ class Rows:
     """Values and derivatives of all layers for some rows, which get the values of more and more variables.
 
     Args:
-        graph: The layers.
-        parameters: The results of the Program of their parameters.
-        x: Rows `(B, D)`, float64; NaN where a value is missing.
+        numbers: What the layers compute with.
+        x: Rows `(B, D)`, float64; NaN where a value is missing. They are written into.
     """
 
-    def __init__(self, graph: LayerGraph, parameters: Sequence[Tensor], x: Tensor) -> None:
-        self.graph, self.x = graph, x
-        self._params = _by_group(graph, parameters)
+    def __init__(self, numbers: Numbers, x: Tensor) -> None:
+        self.graph, self.numbers, self.x = numbers.graph, numbers, x
         self._known = x.isnan().logical_not_()
         self._whole = 0  # the variables that got their values here, as bits
         self._values: dict[Node, tuple[int, Scaled]] = {}
         self._derivatives: dict[Node, tuple[int, Scaled]] = {}
-        self._dtype = torch.complex128 if graph.is_complex else torch.float64
 
     def log_value(self) -> Tensor:
         """The logarithm of the value of each row, `(B,)`; NaN where it is negative."""
@@ -208,17 +308,15 @@ class Rows:
             if not self._is_current(visited):
                 children = self.graph.children[visited]
                 stamp = self._whole & self.graph.scopes[visited]
-                value = self._inner(visited, [self._values[child][1] for child in children])
-                self._values[visited] = stamp, value if children else self._input(visited)
+                inputs = [self._values[child][1] for child in children]
+                self._values[visited] = stamp, self._inner(visited, inputs) if children else self._input(visited)
         return self._values[node][1]
 
     def _is_current(self, node: Node) -> bool:
         return node in self._values and self._values[node][0] == self._whole & self.graph.scopes[node]
 
     def _inner(self, node: Node, inputs: list[Scaled]) -> Scaled:
-        if not inputs:
-            return self._input(node)
-        if self.graph.adds(node):
+        if self.graph.adds[node]:
             mantissas, log_scale = with_one_scale(inputs)
         else:
             mantissas = [scaled.mantissa for scaled in inputs]
@@ -227,46 +325,26 @@ class Rows:
 
     def _body(self, node: Node, mantissas: Sequence[Tensor]) -> Tensor:
         """The body of an inner layer in ordinary numbers: `(B, K)`, from those of its inputs."""
-        row, layer = self.graph.row(node), self.graph.folded.groups[node[0]].representative
-        assert not isinstance(row, InputRow), "inputs are computed by `_input`"
         count = max(map(len, mantissas))
-        read = [(mantissa.expand(count, -1)[None],) for mantissa in mantissas]
-        result: Tensor = row.body(xp, SUM_PRODUCT, layer, self._params_of(node), read)[0]
+        read = [mantissa.expand(count, -1)[None] for mantissa in mantissas]
+        result: Tensor = self.numbers.function(node)(*read)
         return result.expand(1, count, -1)[0]
 
     def _input(self, node: Node) -> Scaled:
         """The units of an input layer at the known values; summed or integrated where there is none."""
-        layer = self.graph.folded.groups[node[0]].representative
-        row = self.graph.row(node)
-        assert isinstance(layer, InputLayer), "a layer without inputs is an input layer"
-        assert isinstance(row, InputRow), "input rows belong to input layers"
-        total = _scaled(row.reduced(xp, COMPLEX_LSE_SUM, layer, self._params_of(node)), self._dtype)
-        (variable, *_) = (*self.graph.folded.groups[node[0]].scope_idx[node[1]], -1)
-        if variable < 0 or not bool(self._known[:, variable].any()):
+        total = self.numbers.total(node)
+        if not self.graph.scopes[node]:
             return total
+        variable = self.graph.scopes[node].bit_length() - 1
         known = self._known[:, variable, None]
-        at_values = _scaled(self.units(node, torch.where(known[:, 0], self.x[:, variable], float(layer.domain.inside))), self._dtype)
-        if bool(known.all()):
-            return at_values
-        return Scaled(
-            torch.where(known, at_values.mantissa, total.mantissa), torch.where(known, at_values.log_scale, total.log_scale)
+        if not bool(known.any()):
+            return total
+        layer, _ = self.graph.input_of(node)
+        values = torch.where(known[:, 0], self.x[:, variable], float(layer.domain.inside))
+        own = self.numbers.at(node, values)
+        return (
+            own if bool(known.all()) else Scaled(*(torch.where(known, *pair) for pair in zip(own, total, strict=True)))
         )
-
-    def units(self, node: Node, values: Tensor) -> Value:
-        """The units of an input layer at some values `(N,)`, as directions and sizes `(1, N, K)`."""
-        layer, row = self.graph.folded.groups[node[0]].representative, self.graph.row(node)
-        assert isinstance(layer, InputLayer), "only input layers have values"
-        assert isinstance(row, InputRow), "input rows belong to input layers"
-        x = values.to(getattr(torch, layer.domain.dtype(DType.FLOAT64).value)).reshape(1, -1, 1)
-        value: Value = row.body(xp, COMPLEX_LSE_SUM, layer, self._params_of(node), x)
-        return value
-
-    def _params_of(self, node: Node) -> Params:
-        group = self.graph.folded.groups[node[0]]
-        arrays = {name: array[node[1] : node[1] + 1] for name, array in self._params[node[0]].items()}
-        if self.graph.is_complex and not isinstance(group.representative, InputLayer):
-            arrays = {name: array.to(self._dtype) for name, array in arrays.items()}
-        return with_sub_layers(_params(arrays), group.representative, self.graph.folded.row)
 
     # Derivatives, outputs first.
 
@@ -282,12 +360,7 @@ class Rows:
                 continue
             terms = [self._passed_on(reader, node) for reader in graph.readers[node]]
             if node == graph.output:
-                terms.append(
-                    Scaled(
-                        torch.ones((1, 1), dtype=self._dtype, device=self.x.device),
-                        torch.zeros((1, 1), dtype=torch.float64, device=self.x.device),
-                    )
-                )
+                terms.append(self._one())
             mantissas, log_scale = with_one_scale(terms)
             self._derivatives[node] = self._stamp_outside(node), Scaled.of(_total(mantissas), log_scale)
 
@@ -297,33 +370,36 @@ class Rows:
     def _stamp_outside(self, node: Node) -> int:
         return self._whole & ~self.graph.scopes[node]
 
+    def _one(self) -> Scaled:
+        device = self.x.device
+        return Scaled(
+            torch.ones((1, 1), dtype=self.numbers.dtype, device=device),
+            torch.zeros((1, 1), dtype=torch.float64, device=device),
+        )
+
     def _passed_on(self, reader: Node, node: Node) -> Scaled:
         """The part of the derivative of a layer that comes from one of its readers."""
-        derivative = self._derivatives[reader][1]
-        children = self.graph.children[reader]
+        derivative, children = self._derivatives[reader][1], self.graph.children[reader]
         own = [place for place, child in enumerate(children) if child == node]
-        if self.graph.adds(reader):  # a linear function: its derivative is the same everywhere
-            units = self.graph.folded.groups
-            read = [
-                torch.zeros((1, units[child[0]].representative.num_output_units), dtype=self._dtype, device=self.x.device)
-                for child in children
-            ]
-            log_scale = derivative.log_scale
-        else:
-            others = {child: self._value(child) for child in children if child != node}
-            width = self.graph.folded.groups[node[0]].representative.num_output_units
-            ones = torch.ones((1, width), dtype=self._dtype, device=self.x.device)
-            read = [others[child].mantissa if child in others else ones for child in children]
-            log_scale = _total([derivative.log_scale, *(others[child].log_scale for child in children if child != node)])
+        log_scale = derivative.log_scale
+        read = [self._ones(child) for child in children]  # the derivative of a sum is the same everywhere
+        if not self.graph.adds[reader]:
+            others = [(place, self._value(child)) for place, child in enumerate(children) if child != node]
+            for place, value in others:
+                read[place] = value.mantissa
+            log_scale = _total([log_scale, *(value.log_scale for _, value in others)])
         count = max(len(derivative.mantissa), *map(len, read))
         with torch.enable_grad():
-            ends = [array.expand(count, -1).detach().clone() for array in read]
+            inputs = [array.expand(count, -1).detach() for array in read]
             for place in own:
-                ends[place].requires_grad_()
-            result = self._body(reader, ends)
+                inputs[place] = inputs[place].clone().requires_grad_()
+            result = self._body(reader, inputs)
             given = derivative.mantissa.expand(count, -1).conj()
-            grads = torch.autograd.grad(result, [ends[place] for place in own], given)
-        return Scaled.of(_total([grad.conj() for grad in grads]), log_scale.expand(count, 1))
+            grads = torch.autograd.grad(result, [inputs[place] for place in own], given)
+        return Scaled.of(_total([grad.conj() for grad in grads]), log_scale)
+
+    def _ones(self, node: Node) -> Tensor:
+        return torch.ones((1, self.graph.layer(node).num_output_units), dtype=self.numbers.dtype, device=self.x.device)
 
 
 @final
@@ -338,46 +414,40 @@ class Mixture:
     """
 
     def __init__(self, rows: Rows, variable: int, nodes: Sequence[Node], derivatives: Sequence[Scaled]) -> None:
-        self._rows, self._nodes = rows, nodes
+        self._numbers, self._nodes = rows.numbers, nodes
         self.domain: Domain = rows.graph.folded.described.domains[variable]
         self.count = len(rows.x)
         states = self.domain.num_states
         if states is None:
-            at = [_of_row(rows, node).reduced(xp, COMPLEX_LSE_SUM, _layer(rows, node), rows._params_of(node)) for node in nodes]
+            totals = [rows.numbers.total(node) for node in nodes]
+            self._tables = [total.mantissa for total in totals]
+            self._sizes = [total.log_scale for total in totals]
         else:
-            numbers = torch.arange(states, dtype=torch.float64, device=rows.x.device)
-            at = [rows.units(node, numbers) for node in nodes]
-        self._sizes = [_largest_size(value) for value in at]
-        self._tables = [_divided(value, size, rows._dtype) for value, size in zip(at, self._sizes, strict=True)]
-        shifted = [
-            Scaled(derivative.mantissa, derivative.log_scale + size)
-            for derivative, size in zip(derivatives, self._sizes, strict=True)
-        ]
-        self._weights, _ = with_one_scale(shifted)
+            tables = [rows.numbers.table(node) for node in nodes]
+            self._tables, self._sizes = [table[:states] for table, _ in tables], [size for _, size in tables]
+        pairs = zip(derivatives, self._sizes, strict=True)
+        self._weights, _ = with_one_scale([Scaled(number.mantissa, number.log_scale + size) for number, size in pairs])
 
     def masses(self) -> Tensor:
         """Numbers `(B, C)` that are proportional to the probabilities of states; rounding leaves none below 0."""
         return self._mixed(self._tables).clamp_(min=0)
 
     def up_to(self, ends: Tensor) -> Tensor:
-        """Numbers `(B, P)` proportional to the probabilities of values up to `ends (B, P)`."""
+        """Numbers `(B, P)` proportional to the probabilities of values up to `ends (B, P)`.
+
+        Raises:
+            UnsupportedError: A layer does not define the mass of an interval.
+        """
         columns = []
         for end in ends.unbind(1):
-            at = [self._interval(node, end) for node in self._nodes]
-            tables = [_divided(value, size, self._rows._dtype) for value, size in zip(at, self._sizes, strict=True)]
-            columns.append(
-                _total([(w * table).sum(1) for w, table in zip(self._weights, tables, strict=True)]).real.expand(self.count)
-            )
+            tables = [self._interval(node, size, end) for node, size in zip(self._nodes, self._sizes, strict=True)]
+            terms = [(weights * table).sum(1) for weights, table in zip(self._weights, tables, strict=True)]
+            columns.append(_total(terms).real.expand(self.count))
         return torch.stack(columns, 1)
 
-    def _interval(self, node: Node, end: Tensor) -> Value:
-        row, layer = _of_row(self._rows, node), _layer(self._rows, node)
-        if isinstance(row.interval, Unsupported):
-            raise UnsupportedError(f"{self._rows.graph.folded.circuit.layer_name(layer)}: {row.interval.why}.")
-        high = end.reshape(1, -1, 1)
-        low = torch.full_like(high, float(layer.domain.least))
-        value: Value = row.interval(xp, COMPLEX_LSE_SUM, layer, self._rows._params_of(node), low, high)
-        return value
+    def _interval(self, node: Node, size: Tensor, end: Tensor) -> Tensor:
+        value = self._numbers.function(node, "up to")(end.reshape(1, -1, 1))
+        return _divided(value, size, self._numbers.dtype)
 
     def moments(self) -> tuple[Tensor, Tensor]:
         """The mean and the variance of the variable, `(B,)` each.
@@ -391,21 +461,20 @@ class Mixture:
             states = torch.arange(shares.shape[1], dtype=shares.dtype, device=shares.device)
             mean = shares @ states
             return mean, (shares * (states - mean[:, None]).square()).sum(1)
-        weights = torch.cat([(w * table).real.expand(self.count, -1) for w, table in zip(self._weights, self._tables, strict=True)], 1)
+        pairs = zip(self._weights, self._tables, strict=True)
+        weights = torch.cat([(weights * table).real.expand(self.count, -1) for weights, table in pairs], 1)
         weights = weights / weights.sum(1, keepdim=True)
-        means, variances = (torch.cat([self._moment(node, name) for node in self._nodes], 1) for name in ("mean", "variance"))
+        means, variances = (
+            torch.cat([self._moment(node, name) for node in self._nodes], 1) for name in ("mean", "variance")
+        )
         centre = means[:, :1]
-        distance = (weights * (means - centre)).sum(1)
-        mean = centre[:, 0] + distance
+        mean = centre[:, 0] + (weights * (means - centre)).sum(1)
         return mean, (weights * (variances + (means - mean[:, None]).square())).sum(1).clamp_(min=0)
 
     def _moment(self, node: Node, name: str) -> Tensor:
         """A moment of each unit, `(1, K)`."""
-        row, layer = _of_row(self._rows, node), _layer(self._rows, node)
-        rule = getattr(row, name)
-        if isinstance(rule, Unsupported):
-            raise UnsupportedError(f"{self._rows.graph.folded.circuit.layer_name(layer)}: {rule.why}.")
-        moment: Tensor = rule(xp, layer, self._rows._params_of(node))
+        layer, row = self._numbers.graph.input_of(node)
+        moment: Tensor = _defined(self._numbers, node, getattr(row, name))(xp, layer, self._numbers.params(node))
         return moment[:, :, 0].to(torch.float64)
 
     def _mixed(self, tables: Sequence[Tensor]) -> Tensor:
@@ -414,14 +483,16 @@ class Mixture:
         return _total(terms).real.expand(self.count, -1).clone()
 
 
-def _layer(rows: Rows, node: Node) -> Any:
-    return rows.graph.folded.groups[node[0]].representative
+def _defined(numbers: Numbers, node: Node, rule: Any) -> Any:
+    """A column of the row of an input layer.
 
-
-def _of_row(rows: Rows, node: Node) -> InputRow:
-    row = rows.graph.row(node)
-    assert isinstance(row, InputRow), "variables are read by input layers"
-    return row
+    Raises:
+        UnsupportedError: The row lacks it.
+    """
+    if isinstance(rule, Unsupported):
+        graph = numbers.graph
+        raise UnsupportedError(f"{graph.folded.circuit.layer_name(graph.layer(node))}: {rule.why}.")
+    return rule
 
 
 def _total(terms: Sequence[Tensor]) -> Tensor:
@@ -450,21 +521,3 @@ def _divided(value: Value, size: Tensor, dtype: torch.dtype) -> Tensor:
     """Directions and sizes `(1, N, K)` divided by `exp(size)`: `(N, K)`."""
     direction, sizes = (part[0] for part in value)
     return (direction * torch.where(direction == 0, 0.0, (sizes - size).exp())).to(dtype)
-
-
-def _by_group(graph: LayerGraph, parameters: Sequence[Tensor]) -> list[dict[str, Tensor]]:
-    rest = iter(parameters)
-    return [{name: next(rest) for name in names} for names in graph.lowered.names]
-
-
-def _params(arrays: dict[str, Tensor]) -> Params:
-    """Parameters of a layer from arrays `(1, *shape)`."""
-
-    def weight(name: str, logs: bool, checked: bool) -> Weight:  # noqa: ARG001
-        array = arrays[name]
-        if not logs:
-            return Weight.of(array)
-        least = -math.inf if array.is_complex() else 0.0
-        return Weight(lambda: xp.exp(array), lambda: array, least=least)
-
-    return Params(tuple(arrays), arrays.__getitem__, weight, dtype=DType.FLOAT64)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from plica.backend.torch.circuits import TorchCircuit
-from plica.backend.torch.queries.chain_rule import LayerGraph, Mixture, Rows
+from plica.backend.torch.queries.chain_rule import LayerGraph, Mixture, Numbers, Rows
 from plica.backend.torch.queries.program import BYTES_AT_ONCE, parts, query_dtype
 from plica.backend.torch.queries.quantile import first_integer, first_number
 from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, floating, integer
@@ -44,6 +44,8 @@ def sample(circuit: TorchCircuit, n: int = 1, given: Tensor | None = None, seed:
     width = input_width(circuit.symbolic)
     x = None if given is None else circuit.checked(given, LOG_LIKELIHOOD.needs.carrier(circuit.semiring))
     size = number if x is None else len(x) * number
+    with torch.inference_mode(False):
+        numbers = graph.numbers(circuit)
     drawn = []
     for start, stop in parts(size, _rows_at_once(graph)):
         uniforms = torch.rand((stop - start, width), dtype=torch.float64, device=device, generator=generator)
@@ -52,16 +54,16 @@ def sample(circuit: TorchCircuit, n: int = 1, given: Tensor | None = None, seed:
             rows = torch.full((stop - start, width), math.nan, dtype=torch.float64, device=device)
         else:
             rows = x[torch.arange(start, stop, device=x.device) // max(number, 1)].to(device).double().clone()
-        drawn.append(_completed(circuit, graph, rows, uniforms, None if x is None else (start, number)))
+        drawn.append(_completed(circuit, numbers, rows, uniforms, None if x is None else (start, number)))
     return torch.cat(drawn).to(_dtype(circuit, x))
 
 
 def _completed(
-    circuit: TorchCircuit, graph: LayerGraph, x: Tensor, uniforms: Tensor, known: tuple[int, int] | None
+    circuit: TorchCircuit, numbers: Numbers, x: Tensor, uniforms: Tensor, known: tuple[int, int] | None
 ) -> Tensor:
     """Rows with all variables drawn; `known` is the number of the first row, and how many rows a row of data has."""
     with torch.inference_mode(False):
-        rows = Rows(graph, graph.parameters(circuit), x)
+        rows = Rows(numbers, x)
         log_value = rows.log_value()
         if known is None:
             check_total(log_value[:1])
@@ -69,10 +71,10 @@ def _completed(
             start, times = known
             check_known(torch.cat([log_value.new_zeros(start), log_value]), times)
         missing = x.isnan().any(0).tolist()
-        for variable in graph.order:
+        for variable in rows.graph.order:
             if missing[variable]:
                 rows.set(variable, _drawn(circuit, rows.mixture(variable), uniforms[:, variable : variable + 1]))
-    rest = sorted({*range(x.shape[1])}.difference(graph.order))
+    rest = sorted({*range(x.shape[1])}.difference(rows.graph.order))
     rows.x[:, rest] = 0.0
     return rows.x
 
@@ -173,9 +175,9 @@ def _of_all(
     data = floating(circuit.checked(x, LOG_LIKELIHOOD.needs.carrier(circuit.semiring))).double()
     results = []
     with torch.inference_mode(False):
-        parameters = graph.parameters(circuit)
+        numbers = graph.numbers(circuit)
         for start, stop in parts(len(data), _rows_at_once(graph)):
-            rows = Rows(graph, parameters, data[start:stop].clone())
+            rows = Rows(numbers, data[start:stop].clone())
             check_known(torch.cat([data.new_zeros(start), rows.log_value()]), 1, "nothing to be expected of the rest")
             results.append(of_rows(rows))
     return tuple(torch.cat(column) for column in zip(*results, strict=True))
@@ -189,7 +191,7 @@ def _graph(circuit: TorchCircuit, name: str) -> LayerGraph:
 
 def _rows_at_once(graph: LayerGraph) -> int:
     """How many rows the memory budget is enough for: values and derivatives, mantissas and what makes them."""
-    return max(1, BYTES_AT_ONCE // (64 * graph.num_units))
+    return max(1, BYTES_AT_ONCE // (32 * graph.num_units))
 
 
 def _dtype(circuit: TorchCircuit, x: Tensor | None) -> torch.dtype:
