@@ -25,7 +25,7 @@ from plica.arguments import elements, found
 from plica.errors import DTypeError, InputError, ShapeError
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.functional import conjugate, mixture, multiply
+from plica.symbolic.functional import conjugate, mixture, multiply, simplify
 from plica.symbolic.layers.base import positive
 from plica.symbolic.parameters import ConstantParameter, IndexParameter, Parameter, ParameterInput, normal
 
@@ -33,7 +33,7 @@ Factory: TypeAlias = Callable[[tuple[int, ...]], Parameter]
 
 
 def squared(circuit: Circuit) -> Circuit:
-    """The square of a circuit, `c(x) c(x)`; where it has complex parameters `c(x) conj(c(x))`, its squared absolute value.
+    """The square of a circuit, `c(x) c(x)`; with complex parameters `c(x) conj(c(x))`, the squared absolute value.
 
     Args:
         circuit: Smooth, decomposable and compatible with itself, with one output of one unit.
@@ -104,7 +104,7 @@ def psd_mixture(
     for row in range(form.shape[0]):
         chosen = Parameter.from_unary(IndexParameter(form.shape, indices=[row], axis=0), form.ref())
         mixtures.append(mixture(operands, chosen))
-    return sum_of_squares(mixtures)
+    return simplify(sum_of_squares(mixtures))
 
 
 def _operands(name: str, circuits: Iterable[Circuit]) -> tuple[Circuit, ...]:
@@ -128,8 +128,8 @@ def _check(name: str, circuit: Any) -> None:
     outputs, units = len(circuit.outputs), circuit.outputs[0].num_output_units
     if (outputs, units) != (1, 1):
         raise ShapeError(
-            f"{name}: expected a circuit with one output of one unit, found {outputs} output(s) of {units} unit(s); put "
-            "a SumLayer of one unit on top of it"
+            f"{name}: expected a circuit with one output of one unit, found {outputs} output(s) of {units} unit(s); "
+            "put a SumLayer of one unit on top of it"
         )
 
 

@@ -16,7 +16,7 @@ from torch import Tensor
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.chain_rule import LayerGraph, Mixture, Numbers, Rows
 from plica.backend.torch.queries.program import BYTES_AT_ONCE, parts, query_dtype
-from plica.backend.torch.queries.quantile import first_integer, first_number
+from plica.backend.torch.queries.quantile import checked_levels, first_integer, first_number, layers_of, rounded_down
 from plica.backend.torch.queries.rows import check_known, check_total, count, device_of, floating, integer
 from plica.backend.torch.queries.values import cached, check_needs
 from plica.errors import UnsupportedError
@@ -25,6 +25,7 @@ from plica.lower.data import input_width, samples_dtype
 from plica.lower.queries.answers import Posterior
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.posterior import with_states
+from plica.lower.queries.quantile import QUANTILE
 from plica.lower.queries.signs import has_signs, is_never_negative
 
 
@@ -93,10 +94,12 @@ def _last_state(cumulative: Tensor) -> Tensor:
 
 
 def _quantile(circuit: TorchCircuit, mixture: Mixture, levels: Tensor) -> Tensor:
-    """The first values up to which each row's distribution has the shares `levels (B, P)`: `(B, P)`, float64."""
+    """The first values up to which each row's distribution has the shares `levels (B, P)`: `(B, P)`, float64.
+
+    For variables without states.
+    """
     domain = mixture.domain
-    last = math.inf if domain.num_states is None else domain.most
-    needed = levels * mixture.up_to(torch.full_like(levels[:, :1], last))
+    needed = levels * mixture.up_to(torch.full_like(levels[:, :1], domain.most))
 
     def suffices(values: Tensor) -> Tensor:
         return mixture.up_to(values.double()) >= needed
@@ -201,13 +204,34 @@ def _dtype(circuit: TorchCircuit, x: Tensor | None) -> torch.dtype:
     return dtype
 
 
-_NO_TERMS = (
-    "the circuit is a square, whose sums have terms of both signs, so that no term has a probability; ask for samples, "
-    "log_likelihood or posterior, or keep the weights of a circuit that is no square positive (softmax, for example)"
-)
+@torch.no_grad()
+def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None) -> Tensor:
+    """See `plica.queries.quantile`."""
+    layers_of(circuit, variable)
+    device, dtype = device_of(circuit, QUANTILE.name), getattr(torch, query_dtype(circuit).value)
+    levels = checked_levels(p, device)
+    width = input_width(circuit.symbolic)
+    rows = torch.full((1, width), math.nan, dtype=dtype, device=device) if given is None else circuit.converted(given)
+    x = floating(rows).clone()
+    x[:, variable] = math.nan
+
+    def of_rows(rows: Rows) -> tuple[Tensor]:
+        mixture = rows.mixture(variable)
+        wanted = levels.reshape(1, -1).expand(mixture.count, -1)
+        wanted = rounded_down(wanted, torch.finfo(dtype).eps)
+        if mixture.domain.num_states is None:
+            return (_quantile(circuit, mixture, wanted),)
+        cumulative = mixture.masses().cumsum(1)
+        reached = cumulative[:, None] >= wanted[:, :, None] * cumulative[:, -1:, None]
+        return (reached.to(torch.int64).argmax(2).double(),)
+
+    (answer,) = _of_all(circuit, QUANTILE.name, x, of_rows)
+    whole = circuit.symbolic.domains[variable].whole
+    shape = (*(() if given is None else (len(x),)), *levels.shape)
+    return answer.to(torch.int64 if whole else dtype).reshape(shape)
 
 
-def refused(name: str) -> Callable[..., NoReturn]:
+def _refused(query: str) -> Callable[..., NoReturn]:
     """The function of a query that squares do not answer.
 
     Raises:
@@ -215,17 +239,18 @@ def refused(name: str) -> Callable[..., NoReturn]:
     """
 
     def refuse(circuit: TorchCircuit, *arguments: Any) -> NoReturn:
-        del circuit, arguments
-        raise UnsupportedError(f"{name}: {_NO_TERMS}.")
+        del arguments
+        raise UnsupportedError(
+            f"{circuit.compiled.query(query).name}: the circuit is made of squares, whose sums have terms of both "
+            "signs, so that no term has a probability of its own; ask for samples, log_likelihood, posterior, mean or "
+            "variance, or keep weights positive in place of squaring (softmax, for example)."
+        )
 
     return refuse
 
 
 SQUARES: Mapping[str, Callable[..., Any]] = {
-    "sample": sample,
-    "posterior": posterior,
-    "mean": mean,
-    "variance": variance,
-    **{name: refused(name) for name in ("mpe", "mpe_bounds", "latent_posterior", "covariance", "quantile")},
+    **{function.__name__: function for function in (sample, posterior, mean, variance, quantile)},
+    **{query: _refused(query) for query in ("mpe", "mpe_bounds", "latent_posterior", "covariance")},
 }
 """The functions that answer queries of squares, by the names of the queries; others work as for all circuits."""
