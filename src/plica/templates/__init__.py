@@ -1,4 +1,4 @@
-"""Builds circuits from names and settings: region graphs, circuits on them for images and tables, hidden trees, squares.
+"""Builds circuits from names and settings: region graphs, circuits on them for images and tables, trees, squares.
 
 >>> from plica.templates.data_modalities import image_data
 >>> image_data((1, 4, 4), "quad-tree-2", input_layer="categorical", num_input_units=2, sum_product_layer="cp",

@@ -90,7 +90,9 @@ def _numbers(scope: LoweringScope, group: FoldedLayer) -> dict[str, Tracer]:
 
 
 def _states(scope: LoweringScope, group: FoldedLayer, row: InputRow, params: Params) -> Value:
-    layer, count = group.representative, num_states(group.representative) or 0
+    layer = group.representative
+    assert isinstance(layer, InputLayer), "input rows belong to input layers"
+    count = num_states(layer) or 0
     if row.states is not None:
         return row.states(xp, scope.semiring, layer, params)
     states = xp.astype(xp.reshape(xp.arange(count), (1, count, 1)), layer.domain.dtype(scope.dtype))

@@ -19,7 +19,8 @@ from plica.backend.torch.queries.choosing import TorchQuery, complete, query_of
 from plica.backend.torch.queries.expected import read_off
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.sampling import SamplingQuery, draw
-from plica.backend.torch.queries.squares import SQUARES, is_square
+from plica.backend.torch.queries.squares import SQUARES
+from plica.backend.torch.queries.values import is_square
 from plica.backend.torch.sources import untraced
 from plica.lower.queries.query import Flowing
 

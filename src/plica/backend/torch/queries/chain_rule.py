@@ -520,4 +520,5 @@ def _largest_size(value: Value) -> Tensor:
 def _divided(value: Value, size: Tensor, dtype: torch.dtype) -> Tensor:
     """Directions and sizes `(1, N, K)` divided by `exp(size)`: `(N, K)`."""
     direction, sizes = (part[0] for part in value)
-    return (direction * torch.where(direction == 0, 0.0, (sizes - size).exp())).to(dtype)
+    divided: Tensor = (direction * torch.where(direction == 0, 0.0, (sizes - size).exp())).to(dtype)
+    return divided

@@ -18,7 +18,7 @@ from plica.backend.torch.queries.rows import (
     integer,
     whole_layers,
 )
-from plica.backend.torch.queries.squares import is_square
+from plica.backend.torch.queries.values import is_square
 from plica.backend.torch.sources import untraced
 from plica.errors import UnsupportedError
 from plica.ir.program import Program

@@ -26,13 +26,6 @@ from plica.lower.queries.answers import Posterior
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.posterior import with_states
 from plica.lower.queries.quantile import QUANTILE
-from plica.lower.queries.signs import has_signs, is_never_negative
-
-
-def is_square(circuit: TorchCircuit) -> bool:
-    """Whether a circuit has signs, but is known never to be negative."""
-    symbolic = circuit.symbolic
-    return cached(circuit, ("is square",), lambda: has_signs(symbolic) and is_never_negative(symbolic))
 
 
 @torch.no_grad()
