@@ -66,7 +66,7 @@ class Square:
     def values(self, leaves: dict[TensorParameter, Array], x: Array) -> Array:
         """The values `(B,)`, from those of the parts."""
         parts = (values(part, leaves, x)[:, 0, 0] for part in self.parts)
-        return np.asarray(self.formula(*parts)).real
+        return np.asarray(self.formula(*parts)).real.astype(np.float64)
 
     @property
     def states(self) -> Array:

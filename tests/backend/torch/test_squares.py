@@ -1,6 +1,5 @@
 """Queries of squares against enumeration: samples by chi-squared tests, conditional distributions to 1e-9."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -135,18 +134,19 @@ def test_no_rows() -> None:
 
 
 def test_numbers_far_below_one_are_sampled() -> None:
-    """Values of 1e-400 and less: scales are kept beside mantissas."""
-    chain = hmm(range(300), "embedding", 2, input_layer_kwargs={"num_states": 2}, weight_param=SIGNED)
+    """Values of 1e-1000 and less: scales are kept beside mantissas."""
+    chain = hmm(range(60), "embedding", 2, input_layer_kwargs={"num_states": 2}, weight_param=SIGNED)
     compiled = PipelineContext(semiring="signed-lse-sum", dtype="float32").compile(squared(chain))
     with torch.no_grad():
         for parameter in compiled.parameters():
-            parameter.mul_(1e-4)
+            parameter.mul_(1e-9)
     drawn = sample(compiled, 2000, seed=0)
-    expected = posterior(compiled, torch.full((1, 300), NAN)).probabilities[0, :, 1]
+    expected = posterior(compiled, torch.full((1, 60), NAN)).probabilities[0, :, 1]
     error = (drawn.double().mean(0) - expected).abs()
     assert bool((error < 5 * (expected * (1 - expected) / 2000).sqrt() + 1e-4).all())
 
 
+@pytest.mark.full
 def test_a_long_chain_needs_no_recursion() -> None:
     chain = hmm(
         range(1500), "embedding", 1, input_layer_kwargs={"num_states": 2}, weight_param=SIGNED, homogeneous=True
@@ -220,7 +220,7 @@ def test_real_numbers_and_counts(other: str) -> None:
     else:
         assert_distribution(np.bincount(drawn[:, 1].astype(int), minlength=len(own))[: len(own)], own)
     row = torch.tensor([[0.3, NAN]], dtype=torch.float64)
-    given = grid(compiled, torch.tensor([0.3]), y)[0]
+    given = grid(compiled, torch.tensor([0.3], dtype=torch.float64), y)[0]
     given = given / given.sum()
     expected = given @ y.numpy()
     assert mean(compiled, row)[0, 1].item() == pytest.approx(expected, rel=1e-4)
@@ -249,7 +249,7 @@ def test_impossible_rows_are_refused() -> None:
     for query in (sample, posterior, mean):
         with pytest.raises(InputError, match=r"row 1: the logarithm of the probability of the given values is"):
             query(compiled, **({"given": rows} if query is sample else {"x": rows}))
-    with pytest.raises(InputError, match=r"row 1, column 0"):
+    with pytest.raises(InputError, match=r"row 1, variable 0"):
         sample(compiled, given=torch.tensor([[0.0, NAN], [7.0, NAN]]))
     with pytest.raises(InputError, match=r"n is -1"):
         sample(compiled, -1)
@@ -287,12 +287,11 @@ def test_circuits_that_may_be_negative_are_refused_and_their_squares_are_advised
             query(compiled, **({} if query is sample else {"x": torch.full((1, 4), NAN)}))
 
 
-def test_a_copy_and_eval_mode_have_tensors_of_their_own() -> None:
-    compiled, joint = SQUARES["chain"].compile()
+def test_answers_follow_the_tensors_in_eval_mode() -> None:
+    compiled, _ = SQUARES["chain"].compile()
     compiled.eval()
     before = posterior(compiled, torch.full((1, 4), NAN)).probabilities
     with torch.no_grad():
         next(iter(compiled.parameters())).mul_(-0.5).add_(0.3)
     after = posterior(compiled, torch.full((1, 4), NAN)).probabilities
     assert not torch.allclose(before, after)
-    assert math.isclose(joint.sum(), joint.sum())

@@ -38,7 +38,7 @@ def sample(circuit: TorchCircuit, n: int = 1, given: Tensor | None = None, seed:
     width = input_width(circuit.symbolic)
     x = None if given is None else circuit.checked(given, LOG_LIKELIHOOD.needs.carrier(circuit.semiring))
     size = number if x is None else len(x) * number
-    with torch.inference_mode(False):
+    with torch.inference_mode(False), torch.no_grad():
         numbers = graph.numbers(circuit)
     drawn = []
     for start, stop in parts(size, _rows_at_once(graph)):
@@ -56,7 +56,7 @@ def _completed(
     circuit: TorchCircuit, numbers: Numbers, x: Tensor, uniforms: Tensor, known: tuple[int, int] | None
 ) -> Tensor:
     """Rows with all variables drawn; `known` is the number of the first row, and how many rows a row of data has."""
-    with torch.inference_mode(False):
+    with torch.inference_mode(False), torch.no_grad():
         rows = Rows(numbers, x)
         log_value = rows.log_value()
         if known is None:
@@ -170,7 +170,7 @@ def _of_all(
     graph = _graph(circuit, name)
     data = floating(circuit.checked(x, LOG_LIKELIHOOD.needs.carrier(circuit.semiring))).double()
     results = []
-    with torch.inference_mode(False):
+    with torch.inference_mode(False), torch.no_grad():
         numbers = graph.numbers(circuit)
         for start, stop in parts(len(data), _rows_at_once(graph)):
             rows = Rows(numbers, data[start:stop].clone())
