@@ -74,8 +74,8 @@ def choice_entry_program(
     )
     if first_flags.any():
         raise StructuralPropertyError(
-            f"{name}: expected weights that are not negative, found a negative one; square the circuit, or keep its "
-            "weights positive (softmax, for example)."
+            f"{name}: expected weights that are not negative, found a negative one; keep the weights positive "
+            "(softmax, for example), or export scores alone: files do not sample squares."
         )
     sizes, arguments = program.inputs[: program.num_implicit_inputs], program.arguments
     outputs = program.outputs[: program.num_implicit_outputs]

@@ -20,6 +20,8 @@ from plica.backend.torch.queries.composed import compose
 from plica.backend.torch.queries.expected import read_off
 from plica.backend.torch.queries.integrate import IntegrateQuery
 from plica.backend.torch.queries.sampling import SamplingQuery, draw
+from plica.backend.torch.queries.squares import SQUARES
+from plica.backend.torch.queries.values import is_square
 from plica.backend.torch.sources import untraced
 from plica.lower.queries.query import Composed, Flowing
 
@@ -30,6 +32,8 @@ __all__ = ["IntegrateQuery", "SamplingQuery", "TorchQuery", "answer", "query_of"
 def answer(circuit: TorchCircuit, name: str, *arguments: Any) -> Any:
     """The answer to a query that a circuit knows by its name: of the query's driver, or what its Program returns."""
     query = circuit.compiled.query(name)
+    if name in SQUARES and is_square(circuit):
+        return SQUARES[name](circuit, *arguments)
     if query.driver:
         return getattr(import_module(f"{__name__}.{query.driver}"), name)(circuit, *arguments)
     if isinstance(query.policy, Composed):

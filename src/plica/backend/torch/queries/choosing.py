@@ -14,9 +14,8 @@ from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.garbage import without_collection
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import device_of, whole_layers
+from plica.backend.torch.queries.rows import device_of, refuse_signs, whole_layers
 from plica.backend.torch.queries.values import cached
-from plica.errors import StructuralPropertyError
 from plica.ir.dtypes import as_dtype
 from plica.lower.queries.choosing import LoweredChoices, lower_choices
 from plica.lower.queries.query import Choosing, Query
@@ -104,10 +103,7 @@ class TorchQuery:
         holds = results.pop() if self._has_bound else None
         *answer, invalid = results
         if bool(invalid):
-            raise StructuralPropertyError(
-                f"{self._query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
-                "square the circuit or keep its weights positive (softmax, for instance)."
-            )
+            refuse_signs(self._query.function, self._query.name)
         return Answer(*answer), holds
 
     def uniforms(self, size: int, device: torch.device, generator: torch.Generator | None) -> Tensor | None:

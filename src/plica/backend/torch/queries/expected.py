@@ -13,9 +13,9 @@ from torch import Tensor
 from plica.backend.torch.cascade import computed_again, rows_without
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.program import QueryProgram, as_described, parts, query_dtype
-from plica.backend.torch.queries.rows import check_known, device_of, floating, whole_layers
+from plica.backend.torch.queries.rows import check_known, device_of, floating, refuse_signs, whole_layers
 from plica.backend.torch.queries.values import cached
-from plica.errors import StructuralPropertyError, UnsupportedError
+from plica.errors import UnsupportedError
 from plica.ir.dtypes import as_dtype
 from plica.lower.queries.answers import Posterior
 from plica.lower.queries.expect import LATENTS, POSTERIOR
@@ -53,10 +53,7 @@ class FlowProgram:
         holds = results.pop() if self._semiring.proven is not None else None
         invalid = results.pop()
         if bool(invalid):
-            raise StructuralPropertyError(
-                f"{self.query.name} needs weights that are not negative, but a layer has a negative one (or NaN); "
-                "square the circuit or keep its weights positive (softmax, for instance)."
-            )
+            refuse_signs(self.query.function, self.query.name)
         return results, holds
 
 

@@ -72,16 +72,11 @@ class _Shares:
 def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None) -> Tensor:
     """See `plica.queries.quantile`."""
     device = device_of(circuit, QUANTILE.name)
-    layers = _layers_of(circuit, variable)
+    layers = layers_of(circuit, variable)
     folded = circuit.folded
     QUANTILE.needs.check_layers(folded.described, folded.row, layers)
     dtype = getattr(torch, query_dtype(circuit).value)
-    try:
-        levels = torch.as_tensor(p, dtype=torch.float64, device=device)
-    except (TypeError, ValueError, RuntimeError):
-        levels = torch.full((), torch.nan)
-    if levels.ndim > 1 or not bool(((levels > 0) & (levels < 1)).all()):
-        raise InputError(f"p is {shown(p)}, expected a number above 0 and below 1, or several of them `(P,)`.")
+    levels = checked_levels(p, device)
     width = max(circuit.scope) + 1
     x = torch.full((1, width), torch.nan, dtype=dtype, device=device) if given is None else circuit.converted(given)
     rows = _without(circuit, layers, variable, floating(x))
@@ -91,18 +86,38 @@ def quantile(circuit: TorchCircuit, variable: int, p: Any, given: Tensor | None)
     # both sides are sums in one order: the last state suffices, however they are rounded
     last = math.inf if domain.num_states is None else domain.most
     total = shares(circuit, torch.full((len(rows), 1), last, dtype=torch.float64, device=device), told)
-    needed = _rounded_down(levels.reshape(1, -1), torch.finfo(dtype).eps) * total
-    search = partial(_first_integer, domain) if domain.whole else partial(_first_number, domain, dtype)
+    needed = rounded_down(levels.reshape(1, -1), torch.finfo(dtype).eps) * total
+    search = partial(first_integer, domain) if domain.whole else partial(first_number, domain, dtype)
     answer = search(lambda numbers: shares(circuit, numbers.double(), told) >= needed, torch.empty_like(needed))
     return answer.reshape((*(() if given is None else (len(rows),)), *levels.shape))
 
 
-def _rounded_down(levels: Tensor, eps: float) -> Tensor:
+def checked_levels(p: Any, device: torch.device) -> Tensor:
+    """Levels, `()` or `(P,)`, float64.
+
+    Raises:
+        InputError: One is no number above 0 and below 1.
+    """
+    try:
+        levels = torch.as_tensor(p, dtype=torch.float64, device=device)
+    except (TypeError, ValueError, RuntimeError):
+        levels = torch.full((), torch.nan)
+    if levels.ndim > 1 or not bool(((levels > 0) & (levels < 1)).all()):
+        raise InputError(f"p is {shown(p)}, expected a number above 0 and below 1, or several of them `(P,)`.")
+    return levels
+
+
+def rounded_down(levels: Tensor, eps: float) -> Tensor:
     """Levels less the rounding of parameters, so that a number whose probability is a level suffices for it."""
     return levels - _ROUNDINGS * eps * torch.minimum(1.0 - levels, levels * (1.0 - levels.log()))
 
 
-def _layers_of(circuit: TorchCircuit, variable: int) -> list[InputLayer]:
+def layers_of(circuit: TorchCircuit, variable: int) -> list[InputLayer]:
+    """The input layers of a variable.
+
+    Raises:
+        InputError: It is none of the circuit's.
+    """
     if integer("variable", variable) not in circuit.scope:
         raise InputError(f"{shown(variable)} is not among the variables of the circuit, {circuit.scope!s}.")
     return [layer for layer in circuit.symbolic.live.input_layers if variable in layer.scope]
@@ -130,7 +145,7 @@ def _without(circuit: TorchCircuit, layers: list[InputLayer], variable: int, row
     return circuit.checked(rows, QUANTILE.needs.carrier(circuit.semiring))
 
 
-def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
+def first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
     """The first integer of a domain that suffices, for each entry of `like`; the largest one where none does."""
     least, most = int(domain.least), int(domain.most)
     high = min(most, least + _USUAL)
@@ -139,7 +154,7 @@ def _first_integer(domain: Domain, suffices: Suffices, like: Tensor) -> Tensor:
     return _halved(suffices, torch.full_like(like, least - 1, dtype=torch.int64), high)
 
 
-def _first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: Tensor) -> Tensor:
+def first_number(domain: Domain, dtype: torch.dtype, suffices: Suffices, like: Tensor) -> Tensor:
     """The first float that suffices, among those of a dtype in a domain."""
     ends = torch.tensor([domain.least, domain.most], dtype=dtype)
     low, high = _in_order(ends).tolist()

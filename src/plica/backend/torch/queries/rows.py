@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from typing import Any
+from typing import Any, NoReturn
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from plica.arguments import found, shown
 from plica.backend.torch.circuits import TorchCircuit
 from plica.backend.torch.queries.values import cached
-from plica.errors import DTypeError, InputError, UnsupportedError
+from plica.errors import DTypeError, InputError, StructuralPropertyError, UnsupportedError
 from plica.lower.data import fills_whole
 from plica.lower.queries.needs import Needs
 
@@ -143,3 +143,24 @@ def check_known(log_value: Tensor, times: int, so: str = "nothing to sample from
             f"row {row // times}: the logarithm of the probability of the given values is {float(log_value[row])}, so "
             f"there is {so}; give values of positive probability."
         )
+
+
+def refuse_signs(query: str, name: str) -> NoReturn:
+    """Raise because a weight is negative.
+
+    Args:
+        query: The function by which users ask.
+        name: The query's name in messages.
+
+    Raises:
+        StructuralPropertyError: Always.
+    """
+    squares = ", or ask its square, plica.templates.squared(circuit)" if query in OF_SQUARES else ""
+    raise StructuralPropertyError(
+        f"{name} needs weights that are not negative, but a layer has a negative one (or NaN); keep the weights "
+        f"positive (softmax, for instance){squares}."
+    )
+
+
+OF_SQUARES = ("sample", "posterior", "mean", "variance", "quantile")
+"""The queries that squares answer by functions of their own (`squares.py`)."""

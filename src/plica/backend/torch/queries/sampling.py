@@ -18,7 +18,9 @@ from plica.backend.torch.queries.rows import (
     integer,
     whole_layers,
 )
+from plica.backend.torch.queries.values import is_square
 from plica.backend.torch.sources import untraced
+from plica.errors import UnsupportedError
 from plica.ir.program import Program
 from plica.lower.queries.query import Choosing, Query
 from plica.lower.queries.sample import SAMPLING
@@ -51,11 +53,16 @@ class SamplingQuery:
     Raises:
         StructuralPropertyError: The circuit is not smooth and decomposable.
         ShapeError: More than one output or unit.
-        UnsupportedError: A layer does not say how it is sampled.
+        UnsupportedError: A layer does not say how it is sampled, or the circuit is made of squares.
     """
 
     def __init__(self, circuit: TorchCircuit) -> None:
         self._circuit = circuit_of("SamplingQuery", circuit)
+        if is_square(self._circuit):
+            raise UnsupportedError(
+                "SamplingQuery gives the terms that sums choose, and the sums of squares choose none; ask for samples "
+                "alone: plica.queries.sample(circuit, n)."
+            )
         query_of(circuit, SAMPLING, None)
 
     @property

@@ -23,6 +23,7 @@ from plica.lower.leaves import Owners
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.score import Lowered, lower_score
+from plica.lower.queries.signs import has_signs, is_never_negative
 from plica.lower.queries.total import lower_total
 from plica.symbolic.semirings import Semiring
 
@@ -95,11 +96,24 @@ def carried(circuit: TorchCircuit, key: tuple[Hashable, ...], lower: Lower) -> C
     return cached(circuit, key, lambda: CarriedProgram(circuit, carrier, key, lower))
 
 
+def is_square(circuit: TorchCircuit) -> bool:
+    """Whether a circuit has signs, but is known never to be negative."""
+    symbolic = circuit.symbolic
+    return cached(circuit, ("is square",), lambda: has_signs(symbolic) and is_never_negative(symbolic))
+
+
 def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
     """The logarithms of the values of rows, with what is NaN summed out: `(B,)`, of one output of one unit.
 
-    Computed in parts that the memory budget is enough for, where no gradients are asked for.
+    A square that rounding has made negative is 0. Computed in parts that the memory budget is enough for, where no
+    gradients are asked for.
     """
+    logs = _log_values(circuit, x)
+    return squared_logs(logs) if is_square(circuit) else real_logs(logs)
+
+
+def _log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
+    """The logarithms of the values of rows, complex ones of numbers with signs."""
     carrier = carrier_of(circuit)
     if carrier is circuit.semiring and query_dtype(circuit) == as_dtype(circuit.dtype):
         return _logs(values(circuit, x)[:, 0, 0], carrier)
@@ -124,7 +138,7 @@ def log_values(circuit: TorchCircuit, x: Tensor) -> Tensor:
 
 def _logs(results: Tensor, carrier: Semiring) -> Tensor:
     """Results of a carrier as logarithms."""
-    return real_logs(results if carrier.logarithmic else safe_log(results))
+    return results if carrier.logarithmic else safe_log(results)
 
 
 def real_logs(logs: Tensor) -> Tensor:
@@ -133,6 +147,12 @@ def real_logs(logs: Tensor) -> Tensor:
         return logs
     is_positive = logs.imag.detach().abs() <= torch.finfo(logs.real.dtype).eps ** 0.5
     return torch.where(is_positive, logs.real, torch.nan)
+
+
+def squared_logs(logs: Tensor) -> Tensor:
+    """Logarithms of squares: minus infinity where rounding has made a number negative, or complex."""
+    positive = real_logs(logs)
+    return torch.where(positive.isnan() & logs.real.isnan().logical_not(), -torch.inf, positive)
 
 
 def values(circuit: TorchCircuit, x: Tensor) -> Tensor:
