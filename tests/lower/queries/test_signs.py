@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from plica.lower.queries.signs import has_signs, is_never_negative
+from plica.lower.checks import has_signs
+from plica.lower.queries.signs import is_never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.functional import (
     concatenate,

@@ -18,21 +18,12 @@ from typing import Any
 import numpy as np
 
 from plica.graph.order import topological_order
+from plica.lower.checks import has_signs
 from plica.lower.optimize.ranges import never_negative
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.layers import (
-    LAYER_ROWS,
-    ConstantValueLayer,
-    InputLayer,
-    InputRow,
-    Layer,
-    PolynomialLayer,
-    held_layers,
-)
 from plica.symbolic.parameters import Parameter, ParameterInput
 
-_LINEAR = ("weight", "probs", "value")  # parameters of built-in layers that hold numbers, and no logarithms
 _OF_ONE = ("integrate", "marginal", "evidence", "condition", "normalize", "rename", "smooth", "simplify", "conjugate")
 """Operators whose result is never negative if their operand is not."""
 
@@ -43,11 +34,6 @@ def is_never_negative(circuit: Circuit) -> bool:
     for part in topological_order([circuit], _operands):
         proven[part] = _is_proven(part, proven)
     return proven[circuit]
-
-
-def has_signs(circuit: Circuit) -> bool:
-    """Whether some number of a circuit may be negative or complex, for all that the ranges of its parameters say."""
-    return not all(_has_no_signs(held) for layer in circuit.live_layers for _, held in held_layers(layer))
 
 
 def _operands(circuit: Circuit) -> Sequence[Circuit]:
@@ -114,19 +100,3 @@ def _are_positive(weights: Any) -> bool:
         return never_negative(parameter.output, parameter.node_inputs)
     numbers = np.asarray(weights)
     return numbers.dtype.kind in "biuf" and bool((numbers >= 0).all())
-
-
-def _has_no_signs(layer: Layer) -> bool:
-    """Whether a layer of non-negative inputs, or without inputs, is never negative."""
-    row = LAYER_ROWS.get(type(layer))
-    if row is None or isinstance(layer, PolynomialLayer):
-        return False
-    parameters = layer.evaluated_params
-    if any(parameter.dtype == DataType.COMPLEX for parameter in parameters.values()):
-        return False
-    if isinstance(layer, InputLayer) and not isinstance(row, InputRow):
-        return False
-    if isinstance(layer, ConstantValueLayer) and layer.log_space:
-        return True
-    linear = [parameters[name] for name in _LINEAR if name in parameters]
-    return all(never_negative(parameter.output, parameter.node_inputs) for parameter in linear)

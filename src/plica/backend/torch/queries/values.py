@@ -18,12 +18,13 @@ from plica.backend.torch.queries.program import QueryProgram, as_described, part
 from plica.backend.torch.weights import WeightCheck
 from plica.errors import InputError
 from plica.ir.dtypes import DType, as_dtype
+from plica.lower.checks import has_signs
 from plica.lower.fold.groups import FoldedCircuit
 from plica.lower.leaves import Owners
 from plica.lower.queries.likelihood import LOG_LIKELIHOOD
 from plica.lower.queries.needs import Needs
 from plica.lower.queries.score import Lowered, lower_score
-from plica.lower.queries.signs import has_signs, is_never_negative
+from plica.lower.queries.signs import is_never_negative
 from plica.lower.queries.total import lower_total
 from plica.symbolic.semirings import Semiring
 
