@@ -102,7 +102,7 @@ def power_on_support(
         _check_product(circuit, layer, what)
         return layer.copyref()
 
-    return mapped(circuit, rule, operation)
+    return mapped(circuit, rule, operation, circuit.scope)
 
 
 def logarithm(circuit: Circuit, what: str, registry: OperatorRegistry, operation: CircuitOperation) -> Circuit:
