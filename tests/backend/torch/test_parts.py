@@ -1,6 +1,7 @@
 """Layers, parameters and initializers that are compiled alone, and share their tensors with circuits."""
 
 import copy
+import math
 import pickle
 from dataclasses import dataclass
 from typing import Any
@@ -218,7 +219,12 @@ def test_an_initializer_fills_odd_tensors(case: str) -> None:
     tensor = ODD_TENSORS[case]()
     filled = PipelineContext().compile_initializer(NormalInitializer(1.0, 2.0))(tensor, seed=3)
     assert filled is tensor
-    draws = torch.as_tensor(np.random.default_rng(3).normal(1.0, 2.0, tuple(tensor.shape)))
+    shape, rng = tuple(tensor.shape), np.random.default_rng(3)
+    if tensor.is_complex():
+        parts = rng.normal(0.0, 2.0 / math.sqrt(2.0), (2, *shape))
+        draws = torch.as_tensor(1.0 + parts[0] + 1j * parts[1])
+    else:
+        draws = torch.as_tensor(rng.normal(1.0, 2.0, shape))
     torch.testing.assert_close(tensor.detach(), draws.to(tensor.dtype))
 
 

@@ -184,7 +184,7 @@ class TorchCircuit(ScoringModule, OperatorMethods):
             UnsupportedError: On the CPU, a weight is negative and the semiring carries no such numbers. On other
                 devices the logarithm of one that is given is NaN.
         """
-        trace = current_trace()
+        trace = None if torch.compiler.is_compiling() else current_trace()
         if trace is not None or isinstance(x, Tracer):
             captured: Any = x if trace is None or x is None or isinstance(x, Tracer) else trace.capture(x)
             recorded: Tensor = record_call(self.symbolic, self.leaves, self._traced, captured, parameters)
