@@ -194,7 +194,8 @@ class InitializerRow:
 
 def _of_parts(parts: NDArray[np.float64]) -> NDArray[np.complex128]:
     """Complex numbers from their real and imaginary parts, along the first axis."""
-    return parts[0] + 1j * parts[1]
+    numbers: NDArray[np.complex128] = parts[0] + 1j * parts[1]
+    return numbers
 
 
 def _sizes(shape: Any) -> Shape:

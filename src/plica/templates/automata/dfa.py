@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import reduce
 from typing import Any, final
 
@@ -21,6 +22,7 @@ from plica.templates.automata.table import Booleans, Integers, Table, complete, 
 
 
 @final
+@dataclass(frozen=True, slots=True, eq=False, init=False, repr=False)
 class DFA:
     """A deterministic finite automaton: it reads a word, symbol by symbol, and accepts it or not.
 
@@ -41,9 +43,8 @@ class DFA:
         DTypeError: Transitions or states are no integers.
     """
 
-    __slots__ = ("_table", "alphabet")
-    _table: Table
     alphabet: Alphabet
+    _table: Table
 
     def __init__(
         self, transitions: Any, accepting: Iterable[int], *, start: int = 0, alphabet: Symbols | None = None
@@ -73,9 +74,6 @@ class DFA:
             True
         )
         self._assign(Table(following.astype(np.int64), accepts, _state("start", start, count)), letters)
-
-    def __setattr__(self, name: str, value: object) -> None:
-        raise AttributeError(f"a DFA is immutable; build another one instead of setting {name!r}")
 
     def _assign(self, table: Table, alphabet: Alphabet) -> None:
         for array in table[:2]:
