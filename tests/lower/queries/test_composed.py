@@ -30,7 +30,7 @@ from plica.queries import (
 )
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.functional import conjugate, marginal, multiply, normalize
+from plica.symbolic.functional import condition, conjugate, marginal, multiply, normalize
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
     BinomialLayer,
@@ -293,6 +293,14 @@ def test_narrow_densities_far_from_zero() -> None:
     p, q = (where.compile(Circuit([layer], {}, [layer])) for layer in layers)
     close(kullback_leibler(p, q), 0.5)
     close(entropy(p), stats.norm(0, 1).entropy())
+
+
+def test_conditions_of_deterministic_circuits() -> None:
+    """An observed state leaves one term of a sum, and the others are the constant 0."""
+    where = context()
+    p = Asked.of(where, split([0, 1], [2]))
+    shares = np.array([share for row, share in p.marginal([0, 1, 2]).items() if row[0] == 1])
+    close(entropy(where.compile(condition(p.circuit, {0: 1}))), entropy_of(shares / shares.sum()))
 
 
 def blocks() -> Circuit:
