@@ -42,6 +42,7 @@ from plica.symbolic.layers import (
     PolynomialLayer,
     SumLayer,
 )
+from plica.symbolic.operators import logarithms
 from plica.symbolic.parameters import Parameter, TensorParameter, normal
 from plica.templates.data_modalities import image_data
 from plica.templates.logic import LogicalCircuit
@@ -243,6 +244,15 @@ def test_many_factors() -> None:
     first, second = (table / table.sum(1, keepdims=True) for table in (first, second))
     close(entropy(p), -(first * np.log(first)).sum())
     close(cross_entropy(p, q), -(first * np.log(second)).sum())
+
+
+def test_products_that_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logarithms of products of very many factors, here of more than two, are taken in pairs."""
+    monkeypatch.setattr(logarithms._Logarithm, "most_factors", 2)
+    where = context()
+    p, q = (Asked.of(where, split([], range(5))) for _ in range(2))
+    close(cross_entropy(p.compiled, q.compiled), -(p.shares * np.log(q.shares)).sum())
+    assert cross_entropy(p.compiled, p.compiled).item() == pytest.approx(entropy(p.compiled).item(), rel=1e-12)
 
 
 def gaussians(mean: float, stddev: float) -> Circuit:
