@@ -30,7 +30,7 @@ from plica.queries import (
 )
 from plica.symbolic.circuit import Circuit
 from plica.symbolic.dtypes import DataType
-from plica.symbolic.functional import conjugate, marginal, multiply, normalize
+from plica.symbolic.functional import condition, conjugate, marginal, multiply, normalize
 from plica.symbolic.initializers import ConstantTensorInitializer
 from plica.symbolic.layers import (
     BinomialLayer,
@@ -42,6 +42,7 @@ from plica.symbolic.layers import (
     PolynomialLayer,
     SumLayer,
 )
+from plica.symbolic.operators import logarithms
 from plica.symbolic.parameters import Parameter, TensorParameter, normal
 from plica.templates.data_modalities import image_data
 from plica.templates.logic import LogicalCircuit
@@ -245,6 +246,15 @@ def test_many_factors() -> None:
     close(cross_entropy(p, q), -(first * np.log(second)).sum())
 
 
+def test_products_that_are_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logarithms of products of very many factors, here of more than two, are taken in pairs."""
+    monkeypatch.setattr(logarithms._Logarithm, "most_factors", 2)
+    where = context()
+    p, q = (Asked.of(where, split([], range(5))) for _ in range(2))
+    close(cross_entropy(p.compiled, q.compiled), -(p.shares * np.log(q.shares)).sum())
+    assert cross_entropy(p.compiled, p.compiled).item() == pytest.approx(entropy(p.compiled).item(), rel=1e-12)
+
+
 def gaussians(mean: float, stddev: float) -> Circuit:
     """A state, which chooses one of two normal densities that are not normalized."""
     x, y = (GaussianLayer([1], 1, mean=tensor([mean + at]), stddev=tensor([stddev]), log_partition=tensor([0.3 * at]))
@@ -293,6 +303,14 @@ def test_narrow_densities_far_from_zero() -> None:
     p, q = (where.compile(Circuit([layer], {}, [layer])) for layer in layers)
     close(kullback_leibler(p, q), 0.5)
     close(entropy(p), stats.norm(0, 1).entropy())
+
+
+def test_conditions_of_deterministic_circuits() -> None:
+    """An observed state leaves one term of a sum, and the others are the constant 0."""
+    where = context()
+    p = Asked.of(where, split([0, 1], [2]))
+    shares = np.array([share for row, share in p.marginal([0, 1, 2]).items() if row[0] == 1])
+    close(entropy(where.compile(condition(p.circuit, {0: 1}))), entropy_of(shares / shares.sum()))
 
 
 def blocks() -> Circuit:

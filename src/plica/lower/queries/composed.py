@@ -135,7 +135,7 @@ class Operands:
         Raises:
             StructuralPropertyError: A sum may have two terms above zero at once.
         """
-        simple = with_constants(circuit, self.name, self.registry)
+        simple = without_zeros(with_constants(circuit, self.name, self.registry), self._operation)
         layer = self._first_not_deterministic(simple)
         if layer is not None:
             raise StructuralPropertyError(

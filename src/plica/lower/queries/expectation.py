@@ -201,8 +201,8 @@ def _probability_of(operands: Operands, p: Circuit, formula: Formula) -> Composi
         if p.domains[variable].num_states != 2:
             raise InputError(
                 f"{name} needs variables of the states 0 and 1, but variable {variable} has "
-                f"{p.domains[variable].name}; leave it out of the formula, or describe it "
-                "by several variables of two states."
+                f"{p.domains[variable].name}; leave it out of the formula, or describe it by several "
+                "variables of two states."
             )
     return _expectation(operands, p, formula.build_circuit(scope=used))
 

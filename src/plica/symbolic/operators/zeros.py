@@ -17,7 +17,7 @@ import numpy as np
 
 from plica.eager import namespace
 from plica.symbolic.circuit import Circuit, CircuitOperation
-from plica.symbolic.layers import CategoricalLayer, EmbeddingLayer, Layer, ProductLayer, SumLayer
+from plica.symbolic.layers import CategoricalLayer, ConstantValueLayer, EmbeddingLayer, Layer, ProductLayer, SumLayer
 from plica.symbolic.operators.building import Builder
 from plica.symbolic.parameters import (
     ConstantParameter,
@@ -51,7 +51,7 @@ def without_zeros(circuit: Circuit, operation: CircuitOperation) -> Circuit:
 
 
 def zero_layers(circuit: Circuit) -> dict[Layer, None]:
-    """The layers that constants make 0 everywhere: tables of zeros, products with one of them, sums of them alone."""
+    """The layers that constants make 0 everywhere: zeros alone, products with one of them, sums of them alone."""
     zeros: dict[Layer, None] = {}
     for layer in circuit.live_layers:
         inputs = circuit.layer_inputs(layer)
@@ -67,11 +67,12 @@ def zero_layers(circuit: Circuit) -> dict[Layer, None]:
 
 
 def _has_zeros_alone(layer: Layer) -> bool:
-    if not isinstance(layer, CategoricalLayer | EmbeddingLayer):
+    if not isinstance(layer, CategoricalLayer | EmbeddingLayer | ConstantValueLayer):
         return False
     ((name, parameter),) = layer.params.items()
     numbers = _constant_of(parameter)
-    return numbers is not None and bool((numbers == (-np.inf if name == "logits" else 0.0)).all())
+    is_log = name == "logits" or (isinstance(layer, ConstantValueLayer) and layer.log_space)
+    return numbers is not None and bool((numbers == (-np.inf if is_log else 0.0)).all())
 
 
 def _constant_of(parameter: Parameter) -> Any:
