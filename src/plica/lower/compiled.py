@@ -111,6 +111,13 @@ class CompiledCircuit:
         return sum(self.activations)
 
     @cached_property
+    def has_matrices(self) -> bool:
+        """Whether a sum has several units of an input, so that a matrix product saves exponentials of its terms."""
+        return any(
+            group.kind in ("sum", "fused") and group.representative.num_input_units > 1 for group in self.folded.groups
+        )
+
+    @cached_property
     def depth(self) -> int:
         """The most sums on a path from an output to an input."""
         return self.folded.depth()
@@ -157,7 +164,7 @@ class CompiledCircuit:
             smallest: The smallest normal number of the dtype of the parameters.
             of_weights: Whether weights are constant, so that their bounds are computed once.
         """
-        work = rows * self.num_activations
+        work = rows * self.num_activations if self.has_matrices else 0
         return tuple(
             stage
             for stage in cascade(semiring)
