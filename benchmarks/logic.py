@@ -133,8 +133,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     report: dict[str, Any] = {}
     for variables in options.variables:
         found = report[f"{variables} variables"] = run(variables, settings)
-        first = found["seconds until the first result"]
-        making = ", ".join(f"{name} {seconds:.2f} s" for name, seconds in first.items())
+        making = ", ".join(
+            f"{name} {seconds:.2f} s" for name, seconds in found["seconds until the first result"].items()
+        )
         print(f"{variables} variables, {found['nodes']} nodes: {making} (load {found['load']:.1f})", flush=True)
         for title in ("forward", "forward and backward"):
             print(table(found[title], title), flush=True)

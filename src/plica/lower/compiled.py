@@ -59,17 +59,23 @@ class Work(NamedTuple):
         widest: The most numbers that a group of layers computes.
         total: How many numbers all groups compute.
         depth: The most sums on a path from an output to an input.
+        has_matrices: Whether a sum has several units of an input, so that a matrix product saves exponentials of its
+            terms.
     """
 
     widest: int
     total: int
     depth: int
+    has_matrices: bool
 
     @staticmethod
     def of(folded: FoldedCircuit) -> "Work":
         """The work of a folded circuit."""
         sizes = [group.num_folds * group.representative.num_output_units for group in folded.groups]
-        return Work(max(sizes), sum(sizes), folded.depth())
+        has_matrices = any(
+            group.kind in ("sum", "fused") and group.representative.num_input_units > 1 for group in folded.groups
+        )
+        return Work(max(sizes), sum(sizes), folded.depth(), has_matrices)
 
 
 @final
@@ -188,10 +194,11 @@ class CompiledCircuit:
             complete: Whether no variable is missing.
         """
         work = self.work_of(complete=complete)
+        count = rows * work.total if work.has_matrices else 0
         return tuple(
             stage
             for stage in cascade(semiring)
-            if rows * work.total >= FROM[stage.bound]
+            if count >= FROM[stage.bound]
             and (of_weights or stage.bound is not Bound.OF_WEIGHTS)
             and stage.may_hold(device, work.depth, smallest)
         )

@@ -3,7 +3,7 @@
 >>> import numpy as np
 >>> terms, weights = terms_of(np.array([[0, 0, 2, 0], [1, 0, 0, 3]]), arity=1)
 >>> terms, weights.tolist()
-((Term(input=0, units=(2, 0)), Term(input=0, units=(-1, 3))), [[2, 1], [0, 3]])
+((Term(input=0, units=(2, 0)), Term(input=0, units=(-1, 3))), [[2, 0], [1, 3]])
 """
 
 from typing import Any

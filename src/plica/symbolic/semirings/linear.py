@@ -9,8 +9,9 @@ from plica.symbolic.semirings.weights import Weight
 def contract(xp: Namespace, values: Sequence[Value], weight: Array | Weight) -> Value:
     """Y = sum over h of x_h @ W_h.T, where W_h are the columns h*I to (h+1)*I of W."""
     numbers, units = Weight.of(weight).linear, values[0][0].shape[2]
+    multiply = xp.multiply if units == 1 else xp.matmul  # (F, B, 1) and (F, 1, O)
     products = [
-        (xp.matmul(x, xp.matrix_transpose(numbers[:, :, index * units : (index + 1) * units])),)
+        (multiply(x, xp.matrix_transpose(numbers[:, :, index * units : (index + 1) * units])),)
         for index, (x,) in enumerate(values)
     ]
     return accumulate(lambda a, b: (xp.add(a[0], b[0]),), products)
